@@ -1,0 +1,39 @@
+"""The base environment of every child: built from an allow-list, not inherited.
+
+PyTorch's CMake switches features on from what it happens to find (``CPATH``, ``CMAKE_PREFIX_PATH``, compiler
+flags of a module system), so nothing of the caller's reaches a build unless a plan put it there. What the
+machine needs to reach the network and to find its programs does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+_EXACT = frozenset({
+    "HOME", "USER", "LOGNAME", "PATH", "TMPDIR", "TZ", "TERM", "SSH_AUTH_SOCK", "KRB5CCNAME",
+    "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY",
+    "http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NETRC",
+})  # fmt: skip
+_PREFIXES = ("PIP_", "XDG_", "XPUBUILD_", "GIT_CONFIG_", "CCACHE_", "SCCACHE_")
+# These would let pip or git do something other than what the plan shows.
+_NEVER = frozenset({"PIP_REQUIRE_VIRTUALENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_ROOT"})
+
+
+def base_environment(caller: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the allow-listed part of the caller's environment, with a fixed locale.
+
+    Messages are matched by gates and by the explainer, hence ``LC_ALL=C.UTF-8``.
+    """
+    source = os.environ if caller is None else caller
+    kept = {
+        name: value
+        for name, value in source.items()
+        if (name in _EXACT or name.startswith(_PREFIXES)) and name not in _NEVER
+    }
+    kept.setdefault("PATH", os.defpath)
+    kept["LC_ALL"] = "C.UTF-8"
+    kept["PYTHONUNBUFFERED"] = "1"
+    kept["PYTHONNOUSERSITE"] = "1"
+    return kept

@@ -1,0 +1,120 @@
+"""What happens during a run, as data. The ui package turns events into pictures; nothing here prints."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events; ``time`` is seconds since the epoch."""
+
+    time: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event for a JSON lines log; ``event`` is the class name in kebab case."""
+        return {"event": _KEBAB[type(self)], **asdict(self)}
+
+
+@dataclass(frozen=True)
+class RunStarted(Event):
+    """A plan begins: ``steps`` is (id, title) in order, ``done`` the ids that need no work."""
+
+    recipe: str
+    workspace: str
+    steps: tuple[tuple[str, str], ...]
+    done: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StepStarted(Event):
+    """A step begins to run; ``reason`` says why it is not up to date."""
+
+    step: str
+    title: str
+    log: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class StepOutput(Event):
+    """One line a command printed, secrets removed."""
+
+    step: str
+    line: str
+
+
+@dataclass(frozen=True)
+class StepProgress(Event):
+    """Counted progress inside a step; ``rate`` in units per second and ``eta_s`` in seconds, 0 if unknown."""
+
+    step: str
+    done: int
+    total: int
+    unit: str
+    rate: float
+    eta_s: float
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class StepFinished(Event):
+    """A step ended; ``status`` is done, up-to-date, failed or cancelled."""
+
+    step: str
+    title: str
+    status: str
+    duration_s: float
+    peak_bytes: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Notice(Event):
+    """Something to tell the user; ``level`` is info, warning or error."""
+
+    level: str
+    text: str
+    step: str = ""
+
+
+@dataclass(frozen=True)
+class RunFinished(Event):
+    """The plan ended; ``status`` is ok, failed or cancelled."""
+
+    status: str
+    duration_s: float
+
+
+_KEBAB: dict[type[Event], str] = {
+    RunStarted: "run-started",
+    StepStarted: "step-started",
+    StepOutput: "step-output",
+    StepProgress: "step-progress",
+    StepFinished: "step-finished",
+    Notice: "notice",
+    RunFinished: "run-finished",
+}
+
+
+class Sink(Protocol):
+    """Receives events; called from several threads, one call at a time."""
+
+    def emit(self, event: Event) -> None:
+        """Take one event."""
+        ...
+
+    def close(self) -> None:
+        """Finish: leave the terminal as it was found."""
+        ...
+
+
+class NullSink:
+    """A sink that keeps nothing."""
+
+    def emit(self, event: Event) -> None:
+        """Drop the event."""
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,193 @@
+"""Every error a user can meet: one hierarchy, one exit code per class.
+
+The exit codes are a contract (docs/reference/exit-codes.md). An error says what happened, why, what to
+type next and where the log is; whatever else escapes to ``main`` is a bug and ends with exit code 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+
+class XpuBuildError(Exception):
+    """Base of all errors that are shown to the user instead of a traceback."""
+
+    exit_code: ClassVar[int] = 1
+    code: ClassVar[str] = "internal"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        why: str = "",
+        fix: str = "",
+        commands: Sequence[str] = (),
+        log: Path | None = None,
+        evidence: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.fix = fix
+        self.commands = tuple(commands)
+        self.log = log
+        self.evidence = dict(evidence or {})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the error as the ``error`` object of every JSON document."""
+        return {
+            "code": self.code,
+            "exit_code": self.exit_code,
+            "what": self.what,
+            "why": self.why,
+            "fix": self.fix,
+            "commands": list(self.commands),
+            "log": str(self.log) if self.log else None,
+            "evidence": self.evidence,
+        }
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> XpuBuildError:
+        """Rebuild an error that a child xpubuild wrote; an unknown code becomes the base class."""
+        kind = _BY_CODE.get(str(document.get("code")), XpuBuildError)
+        log = document.get("log")
+        return kind(
+            str(document.get("what", "unknown error")),
+            why=str(document.get("why", "")),
+            fix=str(document.get("fix", "")),
+            commands=[str(item) for item in document.get("commands", ())],
+            log=Path(log) if log else None,
+            evidence=document.get("evidence") or {},
+        )
+
+
+class UsageError(XpuBuildError):
+    """The command line is wrong."""
+
+    exit_code = 2
+    code = "usage"
+
+
+class RecipeError(XpuBuildError):
+    """A recipe or lock cannot be read or breaks its schema."""
+
+    exit_code = 20
+    code = "recipe-invalid"
+
+
+class LockMismatchError(XpuBuildError):
+    """The lock does not match what would be built."""
+
+    exit_code = 21
+    code = "lock-mismatch"
+
+
+class UnsatisfiableError(XpuBuildError):
+    """The request breaks a stated constraint; refused before any work."""
+
+    exit_code = 22
+    code = "unsatisfiable"
+
+
+class FetchError(XpuBuildError):
+    """A source could not be fetched."""
+
+    exit_code = 30
+    code = "fetch"
+
+
+class SourceIntegrityError(XpuBuildError):
+    """A source is not what its pin says, or holds edits that must not be overwritten."""
+
+    exit_code = 31
+    code = "source-integrity"
+
+
+class ToolchainError(XpuBuildError):
+    """The environment (oneAPI, Python, compilers) cannot be made or used."""
+
+    exit_code = 40
+    code = "toolchain"
+
+
+class BuildError(XpuBuildError):
+    """A build step failed."""
+
+    exit_code = 50
+    code = "build"
+
+
+class OutOfMemoryError(XpuBuildError):
+    """A build step was ended for memory."""
+
+    exit_code = 51
+    code = "out-of-memory"
+
+
+class NoSpaceError(XpuBuildError):
+    """The disk or its quota is full."""
+
+    exit_code = 52
+    code = "no-space"
+
+
+class NoXpuError(XpuBuildError):
+    """XPU was asked for and the build goes on without it."""
+
+    exit_code = 53
+    code = "no-xpu"
+
+
+class AuditError(XpuBuildError):
+    """An artifact is not what was asked for: ABI, linkage, RECORD."""
+
+    exit_code = 60
+    code = "audit"
+
+
+class VerifyError(XpuBuildError):
+    """Verification found a failure."""
+
+    exit_code = 70
+    code = "verify"
+
+
+class WorkspaceBusyError(XpuBuildError):
+    """Another process holds the workspace."""
+
+    exit_code = 75
+    code = "workspace-busy"
+
+
+class InterruptedByUserError(XpuBuildError):
+    """Ctrl-C or SIGTERM."""
+
+    exit_code = 130
+    code = "interrupted"
+
+
+_BY_CODE: dict[str, type[XpuBuildError]] = {
+    kind.code: kind
+    for kind in (
+        XpuBuildError,
+        UsageError,
+        RecipeError,
+        LockMismatchError,
+        UnsatisfiableError,
+        FetchError,
+        SourceIntegrityError,
+        ToolchainError,
+        BuildError,
+        OutOfMemoryError,
+        NoSpaceError,
+        NoXpuError,
+        AuditError,
+        VerifyError,
+        WorkspaceBusyError,
+        InterruptedByUserError,
+    )
+}
+
+EXIT_CODES: dict[int, type[XpuBuildError]] = {kind.exit_code: kind for kind in _BY_CODE.values()}

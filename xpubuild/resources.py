@@ -1,0 +1,32 @@
+"""Where the data that travels with xpubuild is: in the wheel's ``_data``, or at the top of a checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def _data(name: str, checkout: str) -> Path:
+    packaged = _PACKAGE / "_data" / name
+    return packaged if packaged.is_dir() else _PACKAGE.parent / checkout
+
+
+def recipes_dir() -> Path:
+    """Return the folder of the recipes that ship with xpubuild."""
+    return _data("recipes", "recipes")
+
+
+def setvars_dir() -> Path:
+    """Return the folder with capture.sh and activate.{sh,fish}."""
+    return _data("setvars", "scripts/setvars")
+
+
+def ops_project_dir() -> Path:
+    """Return the plain files of the embedded ``ops`` extension."""
+    return _PACKAGE / "ops" / "project"
+
+
+def suite_dir() -> Path:
+    """Return the folder of the verify suite, which the target interpreter runs as a script."""
+    return _PACKAGE / "verify" / "suite"
