@@ -1,1 +1,1 @@
-
+"""The click command tree: one module per command, no logic in it."""

@@ -1,1 +1,1 @@
-
+"""Steps, plans, journal, runner, processes; knows nothing about PyTorch."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
+
+from xpubuild.errors import XpuBuildError
 
 #: First word of a command that is xpubuild itself; the runner replaces it by its own interpreter, so that a
 #: plan (and its fingerprints) does not depend on where xpubuild is installed.
@@ -16,24 +17,45 @@ XPUBUILD = "xpubuild"
 class Command:
     """One process.
 
-    ``env`` is laid over the base environment of ``engine.environment``. ``alternatives`` are tried in order
-    where ``argv`` ends with a status other than 0. ``portable`` are shell lines that do the same without
-    xpubuild, for ``plan --format sh``; None means that ``argv`` itself is portable.
+    ``env`` is laid over the base environment of ``engine.environment``; ``path_prefix`` are folders put in
+    front of its PATH (kept apart, so that a fingerprint does not change with the caller's PATH). ``tuning``
+    is environment that changes how fast something is made and not what (MAX_JOBS), so no fingerprint has it.
+    ``alternatives`` are tried in order where ``argv`` ends with a status other than 0. ``portable`` are shell
+    lines that do the same without xpubuild, for ``plan --format sh``; None means that ``argv`` itself is
+    portable. ``deadline_s`` is in seconds.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
+    path_prefix: tuple[str, ...] = ()
+    tuning: Mapping[str, str] = field(default_factory=dict)
     alternatives: tuple[tuple[str, ...], ...] = ()
     portable: tuple[str, ...] | None = None
     deadline_s: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the command as the plan document shows it."""
-        document: dict[str, Any] = {"argv": list(self.argv), "env": dict(self.env), "cwd": self.cwd}
+        document: dict[str, Any] = {
+            "argv": list(self.argv),
+            "env": {**self.env, **self.tuning},
+            "cwd": self.cwd,
+        }
+        if self.path_prefix:
+            document["path_prefix"] = list(self.path_prefix)
         if self.alternatives:
             document["alternatives"] = [list(argv) for argv in self.alternatives]
         return document
+
+    def key(self) -> dict[str, Any]:
+        """Return what a fingerprint hashes of the command."""
+        return {
+            "argv": list(self.argv),
+            "env": dict(self.env),
+            "cwd": self.cwd,
+            "path_prefix": list(self.path_prefix),
+            "alternatives": [list(argv) for argv in self.alternatives],
+        }
 
 
 class Proof(Protocol):
@@ -66,9 +88,11 @@ class Step:
     """A unit of work: runs when its fingerprint is not in the journal, is done when its proofs held.
 
     ``relevant`` is hashed beside the commands: pins, hashes of input files, versions of the compilers used.
-    ``witnesses`` are files whose change or loss after the fact makes the step run again.
+    ``witnesses`` are files whose change or loss after the fact makes the step run again; ``witness_globs``
+    are (folder, pattern) pairs, for names that only exist once the step ran.
     ``fresh`` are outputs that are removed before the step runs (they were made by it and hold nothing else).
-    ``always_prove`` marks a proof that is cheap and guards the user's own edits: it runs on every install.
+    ``always_prove`` marks proofs that are cheap and guard the user's own edits: they run on every install.
+    ``explain`` turns the last lines of a failed command into the error a user should read, or None.
     """
 
     id: str
@@ -79,22 +103,32 @@ class Step:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     witnesses: tuple[str, ...] = ()
+    witness_globs: tuple[tuple[str, str], ...] = ()
     fresh: tuple[str, ...] = ()
     publish: Publish | None = None
     relevant: Mapping[str, Any] = field(default_factory=dict)
     memory_bytes: int = 0
     always_prove: bool = False
+    explain: Callable[[Sequence[str]], XpuBuildError | None] | None = None
+
+    def all_portable(self) -> bool:
+        """Whether every command can be written into a shell script."""
+        return all(c.portable is not None or c.argv[0] != XPUBUILD for c in self.commands)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What an install will do, in topological order, and everything a person or program asks about it."""
+    """What an install will do, in topological order, and everything a person or program asks about it.
+
+    ``files`` are texts (path -> content) that commands read and that are written before the first step.
+    """
 
     recipe: str
     workspace: str
     lock_digest: str
     steps: tuple[Step, ...]
     fingerprints: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
 
     def step(self, identifier: str) -> Step:

@@ -15,44 +15,23 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-import psutil
-
+from xpubuild.engine.lines import LineReader
 from xpubuild.engine.redact import Redactor
+from xpubuild.engine.watch import Cancel, Watch, kill_session
 from xpubuild.errors import NoSpaceError, ToolchainError
+
+__all__ = ["Cancel", "ProcessResult", "QueryResult", "query", "resolve_executable", "run"]
 
 _SUPERVISOR = Path(__file__).with_name("supervise.py")
 _TICK_S = 0.1
-_MEMORY_EVERY_S = 0.5
-_TAIL_LINES = 200
-_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 3.0))
-_LONGEST_LINE = 65536
 _ENOSPC = 28
 _EDQUOT = 122
-
-
-class Cancel:
-    """A request to stop, shared by the threads of one run."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self.reason = ""
-
-    def set(self, reason: str) -> None:
-        """Ask everything that watches this object to stop; the first reason is kept."""
-        if not self._event.is_set():
-            self.reason = reason
-            self._event.set()
-
-    def __bool__(self) -> bool:
-        return self._event.is_set()
 
 
 @dataclass(frozen=True)
@@ -103,64 +82,49 @@ class QueryResult:
         return self.returncode == 0 and not self.timed_out
 
 
-@dataclass
-class _Reader:
-    """Cuts bytes into lines at newlines and carriage returns, and keeps the last ones."""
-
-    log: IO[bytes] | None
-    on_line: Callable[[str], None] | None
-    redact: Redactor
-    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
-    _rest: bytes = b""
-
-    def feed(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        for line in lines:
-            self._line(line)
-        if len(self._rest) > _LONGEST_LINE:
-            self._line(self._rest)
-            self._rest = b""
-
-    def finish(self) -> None:
-        if self._rest:
-            self._line(self._rest)
-            self._rest = b""
-
-    def _line(self, raw: bytes) -> None:
-        text = self.redact(raw.decode("utf-8", "replace"))
-        self.tail.append(text)
-        if self.log is not None:
-            self.log.write(text.encode() + b"\n")
-        if self.on_line is not None:
-            self.on_line(text)
-
-
-def resolve_executable(name: str, env: Mapping[str, str]) -> str:
-    """Return the full path of a program as the *child's* PATH finds it.
+def resolve_executable(name: str, env: Mapping[str, str], cwd: Path | None = None) -> str:
+    """Return the full path of a program as the *child's* PATH finds it; ``./name`` counts from ``cwd``.
 
     Raises:
-        ToolchainError: the program is not there.
+        ToolchainError: the program is not there, or is no executable file.
     """
-    found = shutil.which(name, path=env.get("PATH", os.defpath))
+    is_path = os.sep in name
+    wanted = str(cwd / name) if is_path and cwd is not None else name
+    found = shutil.which(wanted, path=env.get("PATH", os.defpath))
+    if found is None and is_path and Path(wanted).exists():
+        raise ToolchainError(
+            f"'{name}' cannot be started",
+            why="it is there, but it is not an executable file",
+            fix="make it executable, or name another program",
+            commands=(f"chmod +x '{wanted}'",),
+        )
     if found is None:
+        on_path = "it is not on the PATH that xpubuild gives to this command"
         raise ToolchainError(
             f"the program '{name}' was not found",
-            why="it is not on the PATH that xpubuild gives to this command",
+            why="there is no such file" if is_path else on_path,
             fix=f"install {Path(name).name}, or put its folder on PATH",
             evidence={"PATH": env.get("PATH", "")},
         )
-    return found
+    return str(Path(found).absolute())
 
 
 @dataclass
 class _Child:
     process: subprocess.Popen[bytes]
     life_write: int
-    result_read: int
+    result_stream: IO[bytes]
+    result: dict[str, object] = field(default_factory=dict)
+    killed: bool = False
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     def kill_tree(self) -> None:
         """Close the life pipe: the supervisor kills every descendant and ends."""
         if self.life_write >= 0:
+            self.killed = self.process.poll() is None
             os.close(self.life_write)
             self.life_write = -1
 
@@ -168,104 +132,103 @@ class _Child:
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(number)
 
-    def result(self) -> dict[str, object]:
-        with os.fdopen(self.result_read, "rb") as stream:
-            text = stream.read()
-        return dict(json.loads(text)) if text else {}
+    def ended(self) -> bool:
+        """Return whether the supervisor is gone; what one that was itself killed left behind dies here."""
+        status = self.process.poll()
+        if status is not None and status < 0:
+            kill_session(self.pid)
+        return status is not None
+
+    def close(self) -> None:
+        """End the tree if it still runs, take the result and free the descriptors."""
+        self.kill_tree()
+        self.process.wait()
+        self.ended()
+        with self.result_stream:
+            text = self.result_stream.read()
+        self.result = dict(json.loads(text)) if text else {}
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def _environment_file(env: Mapping[str, str]) -> int:
+    """Return a descriptor with ``env``, NUL-separated; the supervisor itself has this process's environment.
+
+    So no library path or preload of the command can break the supervisor, and the supervisor's Python adds
+    nothing to what the command gets (it sets LC_CTYPE where no locale is set).
+    """
+    entries = [os.fsencode(f"{name}={value}") for name, value in env.items()]
+    if any(b"\0" in entry for entry in entries) or any("=" in name for name in env):
+        raise ValueError("an environment name with '=' or an entry with a NUL")
+    fd = os.memfd_create("environment")
+    with open(fd, "wb", closefd=False) as stream:
+        stream.write(b"\0".join(entries))
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[None]:
+    # The mask is inherited: the supervisor opens it when it is ready to pass signals on.
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
 
 
 def _spawn(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: Path | None,
-    stderr: int,
-    stdin: IO[bytes] | None,
-    hold: Sequence[int],
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None, stderr: int, hold: Sequence[int]
 ) -> _Child:
-    life_read, life_write = os.pipe()
-    result_read, result_write = os.pipe()
-    command = [sys.executable, "-I", "-S", str(_SUPERVISOR), str(life_read), str(result_write), "--", *argv]
     try:
-        process = subprocess.Popen(
-            command,
-            stdin=stdin if stdin is not None else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=dict(env),
-            cwd=cwd,
-            start_new_session=True,
-            pass_fds=(life_read, result_write, *hold),
-        )
-    except BaseException:
-        os.close(life_write)
-        os.close(result_read)
-        raise
-    finally:
-        os.close(life_read)
-        os.close(result_write)
-    return _Child(process, life_write, result_read)
+        with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as given:
+            environment = _environment_file(env)
+            given.callback(os.close, environment)
+            life_read, life_write = os.pipe()
+            given.callback(os.close, life_read)
+            on_failure.callback(os.close, life_write)
+            result_read, result_write = os.pipe()
+            given.callback(os.close, result_write)
+            on_failure.callback(os.close, result_read)
+            fds = (life_read, result_write, environment)
+            with _signals_blocked():
+                process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, fds), "--", *argv],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    cwd=cwd,
+                    start_new_session=True,
+                    pass_fds=(*fds, *hold),
+                )
+            on_failure.pop_all()
+    except OSError as error:
+        # Too many processes or descriptors, too long an argument list, a folder one may not enter.
+        raise _not_started(argv, env, cwd, error.strerror or str(error)) from error
+    return _Child(process, life_write, os.fdopen(result_read, "rb"))
 
 
-def _tree_bytes(pid: int) -> int:
-    total = 0
-    with contextlib.suppress(psutil.Error, OSError):
-        for child in psutil.Process(pid).children(recursive=True):
-            with contextlib.suppress(psutil.Error, OSError):
-                total += child.memory_info().rss
-    return total
-
-
-class _Watch:
-    """Deadline, cancellation and the ladder INT -> TERM -> KILL for one child."""
-
-    def __init__(self, child: _Child, deadline_s: float | None, cancel: Cancel | None) -> None:
-        self.child = child
-        self.started = time.monotonic()
-        self.end = None if deadline_s is None else self.started + deadline_s
-        self.cancel = cancel
-        self.timed_out = self.cancelled = False
-        self.peak = 0
-        self._rung = 0
-        self._next_rung = 0.0
-        self._next_memory = 0.0
-
-    def tick(self) -> None:
-        now = time.monotonic()
-        if now >= self._next_memory:
-            self._next_memory = now + _MEMORY_EVERY_S
-            self.peak = max(self.peak, _tree_bytes(self.child.process.pid))
-        if not (self.timed_out or self.cancelled):
-            self.timed_out = self.end is not None and now >= self.end
-            self.cancelled = not self.timed_out and bool(self.cancel)
-        if (self.timed_out or self.cancelled) and now >= self._next_rung:
-            self._climb(now)
-
-    def _climb(self, now: float) -> None:
-        if self._rung < len(_LADDER):
-            number, patience = _LADDER[self._rung]
-            self.child.signal(number)
-            self._next_rung = now + patience
-            self._rung += 1
-        else:
-            self.child.kill_tree()
-            self._next_rung = now + 3600
-
-
-def _pump(child: _Child, watch: _Watch, streams: Mapping[IO[bytes], Callable[[bytes], None]]) -> None:
+def _pump(child: _Child, watch: Watch, streams: Mapping[IO[bytes], Callable[[bytes], None]]) -> None:
     """Read until the supervisor has ended and its pipes are empty."""
-    selector = selectors.DefaultSelector()
-    for stream, take in streams.items():
-        os.set_blocking(stream.fileno(), False)
-        selector.register(stream, selectors.EVENT_READ, take)
-    while selector.get_map():
-        for key, _ in selector.select(_TICK_S):
-            data = os.read(key.fd, 1 << 16)
-            if data:
-                key.data(data)
-            else:
-                selector.unregister(key.fileobj)
-        watch.tick()
-    while child.process.poll() is None:
+    with selectors.DefaultSelector() as selector:
+        for stream, take in streams.items():
+            os.set_blocking(stream.fileno(), False)
+            selector.register(stream, selectors.EVENT_READ, take)
+        while selector.get_map():
+            ended = child.ended()
+            ready = selector.select(0 if ended else _TICK_S)
+            for key, _ in ready:
+                data = os.read(key.fd, 1 << 16)
+                if data:
+                    key.data(data)
+                else:
+                    selector.unregister(key.fileobj)
+            if ended and not ready:
+                # The supervisor was killed, and somebody it could not end still holds the pipe.
+                break
+            watch.tick()
+    while not child.ended():
         watch.tick()
         time.sleep(0.005)
 
@@ -276,21 +239,30 @@ def _running(child: _Child) -> Iterator[None]:
         yield
     finally:
         # On an exception (a full disk while logging, a bug) the tree dies with us.
-        child.kill_tree()
-        child.process.wait()
-        for stream in (child.process.stdout, child.process.stderr):
-            if stream is not None:
-                stream.close()
+        child.close()
 
 
-def _raise_exec_error(argv: Sequence[str], cwd: Path | None, message: object) -> None:
+def _not_started(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, why: str) -> ToolchainError:
+    redact = Redactor.from_environment(env)
+    return ToolchainError(
+        f"'{argv[0]}' could not be started",
+        why=redact(why),
+        fix="check that the file is executable and made for this machine, and the limits of this account"
+        " (ulimit -a)",
+        evidence={"argv": [redact(word) for word in argv], "cwd": str(cwd) if cwd else ""},
+    )
+
+
+def _result(
+    child: _Child, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, tail: Sequence[str]
+) -> dict[str, object]:
+    """Return what the supervisor reported: nothing where it was killed or ordered to kill."""
+    message = child.result.get("exec_error")
+    if not message and not child.result and not child.killed and child.process.returncode > 0:
+        message = f"its supervisor ended with status {child.process.returncode}: {' '.join(tail[-3:])}"
     if message:
-        raise ToolchainError(
-            f"'{argv[0]}' could not be started",
-            why=str(message),
-            fix="check that the file is executable and made for this machine",
-            evidence={"argv": list(argv), "cwd": str(cwd) if cwd else ""},
-        )
+        raise _not_started(argv, env, cwd, str(message))
+    return child.result
 
 
 def _number(document: Mapping[str, object], key: str, default: float = 0.0) -> float:
@@ -305,7 +277,7 @@ def _prepare(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> l
             why=f"'{argv[0]}' was to run in it",
             fix="run the same command again; the step that makes it will run first",
         )
-    return [resolve_executable(str(argv[0]), env), *map(str, argv[1:])]
+    return [resolve_executable(str(argv[0]), env, cwd), *map(str, argv[1:])]
 
 
 def run(
@@ -326,21 +298,22 @@ def run(
     descendant is gone, also when this process is killed. The exit status is a result, not an exception.
 
     Raises:
-        ToolchainError: the program is not there or cannot be started.
+        ToolchainError: the program or ``cwd`` is not there, or the program cannot be started.
         NoSpaceError: the log could not be written.
     """
     full = _prepare(argv, env, cwd)
-    child = _spawn(full, env, cwd, subprocess.STDOUT, None, hold)
-    reader = _Reader(log, on_line, redact or Redactor.from_environment(env))
-    watch = _Watch(child, deadline_s, cancel)
+    if cancel:
+        return ProcessResult(tuple(full), -signal.SIGINT, 0.0, cancelled=True)
+    child = _spawn(full, env=env, cwd=cwd, stderr=subprocess.STDOUT, hold=hold)
+    reader = LineReader(log, on_line, redact or Redactor.from_environment(env))
+    watch = Watch(child, deadline_s, cancel)
     with _running(child), _space_errors(log):
         if child.process.stdout is not None:
             _pump(child, watch, {child.process.stdout: reader.feed})
         reader.finish()
         if log is not None:
             log.flush()
-    result = child.result()
-    _raise_exec_error(full, cwd, result.get("exec_error"))
+    result = _result(child, full, env, cwd, reader.tail)
     return ProcessResult(
         argv=tuple(full),
         returncode=int(_number(result, "returncode", -signal.SIGKILL)),
@@ -384,16 +357,17 @@ def query(
         ToolchainError: the program is not there or cannot be started.
     """
     full = _prepare(argv, env, cwd)
-    child = _spawn(full, env, cwd, subprocess.PIPE, None, ())
-    watch = _Watch(child, deadline_s, cancel)
+    if cancel:
+        return QueryResult(tuple(full), -signal.SIGINT, "", "", timed_out=True)
+    child = _spawn(full, env=env, cwd=cwd, stderr=subprocess.PIPE, hold=())
+    watch = Watch(child, deadline_s, cancel)
     out, err = bytearray(), bytearray()
     with _running(child):
         streams: dict[IO[bytes], Callable[[bytes], None]] = {}
         if child.process.stdout is not None and child.process.stderr is not None:
             streams = {child.process.stdout: out.extend, child.process.stderr: err.extend}
         _pump(child, watch, streams)
-    result = child.result()
-    _raise_exec_error(full, cwd, result.get("exec_error"))
+    result = _result(child, full, env, cwd, err.decode("utf-8", "replace").splitlines())
     return QueryResult(
         argv=tuple(full),
         returncode=int(_number(result, "returncode", -signal.SIGKILL)),

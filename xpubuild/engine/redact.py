@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 _MASK = "****"
-_URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?P<secret>[^/\s@'\"]+)@")
-_SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|AUTH_?HEADER)", re.IGNORECASE)
-_AUTH_HEADER = re.compile(r"(?P<name>(?:proxy-)?authorization:\s*(?:basic|bearer|token)\s+)\S+", re.IGNORECASE)
+# The last @ before the path ends the credentials, as for curl and git. The scheme is bounded: a very long
+# word would otherwise be searched anew from each of its letters.
+_URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]{0,30}://)(?P<secret>[^/\s'\"]+)@")
+_SECRET_NAME = re.compile(
+    r"(TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|PRIVATE_?KEY|AUTH_?HEADER)", re.IGNORECASE
+)
+# As HTTP has it, and as Python and JSON print a mapping of headers.
+_AUTH_HEADER = re.compile(
+    r"(?P<name>(?:proxy-)?authorization['\"]?\s*:\s*['\"]?(?:basic|bearer|token|negotiate|digest)\s+)"
+    r"[^\s'\"]+",
+    re.IGNORECASE,
+)
 # A shorter value ("1", "yes") would mask unrelated text all over the log.
 _SHORTEST_SECRET = 6
 
@@ -22,8 +31,8 @@ class Redactor:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Redactor:
-        """Know every value whose variable name looks like a secret's."""
-        return cls(value for name, value in environment.items() if _SECRET_NAME.search(name))
+        """Know the values of variables with a secret's name, and the passwords in URLs of all the others."""
+        return cls(_secrets_of(environment))
 
     def __call__(self, text: str) -> str:
         """Return ``text`` without secrets."""
@@ -31,7 +40,7 @@ class Redactor:
             text = self._known.sub(_MASK, text)
         if "://" in text:
             text = _URL_CREDENTIALS.sub(rf"\g<scheme>{_MASK}@", text)
-        if "uthorization" in text or "UTHORIZATION" in text:
+        if "uthorization" in text.casefold():
             text = _AUTH_HEADER.sub(rf"\g<name>{_MASK}", text)
         return text
 
@@ -40,3 +49,12 @@ class Redactor:
         return {
             name: _MASK if _SECRET_NAME.search(name) else self(value) for name, value in environment.items()
         }
+
+
+def _secrets_of(environment: Mapping[str, str]) -> Iterator[str]:
+    for name, value in environment.items():
+        if _SECRET_NAME.search(name):
+            # A key of several lines is printed line by line.
+            yield from value.splitlines()
+        for found in _URL_CREDENTIALS.finditer(value):
+            yield found["secret"].partition(":")[2]

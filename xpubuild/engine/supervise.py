@@ -1,12 +1,15 @@
 """The small parent of every command: it outlives neither its caller nor leaves a descendant behind.
 
-Run as a script (``python -I -S supervise.py LIFE_FD RESULT_FD -- ARGV...``), standard library only. It is the
-child subreaper of everything the command starts, so even a daemonised grandchild is found. When the
-caller dies, however it dies, the kernel closes the caller's end of the LIFE pipe; the end-of-file is the
-order to kill all descendants. A parent-death signal would not do: it fires when the *thread* that forked ends.
+Run as a script (``python -I -S supervise.py LIFE_FD RESULT_FD ENVIRONMENT_FD -- ARGV...``), standard library
+only. It is the child subreaper of everything the command starts, so even a daemonised grandchild is found.
+When the caller dies, however it dies, the kernel closes the caller's end of the LIFE pipe; the end-of-file is
+the order to kill all descendants. A parent-death signal would not do: it fires when the *thread* that forked
+ends. The caller starts this script with SIGINT and SIGTERM blocked, so that none arrives before it is ready
+to pass them on.
 
-RESULT_FD receives one JSON object: ``returncode`` (negative: the signal), ``max_rss_bytes`` of the largest
-process, ``user_s`` and ``system_s`` of the whole tree, or ``exec_error`` where the program could not start.
+ENVIRONMENT_FD holds the command's environment, NUL-separated. RESULT_FD receives one JSON object:
+``returncode`` (negative: the signal), ``max_rss_bytes`` of the largest process, ``user_s`` and ``system_s``
+of the whole tree, or ``exec_error`` where the program could not start.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import selectors
 import signal
 import sys
@@ -47,36 +51,50 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def _reap() -> None:
-    with contextlib.suppress(ChildProcessError):
+def _reap() -> bool:
+    """Reap what has ended; return whether nothing is left.
+
+    The kernel's word that there is no child is exact: an orphan becomes a child of the subreaper at once. A
+    look at /proc alone can miss a process that was forked meanwhile.
+    """
+    try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+    except ChildProcessError:
+        return True
+    return False
 
 
 def kill_descendants() -> None:
     """Kill until nothing is left; a fork bomb of a build ends because each round kills the parents too."""
     for _ in range(_KILL_ROUNDS):
-        victims = descendants(os.getpid())
-        if not victims:
+        if _reap():
             return
-        for pid in victims:
+        for pid in descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        _reap()
         time.sleep(0.005)
 
 
-def _start(argv: list[str], error_fd: int) -> int:
+def _environment(fd: int) -> dict[bytes, bytes]:
+    """Read the command's environment. This process has its caller's, which is known to run this Python."""
+    with open(fd, "rb") as stream:
+        pairs = (entry.partition(b"=") for entry in stream.read().split(b"\0") if entry)
+        return {name: value for name, _, value in pairs}
+
+
+def _start(argv: list[str], environment: dict[bytes, bytes], error_fd: int) -> int:
     pid = os.fork()
     if pid:
         return pid
     try:
         os.setpgid(0, 0)
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
-        os.execvpe(argv[0], argv, os.environ)  # noqa: S606 - an argv list, no shell
+        # Python itself ignores the last two.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        os.execve(argv[0], argv, environment)  # noqa: S606 - an argv list, no shell
     except OSError as error:
         os.write(error_fd, f"{error.errno} {error.strerror}".encode())
     os._exit(127)
@@ -88,8 +106,8 @@ def _report(result_fd: int, document: dict[str, object]) -> None:
         os.close(result_fd)
 
 
-def _wait_for(pid: int, life_fd: int, wake_fd: int) -> tuple[int, object] | None:
-    """Return (status, rusage) of ``pid``, or None where the caller died first."""
+def _wait_for(pid: int, life_fd: int, wake_fd: int) -> int | None:
+    """Return the wait status of ``pid``, or None where the caller died first."""
     selector = selectors.DefaultSelector()
     selector.register(life_fd, selectors.EVENT_READ)
     selector.register(wake_fd, selectors.EVENT_READ)
@@ -100,21 +118,21 @@ def _wait_for(pid: int, life_fd: int, wake_fd: int) -> tuple[int, object] | None
             numbers = os.read(wake_fd, 64)
             for number in numbers:
                 if number in (signal.SIGINT, signal.SIGTERM):
-                    with contextlib.suppress(ProcessLookupError):
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
                         os.killpg(pid, number)
         with contextlib.suppress(ChildProcessError):
             while True:
-                done, status, usage = os.wait4(-1, os.WNOHANG)
+                done, status = os.waitpid(-1, os.WNOHANG)
                 if done == pid:
-                    return status, usage
+                    return status
                 if not done:
                     break
 
 
 def main(arguments: list[str]) -> int:
     """Supervise one command; the exit status says nothing, the result document does."""
-    life_fd, result_fd = int(arguments[0]), int(arguments[1])
-    argv = arguments[3:]
+    life_fd, result_fd, environment_fd = map(int, arguments[:3])
+    argv = arguments[4:]
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
@@ -122,24 +140,26 @@ def main(arguments: list[str]) -> int:
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for fd in (life_fd, result_fd):
         os.set_inheritable(fd, False)
+    environment = _environment(environment_fd)
     error_read, error_write = os.pipe()
-    pid = _start(argv, error_write)
+    pid = _start(argv, environment, error_write)
     os.close(error_write)
     exec_error = os.read(error_read, 400).decode("utf-8", "replace")
-    ended = _wait_for(pid, life_fd, wake_read)
+    status = _wait_for(pid, life_fd, wake_read)
     kill_descendants()
-    if ended is None:
+    if status is None:
         return 1
-    status, usage = ended
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     _report(
         result_fd,
         {
             "returncode": os.waitstatus_to_exitcode(status),
-            "max_rss_bytes": usage.ru_maxrss * 1024,  # type: ignore[attr-defined]
-            "user_s": usage.ru_utime,  # type: ignore[attr-defined]
-            "system_s": usage.ru_stime,  # type: ignore[attr-defined]
+            "max_rss_bytes": usage.ru_maxrss * 1024,
+            "user_s": usage.ru_utime,
+            "system_s": usage.ru_stime,
             "exec_error": exec_error,
         },
     )

@@ -1,1 +1,1 @@
-
+"""oneAPI: roots, components, environment capture."""

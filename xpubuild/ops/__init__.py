@@ -1,1 +1,1 @@
-
+"""The embedded smoke extension."""

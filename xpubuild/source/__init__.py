@@ -1,1 +1,1 @@
-
+"""Pinned git sources: mirrors, checkouts, submodules."""

@@ -1,1 +1,1 @@
-
+"""Python environments, hashed requirements, compilers."""

@@ -1,1 +1,1 @@
-
+"""The only place that writes to a terminal."""

@@ -1,1 +1,1 @@
-
+"""Proof, on the device, that a torch works."""

@@ -1,0 +1,81 @@
+"""docs/reference/environment.md, from the options and the environment of children."""
+
+from __future__ import annotations
+
+import click
+
+from docgen import markdown as md
+from docgen.cli_page import commands
+from xpubuild.engine import environment
+
+_ABOUT = """
+## Options
+
+Each of these variables is an option of the commands named beside it; an option on the command line wins. A
+flag is set by `1` or `true`; several values are separated by commas. A shell that entered a workspace
+(`eval "$(xpubuild env)"`) has `XPUBUILD_WORKSPACE` set, so commands typed there mean that workspace.
+"""
+
+#: Variables that the code reads beside the options. A test holds this list against the source.
+OTHERS = {
+    "XPUBUILD_RECIPES": "Folders with recipes, separated by colons, looked into before all others.",
+    "XPUBUILD_TRUSTED_OWNERS": "User names or numbers, separated by commas, whose oneAPI scripts are run"
+    " although they belong neither to root nor to you.",
+    "ONEAPI_ROOT": "Where oneAPI is looked for, after `--oneapi-root` and before the usual places.",
+    "XDG_DATA_HOME": "Workspaces are made in `xpubuild/` below it. Default: `~/.local/share`.",
+    "XDG_CACHE_HOME": "git mirrors and captured oneAPI environments are kept in `xpubuild/` below it."
+    " Default: `~/.cache`.",
+    "XDG_CONFIG_HOME": "Your recipes are looked for in `xpubuild/recipes/` below it. Default: `~/.config`.",
+    "XDG_CONFIG_DIRS": "The site's recipes are looked for in `xpubuild/recipes/` below the first. Default:"
+    " `/etc/xdg`.",
+    "CC, CXX": "The host compilers to use, where the recipe does not name its own.",
+    "NO_COLOR": "Set to anything: no colours, and progress as plain lines.",
+    "FORCE_COLOR": "Set to `1` or `true`: colours also where the output is no terminal.",
+    "CI": "Set to `1` or `true`: progress as plain lines, no redrawing.",
+    "GITHUB_ACTIONS": "Set to `true`: progress in the form that GitHub folds into groups.",
+    "TERM": "`dumb` or `unknown`: no escape sequences at all.",
+}
+
+_CHILDREN = """
+## What a build sees
+
+Programs that xpubuild starts do not inherit your environment: a variable such as `CPATH`, `CFLAGS` or
+`CMAKE_PREFIX_PATH` would change what PyTorch's build finds. They get the variables below, what the plan adds
+(`xpubuild plan --format json` shows it per command), and `LC_ALL=C.UTF-8`.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [md.head("Environment variables", "xpubuild/cli and xpubuild/engine/environment.py"), _ABOUT]
+    parts.append(md.table(("variable", "option", "commands"), _option_rows()))
+    parts.append("## Others\n")
+    parts.append(md.table(("variable", "meaning"), [(_codes(name), text) for name, text in OTHERS.items()]))
+    parts.append(_CHILDREN)
+    kept = [*sorted(environment._EXACT), *(f"{prefix}*" for prefix in environment._PREFIXES)]
+    parts.append(", ".join(md.code(name) for name in kept) + ".\n")
+    never = ", ".join(md.code(name) for name in sorted(environment._NEVER))
+    parts.append(f"Never handed on, because pip would install elsewhere than the plan says: {never}.\n")
+    return "\n".join(parts)
+
+
+def _codes(names: str) -> str:
+    return ", ".join(md.code(name) for name in names.split(", "))
+
+
+def _option_rows() -> list[tuple[str, str, str]]:
+    users: dict[tuple[str, str], list[str]] = {}
+    for name, command in commands():
+        for parameter in command.params:
+            if isinstance(parameter.envvar, str):
+                users.setdefault((parameter.envvar, _spelling(parameter)), []).append(name.partition(" ")[2])
+    return [
+        (md.code(variable), spelling, ", ".join(names))
+        for (variable, spelling), names in sorted(users.items())
+    ]
+
+
+def _spelling(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Argument):
+        return str(parameter.human_readable_name)
+    return md.code(next(name for name in parameter.opts if name.startswith("--")))

@@ -1,0 +1,29 @@
+"""docs/reference/exit-codes.md, from the error classes."""
+
+from __future__ import annotations
+
+from docgen import markdown as md
+from xpubuild.errors import EXIT_CODES
+
+_ABOUT = """
+The exit status of every command is one of these; they do not change their meaning. The name is the `code` of
+the error in JSON output ([documents.md](documents.md#error)).
+
+A message says what happened, why, what to do, and where the log is. Status 1 means a bug in xpubuild: it
+comes with a traceback, which belongs into the bug report.
+"""
+_OK = ("0", "", "The command did what it was asked for.")
+
+
+def page() -> str:
+    """Return the page."""
+    rows = [_OK]
+    for number, kind in sorted(EXIT_CODES.items()):
+        text = md.prose(kind.__doc__) if number != 1 else "A bug in xpubuild."
+        rows.append((str(number), md.code(kind.code), text))
+    return (
+        md.head("Exit codes", "xpubuild/errors.py")
+        + _ABOUT
+        + "\n"
+        + md.table(("status", "name", "meaning"), rows)
+    )

@@ -1,0 +1,140 @@
+"""The rules of every test run.
+
+A test names what it needs beyond Python, git and a C++ compiler with ``@pytest.mark.needs("fish")``; the
+names are in support/needs.py. Where the tool is missing the test is not run and is named at the end with the
+package to install. With ``CI=true`` a missing tool and a skipped test are failures. All tests run with a home
+folder of their own, and a process that outlives the run fails it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from support import isolation, needs
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+_CI = os.environ.get("CI", "").lower() in ("true", "1")
+_GRACE_S = 3.0
+_not_run: dict[str, set[str]] = {}
+_left: list[str] = []
+_root: list[Path] = []
+_guard = isolation.NetworkGuard()
+
+
+def _runs_tests(config: pytest.Config) -> bool:
+    """Whether this process runs tests itself; with xdist the controller does not."""
+    return hasattr(config, "workerinput") or not config.getoption("numprocesses", default=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the user's environment before anything is collected."""
+    if _runs_tests(config):
+        _root.append(isolation.session_root())
+        isolation.isolate(os.environ, _root[0])
+        os.umask(0o022)
+        _guard.install()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take out the tests whose tool is missing; in CI they stay and fail."""
+    kept: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
+    for item in items:
+        lacking = [name for name in _needed(item) if needs.missing(name)]
+        for name in lacking:
+            _not_run.setdefault(name, set()).add(item.nodeid)
+        (dropped if lacking and not _CI else kept).append(item)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+def _needed(item: pytest.Item) -> Iterable[str]:
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            if name not in needs.TOOLS:
+                raise pytest.UsageError(f"{item.nodeid} needs '{name}', which support/needs.py does not know")
+            yield name
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail, in CI, what lacks its tool."""
+    for name in _needed(item):
+        tool = needs.missing(name)
+        if tool is not None:
+            pytest.fail(f"needs {name}, which is not here: {tool.advice}", pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip into a failure in CI."""
+    report = yield
+    return _no_skip(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Turn a skipped module into a failure in CI."""
+    report = yield
+    return _no_skip(report)
+
+
+def _no_skip(report: Report) -> Report:
+    if _CI and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Look for processes that outlived their test, and tell the xdist controller what it cannot see."""
+    if _root:
+        processes = isolation.left_behind(_root[0])
+        until = time.monotonic() + _GRACE_S
+        while processes and time.monotonic() < until:
+            time.sleep(0.1)
+            processes = isolation.left_behind(_root[0])
+        _left.extend(isolation.stop(processes))
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["not_run"] = {name: sorted(ids) for name, ids in _not_run.items()}
+        output["left"] = _left
+    elif _left and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what an xdist worker found."""
+    output = getattr(node, "workeroutput", {})
+    for name, ids in output.get("not_run", {}).items():
+        _not_run.setdefault(name, set()).update(ids)
+    _left.extend(output.get("left", []))
+
+
+def pytest_unconfigure() -> None:
+    """Remove the folder of the session."""
+    if _root:
+        _guard.remove()
+        shutil.rmtree(_root.pop(), ignore_errors=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was not run here and why, and which processes had to be stopped."""
+    if _not_run and not _CI:
+        terminalreporter.section("not run here", sep="-")
+        for name, ids in sorted(_not_run.items()):
+            files = ", ".join(sorted({identifier.partition("::")[0] for identifier in ids}))
+            count = f"{len(ids)} test{'s' if len(ids) > 1 else ''}"
+            terminalreporter.write_line(f"{name}: {count} ({files}); {needs.TOOLS[name].advice}")
+    if _left:
+        terminalreporter.section("processes left behind by tests", sep="=", red=True, bold=True)
+        for line in _left:
+            terminalreporter.write_line(line)

@@ -1,0 +1,7 @@
+"""Fixtures that several modules of this folder share."""
+
+from __future__ import annotations
+
+from integration.torch_env import ops_site, torch_env
+
+__all__ = ["ops_site", "torch_env"]

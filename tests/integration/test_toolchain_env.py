@@ -1,0 +1,242 @@
+"""make_env with the real virtualenv and the real interpreter."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
+from xpubuild.host.pythons import probe_python
+from xpubuild.host.system import OsFacts
+from xpubuild.toolchain.environment import env_python
+from xpubuild.toolchain.make_env import MARK, make_env
+from xpubuild.toolchain.pythons import require_python, resolve_python
+
+DEBIAN = OsFacts(id="debian")
+PYTHON = Path(sys.executable)
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Path:
+    return tmp_path / "my wörkspace" / "env"
+
+
+def ask(env: Path, code: str) -> str:
+    return subprocess.run([env_python(env), "-c", code], check=True, capture_output=True, text=True).stdout
+
+
+def stand_in(path: Path, **answer: object) -> Path:
+    """Write a program that answers the probe as another interpreter would."""
+    document = {
+        "version": "3.11.9", "implementation": "CPython", "bits": 64, "virtual": False, "headers": True,
+        "free_threaded": False, "ensurepip": True, "include": "/usr/include", "base_executable": str(path),
+    }  # fmt: skip
+    path.write_text(f"#!/bin/sh\ncat <<'E'\n{json.dumps({**document, **answer})}\nE\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_an_environment_is_made_once(env: Path) -> None:
+    assert make_env(env, PYTHON) is True
+    assert ask(env, "import sys; print(sys.prefix != sys.base_prefix, sys.prefix)") == f"True {env}\n"
+    pip = subprocess.run([env / "bin/pip", "--version"], check=True, capture_output=True, text=True).stdout
+    assert str(env) in pip
+    (env / "kept").write_text("x")
+    assert make_env(env, PYTHON) is False
+    assert (env / "kept").exists()
+
+
+def test_it_sees_no_packages_of_the_system(env: Path) -> None:
+    make_env(env, PYTHON)
+    assert "include-system-site-packages = false" in (env / "pyvenv.cfg").read_text()
+
+
+@pytest.mark.parametrize(
+    "damage", ["making", "no mark but its draft", "no pyvenv.cfg", "no python", "other python"]
+)
+def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
+    make_env(env, PYTHON)
+    mark = json.loads((env / MARK).read_text())
+    (env / "left over").write_text("x")
+    if damage == "making":
+        (env / MARK).write_text(json.dumps({**mark, "state": "making"}))
+    elif damage == "no mark but its draft":
+        shutil.rmtree(env)
+        env.mkdir()
+        (env / f".{MARK}.abc123").write_text("{")
+    elif damage == "no pyvenv.cfg":
+        (env / "pyvenv.cfg").unlink()
+    elif damage == "no python":
+        (env / "bin/python").unlink()
+        (env / "bin/python").symlink_to("/gone/python3")
+    else:
+        (env / MARK).write_text(json.dumps({**mark, "base": "/gone/python3.9"}))
+    assert make_env(env, PYTHON) is True
+    assert not (env / "left over").exists()
+    assert not (env / f".{MARK}.abc123").exists()
+    assert ask(env, "print(1)") == "1\n"
+    assert make_env(env, PYTHON) is False
+
+
+def test_files_of_somebody_else_are_left_alone(env: Path) -> None:
+    env.mkdir(parents=True)
+    (env / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="is in the way") as caught:
+        make_env(env, PYTHON)
+    assert caught.value.exit_code == 2
+    assert (env / "thesis.tex").read_text() == "years of work"
+    assert os.listdir(env) == ["thesis.tex"]  # noqa: PTH208
+
+
+def test_an_environment_that_xpubuild_did_not_make_is_left_alone(env: Path) -> None:
+    subprocess.run([sys.executable, "-m", "virtualenv", "-q", str(env)], check=True)
+    with pytest.raises(UsageError, match="is in the way"):
+        make_env(env, PYTHON)
+    assert (env / "bin/python").exists()
+
+
+def test_a_link_to_another_disk_stays_a_link(env: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "scratch"
+    elsewhere.mkdir()
+    env.parent.mkdir(parents=True)
+    env.symlink_to(elsewhere)
+    assert make_env(env, PYTHON) is True
+    (env / "pyvenv.cfg").unlink()
+    assert make_env(env, PYTHON) is True
+    assert env.is_symlink()
+    assert (elsewhere / "pyvenv.cfg").is_file()
+
+
+@pytest.mark.parametrize("name", ["a:b", "a\nb"])
+def test_a_name_that_path_cannot_hold(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="no Python environment can be made"):
+        make_env(tmp_path / name / "env", PYTHON)
+
+
+def test_an_interpreter_that_does_not_run(env: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "python3"
+    broken.write_text("#!/bin/sh\nexit 9\n")
+    broken.chmod(0o755)
+    with pytest.raises(ToolchainError) as caught:
+        make_env(env, broken)
+    assert "status 9" in caught.value.why
+    assert not env.exists()
+
+
+def test_killed_at_many_moments_and_made_again(env: Path) -> None:
+    code = "import sys; from pathlib import Path; from xpubuild.toolchain.make_env import make_env\n"
+    code += "make_env(Path(sys.argv[1]), Path(sys.argv[2]))"
+    for delay in (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.7):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(env), str(PYTHON)], start_new_session=True
+        )
+        time.sleep(delay)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    make_env(env, PYTHON)
+    assert make_env(env, PYTHON) is False
+    assert ask(env, "import pip; print(1)") == "1\n"
+    names = {path.name for path in env.iterdir()}
+    assert names <= {"bin", "lib", "lib64", "include", "pyvenv.cfg", MARK, "CACHEDIR.TAG", ".gitignore"}
+
+
+def without_ensurepip(prefix: Path) -> Path:
+    """Make a stand-in of a distribution's Python without its venv package: no ensurepip."""
+    base = Path(probe_python(PYTHON).base_executable)
+    name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    library = Path(os.__file__).parent
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "lib" / name).mkdir(parents=True)
+    shutil.copy2(base, prefix / "bin" / name)
+    for entry in library.iterdir():
+        if entry.name not in ("ensurepip", "site-packages", "__pycache__"):
+            (prefix / "lib" / name / entry.name).symlink_to(entry)
+    (prefix / "lib" / name / "site-packages").mkdir()
+    return prefix / "bin" / name
+
+
+def test_it_works_where_ensurepip_is_missing(env: Path, tmp_path: Path) -> None:
+    python = without_ensurepip(tmp_path / "distro python")
+    assert probe_python(python).ensurepip is False
+    broken = subprocess.run([python, "-m", "venv", tmp_path / "v"], check=False, capture_output=True)
+    assert broken.returncode != 0
+    assert make_env(env, python) is True
+    assert ask(env, "import pip; print(pip.__file__.startswith(__import__('sys').prefix))") == "True\n"
+
+
+def test_the_caller_can_name_an_interpreter_in_every_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {**base_environment(), "PATH": f"{tmp_path}:/bin"}
+    stand_in(tmp_path / "python3.99")
+    assert resolve_python("python3.99", environment) == tmp_path / "python3.99"
+    monkeypatch.chdir(tmp_path)
+    assert resolve_python("./python3.99", environment) == tmp_path / "python3.99"
+    own = resolve_python(None, environment)
+    assert own.is_file()
+    assert probe_python(own).virtual is False
+
+
+def test_interpreters_that_are_not_there(tmp_path: Path) -> None:
+    environment = {"PATH": str(tmp_path)}
+    with pytest.raises(UsageError, match="was not found"):
+        resolve_python(str(tmp_path / "none"), environment)
+    with pytest.raises(ToolchainError, match="was not found"):
+        resolve_python("python3.99", environment)
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python3").write_text("")
+    with pytest.raises(UsageError, match="is a folder") as caught:
+        resolve_python(str(tmp_path / "venv"), environment)
+    assert f"{tmp_path}/venv/bin/python3" in caught.value.fix
+    with pytest.raises(UsageError, match="is a folder"):
+        resolve_python(".", environment)
+
+
+def test_the_version_is_held_against_the_recipe() -> None:
+    assert require_python(PYTHON, ">=3.10", system=DEBIAN).implementation == "CPython"
+    with pytest.raises(UnsatisfiableError) as caught:
+        require_python(PYTHON, ">=3.99", system=DEBIAN)
+    assert caught.value.exit_code == 22
+    assert "the recipe needs Python >=3.99" in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "word"),
+    [
+        ({"implementation": "PyPy"}, ToolchainError, "is PyPy"),
+        ({"bits": 32}, ToolchainError, "32 bits"),
+        ({"version": "3.9.2"}, UnsatisfiableError, "Python 3.9.2 does not fit"),
+        ({"version": "what"}, UnsatisfiableError, "does not fit"),
+    ],
+)
+def test_interpreter_stand_ins_that_cannot_do(
+    tmp_path: Path, answer: dict[str, object], kind: type[Exception], word: str
+) -> None:
+    with pytest.raises(kind, match=word):
+        require_python(stand_in(tmp_path / "python3", **answer), ">=3.10", system=DEBIAN)
+
+
+def test_a_development_version_is_compared_by_its_number(tmp_path: Path) -> None:
+    python = stand_in(tmp_path / "python3", version="3.15.0a2+")
+    assert require_python(python, ">=3.10,<3.16", system=DEBIAN).version == "3.15.0a2+"
+
+
+def test_missing_headers_name_the_package(tmp_path: Path) -> None:
+    python = stand_in(tmp_path / "python3", headers=False)
+    with pytest.raises(ToolchainError, match=r"headers of Python 3\.11\.9 are missing") as caught:
+        require_python(python, ">=3.10", system=DEBIAN)
+    assert caught.value.commands == ("sudo apt-get install python3.11-dev",)
+    with pytest.raises(ToolchainError) as caught:
+        require_python(python, ">=3.10", system=OsFacts(id="rocky", id_like=("rhel",)))
+    assert caught.value.commands == ("sudo dnf install python3.11-devel",)

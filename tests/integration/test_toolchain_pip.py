@@ -1,0 +1,310 @@
+"""The planned pip commands with the real pip, against indexes on loopback and wheel folders.
+
+``xpufake`` is a stand-in for torch: a tiny wheel with a local version label, so that the questions (which
+build answers, from where, what if none) are the same and nothing large moves.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.server
+import json
+import shutil
+import subprocess
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.model import Command
+from xpubuild.engine.process import ProcessResult, run
+from xpubuild.errors import (
+    FetchError,
+    SourceIntegrityError,
+    ToolchainError,
+    UnsatisfiableError,
+)
+from xpubuild.toolchain.environment import env_python, install_command, write_constraints
+from xpubuild.toolchain.make_env import make_env
+from xpubuild.toolchain.pip_failures import explain_pip_failure
+from xpubuild.toolchain.pythons import resolve_python
+
+
+class Index:
+    """A package index on loopback: a folder per package, and a count of what was asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.asked: list[str] = []
+        folder.mkdir(parents=True)
+        index = self
+
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def __init__(self, *args: object, **kwargs: object) -> None:
+                super().__init__(*args, directory=str(index.folder), **kwargs)  # type: ignore[arg-type]
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                index.asked.append(self.path)
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def add(self, wheel: Path) -> None:
+        folder = self.folder / wheel.name.split("-")[0].lower().replace("_", "-")
+        folder.mkdir(exist_ok=True)
+        shutil.copy(wheel, folder)
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Iterator[Index]:
+    index = Index(tmp_path / "first")
+    yield index
+    index.close()
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Iterator[Index]:
+    index = Index(tmp_path / "second")
+    yield index
+    index.close()
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("spaces änd more") / "my env"
+    make_env(path, resolve_python(None, base_environment()))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _nothing_installed(env: Path) -> Iterator[None]:
+    yield
+    pip = [env_python(env), "-m", "pip", "--disable-pip-version-check"]
+    subprocess.run([*pip, "uninstall", "-q", "-y", "xpufake", "triton", "needs-triton"], check=True,
+                   capture_output=True)  # fmt: skip
+
+
+def make_wheel(
+    folder: Path,
+    version: str,
+    *,
+    name: str = "xpufake",
+    body: str = "",
+    metadata: str = "",
+    console: bool = False,
+) -> Path:
+    """Write a small pure-Python wheel."""
+    folder.mkdir(parents=True, exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": f"version = {version!r}\n{body}\ndef main():\n    print('run', version)\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    if console:
+        files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{name}-run = {name}:main\n"
+    record = [
+        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},"
+        for path, text in files.items()
+    ]
+    files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""])
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for inside, text in files.items():
+            archive.writestr(zipfile.ZipInfo(inside), text)
+    return path
+
+
+def pin(folder: Path, *wheels: Path, version: str | None = None) -> Path:
+    """Write a hashed requirements file for one version of the wheels' package."""
+    name, found = wheels[0].name.split("-")[:2]
+    hashes = [f"--hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}" for wheel in wheels]
+    path = folder / "pinned é.txt"
+    path.write_text(f"{name}=={version or found} {' '.join(hashes)}\n", "utf-8")
+    return path
+
+
+def perform(command: Command, *, index: str, cwd: Path, **variables: str) -> tuple[int, ProcessResult]:
+    """Run a command and its alternatives, as the runner does; return how many ran and the last result."""
+    environment = {
+        **{name: value for name, value in base_environment().items() if not name.startswith("PIP_")},
+        "PIP_CONFIG_FILE": "/dev/null",
+        "PIP_INDEX_URL": index,
+        "PIP_RETRIES": "1",
+        "PIP_DEFAULT_TIMEOUT": "5",
+        **variables,
+    }
+    ran: list[ProcessResult] = []
+    for argv in (command.argv, *command.alternatives):
+        ran.append(run(argv, env=environment, cwd=cwd, deadline_s=120))
+        if ran[-1].ok:
+            break
+    return len(ran), ran[-1]
+
+
+def installed(env: Path) -> dict[str, str]:
+    output = subprocess.run(
+        [env_python(env), "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    return {item["name"]: item["version"] for item in json.loads(output)}
+
+
+def test_a_wheel_folder_configured_in_pip_answers_and_nothing_else_is_asked(
+    env: Path, first: Index, second: Index, tmp_path: Path
+) -> None:
+    wheel = make_wheel(tmp_path / "my wheels ü", "2.13.0+cpu", console=True)
+    first.add(make_wheel(tmp_path / "w", "2.13.0"))
+    command = install_command(str(env), str(pin(tmp_path, wheel)), indexes=[second.url])
+    find_links = wheel.parent.as_uri()  # PIP_FIND_LINKS is split at spaces
+    count, result = perform(command, index=first.url, cwd=tmp_path, PIP_FIND_LINKS=find_links)
+    assert result.ok, result.tail
+    assert count == 1
+    assert second.asked == []
+    assert installed(env)["xpufake"] == "2.13.0+cpu"
+    # Scripts work although their interpreter's path holds spaces.
+    script = subprocess.run([env / "bin/xpufake-run"], check=True, capture_output=True, text=True)
+    assert script.stdout == "run 2.13.0+cpu\n"
+
+
+def test_where_the_index_has_another_build_only_the_recipes_index_is_used(
+    env: Path, first: Index, second: Index, tmp_path: Path
+) -> None:
+    first.add(make_wheel(tmp_path / "w", "2.13.0", body="cuda = 'several GB'"))
+    wheel = make_wheel(tmp_path / "w", "2.13.0+cpu")
+    second.add(wheel)
+    command = install_command(str(env), str(pin(tmp_path, wheel)), indexes=[second.url])
+    count, result = perform(command, index=first.url, cwd=tmp_path)
+    assert result.ok, result.tail
+    assert count == 2
+    assert installed(env)["xpufake"] == "2.13.0+cpu"
+    assert not any(path.endswith(".whl") for path in first.asked)
+
+
+def test_nowhere_is_an_error_that_names_both_ways_and_installs_nothing(
+    env: Path, first: Index, second: Index, tmp_path: Path
+) -> None:
+    first.add(make_wheel(tmp_path / "w", "2.13.0"))
+    requirements = pin(tmp_path, make_wheel(tmp_path / "w", "2.13.0+cpu"))
+    command = install_command(str(env), str(requirements), indexes=[second.url])
+    count, result = perform(command, index=first.url, cwd=tmp_path)
+    assert count == 2
+    assert not result.ok
+    error = explain_pip_failure(result.tail, indexes=[second.url])
+    assert type(error) is ToolchainError
+    assert error.exit_code == 40
+    assert "xpufake==2.13.0+cpu" in error.what
+    assert "lacks it too" in error.why
+    assert f"(2) let this machine reach {second.url}" in error.fix
+    assert "xpufake" not in installed(env)
+
+
+def test_the_recipes_index_out_of_reach(env: Path, first: Index, second: Index, tmp_path: Path) -> None:
+    first.add(make_wheel(tmp_path / "w", "2.13.0"))
+    requirements = pin(tmp_path, make_wheel(tmp_path / "w", "2.13.0+cpu"))
+    url = second.url.replace("127.0.0.1", "127.0.0.2")
+    second.server.socket.close()
+    _, result = perform(
+        install_command(str(env), str(requirements), indexes=[url]), index=first.url, cwd=tmp_path
+    )
+    error = explain_pip_failure(result.tail, indexes=[url])
+    assert type(error) is ToolchainError
+    assert f"{url} could not be reached" in error.why
+
+
+def test_no_index_at_all_is_a_network_error(env: Path, tmp_path: Path) -> None:
+    requirements = pin(tmp_path, make_wheel(tmp_path / "w", "2.13.0+cpu"))
+    _, result = perform(
+        install_command(str(env), str(requirements)), index="http://127.0.0.1:9/simple", cwd=tmp_path
+    )
+    error = explain_pip_failure(result.tail)
+    assert type(error) is FetchError
+    assert "127.0.0.1" in error.what
+
+
+def test_a_replaced_wheel_is_refused_and_named(env: Path, first: Index, tmp_path: Path) -> None:
+    requirements = pin(tmp_path, make_wheel(tmp_path / "w", "2.13.0+cpu"))
+    first.add(make_wheel(tmp_path / "changed", "2.13.0+cpu", body="import os"))
+    _, result = perform(install_command(str(env), str(requirements)), index=first.url, cwd=tmp_path)
+    error = explain_pip_failure(result.tail)
+    assert type(error) is SourceIntegrityError
+    assert error.exit_code == 31
+    assert "xpufake==2.13.0+cpu" in error.what
+    assert "Expected sha256" in error.why
+    assert "xpufake" not in installed(env)
+
+
+def test_a_requirement_without_a_hash_is_refused(env: Path, first: Index, tmp_path: Path) -> None:
+    first.add(make_wheel(tmp_path / "w", "1.0"))
+    (tmp_path / "plain.txt").write_text("xpufake==1.0\n")
+    _, result = perform(install_command(str(env), str(tmp_path / "plain.txt")), index=first.url, cwd=tmp_path)
+    assert type(explain_pip_failure(result.tail)) is SourceIntegrityError
+    assert "xpufake" not in installed(env)
+
+
+def test_a_wheel_for_a_newer_python_says_so(env: Path, first: Index, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path / "w", "1.0", metadata="Requires-Python: >=3.99\n")
+    requirements = pin(tmp_path, wheel)
+    count, result = perform(
+        install_command(str(env), str(requirements)),
+        index=first.url,
+        cwd=tmp_path,
+        PIP_FIND_LINKS=str(wheel.parent),
+    )
+    assert count == 1
+    error = explain_pip_failure(result.tail)
+    assert type(error) is UnsatisfiableError
+    assert ">=3.99" in error.why
+
+
+def test_constraints_hold_torch_and_keep_triton_out(env: Path, first: Index, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path / "w", "2.13.0+cpu")
+    newer = make_wheel(tmp_path / "w", "2.14.0")
+    for item in (wheel, newer, make_wheel(tmp_path / "w", "3.0", name="triton")):
+        first.add(item)
+    first.add(make_wheel(tmp_path / "w", "1.0", name="needs_triton", metadata="Requires-Dist: triton\n"))
+    constraints = tmp_path / "held ü.txt"
+    constraints.write_text(write_constraints({"xpufake": "2.13.0+cpu"}, forbidden=("triton",)), "utf-8")
+    command = install_command(str(env), str(pin(tmp_path, wheel)), constraints=str(constraints))
+    _, result = perform(command, index=first.url, cwd=tmp_path)
+    assert result.ok, result.tail
+
+    def later(*words: str) -> ProcessResult:
+        argv = (env_python(env), "-m", "pip", "install", "--constraint", str(constraints), *words)
+        return perform(Command(argv), index=first.url, cwd=tmp_path)[1]
+
+    later("--upgrade", "xpufake")
+    assert installed(env)["xpufake"] == "2.13.0+cpu"
+    assert not later("xpufake==2.14.0").ok
+    assert not later("needs-triton").ok
+    assert "triton" not in installed(env)
+    # Without the constraints it would have come in: the test can fail.
+    argv = (env_python(env), "-m", "pip", "install", "needs-triton")
+    assert perform(Command(argv), index=first.url, cwd=tmp_path)[1].ok
+    assert installed(env)["triton"] == "3.0"
+
+
+def test_a_module_in_the_current_folder_is_not_taken_for_pip(env: Path, first: Index, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path / "w", "1.0")
+    first.add(wheel)
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    (trap / "pip.py").write_text("raise SystemExit('the wrong pip')")
+    _, result = perform(
+        install_command(str(env), str(pin(tmp_path, wheel))),
+        index=first.url,
+        cwd=trap,
+        PYTHONPATH=str(trap),
+    )
+    assert result.ok, result.tail

@@ -1,0 +1,387 @@
+"""The live picture on a real pseudo-terminal; what a person would see is worked out by a small screen model."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from xpubuild.ui.region import DrawnLine, Region
+from xpubuild.ui.terminal import Terminal
+
+_SEQUENCE = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])|([^\x1b])", re.DOTALL)
+
+_RUN = """
+import os, sys, threading, time
+from xpubuild.engine.events import *
+from xpubuild.ui.sinks import make_sink
+
+def build(sink, step, total, fail=False):
+    sink.emit(StepStarted(time.time(), step, "Build " + step, "/ws/logs/" + step + ".log", "not run here before"))
+    for done in range(1, total + 1):
+        now = time.time()
+        sink.emit(StepOutput(now, step, "\\x1b[31m[%d/%d]\\x1b[0m" % (done, total)))
+        sink.emit(StepProgress(now, step, done, total, "edges", 10.0, (total - done) / 10, "compiling a%d.cpp" % done))
+        time.sleep(0.02)
+    status = "failed" if fail else "done"
+    sink.emit(StepFinished(time.time(), step, "Build " + step, status, 1.0, 0, "status 1" if fail else ""))
+
+def main(kind, fail, quiet=False, steps=("env", "ops", "vision"), total=30):
+    with make_sink(kind, sys.stderr, os.environ, quiet=quiet) as sink:
+        sink.emit(RunStarted(time.time(), "quickstart", "/über space/ws", tuple((s, "Build " + s) for s in steps), ()))
+        sink.emit(StepFinished(time.time(), "env", "Build env", "up-to-date", 0.0))
+        threads = [threading.Thread(target=build, args=(sink, "ops", total, fail), daemon=True),
+                   threading.Thread(target=build, args=(sink, "vision", total // 2), daemon=True)]
+        for thread in threads:
+            thread.start()
+        sink.emit(Notice(time.time(), "warning", "watch out", "ops"))
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.05)
+        sink.emit(RunFinished(time.time(), "failed" if fail else "ok", 2.0))
+    print("the result")
+
+try:
+    {call}
+except KeyboardInterrupt:
+    print("interrupted")
+    sys.exit(130)
+"""
+
+
+@dataclass
+class Screen:
+    """Enough of a terminal for what is written here: text, CR, LF, cursor up, clearing, wrapping, scrolling."""
+
+    columns: int = 80
+    rows: int = 24
+    lines: list[list[str]] = field(default_factory=lambda: [[]])
+    row: int = 0
+    column: int = 0
+    cursor_visible: bool = True
+    top: int = 0
+
+    def feed(self, text: str) -> None:
+        for private, numbers, command, character in _SEQUENCE.findall(text):
+            if character:
+                self._put(character)
+            else:
+                self._control(private, numbers, command)
+
+    def _put(self, character: str) -> None:
+        if character == "\r":
+            self.column = 0
+        elif character == "\n":
+            self._down()
+        elif character >= " ":
+            if self.column == self.columns:
+                self.column = 0
+                self._down()
+            line = self.lines[self.row]
+            line += [" "] * (self.column + 1 - len(line))
+            line[self.column] = character
+            self.column += 1
+
+    def _down(self) -> None:
+        self.row += 1
+        if self.row == len(self.lines):
+            self.lines.append([])
+        self.top = max(self.top, self.row - self.rows + 1)
+
+    def _control(self, private: str, numbers: str, command: str) -> None:
+        if private:
+            if numbers == "25":
+                self.cursor_visible = command == "h"
+        elif command == "A":
+            # What has scrolled away cannot be reached.
+            self.row = max(self.top, self.row - int(numbers or 1))
+        elif command in "KJ":
+            del self.lines[self.row][self.column :]
+            if command == "J":
+                del self.lines[self.row + 1 :]
+        else:
+            assert command == "m", f"a sequence this model does not know: {command}"
+
+    def text(self) -> list[str]:
+        """Return all lines, scroll-back included, without blanks at their ends."""
+        found = ["".join(line).rstrip() for line in self.lines]
+        while found and not found[-1]:
+            found.pop()
+        return found
+
+
+@dataclass
+class Session:
+    """A program whose terminal is a pseudo-terminal."""
+
+    master: int
+    process: subprocess.Popen[bytes]
+    output: str = ""
+
+    def read(self, until: str = "", deadline_s: float = 30.0) -> str:
+        """Read until the program ends, or until its output has ``until``; return all of it so far."""
+        end = time.monotonic() + deadline_s
+        while time.monotonic() < end and not (until and until in self.output):
+            if not select.select([self.master], [], [], 0.1)[0]:
+                continue
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:
+                break
+            self.output += data.decode()
+        assert not until or until in self.output, f"never saw {until!r} in {self.output!r}"
+        return self.output
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+@pytest.fixture
+def start(request: pytest.FixtureRequest):
+    """Start programs on a pseudo-terminal; what still runs at the end is killed."""
+    sessions: list[Session] = []
+
+    def begin(call: str, env: Mapping[str, str], columns: int = 80, rows: int = 24) -> Session:
+        master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        # The terminal must be the program's own for Ctrl-C to reach it.
+        own = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+        base = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "CI", "LC_ALL")}
+        process = subprocess.Popen(
+            [sys.executable, "-c", own + _RUN.replace("{call}", call)],
+            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            env={**base, "LANG": "C.UTF-8", "PYTHONIOENCODING": "utf-8", **env},
+        )  # fmt: skip
+        os.close(slave)
+        sessions.append(Session(master, process))
+        return sessions[-1]
+
+    yield begin
+    for session in sessions:
+        if session.process.poll() is None:
+            session.process.kill()
+        session.process.wait()
+        os.close(session.master)
+
+
+XTERM = {"TERM": "xterm-256color"}
+
+
+def seen(output: str, columns: int = 80, rows: int = 24) -> Screen:
+    screen = Screen(columns, rows)
+    screen.feed(output)
+    return screen
+
+
+def test_a_run_leaves_one_clean_picture(start) -> None:
+    session = start("main(None, False)", XTERM)
+    screen = seen(session.read())
+    assert session.process.wait() == 0
+    times = re.compile(r" {10,}(up to date|1\.0 s)$")
+    assert [times.sub("", line) for line in screen.text()] == [
+        "ops: warning: watch out",
+        "quickstart  /über space/ws",
+        "  ✓ env     Build env",
+        "  ✓ ops     Build ops",
+        "  ✓ vision  Build vision",
+        "finished in 2.0 s",
+        "the result",
+    ]
+    assert screen.cursor_visible
+    assert "━" in session.output
+
+
+def test_a_failure_stays_on_the_screen(start) -> None:
+    session = start("main(None, True)", XTERM)
+    text = seen(session.read()).text()
+    assert text[3].startswith("  ✗ ops     Build ops")
+    assert text[4:6] == ["    status 1", "    log: /ws/logs/ops.log"]
+    assert text[-2:] == ["failed after 2.0 s", "the result"]
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "SIGINT"])
+def test_the_terminal_is_sane_after_an_interrupt(start, how: str) -> None:
+    session = start("main(None, False, total=3000)", XTERM)
+    before = termios.tcgetattr(session.master)
+    session.read(until="compiling a9.cpp")
+    if how == "ctrl-c":
+        os.write(session.master, b"\x03")
+    else:
+        session.process.send_signal(signal.SIGINT)
+    screen = seen(session.read())
+    assert session.process.wait() == 130
+    assert screen.cursor_visible
+    assert session.output.rfind("\x1b[?25h") > session.output.rfind("\x1b[?25l")
+    assert termios.tcgetattr(session.master) == before
+    text = screen.text()
+    assert text[-1] == "interrupted"
+    assert text[-2].startswith("stopped after")
+    assert [line[:12] for line in text if "Build ops" in line] == ["  ■ ops     "]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_cursor_is_visible_even_when_nothing_can_be_put_back(start, number: int) -> None:
+    session = start("main(None, False, total=3000)", XTERM)
+    session.read(until="compiling a9.cpp")
+    session.process.send_signal(number)
+    time.sleep(0.2)
+    screen = seen(session.read(deadline_s=0.5))
+    assert screen.cursor_visible
+    assert screen.column == 0
+
+
+def test_an_exception_leaves_the_picture_and_a_sane_terminal(start) -> None:
+    session = start(
+        "with make_sink(None, sys.stderr, os.environ) as sink:\n"
+        "        sink.emit(RunStarted(time.time(), 'q', '/ws', (('a', 'A'),), ()))\n"
+        "        sink.emit(StepStarted(time.time(), 'a', 'A', ''))\n"
+        "        time.sleep(0.3); raise RuntimeError('boom')",
+        XTERM,
+    )
+    screen = seen(session.read())
+    assert session.process.wait() == 1
+    text = screen.text()
+    assert text[1].startswith("  ■ a  A")
+    assert text[2].startswith("stopped after")
+    assert text[-1] == "RuntimeError: boom"
+    assert screen.cursor_visible
+
+
+@pytest.mark.parametrize(
+    "env",
+    [{**XTERM, "NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": "dumb", "FORCE_COLOR": "1"}],
+    ids=["NO_COLOR", "dumb", "dumb, forced"],
+)
+def test_no_escape_codes_where_they_are_not_wanted(start, env: dict[str, str]) -> None:
+    session = start("main(None, True)", env)
+    output = session.read()
+    assert "\x1b" not in output
+    assert "\r" not in output.replace("\r\n", "\n"), "the terminal itself adds them to newlines"
+    assert "ops: FAILED after 1.0 s: status 1 (log: /ws/logs/ops.log)" in output
+
+
+def test_ci_is_nobody_watching(start) -> None:
+    output = start("main(None, False)", {**XTERM, "CI": "true"}).read()
+    assert "\x1b[?25" not in output
+    assert "\x1b[A" not in output
+    assert "quickstart: 3 steps" in output
+
+
+def test_rich_on_demand_without_colour_moves_the_cursor_only(start) -> None:
+    output = start("main('rich', False)", {**XTERM, "NO_COLOR": "1"}).read()
+    assert "\x1b[?25h" in output
+    assert not re.search(r"\x1b\[[0-9;]*m", output)
+
+
+def test_no_escape_codes_in_a_pipe() -> None:
+    env = {**os.environ, **XTERM, "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN.replace("{call}", "main(None, False)")],
+        env=env,
+        capture_output=True,
+        check=True,
+    )
+    assert not {b"\x1b", b"\r"} & {bytes([byte]) for byte in done.stderr}
+    assert done.stdout == b"the result\n"
+    assert "workspace /über space/ws" in done.stderr.decode()
+
+
+def test_ascii_where_the_terminal_knows_no_more(start) -> None:
+    output = start("main(None, False)", {**XTERM, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}).read()
+    assert output.isascii()
+    text = seen(output).text()
+    assert text[1] == "quickstart  /\\xfcber space/ws"
+    assert text[3].startswith("  + ops ")
+    assert "##" in output
+
+
+def test_many_steps_in_a_small_window(start) -> None:
+    """The block never outgrows the window, so nothing of it is left in the scroll-back."""
+    steps = "['env', 'ops', 'vision'] + ['s%d' % n for n in range(60)]"
+    session = start(f"main(None, False, steps={steps})", XTERM, columns=60, rows=10)
+    text = seen(session.read(), 60, 10).text()
+    assert [line.split("  ")[0] for line in text if "quickstart" in line] == ["quickstart"]
+    assert text[-3:] == ["  · 60 steps not started", "finished in 2.0 s", "the result"]
+
+
+def test_a_window_that_changes_while_it_is_drawn(start) -> None:
+    """A window that grows keeps one clean picture; one that shrinks gets lines that fit."""
+    session = start("main(None, False, total=60)", XTERM, columns=60, rows=20)
+    session.read(until="compiling a10.cpp")
+    session.resize(90, 30)
+    session.read(until="compiling a30.cpp")
+    output = session.read()
+    text = seen(output, 90, 30).text()
+    assert sum("quickstart" in line for line in text) == 1
+    assert text[-2:] == ["finished in 2.0 s", "the result"]
+    session = start("main(None, False, total=60)", XTERM, columns=90, rows=20)
+    before = len(session.read(until="compiling a10.cpp"))
+    session.resize(40, 20)
+    after = session.read()[before:]
+    frames = after.split("\x1b[?2026h")[3:]
+    assert frames
+    plain = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for frame in frames for line in frame.split("\r\n")]
+    assert max(len(line) for line in plain) < 40
+
+
+class Window(io.StringIO):
+    """A stream in memory for ``Region``."""
+
+    encoding = "utf-8"
+
+
+@dataclass(frozen=True)
+class Sized(Terminal):
+    """A terminal whose size a test sets."""
+
+    now: list[int] = field(default_factory=lambda: [20, 10])
+
+    def size(self) -> tuple[int, int]:
+        return self.now[0], self.now[1]
+
+
+def block(*texts: str) -> Sequence[DrawnLine]:
+    return [DrawnLine(text, len(text)) for text in texts]
+
+
+def test_region_overwrites_shrinks_and_keeps_lines_above() -> None:
+    terminal = Sized(Window(), live=True, color=False, unicode=True)
+    region = Region(terminal)
+    region.draw(block("one", "two", "three"))
+    region.draw(block("ONE", "2"), above=["kept " * 6, "also kept"])
+    region.draw(block("1", "2", "3"))
+    region.release()
+    region.draw(block("below"))
+    screen = seen(terminal.stream.getvalue(), 20, 10)  # type: ignore[attr-defined]
+    assert screen.text() == ["kept kept kept kept", "kept kept", "also kept", "1", "2", "3", "below"]
+
+
+def test_region_knows_that_a_narrower_window_wraps_what_it_drew() -> None:
+    terminal = Sized(Window(), live=True, color=False, unicode=True)
+    region = Region(terminal)
+    region.draw(block("x" * 18, "y" * 9))
+    terminal.now[0] = 10
+    before = len(terminal.stream.getvalue())  # type: ignore[attr-defined]
+    region.draw(block("a", "b"))
+    assert "\x1b[3A" in terminal.stream.getvalue()[before:]  # type: ignore[attr-defined]
+
+
+def test_region_writes_nothing_for_a_picture_that_did_not_change() -> None:
+    terminal = Sized(Window(), live=True, color=False, unicode=True)
+    region = Region(terminal)
+    region.draw(block("same"))
+    before = terminal.stream.getvalue()  # type: ignore[attr-defined]
+    region.draw(block("same"))
+    assert terminal.stream.getvalue() == before  # type: ignore[attr-defined]

@@ -1,0 +1,159 @@
+"""A real environment with torch and what the ops extension is built with, made once and shared.
+
+It is kept below ``$XPUBUILD_TEST_CACHE`` where that is set, else below pytest's base folder of this run. xdist
+workers share it: a file lock lets one of them build it while the others wait.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.resources import ops_project_dir
+
+TORCH = "2.13.0"
+MKL = "2026.2.0"
+#: The CPU builds of PyTorch's own project, for machines whose configured index has only CUDA builds.
+_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+_BUILD_TOOLS = (f"mkl-static=={MKL}", "mkl-include", "cmake<4", "ninja", "scikit-build-core>=0.10", "wheel")
+_EPOCH = "1700000000"
+
+
+@dataclass(frozen=True)
+class TorchEnv:
+    """An environment with torch; ``environ`` is the whole environment to run things of it in."""
+
+    root: Path
+    environ: dict[str, str]
+
+    @property
+    def python(self) -> Path:
+        """The interpreter."""
+        return self.root / "bin" / "python"
+
+    @property
+    def site(self) -> Path:
+        """The folder that holds torch."""
+        return next(self.root.glob("lib/python3.*/site-packages"))
+
+    def run(self, *argv: str | Path, **extra: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment; ``extra`` are more environment variables."""
+        return subprocess.run(
+            [str(word) for word in argv],
+            env={**self.environ, **extra},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+
+
+@dataclass(frozen=True)
+class OpsSite:
+    """The ops extension: its wheel, and a folder for PYTHONPATH that has it installed."""
+
+    wheel: Path
+    site: Path
+
+
+def _shared_root(factory: pytest.TempPathFactory) -> Path:
+    cache = os.environ.get("XPUBUILD_TEST_CACHE")
+    if cache:
+        return Path(cache)
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+def _once(root: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """Return the folder ``name``, made by ``make`` where no earlier call finished it."""
+    root.mkdir(parents=True, exist_ok=True)
+    folder, done = root / name, root / f"{name}.done"
+    with FileLock(root / f"{name}.lock"):
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            make(folder)
+            done.touch()
+    return folder
+
+
+def _must(*argv: str | Path, env: dict[str, str]) -> None:
+    done = subprocess.run(
+        [str(word) for word in argv], env=env, capture_output=True, text=True, check=False, timeout=1200
+    )
+    if done.returncode != 0:
+        raise RuntimeError(
+            f"{argv} ended with {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        )
+
+
+def _make_env(folder: Path) -> None:
+    env = base_environment()
+    _must(sys.executable, "-m", "venv", folder, env=env)
+    pip = (folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "-q")
+    try:
+        _must(*pip, f"torch=={TORCH}+cpu", env=env)
+    except RuntimeError:
+        _must(*pip, "--index-url", _CPU_INDEX, f"torch=={TORCH}", env=env)
+    _must(*pip, *_BUILD_TOOLS, env=env)
+
+
+def build_wheel(env: TorchEnv, source: Path, out: Path, **defines: str) -> subprocess.CompletedProcess[str]:
+    """Build the ops wheel as the pipeline does; ``defines`` are CMake options."""
+    options = [f"-Ccmake.define.{name}={value}" for name, value in defines.items()]
+    return env.run(
+        env.python, "-m", "pip", "--disable-pip-version-check", "wheel", "-v", "--no-build-isolation", "--no-deps",
+        *options, "-w", out, source,
+        CMAKE_PREFIX_PATH=str(env.root), SOURCE_DATE_EPOCH=_EPOCH,
+    )  # fmt: skip
+
+
+def install_wheel(env: TorchEnv, wheel: Path, site: Path) -> None:
+    """Install a wheel into a folder of its own, for PYTHONPATH."""
+    _must(
+        env.python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-deps", "--target", site, wheel,
+        env=env.environ,
+    )  # fmt: skip
+
+
+def copy_sources(folder: Path) -> Path:
+    """Return a copy of the embedded sources that a test may change."""
+    return Path(shutil.copytree(ops_project_dir(), folder))
+
+
+@pytest.fixture(scope="session")
+def torch_env(tmp_path_factory: pytest.TempPathFactory) -> TorchEnv:
+    """The environment, without the extension."""
+    root = _once(_shared_root(tmp_path_factory), f"torch-{TORCH}-mkl-{MKL}", _make_env)
+    environ = base_environment()
+    environ["PATH"] = f"{root / 'bin'}{os.pathsep}{environ['PATH']}"
+    return TorchEnv(root, environ)
+
+
+@pytest.fixture(scope="session")
+def ops_site(torch_env: TorchEnv, tmp_path_factory: pytest.TempPathFactory) -> OpsSite:
+    """The extension, built from the embedded sources as they are now."""
+
+    def make(folder: Path) -> None:
+        done = build_wheel(torch_env, ops_project_dir(), folder / "wheels")
+        if done.returncode != 0:
+            raise RuntimeError(f"{done.stdout}\n{done.stderr}")
+        install_wheel(torch_env, _only_wheel(folder), folder / "site")
+
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = _once(shared, "ops", make)
+    return OpsSite(_only_wheel(folder), folder / "site")
+
+
+def _only_wheel(folder: Path) -> Path:
+    (wheel,) = (folder / "wheels").glob("*.whl")
+    return wheel

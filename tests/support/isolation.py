@@ -1,0 +1,141 @@
+"""A test run that touches nothing of the user's: a home and settings of its own, pip as it is configured."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+
+import psutil
+
+# Of the caller's shell: each would change what xpubuild or git does in a test.
+_DROPPED_PREFIXES = ("XPUBUILD_", "SETVARS_", "PYTEST_ADDOPTS")
+_DROPPED = frozenset({
+    "ONEAPI_ROOT", "CMPLR_ROOT", "MKLROOT", "CMAKE_PREFIX_PATH", "CPATH", "LIBRARY_PATH",
+    "CFLAGS", "CXXFLAGS", "LDFLAGS", "MAX_JOBS", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME",
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_CONFIG_GLOBAL",
+    "CI", "GITHUB_ACTIONS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE",
+})  # fmt: skip
+_PIP_FILES = (".config/pip/pip.conf", ".pip/pip.conf")
+
+
+def isolate(environ: MutableMapping[str, str], root: Path) -> None:
+    """Give the process a home of its own below ``root``.
+
+    pip keeps its configuration, credentials, certificates and download cache: without them no test could
+    install anything behind a proxy or from a mirror.
+    """
+    home = Path(environ.get("HOME", "/"))
+    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
+    ours = root / "home"
+    for name, folder in _folders(ours, root).items():
+        folder.mkdir(parents=True, exist_ok=True)
+        environ[name] = str(folder)
+    _keep_pip(
+        environ, {_PIP_FILES[0]: config / "pip" / "pip.conf", _PIP_FILES[1]: home / _PIP_FILES[1]}, ours
+    )
+    environ.setdefault("PIP_CACHE_DIR", str(cache / "pip"))
+    if (home / ".netrc").is_file():
+        environ.setdefault("NETRC", str(home / ".netrc"))
+    for name in list(environ):
+        if name in _DROPPED or name.startswith(_DROPPED_PREFIXES):
+            del environ[name]
+
+
+def _folders(home: Path, root: Path) -> dict[str, Path]:
+    return {
+        "HOME": home,
+        "XDG_CONFIG_HOME": home / ".config",
+        "XDG_CACHE_HOME": home / ".cache",
+        "XDG_DATA_HOME": home / ".local" / "share",
+        "XDG_STATE_HOME": home / ".local" / "state",
+        "XDG_CONFIG_DIRS": root / "etc",
+        "TMPDIR": root / "tmp",
+    }
+
+
+def _keep_pip(environ: MutableMapping[str, str], files: Mapping[str, Path], home: Path) -> None:
+    for place, file in files.items():
+        if file.is_file():
+            (home / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, home / place)
+            # A test that changes HOME once more still has the nearest of them.
+            environ.setdefault("PIP_CONFIG_FILE", str(home / place))
+
+
+def left_behind(root: Path) -> list[psutil.Process]:
+    """Return the processes that a test started and nobody stopped, this one and its callers left out.
+
+    They are known by the temporary home in their environment: a daemon has no parent to be found by.
+    """
+    me = psutil.Process()
+    known = {me.pid, *(parent.pid for parent in me.parents())}
+    found = []
+    for process in psutil.process_iter():
+        if process.pid in known:
+            continue
+        try:
+            values = process.environ().values()
+            if process.status() != psutil.STATUS_ZOMBIE and any(str(root) in value for value in values):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue  # of another user, or gone meanwhile
+    return found
+
+
+def stop(processes: list[psutil.Process]) -> list[str]:
+    """Kill processes; return a line about each."""
+    lines = []
+    for process in processes:
+        try:
+            lines.append(f"{process.pid}: {' '.join(process.cmdline())[:200]}")
+            process.kill()
+        except psutil.Error:
+            continue
+    return lines
+
+
+class NetworkGuard:
+    """Lets sockets of the test process reach this machine only."""
+
+    def __init__(self) -> None:
+        self._connect = socket.socket.connect
+        self._connect_ex = socket.socket.connect_ex
+
+    def install(self) -> None:
+        """Replace ``connect`` and ``connect_ex`` of all sockets."""
+        guard = self
+
+        def connect(self: socket.socket, address: object) -> None:
+            guard.check(self, address)
+            guard._connect(self, address)  # type: ignore[arg-type]
+
+        def connect_ex(self: socket.socket, address: object) -> int:
+            guard.check(self, address)
+            return guard._connect_ex(self, address)  # type: ignore[arg-type]
+
+        socket.socket.connect = connect  # type: ignore[method-assign, assignment]
+        socket.socket.connect_ex = connect_ex  # type: ignore[method-assign, assignment]
+
+    def remove(self) -> None:
+        """Put the real ones back."""
+        socket.socket.connect = self._connect  # type: ignore[method-assign]
+        socket.socket.connect_ex = self._connect_ex  # type: ignore[method-assign]
+
+    @staticmethod
+    def check(opened: socket.socket, address: object) -> None:
+        """Refuse an address that is not this machine's own."""
+        if opened.family not in (socket.AF_INET, socket.AF_INET6) or not isinstance(address, tuple):
+            return
+        host = str(address[0])
+        if not (host in ("localhost", "::1", "0.0.0.0", "::") or host.startswith("127.")):  # noqa: S104
+            opened.close()
+            raise AssertionError(f"a test tried to reach {host}; tests talk to this machine only")
+
+
+def session_root() -> Path:
+    """Make the folder of one test session; its name is what ``left_behind`` looks for."""
+    return Path(tempfile.mkdtemp(prefix="xpubuild-tests-")).resolve()

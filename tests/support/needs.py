@@ -1,0 +1,130 @@
+"""Tools that only some tests need: how each is found, and which distribution package brings it.
+
+Standard library only: ``.ci/run`` runs this file, before anything is installed, to learn what to install.
+"""
+
+from __future__ import annotations
+
+import ast
+import ctypes.util
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool: the Debian and Ubuntu package that has it (none where a right is meant), how it is found."""
+
+    package: str
+    found: Callable[[], bool]
+    hint: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What to do to have it."""
+        return self.hint or f"install the package {self.package}"
+
+
+def _program(package: str, *names: str) -> Tool:
+    return Tool(package, lambda: all(_which(name) for name in names))
+
+
+def _which(name: str) -> str | None:
+    # Daemons live in sbin, which is not on every user's PATH.
+    return shutil.which(
+        name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+    )
+
+
+def _library(package: str, name: str) -> Tool:
+    return Tool(package, lambda: ctypes.util.find_library(name) is not None)
+
+
+def _file(package: str, path: str) -> Tool:
+    return Tool(package, Path(path).exists)
+
+
+@functools.cache
+def _can_mount() -> bool:
+    """Root in a container may still lack the right, so a small tmpfs is really mounted."""
+    mount, umount = _which("mount"), _which("umount")
+    if os.geteuid() != 0 or mount is None or umount is None:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
+        if subprocess.run(argv, capture_output=True, check=False).returncode != 0:
+            return False
+        return subprocess.run([umount, folder], capture_output=True, check=False).returncode == 0
+
+
+@functools.cache
+def _has_git_helper(name: str) -> bool:
+    git = _which("git")
+    if git is None:
+        return False
+    folder = subprocess.run([git, "--exec-path"], capture_output=True, text=True, check=False).stdout.strip()
+    return (Path(folder) / name).exists()
+
+
+TOOLS: dict[str, Tool] = {
+    "buildah": _program("buildah", "buildah"),
+    "ccache": _program("ccache", "ccache"),
+    "debootstrap": _program("debootstrap", "debootstrap"),
+    "distcc": _program("distcc", "distcc", "distccd"),
+    "fish": _program("fish", "fish"),
+    "g++": _program("g++", "g++"),
+    "git-daemon": Tool("git", lambda: _has_git_helper("git-daemon")),
+    "git-http-backend": Tool("git", lambda: _has_git_helper("git-http-backend")),
+    "icecc": _program("icecc", "icecc"),
+    "ip": _program("iproute2", "ip"),
+    "lspci": _program("pciutils", "lspci"),
+    "libze-dev": _file("libze-dev", "/usr/include/level_zero/ze_api.h"),
+    "libze1": _library("libze1", "ze_loader"),
+    "mount": Tool("", _can_mount, hint="run as root, with the right to mount"),
+    "munged": _program("munge", "munged"),
+    "node": _program("nodejs", "node"),
+    "patchelf": _program("patchelf", "patchelf"),
+    "root": Tool("", lambda: os.geteuid() == 0, hint="run as root"),
+    "script": _program("bsdutils", "script"),
+    "shellcheck": _program("shellcheck", "shellcheck"),
+    "slurmctld": _program("slurm-wlm", "slurmctld", "slurmd"),
+    "strace": _program("strace", "strace"),
+    "umockdev-run": _program("umockdev", "umockdev-run"),
+    "zsh": _program("zsh", "zsh"),
+}
+
+
+def missing(name: str) -> Tool | None:
+    """Return the tool where it is not on this machine. An unknown name raises KeyError."""
+    tool = TOOLS[name]
+    return None if tool.found() else tool
+
+
+def named_by_tests() -> set[str]:
+    """Return the tools that the tests name in a ``needs`` marker."""
+    return {
+        argument.value
+        for path in TESTS.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "needs"
+        for argument in node.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    }
+
+
+def packages() -> list[str]:
+    """Return the packages that bring every tool the tests name."""
+    return sorted({TOOLS[name].package for name in named_by_tests() if TOOLS[name].package})
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{package}\n" for package in packages()))

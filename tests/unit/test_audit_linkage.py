@@ -1,0 +1,198 @@
+"""Where a needed library is looked for, and what is said when it is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.artifacts import tiny_elf
+
+from xpubuild.build.elf import ElfObject, Symbols
+from xpubuild.build.linkage import (
+    DRIVER_LIBRARIES,
+    Linker,
+    Missing,
+    missing_versions,
+    rpath_problem,
+    sycl_majors,
+)
+
+
+def elf(*needed: str, machine: str = "EM_X86_64", **more: object) -> ElfObject:
+    values = {
+        "kind": "ET_DYN",
+        "machine": machine,
+        "bits": 64,
+        "little_endian": True,
+        "dynamic": True,
+        **more,
+    }
+    return ElfObject(needed=needed, **values)  # type: ignore[arg-type]
+
+
+def how(linker: Linker, name: str, library: str) -> tuple[str, str] | None:
+    found = linker.closure(name).found.get(library)
+    return (found.how, found.path) if found else None
+
+
+def test_runpath_with_origin_leads_through_the_wheel() -> None:
+    linker = Linker({
+        "pkg/_C.so": elf("libx.so", runpath=("$ORIGIN/lib", "${ORIGIN}/../other")),
+        "pkg/lib/libx.so": elf("liby.so", runpath=("$ORIGIN",)),
+        "pkg/lib/liby.so": elf("libz.so", runpath=("$ORIGIN/../../other",)),
+        "other/libz.so": elf(),
+    })  # fmt: skip
+    closure = linker.closure("pkg/_C.so")
+    assert {name: item.path for name, item in closure.found.items()} == {
+        "libx.so": "pkg/lib/libx.so",
+        "liby.so": "pkg/lib/liby.so",
+        "libz.so": "other/libz.so",
+    }
+    assert closure.complete
+    assert {item.how for item in closure.found.values()} == {"wheel"}
+
+
+def test_rpath_is_inherited_and_runpath_is_not() -> None:
+    inner = {"pkg/lib/libx.so": elf("liby.so"), "pkg/deep/liby.so": elf()}
+    by_rpath = Linker({"a.so": elf("libx.so", rpath=("$ORIGIN/pkg/lib", "$ORIGIN/pkg/deep")), **inner})
+    by_runpath = Linker({"a.so": elf("libx.so", runpath=("$ORIGIN/pkg/lib", "$ORIGIN/pkg/deep")), **inner})
+    assert how(by_rpath, "a.so", "liby.so") == ("wheel", "pkg/deep/liby.so")
+    assert how(by_runpath, "a.so", "liby.so") == ("elsewhere", "pkg/deep/liby.so")
+
+
+def test_runpath_hides_rpath() -> None:
+    both = elf("libx.so", rpath=("$ORIGIN/right",), runpath=("$ORIGIN/wrong",))
+    assert how(Linker({"a.so": both, "right/libx.so": elf()}), "a.so", "libx.so") == (
+        "elsewhere",
+        "right/libx.so",
+    )
+
+
+def test_same_folder_and_elsewhere_in_the_wheel() -> None:
+    linker = Linker({"pkg/a.so": elf("libx.so", "liby.so"), "pkg/libx.so": elf(), "z/liby.so": elf()})
+    assert how(linker, "pkg/a.so", "libx.so") == ("wheel", "pkg/libx.so")
+    assert how(linker, "pkg/a.so", "liby.so") == ("elsewhere", "z/liby.so")
+
+
+def test_search_folders_are_read_and_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "torch lib é"
+    folder.mkdir()
+    (folder / "libouter.so").write_bytes(tiny_elf(needed=["libnobody.so.7"]))
+    closure = Linker({"a.so": elf("libouter.so")}, search=[tmp_path / "none", folder]).closure("a.so")
+    assert closure.found["libouter.so"].how == "search"
+    assert closure.missing == (Missing("libnobody.so.7", ("a.so", str(folder / "libouter.so"))),)
+
+
+def test_a_library_of_another_machine_or_word_size_is_passed_over(tmp_path: Path) -> None:
+    first, second = tmp_path / "1", tmp_path / "2"
+    for folder, data in ((first, tiny_elf(bits=32)), (second, tiny_elf())):
+        folder.mkdir()
+        (folder / "libx.so").write_bytes(data)
+    assert how(Linker({"a.so": elf("libx.so")}, search=[first, second]), "a.so", "libx.so") == (
+        "search",
+        str(second / "libx.so"),
+    )
+    wheel = Linker({"a.so": elf("libq.so"), "libq.so": elf(machine="EM_AARCH64")})
+    assert [item.library for item in wheel.closure("a.so").missing] == ["libq.so"]
+
+
+def test_a_linker_script_is_no_library(tmp_path: Path) -> None:
+    (tmp_path / "libx.so").write_text("INPUT(libreal.so)", encoding="utf-8")
+    assert how(Linker({"a.so": elf("libx.so")}, search=[tmp_path]), "a.so", "libx.so") is None
+
+
+def test_the_systems_own_libraries_are_found() -> None:
+    found = how(Linker({"a.so": elf("libc.so.6", "libstdc++.so.6")}), "a.so", "libc.so.6")
+    assert found is not None
+    assert found[0] == "system"
+
+
+def test_drivers_and_the_policys_own_may_be_missing() -> None:
+    allowed = (*DRIVER_LIBRARIES, "libsycl.so.*")
+    linker = Linker({"a.so": elf("libcuda.so.1", "libsycl.so.8", "libother.so")}, allowed=allowed)
+    closure = linker.closure("a.so")
+    assert [item.library for item in closure.missing] == ["libother.so"]
+    assert set(closure.allowed) >= {"libsycl.so.8"} - set(closure.found)
+    assert not closure.complete
+
+
+def test_a_library_with_a_path_is_taken_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "libx.so").write_bytes(tiny_elf())
+    path = str(tmp_path / "libx.so")
+    assert how(Linker({"a.so": elf(path)}), "a.so", path) == ("rpath", path)
+
+
+def test_two_libraries_that_need_each_other_end() -> None:
+    linker = Linker({"liba.so": elf("libb.so"), "libb.so": elf("liba.so")})
+    assert set(linker.closure("liba.so").found) == {"liba.so", "libb.so"}
+
+
+def test_unresolved_symbols_need_a_complete_closure() -> None:
+    user = elf(
+        "libx.so", symbols=Symbols(undefined=("there", "gone", "PyLong_Type", "_Py_NoneStruct", "Pyre"))
+    )
+    provider = elf(symbols=Symbols(defined=("there",)))
+    linker = Linker({"a.so": user, "libx.so": provider})
+    assert linker.unresolved("a.so", linker.closure("a.so")) == ("Pyre", "gone")
+    lost = Linker({"a.so": user})
+    assert lost.unresolved("a.so", lost.closure("a.so")) == ()
+
+
+def test_versions_are_held_against_the_library_found() -> None:
+    wanted = {"libx.so": ("X_1", "X_2"), "liby.so": ("Y_1",)}
+    linker = Linker({
+        "a.so": elf("libx.so", "liby.so", versions_needed=wanted),
+        "libx.so": elf(versions_defined=frozenset({"X_1"})),
+        "liby.so": elf(),
+    })  # fmt: skip
+    closure = linker.closure("a.so")
+    assert [version for version, _ in missing_versions(elf(versions_needed=wanted), closure)] == ["X_2"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("$ORIGIN", None),
+        ("${ORIGIN}/../lib", None),
+        ("", "relative"),
+        ("lib", "relative"),
+        ("$HOME/lib", "relative"),
+        ("/home/me/build/lib", "absolute"),
+        ("/opt/intel/oneapi/compiler/latest/lib", None),
+        ("/opt/intel/oneapi", None),
+        ("/opt/intel/oneapi-old/lib", "absolute"),
+        ("/opt/intel/oneapi/../../evil", "absolute"),
+        ("/usr/lib64", None),
+        ("/lib/intel64", "absolute"),
+    ],
+)
+def test_entries_of_rpath(entry: str, problem: str | None) -> None:
+    assert rpath_problem(entry, ["/opt/intel/oneapi"]) == problem
+
+
+def test_majors_of_libsycl() -> None:
+    objects = [
+        ("a", ["libsycl.so.8", "libc.so.6"]),
+        ("b", ["libsycl-preview.so.8"]),
+        ("c", ["libsycl.so.7.1"]),
+    ]
+    assert sycl_majors(objects) == {"8": ["a", "b"], "7": ["c"]}
+    assert sycl_majors([("a", ["libsycl_helper.so.9", "libsyclx.so.1"])]) == {}
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([f"lib{i}.so" for i in range(6)]), max_size=4), min_size=6, max_size=6)
+)
+def test_any_graph_ends_and_loses_nothing(graph: list[list[str]]) -> None:
+    objects = {f"lib{i}.so": elf(*needed) for i, needed in enumerate(graph)}
+    reached, todo = set(), list(graph[0])
+    while todo:
+        library = todo.pop()
+        if library not in reached:
+            reached.add(library)
+            todo.extend(objects[library].needed)
+    closure = Linker(objects).closure("lib0.so")
+    assert set(closure.found) == reached
+    assert not closure.missing

@@ -1,0 +1,122 @@
+"""Reports and errors: everything a reader needs is in them, and JSON can hold it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.artifacts import pack, tiny_elf
+
+from xpubuild.build.audit import AuditPolicy, WheelProof, audit_wheel, check_together, raise_for_findings
+from xpubuild.build.auditreport import _FIXES, Finding, raise_for
+from xpubuild.errors import AuditError
+
+LOST = tiny_elf(soname="", needed=["libnobody.so.1"])
+
+
+def test_a_report_is_json_and_names_what_is_wrong(tmp_path: Path) -> None:
+    wheel = pack(tmp_path, "demo", "1.0", {"demo/_C.so": LOST})
+    report = audit_wheel(wheel, AuditPolicy(), search=[tmp_path])
+    document = json.loads(json.dumps(report.to_json()))
+    assert document["status"] == "fail"
+    assert document["size"] == wheel.stat().st_size
+    assert document["objects"][0]["path"] == "demo/_C.so"
+    assert document["objects"][0]["missing"] == ["libnobody.so.1"]
+    [finding] = document["findings"]
+    assert (finding["kind"], finding["object"], finding["symbol_or_path"]) == (
+        "missing-library",
+        "demo/_C.so",
+        "libnobody.so.1",
+    )
+    assert str(tmp_path) in finding["message"]
+    with pytest.raises(AuditError) as caught:
+        raise_for_findings(report)
+    error = caught.value
+    assert error.exit_code == 60
+    assert "demo/_C.so" in error.what
+    assert "libnobody.so.1" in error.what
+    assert "allow_missing" in error.fix
+    json.dumps(error.to_json())
+
+
+def test_warnings_pass(tmp_path: Path) -> None:
+    policy = AuditPolicy(allow_missing=("libnobody*",))
+    report = audit_wheel(pack(tmp_path, "demo", "1.0", {"demo/_C.so": LOST}), policy)
+    assert report.status == "ok"
+    assert report.objects[0].allowed == ("libnobody.so.1",)
+    raise_for_findings(report)
+
+
+def test_every_fix_can_be_written_and_is_shown_once() -> None:
+    for kind in _FIXES:
+        findings = [Finding("error", kind, f"lib{i}.so", "symbol", f"message {i}") for i in range(7)]
+        with pytest.raises(AuditError) as caught:
+            raise_for("demo.whl", findings, AuditPolicy(cxx11_abi=1))
+        assert caught.value.fix == _FIXES[kind].format(abi=1)
+        assert caught.value.why.endswith("message 4; and 2 more")
+        assert len(caught.value.evidence["findings"]) == 7
+
+
+def test_a_damaged_object_is_a_finding_and_the_others_are_still_read(tmp_path: Path) -> None:
+    files = {"demo/good.so": tiny_elf(), "demo/cut.so": tiny_elf()[:90]}
+    report = audit_wheel(pack(tmp_path, "demo", "1.0", files), AuditPolicy())
+    assert [(finding.kind, finding.object) for finding in report.errors] == [("damaged", "demo/cut.so")]
+    assert [item.path for item in report.objects] == ["demo/good.so"]
+
+
+def test_objects_for_another_machine(tmp_path: Path) -> None:
+    files = {"demo/x.so": tiny_elf(bits=32), "demo/gpu.so": tiny_elf(order=">")}
+    report = audit_wheel(pack(tmp_path, "demo", "1.0", files), AuditPolicy())
+    assert {finding.object for finding in report.errors if finding.kind == "tags"} == {
+        "demo/x.so",
+        "demo/gpu.so",
+    }
+    other = pack(tmp_path, "demo", "1.0", {"demo/x.so": tiny_elf(bits=32)}, tag="py3-none-linux_i686")
+    assert audit_wheel(other, AuditPolicy()).status == "ok"
+
+
+def test_one_sycl_runtime_only(tmp_path: Path) -> None:
+    policy = AuditPolicy(allow_missing=("libsycl*",))
+    seven = pack(tmp_path, "seven", "1.0", {"seven.so": tiny_elf(needed=["libsycl.so.7"])})
+    eight = pack(tmp_path, "eight", "1.0", {"eight.so": tiny_elf(needed=["libsycl.so.8"])})
+    both = pack(tmp_path, "both", "1.0", {
+        "a.so": tiny_elf(needed=["libsycl.so.7"]), "b.so": tiny_elf(needed=["libsycl.so.8"]),
+    })  # fmt: skip
+    reports = [audit_wheel(wheel, policy) for wheel in (seven, eight)]
+    assert [report.status for report in reports] == ["ok", "ok"]
+    check_together(reports[:1])
+    with pytest.raises(AuditError, match="two|seven") as caught:
+        check_together(reports)
+    assert "libsycl.so.8 by eight-1.0" in caught.value.why
+    assert [finding.kind for finding in audit_wheel(both, policy).errors] == ["two-sycl"]
+
+
+def test_the_proof_wants_exactly_one_wheel(tmp_path: Path) -> None:
+    stage = tmp_path / "stage mit leer é"
+    proof = WheelProof(str(stage), "demo-*.whl", AuditPolicy(cxx11_abi=1))
+    with pytest.raises(AuditError, match=r"one wheel demo-\*\.whl") as caught:
+        proof.check()
+    assert "holds: none" in caught.value.why
+    first = pack(stage / "deeper", "demo", "1.0", {"demo/_C.so": tiny_elf()})
+    evidence = proof.check()
+    assert evidence["audit"]["wheel"] == str(first)
+    json.dumps(evidence)
+    pack(stage, "demo", "2.0", {})
+    with pytest.raises(AuditError) as caught:
+        proof.check()
+    assert "demo-1.0" in caught.value.why
+    assert "demo-2.0" in caught.value.why
+
+
+def test_the_proof_fails_with_the_audit_and_says_what_it_proves(tmp_path: Path) -> None:
+    pack(tmp_path, "demo", "1.0", {"demo/_C.so": LOST})
+    proof = WheelProof(str(tmp_path), "*.whl", AuditPolicy(cxx11_abi=1), (str(tmp_path),))
+    with pytest.raises(AuditError, match="libnobody"):
+        proof.check()
+    assert "C++11 ABI 1" in proof.describe()
+    key = json.dumps(proof.key(), sort_keys=True)
+    other = WheelProof(str(tmp_path), "*.whl", AuditPolicy(cxx11_abi=0), (str(tmp_path),))
+    elsewhere = WheelProof("/elsewhere", "*.whl", AuditPolicy(cxx11_abi=1), (str(tmp_path),))
+    assert key != json.dumps(other.key(), sort_keys=True)
+    assert key == json.dumps(elsewhere.key(), sort_keys=True)

@@ -1,0 +1,219 @@
+"""Wheels that are right, and wheels that are wrong in one way each."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import stat
+import warnings
+import zipfile
+from pathlib import Path
+
+import pytest
+from support.artifacts import pack, record_line, record_text, tiny_elf, unzip, wheel_files, zip_up
+
+from xpubuild.build.wheelfile import content_digest, read_wheel, record_of
+from xpubuild.errors import AuditError
+
+FILES = {"demo/__init__.py": b"answer = 42\n", "demo/daten/größe mit leer.txt": "äöü\n".encode()}
+INFO = "demo-1.0.dist-info"
+
+
+def problems(wheel: Path) -> list[tuple[str, str]]:
+    return [(item.kind, item.path) for item in read_wheel(wheel).problems]
+
+
+def repack(wheel: Path, **changes: bytes | None) -> Path:
+    """Write the wheel again with some members changed or gone, RECORD as it was."""
+    files = {name: changes.get(name, data) for name, data in unzip(wheel).items()}
+    return zip_up(wheel, {name: data for name, data in files.items() if data is not None})
+
+
+def test_a_right_wheel_has_no_problems(tmp_path: Path) -> None:
+    wheel = pack(tmp_path / "ein ordner é", "demo", "1.0", {**FILES, "demo/_C.so": tiny_elf()})
+    contents = read_wheel(wheel)
+    assert contents.problems == ()
+    assert (contents.claimed.name, contents.claimed.version) == ("demo", "1.0")
+    assert {member.name: member.is_elf for member in contents.members}["demo/_C.so"]
+    assert sum(member.is_elf for member in contents.members) == 1
+    for member in contents.members:
+        assert member.sha256 == hashlib.sha256(unzip(wheel)[member.name]).hexdigest()
+
+
+def test_objects_are_shown_once_each_and_the_copies_go_away(tmp_path: Path) -> None:
+    objects = {"demo/a.so": tiny_elf(soname="a"), "demo/b.bin": tiny_elf(soname="b")}
+    seen: dict[str, bytes] = {}
+    places: list[Path] = []
+
+    def look(name: str, copy: Path) -> None:
+        seen[name] = copy.read_bytes()
+        places.append(copy)
+
+    read_wheel(pack(tmp_path, "demo", "1.0", {**FILES, **objects}), look)
+    assert seen == objects
+    assert not any(place.exists() for place in places)
+
+
+def test_a_file_changed_after_packing_is_named(tmp_path: Path) -> None:
+    wheel = repack(pack(tmp_path, "demo", "1.0", FILES), **{"demo/__init__.py": b"answer = 43\n"})
+    [problem] = read_wheel(wheel).problems
+    assert (problem.kind, problem.path) == ("changed", "demo/__init__.py")
+    assert record_line("x", b"answer = 43\n")[1] in problem.message
+    assert record_line("x", b"answer = 42\n")[1] in problem.message
+
+
+def test_a_file_that_is_gone_and_one_that_was_added(tmp_path: Path) -> None:
+    assert problems(repack(pack(tmp_path, "demo", "1.0", FILES), **{"demo/__init__.py": None})) == [
+        ("record", "demo/__init__.py")
+    ]
+    wheel = pack(tmp_path, "demo", "1.0", FILES)
+    assert problems(zip_up(wheel, {**unzip(wheel), "demo/extra.py": b""})) == [("record", "demo/extra.py")]
+
+
+def test_a_wrong_size_in_record(tmp_path: Path) -> None:
+    lines = [record_line(*item) for item in wheel_files("demo", "1.0", FILES).items()]
+    name, checksum, size = lines[0]
+    lines[0] = (name, checksum, str(int(size) + 1))
+    assert problems(pack(tmp_path, "demo", "1.0", FILES, record=lines)) == [("changed", name)]
+
+
+@pytest.mark.parametrize("algorithm", ["md5", "sha1", "sha3_256", ""])
+def test_weak_hashes_do_not_count(tmp_path: Path, algorithm: str) -> None:
+    lines = [record_line(*item) for item in wheel_files("demo", "1.0", FILES).items()]
+    name, _, size = lines[0]
+    digest = hashlib.new(algorithm, FILES[name]).digest() if algorithm else b""
+    text = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    lines[0] = (name, f"{algorithm}={text}" if algorithm else "", size)
+    assert problems(pack(tmp_path, "demo", "1.0", FILES, record=lines)) == [("record", name)]
+
+
+@pytest.mark.parametrize("algorithm", ["sha384", "sha512"])
+def test_other_strong_hashes_count(tmp_path: Path, algorithm: str) -> None:
+    lines = [record_line(*item) for item in wheel_files("demo", "1.0", FILES).items()]
+    name, _, size = lines[0]
+    text = base64.urlsafe_b64encode(hashlib.new(algorithm, FILES[name]).digest()).decode().rstrip("=")
+    lines[0] = (name, f"{algorithm}={text}", size)
+    wheel = pack(tmp_path, "demo", "1.0", FILES, record=lines)
+    assert problems(wheel) == []
+    assert problems(repack(wheel, **{name: b"answer = 40\n"})) == [("changed", name)]
+
+
+@pytest.mark.parametrize("text", ["\0\n", "only,two\n", "a,b", '"unclosed', "\xff\xfe"])
+def test_a_record_that_is_none(tmp_path: Path, text: str) -> None:
+    wheel = pack(tmp_path, "demo", "1.0", FILES)
+    kinds = problems(repack(wheel, **{f"{INFO}/RECORD": text.encode("latin-1")}))
+    assert {kind for kind, _ in kinds} == {"record"}
+
+
+def test_no_record_two_records_and_a_line_twice(tmp_path: Path) -> None:
+    wheel = pack(tmp_path, "demo", "1.0", FILES)
+    assert ("record", wheel.name) in problems(repack(wheel, **{f"{INFO}/RECORD": None}))
+    line = record_line("demo/__init__.py", FILES["demo/__init__.py"])
+    twice = record_text([line, line]).encode()
+    wheel = pack(tmp_path, "demo", "1.0", FILES)
+    assert ("record", wheel.name) in problems(repack(wheel, **{f"{INFO}/RECORD": twice}))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["/etc/passwd", "../outside.py", "demo/../../x", "demo\\x.py", "C:/x", "demo//x.py", "demo/./x.py"],
+)
+def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
+    wheel = pack(tmp_path, "demo", "1.0", FILES)
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr(name, b"x")
+    assert ("unsafe-name", name) in problems(wheel)
+
+
+def test_links_and_duplicates(tmp_path: Path) -> None:
+    wheel = pack(tmp_path, "demo", "1.0", FILES)
+    link = zipfile.ZipInfo("demo/link.py")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(wheel, "a") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        archive.writestr(link, b"/etc/passwd")
+        archive.writestr("demo/__init__.py", b"other")
+    assert problems(wheel) == [("unsafe-name", "demo/link.py"), ("duplicate", "demo/__init__.py")]
+
+
+def test_a_flipped_byte_is_found_by_the_archive_itself(tmp_path: Path) -> None:
+    wheel = tmp_path / "demo-1.0-py3-none-any.whl"
+    files = wheel_files("demo", "1.0", {"demo/data.bin": bytes(range(256)) * 40}, tag="py3-none-any")
+    lines = [record_line(*item) for item in files.items()]
+    files[f"{INFO}/RECORD"] = record_text([*lines, (f"{INFO}/RECORD", "", "")]).encode()
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+        place = archive.getinfo("demo/data.bin").header_offset + 200
+    raw = bytearray(wheel.read_bytes())
+    raw[place] ^= 1
+    wheel.write_bytes(bytes(raw))
+    assert ("damaged", "demo/data.bin") in problems(wheel)
+
+
+def test_a_cut_file_and_a_file_that_is_no_archive(tmp_path: Path) -> None:
+    wheel = pack(tmp_path, "demo", "1.0", FILES)
+    whole = wheel.read_bytes()
+    for data in (b"", b"<html>404</html>", whole[: len(whole) // 2]):
+        wheel.write_bytes(data)
+        for read in (read_wheel, content_digest, record_of):
+            with pytest.raises(AuditError, match="is no readable wheel") as caught:
+                read(wheel)
+            assert caught.value.fix
+    wheel.unlink()
+    with pytest.raises(AuditError, match="is no readable wheel"):
+        read_wheel(wheel)
+
+
+@pytest.mark.parametrize("name", ["demo.zip", "demo-1.0.whl", "demo-x.y-py3-none-any.whl"])
+def test_file_names_that_are_no_wheel(tmp_path: Path, name: str) -> None:
+    with pytest.raises(AuditError, match="is not the name of a wheel"):
+        read_wheel(zip_up(tmp_path / name, FILES))
+
+
+def test_renamed_wheels(tmp_path: Path) -> None:
+    wheel = pack(tmp_path, "demo", "1.0", FILES, tag="py3-none-any")
+    for name in ("demo-2.0-py3-none-any.whl", "other-1.0-py3-none-any.whl"):
+        renamed = wheel.rename(tmp_path / name)
+        assert [kind for kind, _ in problems(renamed)] == ["metadata", "metadata"]
+        wheel = renamed.rename(tmp_path / "demo-1.0-py3-none-any.whl")
+    assert problems(wheel.rename(tmp_path / "demo-1.0-py3-none-linux_x86_64.whl")) == [
+        ("tags", f"{INFO}/WHEEL")
+    ]
+
+
+def test_spelling_of_name_and_version_does_not_matter(tmp_path: Path) -> None:
+    wheel = pack(tmp_path, "My_Demo", "1.0", {"x.py": b""})
+    assert problems(wheel.rename(tmp_path / wheel.name.replace("1.0-", "1.0.0-"))) == []
+
+
+def test_machine_code_in_a_wheel_for_any_machine(tmp_path: Path) -> None:
+    files = {**FILES, "demo/_C.so": tiny_elf()}
+    assert problems(pack(tmp_path, "demo", "1.0", files, tag="py3-none-any")) == [("tags", "demo/_C.so")]
+    pure = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-linux_x86_64\n"
+    assert problems(pack(tmp_path, "demo", "1.0", files, wheel=pure)) == [("tags", "demo/_C.so")]
+
+
+def test_missing_or_strange_metadata(tmp_path: Path) -> None:
+    wheel = pack(tmp_path, "demo", "1.0", FILES)
+    assert ("metadata", f"{INFO}/METADATA") in problems(repack(wheel, **{f"{INFO}/METADATA": None}))
+    wheel = pack(tmp_path, "demo", "1.0", FILES, wheel="Wheel-Version: 2.0\nTag: py3-none-linux_x86_64\n")
+    assert problems(wheel) == [("metadata", f"{INFO}/WHEEL")]
+    wheel = pack(tmp_path, "demo", "1.0", {**FILES, "x-1.dist-info/METADATA": b""})
+    assert ("metadata", wheel.name) in problems(wheel)
+
+
+def test_the_digest_is_that_of_the_contents(tmp_path: Path) -> None:
+    first = pack(tmp_path / "1", "demo", "1.0", FILES)
+    other_order = zip_up(tmp_path / "2" / first.name, dict(reversed(unzip(first).items())))
+    assert first.read_bytes() != other_order.read_bytes()
+    assert content_digest(first) == content_digest(other_order)
+    changed = pack(tmp_path / "3", "demo", "1.0", {**FILES, "demo/__init__.py": b"answer = 43\n"})
+    renamed = pack(tmp_path / "4", "demo", "1.0", {"demo/init.py": b"answer = 42\n"})
+    assert len({content_digest(wheel) for wheel in (first, changed, renamed)}) == 3
+
+
+def test_record_of_a_wheel(tmp_path: Path) -> None:
+    record = record_of(pack(tmp_path, "demo", "1.0", FILES))
+    assert record["demo/__init__.py"] == record_line("", FILES["demo/__init__.py"])[1:]
+    assert record[f"{INFO}/RECORD"] == ("", "")

@@ -1,0 +1,207 @@
+"""Cores, memory, control groups: read from trees laid out as the kernel does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xpubuild.host.capacity import cpu_facts, memory_facts
+from xpubuild.host.cgroup import CgroupLimits, cgroup_limits
+from xpubuild.host.jobs import plan_jobs
+
+GIB = 1 << 30
+CPUINFO = """processor\t: 0
+model name\t: Intel(R) Xeon(R) Platinum 8480+
+physical id\t: 0
+core id\t\t: 0
+
+processor\t: 1
+model name\t: Intel(R) Xeon(R) Platinum 8480+
+physical id\t: 0
+core id\t\t: 1
+
+processor\t: 2
+model name\t: Intel(R) Xeon(R) Platinum 8480+
+physical id\t: 0
+core id\t\t: 0
+"""
+MEMINFO = (
+    "MemTotal:       65536 kB\nMemAvailable:   32768 kB\nSwapTotal:       1024 kB\nSwapFree:         512 kB\n"
+)
+
+
+def lay(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "fake root ü"
+
+
+def test_version_2_takes_the_tightest_of_nested_groups(root: Path) -> None:
+    lay(
+        root,
+        {
+            "proc/self/cgroup": "0::/user.slice/job.scope\n",
+            "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
+            "sys/fs/cgroup/user.slice/cpu.max": "150000 100000\n",
+            "sys/fs/cgroup/user.slice/memory.max": f"{4 * GIB}\n",
+            "sys/fs/cgroup/user.slice/memory.current": f"{3 * GIB}\n",
+            "sys/fs/cgroup/user.slice/memory.stat": f"anon {GIB}\ninactive_file {GIB}\n",
+            "sys/fs/cgroup/user.slice/job.scope/cpu.max": "400000 100000\n",
+            "sys/fs/cgroup/user.slice/job.scope/memory.max": f"{8 * GIB}\n",
+            "sys/fs/cgroup/user.slice/job.scope/memory.current": "0\n",
+        },
+    )
+    assert cgroup_limits(root) == CgroupLimits(
+        cpus=1.5, memory_limit_bytes=4 * GIB, memory_room_bytes=2 * GIB
+    )
+
+
+def test_version_2_without_limits_and_with_memory_high(root: Path) -> None:
+    lay(
+        root,
+        {
+            "proc/self/cgroup": "0::/\n",
+            "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
+            "sys/fs/cgroup/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/memory.max": "max\n",
+        },
+    )
+    assert cgroup_limits(root) == CgroupLimits()
+    lay(root, {"sys/fs/cgroup/memory.high": f"{GIB}\n", "sys/fs/cgroup/memory.current": f"{2 * GIB}\n"})
+    assert cgroup_limits(root) == CgroupLimits(None, GIB, 0)
+
+
+def test_a_group_of_the_host_that_is_not_mounted_here_falls_back_to_the_mount(root: Path) -> None:
+    lay(
+        root,
+        {
+            "proc/self/cgroup": "0::/../../kubepods/pod1\n",
+            "sys/fs/cgroup/cgroup.controllers": "cpu\n",
+            "sys/fs/cgroup/cpu.max": "200000 100000\n",
+        },
+    )
+    assert cgroup_limits(root).cpus == 2
+
+
+def test_version_1_with_joined_controllers_and_its_word_for_no_limit(root: Path) -> None:
+    lay(
+        root,
+        {
+            "proc/self/cgroup": "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n0::/\n",
+            "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "250000\n",
+            "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us": "100000\n",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+            "sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes": f"{6 * GIB}\n",
+            "sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes": f"{5 * GIB}\n",
+            "sys/fs/cgroup/memory/docker/abc/memory.stat": "inactive_file 1\n"
+            f"total_inactive_file {2 * GIB}\n",
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+        },
+    )
+    assert cgroup_limits(root) == CgroupLimits(
+        cpus=2.5, memory_limit_bytes=6 * GIB, memory_room_bytes=3 * GIB
+    )
+
+
+def test_cores_memory_and_what_may_be_used(root: Path) -> None:
+    lay(root, {"proc/cpuinfo": CPUINFO, "proc/meminfo": MEMINFO})
+    cpu = cpu_facts(root, CgroupLimits(cpus=1.5))
+    assert (cpu.model, cpu.logical, cpu.physical, cpu.affinity) == (
+        "Intel(R) Xeon(R) Platinum 8480+",
+        3,
+        2,
+        None,
+    )
+    assert cpu.usable == 2
+    memory = memory_facts(root, CgroupLimits(memory_limit_bytes=999, memory_room_bytes=100))
+    assert (memory.total_bytes, memory.available_bytes) == (65536 * 1024, 32768 * 1024)
+    assert (memory.swap_total_bytes, memory.swap_free_bytes) == (1024 * 1024, 512 * 1024)
+    assert (memory.cgroup_limit_bytes, memory.usable_bytes) == (999, 100)
+
+
+def test_an_empty_tree_leaves_everything_unknown(root: Path) -> None:
+    assert cgroup_limits(root) == CgroupLimits()
+    assert cpu_facts(root, CgroupLimits()).usable is None
+    assert cpu_facts(root, CgroupLimits()).model == "unknown"
+    assert memory_facts(root, CgroupLimits()).usable_bytes is None
+
+
+def test_garbage_is_unknown_and_never_raises(root: Path) -> None:
+    lay(
+        root,
+        {
+            "proc/self/cgroup": "nonsense\n\n0\n1:::\n",
+            "proc/cpuinfo": ":::\n\n::\x00",
+            "proc/meminfo": "MemTotal: many\nMemAvailable\n",
+            "sys/fs/cgroup/cgroup.controllers": "",
+            "sys/fs/cgroup/cpu.max": "a b c",
+            "sys/fs/cgroup/memory.max": "-",
+        },
+    )
+    assert cgroup_limits(root) == CgroupLimits()
+    assert cpu_facts(root, CgroupLimits()).logical is None
+    assert memory_facts(root, CgroupLimits()).total_bytes is None
+
+
+def test_this_machine_agrees_with_the_kernel() -> None:
+    limits = cgroup_limits()
+    cpu = cpu_facts(Path("/"), limits)
+    assert cpu.affinity == len(os.sched_getaffinity(0))
+    assert cpu.usable is not None
+    assert 1 <= cpu.usable <= cpu.affinity
+    total = memory_facts(Path("/"), limits).total_bytes
+    assert total == pytest.approx(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "requested", "jobs", "reason"),
+    [
+        (2, 24 * GIB, "auto", 2, "2 of 2 cores; memory 24 GiB allows 12 at 2 GiB each"),
+        (64, 24 * GIB, "auto", 12, "12 of 64 cores; memory 24 GiB allows 12 at 2 GiB each"),
+        (8, GIB, "auto", 1, "1 of 8 cores; memory 1 GiB allows 1 at 2 GiB each"),
+        (8, None, "auto", 8, "8 of 8 cores; free memory is unknown"),
+        (
+            None,
+            24 * GIB,
+            "auto",
+            1,
+            "1 job; the number of cores is unknown; memory 24 GiB allows 12 at 2 GiB each",
+        ),
+        (2, 24 * GIB, 5, 5, "5 asked for"),
+        (
+            2,
+            3 * GIB,
+            5,
+            5,
+            "5 asked for; memory 3 GiB allows 1 at 2 GiB each, so memory may run out",
+        ),
+    ],
+)
+def test_jobs_and_their_reason(
+    cores: int | None, memory: int | None, requested: int, jobs: int, reason: str
+) -> None:
+    plan = plan_jobs(cores, memory, requested, 2 * GIB)
+    assert (plan.jobs, plan.reason) == (jobs, reason)
+
+
+@given(
+    cores=st.one_of(st.none(), st.integers(1, 512)),
+    memory=st.one_of(st.none(), st.integers(0, 1 << 45)),
+    per_job=st.integers(1, 64 * GIB),
+)
+def test_jobs_stay_within_cores_and_memory(cores: int | None, memory: int | None, per_job: int) -> None:
+    jobs = plan_jobs(cores, memory, "auto", per_job).jobs
+    assert 1 <= jobs <= (cores or 1)
+    assert memory is None or jobs == 1 or jobs * per_job <= memory

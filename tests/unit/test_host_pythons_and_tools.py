@@ -1,0 +1,176 @@
+"""Interpreters and compilers: real ones, and stand-ins that misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.host.pythons import find_pythons, probe_python
+from xpubuild.host.report import host_report
+from xpubuild.host.tools import parse_compiler, probe_compiler, probe_tool
+
+GCC_V = """Using built-in specs.
+Target: x86_64-redhat-linux
+Thread model: posix
+gcc version 14.2.1 20240912 (Red Hat 14.2.1-3) (GCC)
+"""
+CLANG = """Ubuntu clang version 18.1.3 (1ubuntu1)
+Target: x86_64-pc-linux-gnu
+Thread model: posix
+"""
+ICX = """Intel(R) oneAPI DPC++/C++ Compiler 2025.3.1 (2025.3.1.20251023)
+Target: x86_64-unknown-linux-gnu
+InstalledDir: /opt/intel/oneapi/compiler/2025.3/bin/compiler
+"""
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (GCC_V, ("gcc", "14.2.1", "x86_64-redhat-linux")),
+        (CLANG, ("clang", "18.1.3", "x86_64-pc-linux-gnu")),
+        (ICX, ("icx", "2025.3.1", "x86_64-unknown-linux-gnu")),
+        ("something else 1.2.3", ("unknown", "unknown", "unknown")),
+    ],
+)
+def test_compiler_banners(text: str, expected: tuple[str, str, str]) -> None:
+    assert parse_compiler(text) == expected
+
+
+def test_the_real_compiler_says_what_it_is() -> None:
+    path = shutil.which("g++")
+    assert path is not None
+    facts = probe_compiler(path, base_environment())
+    assert (facts.name, facts.kind) == ("g++", "gcc")
+    assert facts.version.split(".")[0].isdigit()
+    assert facts.target.startswith(os.uname().machine)
+
+
+@pytest.mark.parametrize("body", ["exit 3", "echo nothing to see", "kill -9 $$"])
+def test_a_compiler_stand_in_that_fails_is_unknown(tmp_path: Path, body: str) -> None:
+    facts = probe_compiler(str(script(tmp_path / "odd dir ö" / "g++", body)), base_environment())
+    assert (facts.kind, facts.version, facts.target) == ("unknown",) * 3
+
+
+def test_a_tool_that_is_no_program_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "cmake").write_bytes(b"\x7fELF garbage")
+    (tmp_path / "cmake").chmod(0o755)
+    assert probe_tool(str(tmp_path / "cmake"), base_environment()).version == "unknown"
+    assert probe_tool(str(tmp_path / "missing"), base_environment()).version == "unknown"
+
+
+def test_this_interpreter_is_described_by_running_it() -> None:
+    facts = probe_python(Path(sys.executable))
+    assert facts.error == ""
+    assert facts.version == ".".join(map(str, sys.version_info[:3]))
+    assert facts.implementation == "CPython"
+    assert facts.bits == 64
+    assert facts.virtual is (sys.prefix != sys.base_prefix)
+    include = Path(sysconfig.get_path("include"))
+    assert facts.headers is (include / "Python.h").is_file()
+    assert Path(facts.base_executable).is_file()
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ("echo 'pyenv: python3.9: command not found' >&2; exit 127", "command not found"),
+        ("echo '{}x'", "{}x"),
+        ("true", "status 0"),
+        ("kill -SEGV $$", "status -11"),
+    ],
+)
+def test_an_interpreter_stand_in_that_does_not_answer(tmp_path: Path, body: str, word: str) -> None:
+    facts = probe_python(script(tmp_path / "python3", body))
+    assert word in facts.error
+    assert facts.version == "unknown"
+
+
+def test_missing_folder_and_not_executable_do_not_raise(tmp_path: Path) -> None:
+    plain = tmp_path / "python3"
+    plain.write_text("x")
+    for path in (tmp_path / "none", tmp_path, plain):
+        assert probe_python(path).error
+
+
+def fake_installation(prefix: Path, version: str, *, headers: bool, ensurepip: bool) -> Path:
+    name = f"python{version}"
+    binary = prefix / "bin" / name
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    binary.write_bytes(b"\x7fELF stand-in")
+    binary.chmod(0o755)
+    library = prefix / "lib" / name
+    library.mkdir(parents=True)
+    (library / "os.py").write_text("")
+    if ensurepip:
+        (library / "ensurepip").mkdir()
+        (library / "ensurepip/__init__.py").write_text("")
+    if headers:
+        include = prefix / "include" / name
+        include.mkdir(parents=True)
+        (include / "Python.h").write_text("")
+        (include / "patchlevel.h").write_text(f'#define PY_VERSION      \t"{version}.7"\n')
+    return binary
+
+
+def test_interpreters_of_an_image_are_found_without_running_them(tmp_path: Path) -> None:
+    root = tmp_path / "image ü"
+    fake_installation(root / "usr", "3.11", headers=True, ensurepip=False)
+    fake_installation(root / "usr", "3.12", headers=False, ensurepip=True)
+    # An absolute link inside an image means a place inside the image.
+    (root / "usr/bin/python3").symlink_to("/usr/bin/python3.11")
+    (root / "usr/bin/python3-config").write_text("")
+    script(root / "usr/local/bin/python3.9", "echo a shim")
+    (root / "usr/local/bin/python3.13").symlink_to("../../../../../bin/sh")
+    found = find_pythons("/usr/local/bin:/usr/bin:/nowhere", root)
+    assert [(f.executable, f.version, f.headers, f.ensurepip) for f in found] == [
+        ("/usr/bin/python3.11", "3.11.7", True, False),
+        ("/usr/bin/python3.12", "3.12", False, True),
+    ]
+
+
+def test_files_and_running_agree_on_this_interpreter() -> None:
+    asked = probe_python(Path(sys.executable))
+    base = Path(asked.base_executable)
+    found = {facts.base_executable: facts for facts in find_pythons(str(base.parent))}
+    assert str(base) in found
+    read = found[str(base)]
+    assert (read.headers, read.free_threaded) == (asked.headers, asked.free_threaded)
+    assert asked.version.startswith(read.version)
+
+
+def test_the_report_is_json_and_whole() -> None:
+    document = json.loads(json.dumps(host_report().to_json()))
+    assert set(document) == {"gpus", "os", "cpu", "memory", "disk", "python", "compilers", "tools"}
+    assert any(item["name"] == "g++" and item["kind"] == "gcc" for item in document["compilers"])
+    assert document["python"]["selected"]["implementation"] == "CPython"
+
+
+def test_the_report_of_an_empty_tree_runs_nothing(tmp_path: Path) -> None:
+    report = host_report(tmp_path)
+    assert (report.gpus, report.compilers, report.tools) == ((), (), ())
+    assert report.python.selected is None
+    assert report.python.found == ()
+    assert report.cpu.usable is None
+    assert report.os.id == "unknown"
+
+
+def test_the_report_uses_the_given_path_only(tmp_path: Path) -> None:
+    script(tmp_path / "bin/icpx", f"cat <<'E'\n{ICX}E")
+    env = {**base_environment(), "PATH": f"{tmp_path}/bin:/bin"}
+    names = {item.name: item for item in host_report(environment=env).compilers}
+    assert (names["icpx"].kind, names["icpx"].version) == ("icx", "2025.3.1")

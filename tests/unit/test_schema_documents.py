@@ -1,0 +1,258 @@
+"""Every JSON document that the code makes, held against its schema; the documents are real ones."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.documents import check
+
+from xpubuild.build.audit import AuditPolicy, WheelProof
+from xpubuild.build.documents import plan_document, status_document
+from xpubuild.build.gather import Prepared
+from xpubuild.build.install import apply
+from xpubuild.build.request import Compilers, Facts, Layout
+from xpubuild.engine.events import NullSink
+from xpubuild.engine.fingerprint import fingerprints
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.lock import WorkspaceLock, held_by
+from xpubuild.engine.model import Command, Plan, Step
+from xpubuild.engine.process import Cancel
+from xpubuild.engine.state import plan_states
+from xpubuild.errors import BuildError
+from xpubuild.host.report import host_report
+from xpubuild.verify.model import CheckResult, VerifyReport
+
+
+def make_wheel(folder: Path) -> Path:
+    """Pack a wheel with one module, as the wheel format asks for."""
+    files = {
+        "small.py": b"ANSWER = 42\n",
+        "small-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: small\nVersion: 1.0\n",
+        "small-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n"
+        b"Tag: py3-none-any\n",
+    }
+    record = "".join(f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in files.items())
+    files["small-1.0.dist-info/RECORD"] = (record + "small-1.0.dist-info/RECORD,,\n").encode()
+    path = folder / "small-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+def _digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def verify_report(path: Path) -> None:
+    results = (CheckResult("import.torch", "torch can be imported", "import", "pass", 1.5),)
+    document = VerifyReport("smoke", sys.executable, results, device={"type": "cpu"}).to_json()
+    path.write_text(json.dumps(document), "utf-8")
+
+
+PIP_REPORT = {
+    "install": [
+        {
+            "metadata": {"name": "torch", "version": "2.13.0+cpu"},
+            "download_info": {"archive_info": {"hashes": {"sha256": "0" * 64}}},
+        }
+    ]
+}
+
+
+@dataclass(frozen=True)
+class Works:
+    """A proof that holds."""
+
+    def describe(self) -> str:
+        return "it works"
+
+    def key(self) -> dict[str, Any]:
+        return {}
+
+    def check(self) -> dict[str, Any]:
+        return {"found": 1}
+
+
+def make_plan(root: Path) -> Plan:
+    """A plan with one step of each kind that leaves something in the documents."""
+    layout = Layout(root)
+    for folder in (layout.wheels, layout.build / "pip"):
+        folder.mkdir(parents=True)
+    make_wheel(layout.wheels)
+    verify_report(layout.verify_report)
+    (layout.build / "pip" / "torch.json").write_text(json.dumps(PIP_REPORT))
+    policy = AuditPolicy(forbid_needed=("libmkl_*",))
+    steps = (
+        Step(
+            id="env",
+            title="environment",
+            commands=(Command(("true",), path_prefix=("/x",)),),
+            proofs=(Works(),),
+        ),
+        Step(
+            id="torch",
+            title="torch",
+            needs=("env",),
+            commands=(Command(("false",), alternatives=(("true",),)),),
+        ),
+        Step(
+            id="ops.wheel",
+            title="wheel",
+            needs=("torch",),
+            commands=(Command(("sh", "-c", "echo é"), env={"A": "b"}, cwd=str(root)),),
+            proofs=(WheelProof(str(layout.wheels), "*.whl", policy, ()),),
+            outputs=(str(layout.wheels),),
+            memory_bytes=1 << 30,
+        ),
+        Step(id="verify", title="verify", needs=("ops.wheel",), commands=(Command(("true",)),)),
+    )
+    return Plan(
+        "small", str(root), "0" * 64, steps, fingerprints(steps), summary={"target": "cpu", "cxx11_abi": 1}
+    )
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Prepared:
+    root = tmp_path / "wörk space"
+    plan = make_plan(root)
+    facts = Facts(
+        python=sys.executable,
+        python_version="3.11.7",
+        compilers=Compilers("/usr/bin/gcc", "/usr/bin/g++", "12.2"),
+        jobs=1,
+        jobs_reason="asked for",
+        cache=tmp_path / "cache",
+        requirements={},
+    )
+    (root / "journal.db").touch()  # what was put there beforehand is the workspace's own
+    return Prepared(plan=plan, facts=facts, host=host_report(workspace=root).to_json(), disk_gib=0.001)
+
+
+@pytest.fixture
+def installed(prepared: Prepared) -> tuple[Prepared, dict[str, Any]]:
+    return prepared, apply(prepared, sink=NullSink(), cancel=Cancel())
+
+
+def test_plan(prepared: Prepared) -> None:
+    plan = prepared.plan
+    document = plan_document(plan, plan_states(plan, None))
+    check(document, "plan")
+    assert [step["state"] for step in document["steps"]] == ["to-do"] * 4
+
+
+def test_receipt(installed: tuple[Prepared, dict[str, Any]]) -> None:
+    prepared, receipt = installed
+    check(receipt, "receipt")
+    assert json.loads((Path(prepared.plan.workspace) / "receipt.json").read_text("utf-8")) == receipt
+    assert receipt["status"] == "complete"
+    assert [wheel["file"] for wheel in receipt["wheels"]] == ["small-1.0-py3-none-any.whl"]
+    assert receipt["prebuilt"] == [
+        {"step": "torch", "name": "torch", "version": "2.13.0+cpu", "sha256": "0" * 64}
+    ]
+    assert receipt["verify"]["passed"] == 1
+    assert [command["returncode"] for command in receipt["commands"]] == [0, 1, 0, 0, 0]
+
+
+def test_receipt_of_a_failed_install(prepared: Prepared) -> None:
+    verify = prepared.plan.steps[-1]
+    broken = Step(id=verify.id, title=verify.title, needs=verify.needs, commands=(Command(("false",)),))
+    steps = (*prepared.plan.steps[:-1], broken)
+    plan = Plan("small", prepared.plan.workspace, "0" * 64, steps, fingerprints(steps))
+    with pytest.raises(BuildError):
+        apply(
+            Prepared(plan, prepared.facts, prepared.host, prepared.disk_gib), sink=NullSink(), cancel=Cancel()
+        )
+    receipt = json.loads((Path(plan.workspace) / "receipt.json").read_text("utf-8"))
+    check(receipt, "receipt")
+    assert receipt["status"] == "partial"
+    assert receipt["verify"] is None
+
+
+def test_status(installed: tuple[Prepared, dict[str, Any]]) -> None:
+    root = Path(installed[0].plan.workspace)
+    with Journal(root / "journal.db", read_only=True) as journal:
+        free = status_document(str(root), journal, held_by(root))
+        with WorkspaceLock(root, command="xpubuild install small"):
+            busy = status_document(str(root), journal, held_by(root))
+    check(free, "status")
+    check(busy, "status")
+    assert free["locked_by"] is None
+    assert busy["locked_by"]["command"] == "xpubuild install small"
+
+
+def test_plan_of_a_workspace_that_is_up_to_date(installed: tuple[Prepared, dict[str, Any]]) -> None:
+    plan = installed[0].plan
+    with Journal(Path(plan.workspace) / "journal.db", read_only=True) as journal:
+        document = plan_document(plan, plan_states(plan, journal))
+    check(document, "plan")
+    assert {step["state"] for step in document["steps"]} == {"done"}
+
+
+def run(*arguments: str, status: int = 0) -> dict[str, Any]:
+    argv = [sys.executable, "-m", "xpubuild", *arguments, "--json"]
+    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert result.returncode == status, result.stderr
+    document = json.loads(result.stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+def test_status_env_and_clean_as_commands(installed: tuple[Prepared, dict[str, Any]]) -> None:
+    workspace = ("--workspace", installed[0].plan.workspace)
+    check(run("status", *workspace), "status")
+    env = check(run("env", *workspace), "env")
+    assert env["env"]["PYTHONHOME"] is None
+    shown = check(run("clean", *workspace, "--dry-run"), "clean")
+    done = check(run("clean", *workspace, "--yes"), "clean")
+    assert shown["dry_run"]
+    assert not done["dry_run"]
+    assert done["removed"] == shown["removed"]
+    assert not (Path(installed[0].plan.workspace) / "wheels").exists()
+
+
+def test_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken.yaml").write_text("schema: 1\nname: broken\nnonsense: 1\n")
+    monkeypatch.setenv("XPUBUILD_RECIPES", str(tmp_path))
+    listed = check(run("recipes", "list"), "recipes")
+    entries = {entry["name"]: entry for entry in listed["recipes"]}
+    assert entries["broken"]["error"]["exit_code"] == 20
+    assert entries["quickstart"]["error"] is None
+    shown = check(run("recipes", "show", "quickstart"), "recipe")
+    assert shown["recipe"]["name"] == "quickstart"
+    checked = check(run("recipes", "check", status=20), "recipes-check")
+    assert checked["status"] == "fail"
+
+
+def test_plan_as_a_command(tmp_path: Path) -> None:
+    document = check(run("plan", "quickstart", "--workspace", str(tmp_path / "wörk space")), "plan")
+    assert document["steps"][0]["id"] == "env"
+    assert not (tmp_path / "wörk space").exists()
+
+
+def test_audit_as_a_command(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path)
+    document = check(run("audit", str(wheel)), "audit")
+    assert document["wheels"][0]["sha256"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("recipes", "show", "no-such-recipe"), 20),
+        (("install", "quickstart", "--cxx11-abi", "0"), 22),
+        (("status", "no-such-recipe"), 2),
+    ],
+)
+def test_a_failed_command_prints_the_error_document(arguments: tuple[str, ...], status: int) -> None:
+    document = check(run(*arguments, status=status), "error")
+    assert document["error"]["exit_code"] == status

@@ -1,0 +1,157 @@
+"""The arrows of docs/architecture.md, held against what the modules import."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+from support.imports import PACKAGE, Import, all_imports, imports_of, module_name, sources
+
+STDLIB = sys.stdlib_module_names
+#: Between the command line and the engine: they know PyTorch, builds and machines, but no terminal.
+MIDDLE = ("recipe", "host", "oneapi", "source", "toolchain", "build", "verify", "ops", "resources")
+#: Calls that start a process or become another one.
+VARIANTS = ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")
+PROCESS_CALLS = {
+    "system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "startfile",
+    *(verb + variant for verb in ("exec", "spawn") for variant in VARIANTS),
+}  # fmt: skip
+PROCESS_MODULES = ("subprocess", "multiprocessing", "pty", "asyncio.subprocess", "pexpect", "sh", "commands")
+LONGEST_MODULE = 400
+
+
+@pytest.fixture(scope="module")
+def imports() -> list[Import]:
+    return all_imports()
+
+
+def listed(found: list[Import]) -> str:
+    return "\n".join(map(str, found))
+
+
+def test_the_engine_knows_only_itself(imports: list[Import]) -> None:
+    allowed = ("xpubuild.engine", "xpubuild.errors", "psutil")
+    wrong = [
+        item
+        for item in imports
+        if item.inside("xpubuild.engine")
+        and not item.of(*allowed)
+        and item.target.partition(".")[0] not in STDLIB
+    ]
+    assert not wrong, listed(wrong)
+
+
+def test_errors_and_resources_stand_below_everything(imports: list[Import]) -> None:
+    below = ("xpubuild.errors", "xpubuild.resources")
+    wrong = [item for item in imports if item.inside(*below) and item.target.partition(".")[0] not in STDLIB]
+    assert not wrong, listed(wrong)
+
+
+def test_nothing_below_the_command_line_knows_it_or_the_terminal(imports: list[Import]) -> None:
+    middle = tuple(f"xpubuild.{name}" for name in (*MIDDLE, "engine", "errors"))
+    wrong = [
+        item for item in imports if item.inside(*middle) and item.of("xpubuild.cli", "xpubuild.ui", "click")
+    ]
+    assert not wrong, listed(wrong)
+
+
+def test_the_user_interface_does_not_know_the_command_line(imports: list[Import]) -> None:
+    wrong = [item for item in imports if item.inside("xpubuild.ui") and item.of("xpubuild.cli")]
+    assert not wrong, listed(wrong)
+
+
+@pytest.mark.parametrize(
+    ("library", "homes"),
+    [
+        ("rich", ("xpubuild.ui",)),
+        ("click", ("xpubuild.cli",)),
+        ("git", ("xpubuild.source.git",)),
+        ("elftools", ("xpubuild.build.elf", "xpubuild.build.elflayout")),
+        (
+            "yaml",
+            ("xpubuild.recipe", "xpubuild.oneapi", "xpubuild.host", "xpubuild.source", "xpubuild.verify"),
+        ),
+        ("sqlite3", ("xpubuild.engine.journal",)),
+    ],
+)
+def test_a_library_is_used_in_one_place(imports: list[Import], library: str, homes: tuple[str, ...]) -> None:
+    users = [item for item in imports if item.of(library) and not item.typing]
+    wrong = [item for item in users if not item.inside(*homes)]
+    assert not wrong, listed(wrong)
+
+
+def test_only_the_process_layer_imports_what_starts_processes(imports: list[Import]) -> None:
+    wrong = [
+        item for item in imports if item.of(*PROCESS_MODULES) and item.module != "xpubuild.engine.process"
+    ]
+    assert not wrong, listed(wrong)
+
+
+def process_calls(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "os"
+            and node.attr in PROCESS_CALLS
+        ):
+            yield f"{module_name(path)}:{node.lineno} uses os.{node.attr}"
+
+
+def test_only_the_supervisor_forks() -> None:
+    wrong = [
+        use
+        for path in sources()
+        for use in process_calls(path)
+        if not use.startswith("xpubuild.engine.supervise:")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_suite_runs_with_the_standard_library_and_torch() -> None:
+    """The interpreter that runs it has no xpubuild and none of its dependencies."""
+    allowed = {*STDLIB, "torch", "torchvision", "torchaudio", "triton", "numpy", "xpubuild_ops"}
+    found = [
+        item
+        for path in sorted((PACKAGE / "verify" / "suite").rglob("*.py"))
+        for item in imports_of(module_name(path), path)
+    ]
+    wrong = [
+        item
+        for item in found
+        if not item.of("xpubuild.verify.suite") and item.target.partition(".")[0] not in allowed
+    ]
+    assert found
+    assert not wrong, listed(wrong)
+
+
+def test_the_suite_names_itself_relatively() -> None:
+    """An absolute import of xpubuild would only work where xpubuild is installed."""
+    for path in sorted((PACKAGE / "verify" / "suite").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                assert not (node.module or "").startswith("xpubuild."), f"{path.name}:{node.lineno}"
+
+
+def test_packages_do_not_need_each_other_in_a_circle(imports: list[Import]) -> None:
+    graph: dict[str, set[str]] = {}
+    for item in imports:
+        parts, target = item.module.split("."), item.target.split(".")
+        if len(parts) > 1 and len(target) > 1 and target[0] == "xpubuild" and parts[1] != target[1]:
+            graph.setdefault(parts[1], set()).add(target[1])
+    assert graph["build"] >= {"engine", "recipe"}
+    try:
+        order = list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(f"packages import each other in a circle: {' -> '.join(error.args[1])}")
+    assert order.index("engine") < order.index("build") < order.index("cli")
+
+
+def test_modules_stay_readable() -> None:
+    lengths = {module_name(path): len(path.read_text("utf-8").splitlines()) for path in sources()}
+    too_long = {name: count for name, count in lengths.items() if count > LONGEST_MODULE}
+    assert not too_long, f"split these modules: {too_long}"

@@ -1,0 +1,54 @@
+"""``xpubuild --help`` answers at once because it imports nothing heavy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "rich", "yaml", "pydantic", "git", "requests", "jinja2", "elftools", "virtualenv", "psutil", "packaging",
+    "platformdirs", "filelock", "sqlite3", "asyncio",
+}  # fmt: skip
+PROGRAM = """
+import json, sys
+sys.argv = ["xpubuild", *sys.argv[1:]]
+from xpubuild.__main__ import main
+try:
+    main()
+except SystemExit as leave:
+    status = leave.code
+json.dump({"status": status, "modules": sorted(sys.modules)}, sys.stderr)
+"""
+
+
+def loaded(*arguments: str) -> tuple[str, set[str]]:
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=True, timeout=60
+    )
+    report = json.loads(result.stderr)
+    assert report["status"] == 0
+    return result.stdout, {name.partition(".")[0] for name in report["modules"]}
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version", "-h"])
+def test_help_and_version_import_nothing_heavy(argument: str) -> None:
+    output, modules = loaded(argument)
+    assert "xpubuild" in output
+    assert not modules & HEAVY
+
+
+def test_the_list_of_heavy_modules_can_catch_one() -> None:
+    _, modules = loaded("recipes", "list")
+    assert modules & HEAVY >= {"yaml", "pydantic"}
+
+
+@pytest.mark.parametrize(
+    "command", ["install", "plan", "status", "env", "clean", "recipes", "audit", "verify"]
+)
+def test_the_help_of_a_command_imports_nothing_heavy(command: str) -> None:
+    output, modules = loaded(command, "--help")
+    assert f"xpubuild {command}" in output
+    assert not modules & HEAVY

@@ -1,0 +1,183 @@
+"""The planned commands of the Python environment, and pip's failures explained."""
+
+from __future__ import annotations
+
+import pytest
+from packaging.requirements import Requirement
+
+from xpubuild.errors import (
+    FetchError,
+    NoSpaceError,
+    SourceIntegrityError,
+    ToolchainError,
+    UnsatisfiableError,
+    XpuBuildError,
+)
+from xpubuild.toolchain.environment import (
+    env_bin,
+    env_python,
+    fill_env_commands,
+    install_command,
+    make_env_command,
+    write_constraints,
+)
+from xpubuild.toolchain.pip_failures import explain_pip_failure
+
+ENV = "/data/my wörk/env"
+INDEX = "https://download.pytorch.org/whl/cpu"
+
+
+def test_making_the_environment() -> None:
+    command = make_env_command(ENV, "/usr/bin/python3.11")
+    assert command.argv == ("xpubuild", "plumbing", "make-env", ENV, "--python", "/usr/bin/python3.11")
+    assert command.portable == ("/usr/bin/python3.11 -m venv '/data/my wörk/env'",)
+
+
+def test_a_step_repairs_first_and_then_installs_each_file() -> None:
+    repair, first, second = fill_env_commands(ENV, ["a.txt", "b.txt"])
+    assert repair.argv == ("xpubuild", "plumbing", "repair-env", ENV)
+    assert repair.portable == ()
+    assert [first.argv[-1], second.argv[-1]] == ["a.txt", "b.txt"]
+    assert first.portable is None  # pip itself runs in any shell
+
+
+def test_pip_is_held_to_hashes_and_wheels_and_asks_nothing() -> None:
+    argv = install_command(ENV, "a.txt").argv
+    assert argv[:6] == (env_python(ENV), "-I", "-u", "-m", "pip", "install")
+    for option in ("--require-hashes", "--no-input", "--disable-pip-version-check"):
+        assert option in argv
+    assert argv[argv.index("--only-binary") + 1] == ":all:"
+    assert "--no-cache-dir" not in argv
+    assert env_bin(ENV) == f"{ENV}/bin"
+
+
+def test_the_recipes_index_is_tried_only_after_pip_as_configured() -> None:
+    command = install_command(ENV, "torch.txt", indexes=[INDEX])
+    assert not any("index" in word for word in command.argv)
+    (second,) = command.alternatives
+    assert second[: len(command.argv)] == command.argv
+    assert second[len(command.argv) :] == (
+        "--extra-index-url",
+        INDEX,
+        "--timeout",
+        "15",
+        "--retries",
+        "1",
+    )
+
+
+def test_constraints_keep_what_was_built() -> None:
+    text = write_constraints(
+        {"torch": "2.8.0+xpu", "pytorch-triton-xpu": "3.4.0"}, forbidden=("triton", "torch")
+    )
+    assert text == "pytorch-triton-xpu==3.4.0\ntorch==2.8.0+xpu\ntriton<0\n"
+    torch = Requirement(text.splitlines()[1]).specifier
+    assert torch.contains("2.8.0+xpu")
+    assert not torch.contains("2.8.0")
+    assert not torch.contains("2.8.0+cpu")
+    assert not Requirement("triton<0").specifier.contains("0.0.1.dev0", prereleases=True)
+    assert write_constraints({}) == ""
+
+
+# What pip 26.3 printed, with the index's host taken out.
+MISSING_LOCAL = [
+    "ERROR: Could not find a version that satisfies the requirement torch==2.13.0+cpu (from versions: 2.13)",
+    "ERROR: No matching distribution found for torch==2.13.0+cpu",
+]
+RETRY = (
+    "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection"
+    " broken by 'NameResolutionError(\"HTTPSConnection(host='{host}', port=443): Failed to resolve '{host}'"
+    " ([Errno -2] Name or service not known)\")': /simple/x/"
+)
+HASH = [
+    "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated ...",
+    "    wheel==0.48.0 from file:///w/wheel-0.48.0-py3-none-any.whl#sha256=3217 (from -r one.txt (line 1)):",
+    "        Expected sha256 0000",
+    "             Got        3217",
+    "",
+]
+IGNORED = (
+    "ERROR: Ignored the following versions that require a different python version: "
+    "3.6 Requires-Python >=3.11; 3.7 Requires-Python >=3.12,!=3.14.1; 3.7rc0 Requires-Python >=3.12"
+)
+NEEDS_NEWER = [
+    IGNORED,
+    "ERROR: Could not find a version that satisfies the requirement networkx==3.7 (from versions: 3.4.2)",
+    "ERROR: No matching distribution found for networkx==3.7",
+]
+NOTHING_OFFERED = [
+    "ERROR: Could not find a version that satisfies the requirement wheel==0.48.1 (from versions: none)",
+    "ERROR: No matching distribution found for wheel==0.48.1",
+]
+UNTRUSTED = (
+    "ERROR: Could not install packages due to an OSError: HTTPSConnectionPool(host='index.example', "
+    "port=443): Max retries exceeded with url: /x (Caused by SSLError(SSLCertVerificationError(1, ...)))"
+)
+FULL = ["ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", ""]
+
+
+@pytest.mark.parametrize(
+    ("tail", "kind", "words"),
+    [
+        (FULL, NoSpaceError, ["Errno 28"]),
+        (HASH, SourceIntegrityError, ["wheel==0.48.0", "Expected sha256 0000; Got 3217"]),
+        (
+            ["ERROR: Hashes are required in --require-hashes mode, but they are missing from some"],
+            SourceIntegrityError,
+            ["Hashes are required"],
+        ),
+        (NEEDS_NEWER, UnsatisfiableError, ["networkx==3.7", "Requires-Python >=3.12"]),
+        (
+            ["ERROR: Package 'foo' requires a different Python: 3.10.13 not in '>=3.12'"],
+            UnsatisfiableError,
+            ["3.10.13 not in '>=3.12'"],
+        ),
+        (MISSING_LOCAL, ToolchainError, ["torch==2.13.0+cpu", "find-links"]),
+        (NOTHING_OFFERED, ToolchainError, ["wheel==0.48.1", "pip config list"]),
+        ([RETRY.format(host="index.example"), *NOTHING_OFFERED], FetchError, ["index.example", "PROXY"]),
+        (
+            [UNTRUSTED],
+            FetchError,
+            ["index.example", "PIP_CERT"],
+        ),
+        (
+            ["ERROR: HTTP error 503 while getting https://u:p@index.example/a.whl (from x)"],
+            FetchError,
+            ["index.example"],
+        ),
+        (["ERROR: something new", "more"], ToolchainError, ["something new"]),
+        (["Killed"], ToolchainError, ["Killed"]),
+        ([], ToolchainError, ["printed nothing"]),
+    ],
+)
+def test_failures(tail: list[str], kind: type[XpuBuildError], words: list[str]) -> None:
+    error = explain_pip_failure(tail)
+    assert type(error) is kind
+    shown = " ".join([error.what, error.why, error.fix, *error.commands])
+    for word in words:
+        assert word in shown
+    assert error.what
+    assert error.why
+    assert error.fix
+
+
+def test_torch_that_is_nowhere_names_both_ways() -> None:
+    error = explain_pip_failure(MISSING_LOCAL, indexes=[INDEX])
+    assert (error.exit_code, error.code) == (40, "toolchain")
+    assert "(1) put the wheel torch-2.13.0+cpu-*.whl into a folder and tell pip about it" in error.fix
+    assert f"(2) let this machine reach {INDEX}" in error.fix
+    assert "lacks it too" in error.why
+
+
+def test_torch_behind_a_firewall_says_that_its_index_is_out_of_reach() -> None:
+    error = explain_pip_failure([RETRY.format(host="download.pytorch.org"), *MISSING_LOCAL], indexes=[INDEX])
+    assert error.exit_code == 40
+    assert f"{INDEX} could not be reached" in error.why
+    assert error.evidence["unreachable"] == ["download.pytorch.org"]
+
+
+def test_when_the_configured_index_is_down_too_it_is_the_network() -> None:
+    tail = [RETRY.format(host=host) for host in ("download.pytorch.org", "index.example")]
+    error = explain_pip_failure([*tail, *NOTHING_OFFERED], indexes=[INDEX])
+    assert error.exit_code == 30
+    assert "index.example" in error.what

@@ -1,0 +1,162 @@
+"""The hashed requirement files: complete, portable, consistent with each other."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import parse_wheel_filename
+
+from xpubuild.errors import ToolchainError
+from xpubuild.resources import recipes_dir
+
+FOLDER = recipes_dir() / "requirements"
+FILES = sorted(FOLDER.glob("*.txt"))
+TORCH = FOLDER / "torch-2.13.0-cpu.txt"
+TOOLCHAIN = FOLDER / "quickstart-toolchain.txt"
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+# Made by hashing the wheel itself.
+TORCH_CP311 = "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    path = Path(__file__).resolve().parents[2] / "scripts" / "update-requirements.py"
+    spec = importlib.util.spec_from_file_location("update_requirements", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def entries(path: Path) -> dict[str, tuple[Requirement, list[str]]]:
+    """Return "name marker" -> requirement and hashes."""
+    joined = path.read_text("utf-8").replace("\\\n", " ")
+    found = {}
+    for line in joined.splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            requirement = Requirement(line.partition("--hash")[0].strip())
+            found[f"{requirement.name} {requirement.marker}"] = (
+                requirement,
+                re.findall(r"--hash=sha256:(\S+)", line),
+            )
+    return found
+
+
+def pins_for(path: Path, python: str) -> dict[str, str]:
+    environment = {"python_version": python, "python_full_version": f"{python}.1", "sys_platform": "linux"}
+    return {
+        requirement.name: str(requirement.specifier)
+        for requirement, _ in entries(path).values()
+        if requirement.marker is None or requirement.marker.evaluate(environment)
+    }
+
+
+def test_both_files_are_there() -> None:
+    assert FILES == [TOOLCHAIN, TORCH]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_line_is_one_version_with_hashes(path: Path) -> None:
+    for requirement, hashes in entries(path).values():
+        assert [item.operator for item in requirement.specifier] == ["=="]
+        assert hashes
+        assert all(re.fullmatch(r"[0-9a-f]{64}", item) for item in hashes)
+        assert len(set(hashes)) == len(hashes)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+def test_no_index_and_no_path_of_a_machine(path: Path) -> None:
+    text = path.read_text("utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert not re.search(r"https?://|file:|--(extra-)?index|--find-links|-f ", "\n".join(lines))
+    assert set(re.findall(r"https?://([^/\s]+)", text)) <= {"download.pytorch.org"}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_python_gets_each_package_once_and_both_files_agree(python: str) -> None:
+    toolchain, torch = pins_for(TOOLCHAIN, python), pins_for(TORCH, python)
+    for name in ("cmake", "ninja", "mkl-static", "mkl-include", "scikit-build-core", "setuptools"):
+        assert name in toolchain
+    for name in ("torch", "filelock", "fsspec", "jinja2", "markupsafe", "mpmath", "networkx", "sympy"):
+        assert name in torch
+    assert {name: toolchain[name] for name in toolchain.keys() & torch.keys()} == {
+        name: torch[name] for name in toolchain.keys() & torch.keys()
+    }
+
+
+def test_pip_is_not_pinned() -> None:
+    """A pip that is killed while it replaces itself leaves nothing to repair the environment with."""
+    assert all("pip" not in pins_for(path, python) for path in FILES for python in PYTHONS)
+
+
+def test_the_limits_that_upstream_sets() -> None:
+    pins = pins_for(TOOLCHAIN, "3.12")
+    for name, limit in {"cmake": ">=3.31,<4", "setuptools": ">=77.0.3,<82"}.items():
+        assert SpecifierSet(limit).contains(pins[name].removeprefix("=="))
+    assert pins["mkl-static"] == pins["mkl-include"]
+
+
+def test_torch_is_the_cpu_build_and_comes_first() -> None:
+    requirement, hashes = next(iter(entries(TORCH).values()))
+    assert str(requirement) == "torch==2.13.0+cpu"
+    assert TORCH_CP311 in hashes
+    assert "+cpu" not in "".join(line for line in TOOLCHAIN.read_text("utf-8"))
+
+
+def test_torch_hashes_cover_every_python_and_name_their_sources() -> None:
+    listing = TORCH.with_suffix(".sha256").read_text("utf-8")
+    lines = [line.split("  ") for line in listing.splitlines() if not line.startswith("#")]
+    wheels = {name: digest for digest, name in lines}
+    tags = {tag for name in wheels for tag in map(str, parse_wheel_filename(name)[3])}
+    for python in PYTHONS:
+        abi = "cp" + python.replace(".", "")
+        assert f"{abi}-{abi}-manylinux_2_28_x86_64" in tags
+    _, hashes = next(iter(entries(TORCH).values()))
+    assert sorted(wheels.values()) == hashes
+    text = TORCH.read_text("utf-8")
+    assert "github.com/cdeust/Cortex, uv.lock" in text
+    assert "github.com/asanderson/llm-redact, scripts/cpu_torch.py" in text
+
+
+def test_rendering_puts_listed_hashes_in_and_first(tool: ModuleType, tmp_path: Path) -> None:
+    one, two = "1" * 64, "2" * 64
+    listing = tmp_path / "x.sha256"
+    listing.write_text(f"# from somewhere\n{two}  big-1.0+cpu-cp310-cp310-linux_x86_64.whl\n"
+                       f"{one}  big-1.0+cpu-cp311-cp311-linux_x86_64.whl\n")  # fmt: skip
+    listed = tool.read_listed(listing)
+    compiled = (
+        f"aaa==1 \\\n    --hash=sha256:{two}\n    # via big\n"
+        f"big==1.0+cpu \\\n    --hash=sha256:{one}\n    # via x\n"
+    )
+    text = tool.render(tmp_path / "x.in", compiled, listed)
+    assert text.splitlines()[1:] == [
+        "# from somewhere",
+        "big==1.0+cpu \\",
+        f"    --hash=sha256:{one} \\",
+        f"    --hash=sha256:{two}",
+        "    # via x",
+        "aaa==1 \\",
+        f"    --hash=sha256:{two}",
+        "    # via big",
+    ]
+
+
+def test_a_wheel_that_is_not_listed_stops_the_tool(tool: ModuleType, tmp_path: Path) -> None:
+    listing = tmp_path / "x.sha256"
+    listing.write_text(f"{'1' * 64}  big-1.0-cp310-cp310-linux_x86_64.whl\n")
+    with pytest.raises(ToolchainError, match="does not list"):
+        tool.render(
+            tmp_path / "x.in", f"big==1.0 \\\n    --hash=sha256:{'3' * 64}\n", tool.read_listed(listing)
+        )
+    listing.write_text("nonsense\n")
+    with pytest.raises(ToolchainError, match="neither a comment nor a hash"):
+        tool.read_listed(listing)

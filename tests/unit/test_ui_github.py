@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xpubuild.engine.events import (
+    Event,
+    Notice,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    StepOutput,
+    StepStarted,
+)
+from xpubuild.ui.github import GithubSink, annotation, escape_data, escape_property
+from xpubuild.ui.level import Level
+from xpubuild.ui.terminal import Terminal
+
+T0 = 1_700_000_000.0
+START = RunStarted(T0, "q", "/ws", (("a", "A"), ("b", "B")), ())
+
+
+def written(*events: Event, level: Level = Level.NORMAL, close: bool = True) -> list[str]:
+    stream = io.StringIO()
+    sink = GithubSink(Terminal(stream, live=False, color=False, unicode=True), level)
+    for event in events:
+        sink.emit(event)
+    if close:
+        sink.close()
+    return stream.getvalue().splitlines()
+
+
+def test_escaping() -> None:
+    assert escape_data("100%\r\nnext: a,b") == "100%25%0D%0Anext: a,b"
+    assert escape_property("100%\r\nnext: a,b") == "100%25%0D%0Anext%3A a%2Cb"
+    assert annotation("error", "a\nb 5%", "x: y") == "::error title=x%3A y::a%0Ab 5%25\n"
+    assert annotation("warning", "w") == "::warning::w\n"
+
+
+@given(st.text())
+def test_escaping_can_be_undone_and_stays_on_one_line(text: str) -> None:
+    escaped = escape_property(text)
+    assert not set("\r\n:,") & set(escaped)
+    for code, character in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
+        escaped = escaped.replace(code, character)
+    assert escaped == text
+
+
+def test_steps_side_by_side_do_not_mix_their_folds() -> None:
+    lines = written(
+        START,
+        StepStarted(T0, "a", "A", "/ws/a.log"),
+        StepStarted(T0, "b", "B", "/ws/b.log"),
+        StepOutput(T0 + 1, "a", "a one"),
+        StepOutput(T0 + 2, "b", "b one"),
+        StepOutput(T0 + 3, "a", "a two"),
+        StepFinished(T0 + 4, "b", "B", "done", 4.0),
+        StepOutput(T0 + 5, "a", "a three"),
+        StepFinished(T0 + 6, "a", "A", "failed", 6.0, 0, "status 1"),
+        RunFinished(T0 + 6, "failed", 6.0),
+    )
+    assert lines[3:] == [
+        "::group::b: output",
+        "[0:00:02] b one",
+        "::endgroup::",
+        "[0:00:04] b: done in 4.0 s",
+        "::group::a: output",
+        "[0:00:01] a one",
+        "[0:00:03] a two",
+        "[0:00:05] a three",
+        "::endgroup::",
+        "[0:00:06] a: FAILED after 6.0 s: status 1 (log: /ws/a.log)",
+        "::error title=a failed::status 1",
+        "[0:00:06] FAILED after 6.0 s",
+    ]
+
+
+def test_notices_become_annotations() -> None:
+    lines = written(
+        START,
+        Notice(T0, "warning", "50% lost\nreally", "a"),
+        Notice(T0, "error", "bad"),
+        Notice(T0, "info", "i"),
+    )
+    assert lines[1:] == ["::warning title=a::50%25 lost%0Areally", "::error::bad", "[0:00:00] i"]
+
+
+def test_output_of_a_run_that_was_broken_off_is_not_lost() -> None:
+    lines = written(START, StepStarted(T0, "a", "A", "/l"), StepOutput(T0, "a", "x"))
+    assert lines[-3:] == ["::group::a: broken off", "[0:00:00] x", "::endgroup::"]
+
+
+def test_long_output_is_cut_at_its_beginning() -> None:
+    outputs = [StepOutput(T0, "a", f"line {n}") for n in range(5003)]
+    lines = written(
+        START, StepStarted(T0, "a", "A", "/ws/a.log"), *outputs, StepFinished(T0, "a", "A", "done", 1.0)
+    )
+    assert lines[3] == "... 3 earlier lines are in /ws/a.log"
+    assert lines[4] == "[0:00:00] line 3"
+
+
+def test_quiet_shows_only_the_fold_of_a_failure() -> None:
+    events = (
+        START,
+        StepStarted(T0, "a", "A", "/a"), StepOutput(T0, "a", "x"), StepFinished(T0, "a", "A", "done", 1.0),
+        StepStarted(T0, "b", "B", "/b"), StepOutput(T0, "b", "y"), StepFinished(T0, "b", "B", "failed", 1.0),
+    )  # fmt: skip
+    assert written(*events, level=Level.QUIET) == [
+        "::group::b: output",
+        "[0:00:00] y",
+        "::endgroup::",
+        "[0:00:00] b: FAILED after 1.0 s (log: /b)",
+        "::error title=b failed::see /b",
+    ]
+
+
+_hostile = st.sampled_from(
+    [
+        "::set-env name=A::b",
+        "  ::error::x",
+        "\n::add-mask::y",
+        "##[group]x",
+        "a\r::stop-commands::z",
+        "\x1b[0m::debug::",
+    ]
+)
+
+
+@given(st.lists(st.one_of(_hostile, st.text(max_size=20)), max_size=8))
+def test_output_cannot_give_commands_to_the_runner(texts: list[str]) -> None:
+    """The runner takes a line for a command if it begins, after blanks, with ``::``, or holds ``##[``."""
+    events: list[Event] = [START, StepStarted(T0, "a", "A", "/l")]
+    for text in texts:
+        events += [StepOutput(T0, "a", text), Notice(T0, "info", text), Notice(T0, "warning", text, text)]
+    events += [StepFinished(T0, "a", "A", "failed", 1.0, 0, "".join(texts))]
+    ours = ("::group::a: output", "::endgroup::", "::warning", "::error title=a failed::")
+    lines = written(*events)
+    commands = [line for line in lines if line.lstrip().startswith("::")]
+    assert all(line.startswith(ours) for line in commands)
+    assert len(commands) == len(texts) + (3 if texts else 1)
+    assert not any("##[" in line for line in lines if line not in commands)

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xpubuild.engine.events import (
+    Event,
+    Notice,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    StepOutput,
+    StepProgress,
+    StepStarted,
+)
+from xpubuild.ui.level import Level
+from xpubuild.ui.plain import PlainSink
+from xpubuild.ui.terminal import Terminal
+
+T0 = 1_700_000_000.0
+START = RunStarted(
+    T0, "quickstart", "/home/u/über space/ws", (("env", "Environment"), ("ops", "Build ops")), ("env",)
+)
+
+
+class Fixture:
+    """A plain sink that writes into memory, with a clock the test moves."""
+
+    def __init__(self, level: Level = Level.NORMAL, color: bool = False) -> None:
+        self.stream = io.StringIO()
+        self.now = T0
+        terminal = Terminal(self.stream, live=False, color=color, unicode=True)
+        self.sink = PlainSink(terminal, level, clock=lambda: self.now)
+
+    def emit(self, *events: Event) -> list[str]:
+        before = len(self.stream.getvalue())
+        for event in events:
+            self.sink.emit(event)
+        return self.stream.getvalue()[before:].splitlines()
+
+
+def progress(after_s: float, done: int, total: int = 1000, detail: str = "compiling a.cpp") -> StepProgress:
+    return StepProgress(T0 + after_s, "ops", done, total, "edges", 2.5, 61.0, detail)
+
+
+def started(after_s: float = 0.0) -> StepStarted:
+    return StepStarted(T0 + after_s, "ops", "Build ops", "/ws/logs/ops.log", "its inputs changed")
+
+
+def test_a_run_as_lines() -> None:
+    lines = Fixture().emit(
+        START,
+        started(1),
+        Notice(T0 + 2, "warning", "first line\nsecond line", "ops"),
+        progress(12, 30),
+        StepFinished(T0 + 75, "ops", "Build ops", "done", 74.0, 1 << 30),
+        RunFinished(T0 + 75, "ok", 75.0),
+    )
+    assert lines == [
+        "[0:00:00] quickstart: 2 steps, 1 up to date; workspace /home/u/über space/ws",
+        "[0:00:01] ops: Build ops (its inputs changed)",
+        "[0:00:02] ops: warning: first line",
+        "[0:00:02] second line",
+        "[0:00:12] ops: 30/1000 edges (3 %), 2.5/s, 1m 01s left: compiling a.cpp",
+        "[0:01:15] ops: done in 1m 14s, peak memory 1.0 GiB",
+        "[0:01:15] finished in 1m 15s",
+    ]
+
+
+def test_a_failure_names_its_log() -> None:
+    lines = Fixture().emit(
+        START,
+        started(),
+        StepFinished(T0 + 3, "ops", "Build ops", "failed", 3.0, 0, "g++ ended with status 1"),
+    )
+    assert lines[-1] == "[0:00:03] ops: FAILED after 3.0 s: g++ ended with status 1 (log: /ws/logs/ops.log)"
+
+
+def test_progress_every_ten_seconds_or_tenth_and_less_in_long_steps() -> None:
+    fixture = Fixture()
+    fixture.emit(START, started())
+    lines = fixture.emit(*[progress(second, second) for second in range(1, 41)])
+    assert [line[1:8] for line in lines] == ["0:00:10", "0:00:20", "0:00:30", "0:00:40"]
+    lines = fixture.emit(progress(41, 99), progress(42, 100), progress(43, 101), progress(44, 200))
+    assert [line.split("(")[1].split(")")[0] for line in lines] == ["10 %", "20 %"]
+    lines = fixture.emit(*[progress(3600 + second, 300) for second in range(0, 121, 5)])
+    assert [line[1:8] for line in lines] == ["1:00:00", "1:01:00", "1:02:00"]
+
+
+def test_a_fast_count_does_not_fill_the_log() -> None:
+    fixture = Fixture()
+    fixture.emit(START, started())
+    assert fixture.emit(*[progress(n / 2000, n) for n in range(1001)]) == []
+
+
+def test_a_silent_step_shows_that_it_lives() -> None:
+    fixture = Fixture()
+    fixture.emit(START, started(), progress(30, 999, detail="linking libtorch_xpu.so"))
+    before = len(fixture.stream.getvalue())
+    for second in range(30, 211, 5):
+        fixture.now = T0 + second
+        fixture.sink.tick()
+    assert fixture.stream.getvalue()[before:].splitlines() == [
+        "[0:01:30] ops: still running after 1m 30s: linking libtorch_xpu.so",
+        "[0:02:30] ops: still running after 2m 30s: linking libtorch_xpu.so",
+        "[0:03:30] ops: still running after 3m 30s: linking libtorch_xpu.so",
+    ]
+
+
+def test_quiet_tells_failures_and_the_end() -> None:
+    fixture = Fixture(Level.QUIET)
+    lines = fixture.emit(
+        START, started(), StepOutput(T0, "ops", "x"), progress(60, 500), Notice(T0, "warning", "w"),
+        StepFinished(T0, "env", "E", "done", 1.0), Notice(T0 + 1, "error", "bad"),
+        StepFinished(T0 + 9, "ops", "Build ops", "failed", 9.0), RunFinished(T0 + 9, "failed", 9.0),
+    )  # fmt: skip
+    fixture.now = T0 + 1000
+    fixture.sink.tick()
+    assert lines == [
+        "[0:00:01] error: bad",
+        "[0:00:09] ops: FAILED after 9.0 s (log: /ws/logs/ops.log)",
+        "[0:00:09] FAILED after 9.0 s",
+    ]
+
+
+def test_output_only_when_verbose() -> None:
+    output = StepOutput(T0 + 1, "ops", "\x1b[31merror:\x1b[0m it\r broke")
+    assert Fixture().emit(START, output)[1:] == []
+    assert Fixture(Level.VERBOSE).emit(START, output)[1:] == ["[0:00:01] ops | error: it  broke"]
+
+
+@pytest.mark.parametrize("status", ["up-to-date", "cancelled"])
+def test_other_ends(status: str) -> None:
+    line = Fixture().emit(START, StepFinished(T0, "ops", "Build ops", status, 2.0))[-1]
+    assert (
+        line
+        == {
+            "up-to-date": "[0:00:00] ops: up to date",
+            "cancelled": "[0:00:00] ops: stopped after 2.0 s",
+        }[status]
+    )
+
+
+_text = st.text(max_size=40)
+_events = st.one_of(
+    st.builds(StepOutput, st.just(T0), _text, _text),
+    st.builds(Notice, st.just(T0), st.sampled_from(["info", "warning", "error"]), _text, _text),
+    st.builds(StepStarted, st.just(T0), _text, _text, _text, _text),
+    st.builds(StepFinished, st.just(T0), _text, _text, _text, st.floats(0, 1e6), st.integers(0, 9**9), _text),
+    st.builds(
+        StepProgress, st.floats(T0, T0 + 1e5), _text, st.integers(-5, 100), st.integers(-5, 100), _text,
+        st.floats(0, 1e9), st.floats(0, 1e9), _text,
+    ),
+)  # fmt: skip
+
+
+@given(st.lists(_events, max_size=20))
+def test_never_a_carriage_return_or_an_escape(events: list[Event]) -> None:
+    fixture = Fixture(Level.VERBOSE)
+    for event in events:
+        fixture.sink.emit(event)
+    text = fixture.stream.getvalue()
+    assert not {"\r", "\x1b", "\x08"} & set(text)
+    assert all(line.startswith("[") for line in text.split("\n") if line)

@@ -1,0 +1,110 @@
+"""The top of the command tree: imports click and nothing heavier; a command is imported when it runs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xpubuild import __version__
+
+#: name -> (module, short help). The help texts stand here so that ``--help`` imports no command.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "install": ("install", "Build a recipe into a workspace, prove and record it."),
+    "plan": ("plan", "Show what install would do: table, JSON or a shell script."),
+    "verify": ("verify", "Prove on the device that an installed torch works."),
+    "status": ("status", "Show the steps, runs and results of a workspace."),
+    "env": ("env", "Print the activation of a workspace for a shell."),
+    "clean": ("clean", "Remove what a workspace made, and nothing else."),
+    "recipes": ("recipes", "List, show and check recipes."),
+    "audit": ("audit", "Check wheels: C++ ABI, linkage, RECORD."),
+    "plumbing": ("plumbing", "Commands that plans are made of."),
+}
+_HIDDEN = frozenset({"plumbing"})
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported at use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names in the order of COMMANDS."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"xpubuild.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the command list without importing any of them."""
+        rows = [(name, text) for name, (_, text) in COMMANDS.items() if name not in _HIDDEN]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest command for a misspelt one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            ctx.fail(f"No such command '{args[0]}'.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="xpubuild", message="%(prog)s %(version)s")
+def cli() -> None:
+    """From a bare Intel GPU driver to a proved PyTorch for XPU, built from source.
+
+    Try 'xpubuild plan quickstart', then 'xpubuild install quickstart'.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; every failure a user can cause ends here, as text."""
+    from xpubuild.errors import InterruptedByUserError, XpuBuildError
+
+    try:
+        result: Any = cli.main(args=list(arguments), prog_name="xpubuild", standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return _failed(InterruptedByUserError("interrupted"), arguments)
+    except BrokenPipeError:
+        # The reader of our output went away (| head); what we did is done.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+        return 0
+    except XpuBuildError as error:
+        return _failed(error, arguments)
+    return result if isinstance(result, int) else 0
+
+
+def _failed(error: Any, arguments: Sequence[str]) -> int:
+    from xpubuild.engine.runner import ERROR_FILE
+    from xpubuild.ui.console import print_json, render_error
+
+    if "--json" in arguments:
+        print_json({"schema": "xpubuild.error/1", "status": "error", "error": error.to_json()})
+    report = os.environ.get(ERROR_FILE)
+    if report:
+        import json
+
+        Path(report).write_text(json.dumps(error.to_json()), "utf-8")
+    render_error(error, sys.stderr)
+    return int(error.exit_code)

@@ -1,0 +1,44 @@
+"""``xpubuild audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from xpubuild.cli import options
+
+
+@click.command(name="audit", short_help="Check wheels: C++ ABI, linkage, RECORD.")
+@click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.option("--cxx11-abi", type=click.Choice(["0", "1"]), default=None, help="ABI the wheels must have.")
+@click.option("--forbid-needed", multiple=True, metavar="PATTERN", help="Library that must not be in NEEDED.")
+@click.option("--allow-missing", multiple=True, metavar="PATTERN", help="Library the machine provides later.")
+@click.option("--search", multiple=True, type=click.Path(path_type=Path), help="Folder with libraries.")
+@options.json_option
+def command(
+    wheels: tuple[Path, ...],
+    cxx11_abi: str | None,
+    forbid_needed: tuple[str, ...],
+    allow_missing: tuple[str, ...],
+    search: tuple[Path, ...],
+    as_json: bool,
+) -> int:
+    """Read WHEELS and say whether they are what they claim: exit 60 where one is not."""
+    from xpubuild.build.audit import AuditPolicy, audit_wheel, raise_for_findings
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.views import audit_view
+
+    policy = AuditPolicy(
+        cxx11_abi=None if cxx11_abi is None else int(cxx11_abi),
+        forbid_needed=forbid_needed,
+        allow_missing=allow_missing,
+    )
+    reports = [audit_wheel(wheel, policy, search=search) for wheel in wheels]
+    if as_json:
+        print_json({"schema": "xpubuild.audit/1", "wheels": [report.to_json() for report in reports]})
+    else:
+        show(audit_view([report.to_json() for report in reports]))
+    for report in reports:
+        raise_for_findings(report)
+    return 0

@@ -1,0 +1,45 @@
+"""``xpubuild clean``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from xpubuild.cli import options
+
+
+@click.command(name="clean", short_help="Remove what a workspace made, and nothing else.")
+@click.argument("recipe", required=False)
+@options.workspace_option
+@options.names_option("--step", "steps", help="Only what these steps made.", envvar=None)
+@options.option("--dry-run", is_flag=True, help="Show what would be removed and stop.", envvar=None)
+@options.option("--yes", is_flag=True, help="Do not ask.", envvar=None)
+@options.json_option
+def command(
+    recipe: str | None,
+    workspace: Path | None,
+    steps: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Remove what the journal of a workspace says was made there; your edits in src/ are kept."""
+    import sys
+
+    from xpubuild.build.clean import plan_clean, remove
+    from xpubuild.cli.workspace import existing
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.views import clean_view
+
+    root = existing(workspace, recipe)
+    removal = plan_clean(root, steps)
+    if not dry_run:
+        if not yes and sys.stdin.isatty():
+            click.confirm(f"Remove {len(removal.paths)} items made in {root}?", abort=True, err=True)
+        removal = remove(removal)
+    if as_json:
+        print_json(removal.to_json(dry_run=dry_run))
+    else:
+        show(clean_view(removal.to_json(dry_run=dry_run)))
+    return 0

@@ -1,0 +1,32 @@
+"""``xpubuild env``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from xpubuild.cli import options
+
+
+@click.command(name="env", short_help="Print the activation of a workspace for a shell.")
+@click.argument("recipe", required=False)
+@options.workspace_option
+@options.option("--shell", type=click.Choice(["bash", "fish", "json"]), default="bash", envvar=None)
+@options.json_option
+def command(recipe: str | None, workspace: Path | None, shell: str, as_json: bool) -> int:
+    """Print assignments that enter a workspace (by default RECIPE's): eval "$(xpubuild env)"."""
+    from xpubuild.build.activation import assignments
+    from xpubuild.cli.workspace import existing
+    from xpubuild.oneapi.shell import bash_lines, fish_lines
+    from xpubuild.ui.console import print_json
+
+    root = existing(workspace, recipe)
+    values = assignments(root, os.environ)
+    if as_json or shell == "json":
+        print_json({"schema": "xpubuild.env/1", "workspace": str(root), "env": values})
+    else:
+        sys.stdout.write((bash_lines if shell == "bash" else fish_lines)(values))
+    return 0

@@ -1,0 +1,70 @@
+"""``xpubuild install``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xpubuild.cli import options
+
+
+@click.command(name="install", short_help="Build a recipe into a workspace, prove and record it.")
+@options.build_options
+@options.path_option("--wheel-dir", default=None, help="Also put the finished wheels here.")
+@options.option("--until", default=None, metavar="STEP", help="Stop after this step.")
+@options.option("--dry-run", is_flag=True, help="Show the plan and stop.")
+@options.option(
+    "--lock-timeout",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for another process that uses the workspace.",
+)
+@options.json_option
+@options.log_format_option
+@options.quiet_option
+@options.verbose_option
+def command(
+    wheel_dir: Path | None,
+    until: str | None,
+    dry_run: bool,
+    lock_timeout: float,
+    as_json: bool,
+    log_format: str | None,
+    quiet: bool,
+    verbose: bool,
+    **build: Any,
+) -> int:
+    """Build RECIPE (a name or a file) into a workspace.
+
+    Run the same command again after a failure or an interruption: finished steps are kept.
+    """
+    from xpubuild.build.gather import PlanOptions, prepare
+    from xpubuild.build.install import apply
+    from xpubuild.cli.plan import show_plan
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.final import final_view
+    from xpubuild.ui.sinks import make_sink
+
+    cancel = Cancel()
+    with cancel_on_signals(cancel):
+        prepared = prepare(PlanOptions(**build))
+        if dry_run:
+            return show_plan(prepared.plan, "json" if as_json else "table")
+        sink = make_sink(log_format, quiet=quiet, verbose=verbose)
+        try:
+            receipt = apply(
+                prepared, sink=sink, cancel=cancel, until=until, patience_s=lock_timeout, wheel_dir=wheel_dir
+            )
+        finally:
+            sink.close()
+    if as_json:
+        print_json(receipt)
+    elif not quiet:
+        show(final_view(receipt))
+    return 0

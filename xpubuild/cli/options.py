@@ -1,0 +1,73 @@
+"""Options that several commands share; each can also be given as XPUBUILD_<OPTION> in the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def option(*names: str, **settings: Any) -> Callable[[Function], Function]:
+    """Return a click option that is also read from XPUBUILD_<LONG_NAME>."""
+    long = next(name for name in names if name.startswith("--")).split("/")[0]
+    settings.setdefault("envvar", "XPUBUILD_" + long[2:].upper().replace("-", "_"))
+    settings.setdefault("show_envvar", False)
+    return click.option(*names, **settings)
+
+
+def _absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | None:
+    return Path(value).expanduser().absolute() if value else None
+
+
+def path_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
+    """Return an option that is a path, made absolute without touching the disk."""
+    return option(*names, callback=_absolute, metavar=settings.pop("metavar", "DIR"), **settings)
+
+
+json_option = option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+log_format_option = option(
+    "--log-format",
+    type=click.Choice(["rich", "plain", "github", "jsonl"]),
+    default=None,
+    help="How progress is shown on stderr (default: by terminal and CI).",
+)
+quiet_option = option("-q", "--quiet", is_flag=True, help="Only failures and the result.")
+verbose_option = option("-v", "--verbose", is_flag=True, help="Also every line the tools print.")
+workspace_option = path_option(
+    "--workspace", default=None, help="Folder of env, sources, wheels, logs (default: per user and recipe)."
+)
+
+
+def split_names(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Split 'a,b' and repeated options into one tuple of names."""
+    return tuple(dict.fromkeys(item.strip() for text in value for item in text.split(",") if item.strip()))
+
+
+def names_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
+    """Return an option that takes names, repeated or separated by commas."""
+    return option(*names, multiple=True, callback=split_names, metavar="NAMES", **settings)
+
+
+def build_options(function: Function) -> Function:
+    """Add the options that decide what is built; plan and install share them."""
+    for decorate in reversed((
+        click.argument("recipe", default="quickstart", envvar="XPUBUILD_RECIPE"),
+        workspace_option,
+        names_option("--with", "with_", help="Components to add, such as vision,audio."),
+        names_option("--without", help="Components to leave out."),
+        option("--cxx11-abi", type=click.Choice(["0", "1"]), default=None, help="C++ ABI of what is built."),
+        option("--target", type=click.Choice(["xpu", "cpu"]), default=None, help="Device to build for."),
+        option("--variant", default=None, help="Named set of build switches of the recipe."),
+        names_option("--arch", help="AOT targets, such as pvc."),
+        option("--python", "python", default=None, metavar="EXE", help="Interpreter to build for."),
+        option("--jobs", default="auto", metavar="N|auto", help="Compile jobs side by side."),
+        path_option("--oneapi-root", default=None, help="oneAPI to use."),
+        option("--editable", is_flag=True, help="Install sources editable, for developers."),
+        option("--allow-dirty", is_flag=True, help="Build with your own edits in src/ instead of refusing."),
+    )):  # fmt: skip
+        function = decorate(function)
+    return function

@@ -1,0 +1,56 @@
+"""``xpubuild plan``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xpubuild.cli import options
+
+if TYPE_CHECKING:
+    from xpubuild.engine.model import Plan
+
+
+@click.command(name="plan", short_help="Show what install would do.")
+@options.build_options
+@options.option(
+    "--format", "form", type=click.Choice(["table", "json", "sh"]), default="table", help="Form of the plan."
+)
+@options.json_option
+def command(form: str, as_json: bool, **build: Any) -> int:
+    """Show what install would do for RECIPE; nothing is made or fetched."""
+    from xpubuild.build.gather import PlanOptions, prepare
+
+    prepared = prepare(PlanOptions(**build))
+    return show_plan(prepared.plan, "json" if as_json else form)
+
+
+def show_plan(plan: Plan, form: str) -> int:
+    """Print a plan with the state of its steps in its workspace."""
+    import sys
+    from pathlib import Path
+
+    from xpubuild.build.documents import plan_document
+    from xpubuild.build.shell import script
+    from xpubuild.engine.journal import Journal
+    from xpubuild.engine.state import plan_states
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.plan_view import plan_view
+
+    if form == "sh":
+        sys.stdout.write(script(plan))
+        return 0
+    path = Path(plan.workspace) / "journal.db"
+    journal = Journal(path, read_only=True) if path.is_file() else None
+    states = plan_states(plan, journal)
+    if form == "json":
+        print_json(plan_document(plan, states))
+    else:
+        show(
+            plan_view(
+                plan,
+                {name: ("done" if state.done else "to do", state.reason) for name, state in states.items()},
+            )
+        )
+    return 0

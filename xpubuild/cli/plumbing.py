@@ -1,0 +1,93 @@
+"""``xpubuild plumbing``: the commands that plans are made of. Stable enough for scripts, not for people."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+@click.group(name="plumbing", hidden=True)
+def command() -> None:
+    """Commands that plans are made of."""
+
+
+@command.command(name="make-env")
+@click.argument("env", type=click.Path(path_type=Path))
+@click.option("--python", "python", required=True)
+def make_env(env: Path, python: str) -> int:
+    """Make a Python environment."""
+    from xpubuild.toolchain.make_env import make_env as make
+
+    make(env, Path(python))
+    return 0
+
+
+@command.command(name="repair-env")
+@click.argument("env", type=click.Path(path_type=Path))
+def repair_env(env: Path) -> int:
+    """Remove what an interrupted pip left in an environment."""
+    from xpubuild.build.envrepair import repair
+    from xpubuild.build.sitepackages import site_packages_of
+
+    for item in repair(site_packages_of(env)):
+        _say(f"removed {item}")
+    return 0
+
+
+@command.command()
+@click.argument("project")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--commit", required=True)
+def embed(project: str, folder: Path, commit: str) -> int:  # noqa: ARG001
+    """Make git repositories of embedded sources and hold them against the pin."""
+    from xpubuild.engine.environment import base_environment
+    from xpubuild.errors import SourceIntegrityError
+    from xpubuild.resources import ops_project_dir
+    from xpubuild.source.embedded import materialise
+
+    made = materialise(ops_project_dir(), folder, env=base_environment())
+    if made.commit != commit:
+        raise SourceIntegrityError(
+            f"the embedded sources are commit {made.commit}, the recipe pins {commit}",
+            why="recipe and xpubuild are of different versions, or an embedded file was changed",
+            fix="reinstall xpubuild, or pin the commit that was found",
+        )
+    _say(f"{made.root_url} is at {made.commit}")
+    return 0
+
+
+@command.command()
+@click.argument("url")
+@click.argument("commit")
+@click.argument("into", type=click.Path(path_type=Path))
+@click.option("--cache", type=click.Path(path_type=Path), required=True)
+@click.option("--tree", default=None)
+@click.option("--ref", default=None)
+@click.option("--submodules/--no-submodules", default=True)
+@click.option("--jobs", default=4)
+def checkout(
+    url: str,
+    commit: str,
+    into: Path,
+    cache: Path,
+    tree: str | None,
+    ref: str | None,
+    submodules: bool,
+    jobs: int,
+) -> int:
+    """Make a pinned checkout with its submodules."""
+    from xpubuild.engine.environment import base_environment
+    from xpubuild.source.checkout import checkout as make
+    from xpubuild.source.pin import Pin
+
+    pin = Pin(url=url, commit=commit, tree=tree, submodules=submodules, ref=ref)
+    report = make(pin, into, cache=cache, jobs=jobs, env=base_environment(), report=_say)
+    _say(f"{into} is at {commit} with {len(report.evidence['submodules'])} submodules")
+    return 0

@@ -1,0 +1,97 @@
+"""``xpubuild verify``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from xpubuild.cli import options
+
+
+@click.command(name="verify", short_help="Prove on the device that an installed torch works.")
+@click.argument("recipe", required=False)
+@options.workspace_option
+@options.option(
+    "--python", "python", default=None, metavar="EXE", help="Interpreter with the torch to verify."
+)
+@options.option(
+    "--device",
+    type=click.Choice(["xpu", "cuda", "cpu"]),
+    default=None,
+    help="Where to run (default: what the workspace was built for).",
+)
+@options.option("--suite", type=click.Choice(["smoke", "full"]), default="smoke", show_default=True)
+@options.names_option("--only", help="Ids, groups or patterns of checks.", envvar=None)
+@options.names_option(
+    "--require", help="Optional parts whose absence is a failure, such as ops.", envvar=None
+)
+@options.option("--list", "list_", is_flag=True, help="List the checks and stop.", envvar=None)
+@options.path_option("--junit", metavar="FILE", default=None, help="Also write a JUnit report.", envvar=None)
+@options.path_option(
+    "--output", metavar="FILE", default=None, help="Also write the JSON report.", envvar=None
+)
+@options.json_option
+@options.quiet_option
+def command(
+    recipe: str | None,
+    workspace: Path | None,
+    python: str | None,
+    device: str | None,
+    suite: str,
+    only: tuple[str, ...],
+    require: tuple[str, ...],
+    list_: bool,
+    junit: Path | None,
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Run the suite inside the interpreter of a workspace (by default RECIPE's), or inside --python.
+
+    Exit code 70 where a check failed, crashed or passed its deadline.
+    """
+    import tempfile
+
+    from xpubuild.cli.workspace import existing
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.ui.console import print_json, render_error, show
+    from xpubuild.ui.verify_view import CheckPrinter, checks_view, verify_view
+    from xpubuild.verify.catalogue import list_checks, select
+    from xpubuild.verify.harness import run_suite
+    from xpubuild.verify.reports import checks_document, failure, write_reports
+    from xpubuild.verify.target import resolve_target
+
+    if list_:
+        listing = checks_document(list_checks())
+        print_json(listing) if as_json else show(checks_view(listing))
+        return 0
+    target = resolve_target(python, None if python else existing(workspace, recipe), device)
+    printer = CheckPrinter(total=len(select(device=target.device, suite=suite, only=only)), quiet=quiet)
+    cancel = Cancel()
+    with cancel_on_signals(cancel), tempfile.TemporaryDirectory(prefix="xpubuild-verify-") as scratch:
+        report = run_suite(
+            target.python,
+            device=target.device,
+            env=target.env,
+            work=Path(scratch),
+            suite=suite,
+            only=only,
+            require=require,
+            emit=printer.emit,
+            cancel=cancel,
+        )
+    write_reports(report, json_file=output, junit_file=junit)
+    if as_json:
+        print_json(report.to_json())
+    elif not quiet:
+        show(verify_view(report.to_json()))
+    error = failure(report)
+    if error is not None and as_json:
+        # The one document on stdout is the report; the error is told on stderr only.
+        render_error(error)
+        return error.exit_code
+    if error is not None:
+        raise error
+    return 0

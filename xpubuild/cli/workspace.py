@@ -1,0 +1,26 @@
+"""Which workspace a command means, where it takes one that already is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xpubuild.errors import UsageError
+
+
+def existing(workspace: Path | None, recipe: str | None) -> Path:
+    """Return the workspace by folder, or the default one of a recipe.
+
+    Raises:
+        UsageError: nothing was installed there.
+    """
+    from xpubuild.build.gather import default_workspace
+
+    root = workspace or default_workspace(recipe or "quickstart")
+    if not (root / "journal.db").is_file():
+        raise UsageError(
+            f"there is no workspace at {root}",
+            why="it holds no journal: nothing was installed there",
+            fix="install first, or name the folder with --workspace",
+            commands=(f"xpubuild install {recipe or 'quickstart'}",),
+        )
+    return root

@@ -1,0 +1,210 @@
+"""One attempt at one step: run its commands, prove, publish, record."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from xpubuild.engine import files
+from xpubuild.engine.events import Sink, StepOutput, StepProgress
+from xpubuild.engine.failure import explain_failure, read_child_error
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
+from xpubuild.engine.process import Cancel, ProcessResult, run
+from xpubuild.engine.progress import ProgressMeter
+from xpubuild.engine.redact import Redactor
+from xpubuild.engine.state import take_witnesses
+from xpubuild.errors import ToolchainError, XpuBuildError
+
+#: Where a child xpubuild leaves its error document.
+ERROR_FILE = "XPUBUILD_ERROR_FILE"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What every step of a run shares."""
+
+    journal: Journal
+    sink: Sink
+    cancel: Cancel
+    workspace: Path
+    lock_fd: int
+    environment: Mapping[str, str]
+
+
+def makes(step: Step) -> list[str]:
+    """Return the paths that a step makes, as the planner declared them."""
+    return [*step.outputs, *step.fresh, *([step.publish.stage] if step.publish else [])]
+
+
+class Execution:
+    """One attempt at one step."""
+
+    def __init__(self, step: Step, fingerprint: str, setting: Setting, log: Path) -> None:
+        self.step = step
+        self.fingerprint = fingerprint
+        self.setting = setting
+        self.log = log
+        self.peak = 0
+        self._meter = ProgressMeter(time.monotonic)
+
+    def perform(self) -> None:
+        """Run, prove, publish, record."""
+        step, journal = self.step, self.setting.journal
+        before = journal.record(step.id)
+        self._refuse_foreign(journal)
+        journal.begin(step.id, self.fingerprint)
+        journal.add_made(step.id, [*makes(step), str(self.log)])
+        for path in step.fresh:
+            files.remove_tree(Path(path))
+        if step.publish is not None:
+            # What a run that was killed left in it must not be published with this one's.
+            files.remove_tree(Path(step.publish.stage))
+            with files.explained(Path(step.publish.stage), "making a staging folder"):
+                Path(step.publish.stage).mkdir(parents=True, exist_ok=True)
+        self._run_commands()
+        evidence = self._prove()
+        published = self._publish(step.publish, before.published if before else [])
+        journal.done(
+            step.id,
+            evidence=evidence,
+            witnesses=take_witnesses([*step.witnesses, *_globbed(step), *published]),
+            published=published,
+        )
+
+    def _refuse_foreign(self, journal: Journal) -> None:
+        """What would be removed must be known as made here: never somebody's folder of the same name."""
+        made = journal.made()
+        for path in self.step.fresh:
+            if os.path.lexists(path) and not any(str(p) in made for p in (Path(path), *Path(path).parents)):
+                raise ToolchainError(
+                    f"{path} is in the way",
+                    why=f"{self.step.title} would replace it, but it was not made by xpubuild",
+                    fix="move it away, or choose another --workspace",
+                    commands=(shlex.join(["mv", path, f"{path}.old"]),),
+                )
+
+    def _run_commands(self) -> None:
+        with files.explained(self.log, "writing a log"):
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            if self.log.exists():
+                self.log.replace(self.log.with_suffix(".log.1"))
+            with self.log.open("wb") as stream:
+                for command in self.step.commands:
+                    self._run_command(command, stream)
+
+    def _run_command(self, command: Command, stream: IO[bytes]) -> None:
+        for argv in (command.argv, *command.alternatives):
+            result, child = self._run_argv(argv, command, stream)
+            if result.ok:
+                return
+            if result.cancelled or result.timed_out:
+                break
+        raise explain_failure(self.step, result, self.log, child)
+
+    def _run_argv(
+        self, argv: tuple[str, ...], command: Command, stream: IO[bytes]
+    ) -> tuple[ProcessResult, XpuBuildError | None]:
+        setting = self.setting
+        env = command_environment(command, setting.environment)
+        redact = Redactor.from_environment({**os.environ, **env})
+        stream.write(redact(f"$ {_shown(argv, command)}\n").encode())
+        error_file = self.log.with_suffix(".error.json")
+        error_file.unlink(missing_ok=True)
+        env[ERROR_FILE] = str(error_file)
+        result = run(
+            executable_argv(argv),
+            env=env,
+            # Never the caller's folder: `python -m pip` imports what lies in it, a types.py for one.
+            cwd=Path(command.cwd) if command.cwd else setting.workspace,
+            log=stream,
+            on_line=self._on_line,
+            deadline_s=command.deadline_s,
+            cancel=setting.cancel,
+            redact=redact,
+            hold=(setting.lock_fd,) if setting.lock_fd >= 0 else (),
+        )
+        child = read_child_error(error_file, redact)
+        error_file.unlink(missing_ok=True)
+        self.peak = max(self.peak, result.peak_tree_bytes)
+        setting.journal.command(self.step.id, [redact(word) for word in argv], result, str(self.log))
+        return result, child
+
+    def _on_line(self, line: str) -> None:
+        sink, now = self.setting.sink, time.time()
+        sink.emit(StepOutput(time=now, step=self.step.id, line=line))
+        progress = self._meter.feed(line)
+        if progress is not None:
+            sink.emit(
+                StepProgress(
+                    time=now,
+                    step=self.step.id,
+                    done=progress.done,
+                    total=progress.total,
+                    unit=progress.unit,
+                    rate=progress.rate,
+                    eta_s=progress.eta_s,
+                    detail=progress.detail,
+                )
+            )
+
+    def _prove(self) -> list[dict[str, Any]]:
+        evidence = []
+        for proof in self.step.proofs:
+            try:
+                evidence.append({"proof": proof.describe(), **proof.check()})
+            except XpuBuildError as error:
+                error.log = error.log or self.log
+                raise
+        return evidence
+
+    def _publish(self, publish: Publish | None, earlier: list[str]) -> list[str]:
+        if publish is None:
+            return []
+        folder = Path(publish.folder)
+        names = sorted(path for path in Path(publish.stage).glob(publish.pattern) if path.is_file())
+        # Registered before it is moved: a run killed in between has published what no `done` row names.
+        unfinished = [
+            path
+            for path, step in self.setting.journal.made().items()
+            if step == self.step.id and Path(path).parent == folder and Path(path).match(publish.pattern)
+        ]
+        self.setting.journal.add_made(self.step.id, [str(folder / path.name) for path in names])
+        published = [str(files.publish_file(path, folder)) for path in names]
+        for old in {*earlier, *unfinished} - set(published):
+            files.remove_tree(Path(old))
+        files.remove_tree(Path(publish.stage))
+        return published
+
+
+def _globbed(step: Step) -> list[str]:
+    return [
+        str(path) for folder, pattern in step.witness_globs for path in sorted(Path(folder).glob(pattern))
+    ]
+
+
+def command_environment(command: Command, base: Mapping[str, str]) -> dict[str, str]:
+    """Return the whole environment of a command: base, overlay, and folders in front of PATH."""
+    env = {**base, **command.env, **command.tuning}
+    if command.path_prefix:
+        env["PATH"] = os.pathsep.join((*command.path_prefix, env["PATH"]))
+    if command.argv[0] == XPUBUILD:
+        # xpubuild itself may live in the user's site-packages; what it builds with may not.
+        env.pop("PYTHONNOUSERSITE", None)
+    return env
+
+
+def executable_argv(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Replace the word xpubuild by this interpreter running this package."""
+    return (sys.executable, "-m", "xpubuild", *argv[1:]) if argv[0] == XPUBUILD else argv
+
+
+def _shown(argv: tuple[str, ...], command: Command) -> str:
+    overlay = [f"{name}={value}" for name, value in sorted(command.env.items())]
+    return shlex.join(["env", *overlay, *argv] if overlay else list(argv))

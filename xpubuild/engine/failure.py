@@ -1,0 +1,108 @@
+"""From a command that failed to the error the user reads."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xpubuild.engine.model import Step
+from xpubuild.engine.process import ProcessResult
+from xpubuild.engine.redact import Redactor
+from xpubuild.errors import (
+    BuildError,
+    InterruptedByUserError,
+    NoSpaceError,
+    OutOfMemoryError,
+    XpuBuildError,
+)
+
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|ENOSPC|disk is full", re.IGNORECASE)
+# gcc, its collect2, clang, a shell, make and ninja each have their own words for a process that was killed.
+_KILLED = re.compile(
+    r"fatal error: Killed signal terminated program|internal compiler error: Killed|^Killed$|std::bad_alloc"
+    r"|terminated with signal 9|unable to execute command: Killed|: +[0-9]+ Killed +|\*\*\* .* Killed$"
+    r"|virtual memory exhausted|Cannot allocate memory|out of memory allocating|LLVM ERROR: out of memory"
+)
+# What a shell makes of a last command that SIGKILL ended.
+_SHELL_SIGKILL = 128 + signal.SIGKILL
+_FIRST_ERROR = re.compile(
+    r"(^|\s)(fatal )?error:|^FAILED: |CMake Error|undefined reference|^ERROR\b|Error: |^\w*Error\b"
+)
+
+
+def read_child_error(path: Path, redact: Redactor) -> XpuBuildError | None:
+    """Return the error a child xpubuild left in ``path``, if any, without secrets."""
+    with contextlib.suppress(OSError, ValueError):
+        document = json.loads(path.read_text("utf-8"))
+        if isinstance(document, dict):
+            return XpuBuildError.from_json(_redacted(document, redact))
+    return None
+
+
+def _redacted(value: Any, redact: Redactor) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_redacted(item, redact) for item in value]
+    if isinstance(value, dict):
+        return {name: _redacted(item, redact) for name, item in value.items()}
+    return value
+
+
+def first_error_line(lines: Sequence[str]) -> str:
+    """Return the first line of the tail that reads like an error; the last line where none does."""
+    for line in lines:
+        if _FIRST_ERROR.search(line):
+            return line.strip()
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def explain_failure(
+    step: Step, result: ProcessResult, log: Path, child: XpuBuildError | None
+) -> XpuBuildError:
+    """Return the error for a failed command of ``step``.
+
+    A child xpubuild speaks for itself; then come memory, space, the step's own reading of its tool, and last
+    the first error line of what the command printed.
+    """
+    if result.cancelled:
+        return InterruptedByUserError(f"{step.title}: stopped", log=log)
+    if child is not None:
+        child.log = child.log or log
+        return child
+    error = _by_resource(step, result) or (step.explain(result.tail) if step.explain else None)
+    if error is None:
+        line = first_error_line(result.tail)
+        error = BuildError(
+            f"{step.title} failed",
+            why=f"'{Path(result.argv[0]).name}' {result.describe()}" + (f": {line}" if line else ""),
+            fix="read the log; mend the cause, then run the same command again: finished steps are kept",
+        )
+    error.log = error.log or log
+    return error
+
+
+def _by_resource(step: Step, result: ProcessResult) -> XpuBuildError | None:
+    if any(_NO_SPACE.search(line) for line in result.tail):
+        return NoSpaceError(
+            f"{step.title}: no space left on the disk",
+            why=next(line.strip() for line in result.tail if _NO_SPACE.search(line)),
+            fix="free some space, or use a --workspace on a larger disk (TMPDIR counts too); then run the"
+            " same command again: finished steps are kept",
+            commands=("df -h",),
+        )
+    killed = next((line.strip() for line in result.tail if _KILLED.search(line)), "")
+    if killed or (result.returncode in (-signal.SIGKILL, _SHELL_SIGKILL) and not result.timed_out):
+        return OutOfMemoryError(
+            f"{step.title}: a process was ended for memory",
+            why=killed or "SIGKILL ended the command, as the kernel does where memory runs out",
+            fix="run the same command with fewer --jobs, or on a machine with more memory; finished steps are"
+            " kept",
+            evidence={"peak_tree_bytes": result.peak_tree_bytes},
+        )
+    return None

@@ -1,0 +1,62 @@
+"""Identity by content: the canonical JSON form of a thing, and its sha256."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from xpubuild.engine.model import Step
+
+#: Raised when the meaning of a fingerprint changes; old journals then simply do not match.
+FORMAT = 1
+_CHUNK = 1 << 20
+
+
+def canonical_json(value: Any) -> str:
+    """Return the one JSON text of ``value``: sorted keys, no spaces, ASCII only."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """Return the sha256 (hex) of the canonical JSON of ``value``."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """Return the sha256 (hex) of a file's bytes."""
+    total = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            total.update(chunk)
+    return total.hexdigest()
+
+
+def step_fingerprint(step: Step, of_needs: Mapping[str, str]) -> str:
+    """Return the fingerprint of a step, given those of the steps it needs.
+
+    Titles, deadlines and shell equivalents are left out: they change nothing that is made.
+    """
+    return digest(
+        {
+            "format": FORMAT,
+            "id": step.id,
+            "commands": [command.key() for command in step.commands],
+            "proofs": [proof.key() for proof in step.proofs],
+            "relevant": dict(step.relevant),
+            "publish": [step.publish.stage, step.publish.folder, step.publish.pattern]
+            if step.publish
+            else None,
+            "needs": {name: of_needs[name] for name in step.needs},
+        }
+    )
+
+
+def fingerprints(steps: Iterable[Step]) -> dict[str, str]:
+    """Return step id -> fingerprint for steps in topological order."""
+    found: dict[str, str] = {}
+    for step in steps:
+        found[step.id] = step_fingerprint(step, found)
+    return found

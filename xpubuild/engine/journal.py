@@ -1,0 +1,338 @@
+"""What was done in a workspace: SQLite, durable after every step.
+
+A step is done when a row says so with its fingerprint; that row is written only after the proofs held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shlex
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xpubuild.engine.files import explained
+from xpubuild.engine.process import ProcessResult
+from xpubuild.errors import NoSpaceError, ToolchainError
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+  id INTEGER PRIMARY KEY, started REAL NOT NULL, ended REAL, status TEXT, recipe TEXT NOT NULL,
+  argv TEXT NOT NULL, version TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS steps (
+  step TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, status TEXT NOT NULL, run INTEGER NOT NULL,
+  started REAL NOT NULL, ended REAL, evidence TEXT NOT NULL DEFAULT '[]',
+  witnesses TEXT NOT NULL DEFAULT '{}',
+  published TEXT NOT NULL DEFAULT '[]', detail TEXT NOT NULL DEFAULT '');
+CREATE TABLE IF NOT EXISTS commands (
+  id INTEGER PRIMARY KEY, run INTEGER NOT NULL, step TEXT NOT NULL, argv TEXT NOT NULL, started REAL NOT NULL,
+  duration_s REAL NOT NULL, user_s REAL NOT NULL, system_s REAL NOT NULL, max_rss_bytes INTEGER NOT NULL,
+  peak_tree_bytes INTEGER NOT NULL, returncode INTEGER NOT NULL, log TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS made (path TEXT PRIMARY KEY, step TEXT NOT NULL);
+"""
+_VERSION = 1
+#: Seconds to wait for another process that is inside a transaction.
+_PATIENCE_S = 30.0
+_PROBE_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """The last known state of a step; ``status`` is running, done or failed."""
+
+    step: str
+    fingerprint: str
+    status: str
+    started: float
+    ended: float | None
+    evidence: list[dict[str, Any]]
+    witnesses: dict[str, list[int]]
+    published: list[str]
+    detail: str
+
+
+class Journal:
+    """The journal of one workspace; safe to use from several threads of the process that holds the lock.
+
+    A damaged journal is kept beside its place (``set_aside``) and a new one is begun.
+
+    Raises:
+        NoSpaceError: the disk is full.
+        ToolchainError: it cannot be opened, or ``read_only`` is asked for and it is missing or damaged.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self._mutex = threading.Lock()
+        self.run_id = 0
+        self.set_aside: Path | None = None
+        if read_only and not path.exists():
+            raise ToolchainError(
+                f"there is no journal {path}",
+                why="nothing was installed there, or it was removed",
+                fix="run xpubuild install first, or name the right folder with --workspace",
+            )
+        try:
+            self._db = self._open_reading() if read_only else self._open("mode=rwc", _prepare)
+        except sqlite3.DatabaseError as error:
+            if read_only or not _is_damaged(error):
+                raise _translated(error, path) from error
+            # A journal that is no database costs a rebuild, not the user's afternoon: keep it, start anew.
+            self.set_aside = _put_aside(path)
+            try:
+                self._db = self._open("mode=rwc", _prepare)
+            except sqlite3.DatabaseError as again:
+                raise _translated(again, path) from again
+
+    def _open_reading(self) -> sqlite3.Connection:
+        try:
+            return self._open("mode=ro", _look)
+        except sqlite3.OperationalError:
+            # SQLite makes files beside a WAL database even to read it. Where one may only read, as in a
+            # workspace of somebody else, it can be taken as it is, unless a log waits beside it.
+            wal = self.path.with_name(f"{self.path.name}-wal")
+            if os.access(self.path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size):
+                raise
+            return self._open("mode=ro&immutable=1", _look)
+
+    def _open(self, options: str, then: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?{options}",
+            uri=True,
+            timeout=_PATIENCE_S,
+            check_same_thread=False,
+            isolation_level=None,
+        )
+        try:
+            db.row_factory = sqlite3.Row
+            then(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        with self._mutex:
+            try:
+                yield self._db
+            except sqlite3.DatabaseError as error:
+                raise _translated(error, self.path) from error
+
+    def start_run(self, recipe: str, argv: Sequence[str], version: str) -> None:
+        """Open a run; commands and steps recorded from now on belong to it."""
+        with self._write() as db:
+            cursor = db.execute(
+                "INSERT INTO runs (started, recipe, argv, version) VALUES (?, ?, ?, ?)",
+                (time.time(), recipe, json.dumps(list(argv)), version),
+            )
+            self.run_id = int(cursor.lastrowid or 0)
+
+    def end_run(self, status: str) -> None:
+        """Close the run with ok, failed or cancelled."""
+        with self._write() as db:
+            db.execute("UPDATE runs SET ended=?, status=? WHERE id=?", (time.time(), status, self.run_id))
+
+    def record(self, step: str) -> StepRecord | None:
+        """Return what is known of a step."""
+        with self._write() as db:
+            row = db.execute("SELECT * FROM steps WHERE step=?", (step,)).fetchone()
+        return None if row is None else _step(row)
+
+    def records(self) -> list[StepRecord]:
+        """Return all steps, in the order they were last started."""
+        with self._write() as db:
+            return [_step(row) for row in db.execute("SELECT * FROM steps ORDER BY started")]
+
+    def begin(self, step: str, fingerprint: str) -> None:
+        """Say that a step runs; what it published before stays known until the step is done again."""
+        with self._write() as db:
+            db.execute(
+                "INSERT INTO steps (step, fingerprint, status, run, started) VALUES (?, ?, 'running', ?, ?)"
+                " ON CONFLICT(step) DO UPDATE SET fingerprint=excluded.fingerprint, status='running',"
+                " run=excluded.run, started=excluded.started, ended=NULL, detail=''",
+                (step, fingerprint, self.run_id, time.time()),
+            )
+
+    def done(
+        self,
+        step: str,
+        *,
+        evidence: Sequence[Mapping[str, Any]],
+        witnesses: Mapping[str, Sequence[int]],
+        published: Sequence[str],
+    ) -> None:
+        """Say that a step's proofs held."""
+        with self._write() as db:
+            db.execute(
+                "UPDATE steps SET status='done', ended=?, evidence=?, witnesses=?, published=? WHERE step=?",
+                (
+                    time.time(),
+                    json.dumps(list(evidence)),
+                    json.dumps(dict(witnesses)),
+                    json.dumps(list(published)),
+                    step,
+                ),
+            )
+
+    def refresh_witnesses(self, step: str, witnesses: Mapping[str, Sequence[int]]) -> None:
+        """Take note that files were touched and found unchanged."""
+        with self._write() as db:
+            db.execute("UPDATE steps SET witnesses=? WHERE step=?", (json.dumps(dict(witnesses)), step))
+
+    def failed(self, step: str, detail: str) -> None:
+        """Say that a step ended without its proofs."""
+        with self._write() as db:
+            db.execute(
+                "UPDATE steps SET status='failed', ended=?, detail=? WHERE step=?",
+                (time.time(), detail, step),
+            )
+
+    def command(self, step: str, argv: Sequence[str], result: ProcessResult, log: str) -> None:
+        """Keep what one command cost."""
+        with self._write() as db:
+            db.execute(
+                "INSERT INTO commands (run, step, argv, started, duration_s, user_s, system_s, max_rss_bytes,"
+                " peak_tree_bytes, returncode, log) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                (
+                    self.run_id,
+                    step,
+                    json.dumps(list(argv)),
+                    time.time() - result.duration_s,
+                    result.duration_s,
+                    result.user_s,
+                    result.system_s,
+                    result.max_rss_bytes,
+                    result.peak_tree_bytes,
+                    result.returncode,
+                    log,
+                ),
+            )
+
+    def commands(self) -> list[dict[str, Any]]:
+        """Return every command that was run here, oldest first."""
+        with self._write() as db:
+            rows = db.execute("SELECT * FROM commands ORDER BY id").fetchall()
+        return [{**dict(row), "argv": json.loads(row["argv"])} for row in rows]
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Return every run, oldest first."""
+        with self._write() as db:
+            rows = db.execute("SELECT * FROM runs ORDER BY id").fetchall()
+        return [{**dict(row), "argv": json.loads(row["argv"])} for row in rows]
+
+    def add_made(self, step: str, paths: Sequence[str]) -> None:
+        """Remember, before they exist, what this workspace makes: only that may ``clean`` remove."""
+        with self._write() as db:
+            db.executemany(
+                "INSERT INTO made (path, step) VALUES (?, ?)"
+                " ON CONFLICT(path) DO UPDATE SET step=excluded.step",
+                [(path, step) for path in paths],
+            )
+
+    def made(self) -> dict[str, str]:
+        """Return path -> step of everything that was made here."""
+        with self._write() as db:
+            rows = db.execute("SELECT path, step FROM made ORDER BY path").fetchall()
+        return {row["path"]: row["step"] for row in rows}
+
+    def forget(self, steps: Sequence[str]) -> None:
+        """Forget steps whose outputs were removed."""
+        with self._write() as db:
+            db.executemany("DELETE FROM steps WHERE step=?", [(step,) for step in steps])
+            db.executemany("DELETE FROM made WHERE step=?", [(step,) for step in steps])
+
+
+def _step(row: sqlite3.Row) -> StepRecord:
+    return StepRecord(
+        step=row["step"],
+        fingerprint=row["fingerprint"],
+        status=row["status"],
+        started=row["started"],
+        ended=row["ended"],
+        evidence=json.loads(row["evidence"]),
+        witnesses=json.loads(row["witnesses"]),
+        published=json.loads(row["published"]),
+        detail=row["detail"],
+    )
+
+
+def _look(db: sqlite3.Connection) -> None:
+    db.execute("SELECT count(*) FROM steps").fetchone()
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise sqlite3.DatabaseError(found)
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version not in (0, _VERSION):
+        raise sqlite3.OperationalError(f"it has format {version}, this xpubuild knows format {_VERSION}")
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=FULL")
+    db.executescript(_SCHEMA)
+    db.execute(f"PRAGMA user_version={_VERSION}")
+    _look(db)
+
+
+def _put_aside(path: Path) -> Path:
+    with explained(path, "setting a damaged journal aside"):
+        aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
+        path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return aside
+
+
+def _is_damaged(error: sqlite3.DatabaseError) -> bool:
+    # "Not a database" and "malformed" have no class of their own; locked, full, not readable are Operational.
+    return type(error) is sqlite3.DatabaseError
+
+
+def _is_full(error: sqlite3.Error, folder: Path) -> bool:
+    if "full" in str(error):
+        return True
+    if "disk I/O error" not in str(error):
+        return False
+    # SQLite calls a full disk that where it enlarges its shared index; a failing disk has the same name.
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(_PROBE_BYTES))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as reason:
+        return reason.errno in (errno.ENOSPC, errno.EDQUOT)
+    return False
+
+
+def _translated(error: sqlite3.DatabaseError, path: Path) -> NoSpaceError | ToolchainError:
+    if _is_full(error, path.parent):
+        return NoSpaceError(
+            "no space left while writing the journal",
+            why=f"{path}: {error}",
+            fix="free some space, then run the same command again; finished steps are kept",
+        )
+    return ToolchainError(
+        f"the journal {path} cannot be used",
+        why=str(error),
+        fix="move it away and run the same command again; steps are then proved or built anew",
+        commands=(shlex.join(["mv", str(path), f"{path}.old"]),),
+    )

@@ -1,0 +1,179 @@
+"""The workspace lock: flock, with an owner note beside it.
+
+flock ends with the last process that holds the descriptor, so nothing is left to clear after ``kill -9``.
+Commands of a run inherit the descriptor: while one of them still lives, the workspace is still in use.
+The note is only for people; it is never taken as proof that the lock is held. (filelock offers no shared mode
+on flock, and its own read-write lock is a database: status and clean need both modes on one file.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from xpubuild.engine.files import explained
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import InterruptedByUserError, ToolchainError, WorkspaceBusyError
+
+_NAME = ".lock"
+_NOTE = ".lock.owner"
+_EVERY_S = 0.05
+_TELL_AFTER_S = 1.0
+
+
+def owner(workspace: Path) -> dict[str, object]:
+    """Return the owner note (pid, host, command, since), empty where there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        note = json.loads((workspace / _NOTE).read_text("utf-8"))
+        if isinstance(note, dict):
+            return note
+    return {}
+
+
+def held_by(workspace: Path) -> dict[str, object]:
+    """Return the owner note if another process holds the lock now, else an empty mapping."""
+    path = workspace / _NAME
+    with contextlib.suppress(OSError), path.open("rb") as stream:
+        try:
+            fcntl.flock(stream.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return owner(workspace) or {"pid": None}
+    return {}
+
+
+def describe_owner(workspace: Path) -> str:
+    """Say who holds the workspace, as far as the note tells."""
+    note = owner(workspace)
+    if not note:
+        return "another process"
+    return (
+        f"process {note.get('pid')} on {note.get('host')} ({note.get('command')}), since {note.get('since')}"
+    )
+
+
+class WorkspaceLock:
+    """``with WorkspaceLock(path):`` excludes other writers; ``shared=True`` only excludes writers.
+
+    A shared lock needs no permission to write where the lock file is already there.
+
+    Raises:
+        WorkspaceBusyError: still held after ``patience_s`` seconds.
+        InterruptedByUserError: ``cancel`` was set while waiting.
+        ToolchainError: the file system cannot lock, or the workspace is not there.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        *,
+        command: str,
+        shared: bool = False,
+        patience_s: float = 10.0,
+        on_wait: Callable[[str], None] | None = None,
+        cancel: Cancel | None = None,
+    ) -> None:
+        self._workspace = workspace
+        self._command = command
+        self._shared = shared
+        self._patience_s = patience_s
+        self._on_wait = on_wait
+        self._cancel = cancel
+        self.fd = -1
+
+    def __enter__(self) -> WorkspaceLock:
+        started = time.monotonic()
+        while True:
+            self._open()
+            try:
+                self._acquire(started)
+                if self._is_current():
+                    self._write_note()
+                    return self
+            except BaseException:
+                os.close(self.fd)
+                raise
+            # `clean` removed the file while we waited; a lock on what has no name excludes nobody.
+            os.close(self.fd)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):
+            # Where `clean` removed the lock file under its own lock, a note here is the next owner's.
+            if not self._shared and self._is_current():
+                (self._workspace / _NOTE).unlink(missing_ok=True)
+        os.close(self.fd)
+
+    def _open(self) -> None:
+        path = self._workspace / _NAME
+        access = os.O_RDONLY if self._shared else os.O_RDWR
+        try:
+            with explained(path, "locking the workspace"):
+                self.fd = os.open(path, access | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError as error:
+            raise ToolchainError(
+                f"the workspace {self._workspace} is not there",
+                why="its folder was never made, or was removed meanwhile",
+                fix="run the same command again",
+            ) from error
+
+    def _is_current(self) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self.fd), (self._workspace / _NAME).stat())
+        return False
+
+    def _acquire(self, started: float) -> None:
+        mode = fcntl.LOCK_SH if self._shared else fcntl.LOCK_EX
+        told = False
+        while True:
+            try:
+                fcntl.flock(self.fd, mode | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if self._cancel:
+                    raise InterruptedByUserError("stopped while waiting for the workspace") from None
+                waited = time.monotonic() - started
+                if waited >= self._patience_s:
+                    raise self._busy() from None
+                if waited >= _TELL_AFTER_S and not told and self._on_wait is not None:
+                    told = True
+                    self._on_wait(f"waiting for {describe_owner(self._workspace)}")
+                time.sleep(_EVERY_S)
+            except OSError as error:
+                raise ToolchainError(
+                    f"the workspace {self._workspace} cannot be locked",
+                    why=f"its file system refuses flock: {error.strerror}",
+                    fix="choose a workspace on a local disk with --workspace, or mount it with flock",
+                ) from error
+            else:
+                return
+
+    def _busy(self) -> WorkspaceBusyError:
+        return WorkspaceBusyError(
+            f"the workspace {self._workspace} is in use",
+            why=f"it is held by {describe_owner(self._workspace)}",
+            fix="wait for it to end, or use another --workspace",
+            evidence=owner(self._workspace),
+        )
+
+    def _write_note(self) -> None:
+        path = self._workspace / _NOTE
+        if self._shared:
+            # Whoever wrote a note is gone, however it went; it must not be named as the owner.
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return
+        note = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "command": self._command,
+            "since": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        }
+        with explained(path, "locking the workspace"):
+            path.write_text(json.dumps(note), "utf-8")

@@ -1,0 +1,94 @@
+"""Is a step up to date? Answered from the journal and the files, not from hope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpubuild.engine.journal import Journal, StepRecord
+from xpubuild.engine.model import Plan, Step
+from xpubuild.errors import XpuBuildError
+
+
+@dataclass(frozen=True)
+class StepState:
+    """``done`` or ``to-do``, and why."""
+
+    done: bool
+    reason: str
+    changed: tuple[str, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """The state as documents show it."""
+        return "done" if self.done else "to-do"
+
+
+def stamp(path: Path) -> list[int] | None:
+    """Return size (bytes) and modification time (ns) of a witness, None where it is gone."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns]
+
+
+def take_witnesses(paths: Sequence[str]) -> dict[str, list[int]]:
+    """Return the stamps of all witnesses that exist; folders count for their existence only."""
+    found: dict[str, list[int]] = {}
+    for name in paths:
+        mark = stamp(Path(name))
+        if mark is not None:
+            found[name] = [0, 0] if Path(name).is_dir() else mark
+    return found
+
+
+def changed_witnesses(record: StepRecord) -> list[str]:
+    """Return the witnesses that are gone or are no longer what they were."""
+    return [name for name, mark in record.witnesses.items() if take_witnesses([name]).get(name) != mark]
+
+
+def from_journal(step: Step, fingerprint: str, journal: Journal | None) -> StepState:
+    """Return the state of a step as journal and witnesses show it; proofs are not run."""
+    record = journal.record(step.id) if journal is not None else None
+    if record is None:
+        return StepState(done=False, reason="not run here before")
+    if record.status != "done":
+        reason = "was interrupted" if record.status == "running" else "failed the last time"
+        return StepState(done=False, reason=reason)
+    if record.fingerprint != fingerprint:
+        return StepState(done=False, reason="its inputs changed")
+    changed = changed_witnesses(record)
+    if changed:
+        return StepState(done=False, reason=f"{changed[0]} changed or is gone", changed=tuple(changed))
+    return StepState(done=True, reason="")
+
+
+def settle(step: Step, fingerprint: str, journal: Journal) -> StepState:
+    """Return the state of a step just before it would run; touched files are judged by the proofs.
+
+    Raises:
+        XpuBuildError: from a proof marked ``always_prove``, which guards the user's own edits.
+    """
+    state = from_journal(step, fingerprint, journal)
+    if state.done and step.always_prove:
+        for proof in step.proofs:
+            proof.check()
+    if not state.changed or not step.proofs or any(stamp(Path(name)) is None for name in state.changed):
+        return state
+    try:
+        for proof in step.proofs:
+            proof.check()
+    except XpuBuildError as error:
+        if step.always_prove:
+            raise
+        return StepState(done=False, reason=error.what, changed=state.changed)
+    record = journal.record(step.id)
+    journal.refresh_witnesses(step.id, take_witnesses(list(record.witnesses) if record else []))
+    return StepState(done=True, reason="touched, and proved unchanged")
+
+
+def plan_states(plan: Plan, journal: Journal | None) -> Mapping[str, StepState]:
+    """Return the state of every step for a table; what follows a step that must run may still be done."""
+    return {step.id: from_journal(step, plan.fingerprints[step.id], journal) for step in plan.steps}

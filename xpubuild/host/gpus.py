@@ -1,0 +1,90 @@
+"""Display controllers as sysfs shows them: no driver library is loaded, nothing is run."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpubuild.host.pci_names import INTEL, PciName, intel_gpu
+from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, entries, exists, link_name, read_int, read_text
+
+_DISPLAY_CLASS = 0x03  # PCI base class; Max GPUs are 0x0380 (no video output)
+_RENDER = re.compile(r"renderD\d+")
+_TILE = re.compile(r"(tile|gt)\d+")
+_MULTI_TILE_FAMILY = "PVC"
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """One GPU; the fields are the contract of ``doctor``'s ``host.gpus``.
+
+    ``accessible`` says whether this user could open the render node. ``numa_node`` is None where the machine
+    does not say.
+    """
+
+    pci_address: str
+    vendor_id: str
+    device_id: str
+    name: str
+    family: str
+    kernel_driver: str | None
+    render_node: str | None
+    accessible: bool | None
+    numa_node: int | None
+    tiles: int | None
+
+
+def find_gpus(root: Path = LIVE_ROOT) -> tuple[GpuFacts, ...]:
+    """Return the display controllers of every vendor, by PCI address."""
+    found = (_gpu(device, root) for device in entries(root / "sys/bus/pci/devices"))
+    return tuple(gpu for gpu in found if gpu is not None)
+
+
+def _gpu(device: Path, root: Path) -> GpuFacts | None:
+    pci_class = read_int(device / "class", 16)
+    vendor = read_text(device / "vendor")
+    number = read_text(device / "device")
+    if pci_class is None or pci_class >> 16 != _DISPLAY_CLASS or vendor is None or number is None:
+        return None
+    known = intel_gpu(number) if vendor.lower() == INTEL else None
+    driver = link_name(device / "driver")
+    node = next((item.name for item in entries(device / "drm") if _RENDER.fullmatch(item.name)), None)
+    numa = read_int(device / "numa_node")
+    return GpuFacts(
+        pci_address=device.name,
+        vendor_id=vendor.lower(),
+        device_id=number.lower(),
+        name=known.name if known else UNKNOWN,
+        family=known.family if known else UNKNOWN,
+        kernel_driver=driver,
+        render_node=f"/dev/dri/{node}" if node else None,
+        accessible=_can_open(root / "dev/dri" / node) if node else None,
+        numa_node=numa if numa is not None and numa >= 0 else None,
+        tiles=_tiles(device, driver, known),
+    )
+
+
+def _can_open(node: Path) -> bool:
+    """Open it as a compute runtime does; permission bits alone do not tell (ACLs, cgroup device rules)."""
+    try:
+        os.close(os.open(node, os.O_RDWR | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def _tiles(device: Path, driver: str | None, known: PciName | None) -> int | None:
+    """Count tiles: xe has a folder for each; i915 one per GT, which is a tile on Max only (else: media)."""
+    if driver == "xe":
+        return _count(entries(device)) or (known.tiles if known else None)
+    if driver == "i915" and known is not None and known.family.startswith(_MULTI_TILE_FAMILY):
+        for card in entries(device / "drm"):
+            if exists(card / "gt") and (found := _count(entries(card / "gt"))):
+                return found
+    return known.tiles if known else None
+
+
+def _count(folders: list[Path]) -> int | None:
+    return sum(1 for folder in folders if _TILE.fullmatch(folder.name)) or None

@@ -1,0 +1,167 @@
+"""Python interpreters: what one is, asked by running it, and which ones lie on PATH, from files alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import query
+from xpubuild.errors import XpuBuildError
+from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, exists, read_text
+
+_DEADLINE_S = 10.0
+_NAME = re.compile(r"python(3(\.\d+t?)?)?")
+_VERSIONED = re.compile(r"python(3\.\d+)(t?)")
+_PATCHLEVEL = re.compile(r'^#define PY_VERSION\s+"([^"]+)"', re.MULTILINE)
+_ELF = b"\x7fELF"
+_MOST_LINKS = 20
+# Runs in the interpreter that is looked at, hence only what every Python 3 (and 2.7) understands.
+_PROBE = """
+import json, os, platform, struct, sys, sysconfig
+def there(name):
+    try:
+        __import__(name)
+    except ImportError:
+        return False
+    return True
+include = sysconfig.get_paths().get("include") or ""
+print(json.dumps({
+    "version": platform.python_version(),
+    "implementation": platform.python_implementation(),
+    "bits": struct.calcsize("P") * 8,
+    "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    "virtual": sys.prefix != getattr(sys, "base_prefix", sys.prefix),
+    "base_executable": os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable),
+    "include": include,
+    "headers": os.path.isfile(os.path.join(include, "Python.h")),
+    "ensurepip": there("ensurepip") and there("venv"),
+}))
+"""
+
+
+@dataclass(frozen=True)
+class PythonFacts:
+    """``headers`` is whether Python.h is there, ``ensurepip`` whether ``python -m venv`` can work.
+
+    ``executable`` is the path that was looked at, ``base_executable`` the real program behind it. ``error``
+    is empty, or why the interpreter could not be asked.
+    """
+
+    executable: str
+    version: str = UNKNOWN
+    implementation: str = UNKNOWN
+    bits: int | None = None
+    free_threaded: bool | None = None
+    virtual: bool | None = None
+    base_executable: str = UNKNOWN
+    include: str = UNKNOWN
+    headers: bool | None = None
+    ensurepip: bool | None = None
+    error: str = ""
+
+
+def probe_python(executable: Path, environment: Mapping[str, str] | None = None) -> PythonFacts:
+    """Run an interpreter and return what it says; never raises, ``error`` says what went wrong."""
+    path = str(executable)
+    try:
+        result = query(
+            [path, "-I", "-c", _PROBE],
+            env=base_environment() if environment is None else environment,
+            deadline_s=_DEADLINE_S,
+        )
+    except (XpuBuildError, OSError) as error:
+        return PythonFacts(path, error=str(error))
+    try:
+        document = json.loads(result.stdout)
+    except ValueError:
+        document = None
+    if not result.ok or not isinstance(document, dict):
+        said = (result.stderr or result.stdout).strip().splitlines()
+        ending = "did not answer in time" if result.timed_out else f"ended with status {result.returncode}"
+        return PythonFacts(path, error=f"{ending}: {said[-1]}" if said else ending)
+    return _checked(path, document)
+
+
+def _checked(path: str, document: Mapping[str, Any]) -> PythonFacts:
+    known = {item.name for item in fields(PythonFacts)} - {"executable", "error"}
+    return PythonFacts(path, **{name: value for name, value in document.items() if name in known})
+
+
+def find_pythons(search_path: str, root: Path = LIVE_ROOT) -> tuple[PythonFacts, ...]:
+    """Return the CPython installations on ``search_path`` (read below ``root``), each once; runs nothing.
+
+    The version is that of the headers, to the patch level, else that of the file's name.
+    """
+    found: dict[str, PythonFacts] = {}
+    for folder in search_path.split(os.pathsep):
+        for name in _python_names(_below(root, folder)):
+            facts = _from_files(_below(root, folder) / name, root)
+            if facts is not None:
+                found.setdefault(facts.base_executable, facts)
+    return tuple(found.values())
+
+
+def _below(root: Path, folder: str) -> Path:
+    return root / folder.lstrip("/")
+
+
+def _python_names(folder: Path) -> list[str]:
+    try:
+        names = [name for name in os.listdir(folder) if _NAME.fullmatch(name)]  # noqa: PTH208 - names only
+    except OSError:
+        return []
+    return sorted(names, key=lambda name: (len(name), name))
+
+
+def _resolve(path: Path, root: Path) -> Path | None:
+    """Follow a program's links; below another root an absolute link means a place below that root."""
+    if root == LIVE_ROOT:
+        return Path(os.path.realpath(path))
+    for _ in range(_MOST_LINKS):
+        if not path.is_symlink():
+            path = Path(os.path.normpath(path))
+            return path if path.is_relative_to(root) else None
+        target = path.readlink()
+        path = _below(root, str(target)) if target.is_absolute() else path.parent / target
+    return None
+
+
+def _from_files(executable: Path, root: Path) -> PythonFacts | None:
+    real = _resolve(executable, root)
+    version = _VERSIONED.fullmatch(real.name) if real else None
+    # A shim (a script of a version manager) says nothing about what it would run.
+    if real is None or version is None or not _is_elf(real):
+        return None
+    prefix = real.parent.parent
+    name = f"python{version[1]}{version[2]}"
+    include = prefix / "include" / name
+    library = next(
+        (folder for lib in ("lib", "lib64") if exists((folder := prefix / lib / name) / "os.py")), None
+    )
+    patchlevel = _PATCHLEVEL.search(read_text(include / "patchlevel.h") or "")
+    shown = str(real) if root == LIVE_ROOT else "/" + str(real.relative_to(root))
+    return PythonFacts(
+        executable=shown,
+        version=patchlevel[1] if patchlevel else version[1],
+        implementation="CPython",
+        free_threaded=bool(version[2]),
+        virtual=False,
+        base_executable=shown,
+        include=str(include),
+        headers=exists(include / "Python.h"),
+        ensurepip=exists(library / "ensurepip/__init__.py") if library else None,
+    )
+
+
+def _is_elf(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(4) == _ELF
+    except OSError:
+        return False

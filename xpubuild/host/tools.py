@@ -1,0 +1,85 @@
+"""Compilers and build tools on PATH, with the versions that they report themselves."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpubuild.engine.process import query
+from xpubuild.errors import XpuBuildError
+from xpubuild.host.readers import UNKNOWN
+
+_DEADLINE_S = 10.0
+#: Names that are looked for; icx and icpx are found where the environment has oneAPI's compiler on its PATH.
+COMPILERS = ("gcc", "g++", "clang", "clang++", "icx", "icpx")
+TOOLS = ("cmake", "ninja")
+
+_TARGET = re.compile(r"^Target: (\S+)", re.MULTILINE)
+# First match wins: Intel's and other vendors' banners also hold the word clang.
+_KINDS = (
+    ("icx", re.compile(r"Intel\(R\) oneAPI DPC\+\+/C\+\+ Compiler (\d+(?:\.\d+)+)")),
+    ("clang", re.compile(r"clang version (\d+(?:\.\d+)+)")),
+    ("gcc", re.compile(r"^gcc version (\d+(?:\.\d+)*)", re.MULTILINE)),
+)
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True)
+class CompilerFacts:
+    """``kind`` is gcc, clang or icx by what the program says, not by its name; ``target`` is its triple."""
+
+    name: str
+    path: str
+    kind: str = UNKNOWN
+    version: str = UNKNOWN
+    target: str = UNKNOWN
+
+
+@dataclass(frozen=True)
+class ToolFacts:
+    """A program and its version."""
+
+    name: str
+    path: str
+    version: str = UNKNOWN
+
+
+def locate(names: tuple[str, ...], search_path: str) -> dict[str, str]:
+    """Return name -> path of those that are on ``search_path``."""
+    found = {name: shutil.which(name, path=search_path) for name in names}
+    return {name: path for name, path in found.items() if path}
+
+
+def probe_compiler(path: str, environment: Mapping[str, str]) -> CompilerFacts:
+    """Return what a compiler says of itself; never raises.
+
+    ``-v`` alone compiles nothing: GCC, clang and icx print version and target with it.
+    """
+    kind, version, target = parse_compiler(_output([path, "-v"], environment))
+    return CompilerFacts(Path(path).name, path, kind, version, target)
+
+
+def probe_tool(path: str, environment: Mapping[str, str]) -> ToolFacts:
+    """Return a program's version as ``--version`` prints it; never raises."""
+    match = _VERSION.search(_output([path, "--version"], environment))
+    return ToolFacts(Path(path).name, path, match[0] if match else UNKNOWN)
+
+
+def parse_compiler(text: str) -> tuple[str, str, str]:
+    """Return kind, version and target from the output of ``-v`` or ``--version``."""
+    target = _TARGET.search(text)
+    for kind, pattern in _KINDS:
+        if match := pattern.search(text):
+            return kind, match[1], target[1] if target else UNKNOWN
+    return UNKNOWN, UNKNOWN, target[1] if target else UNKNOWN
+
+
+def _output(argv: list[str], environment: Mapping[str, str]) -> str:
+    try:
+        result = query(argv, env=environment, deadline_s=_DEADLINE_S)
+    except (XpuBuildError, OSError):
+        return ""
+    return f"{result.stdout}\n{result.stderr}" if result.ok else ""

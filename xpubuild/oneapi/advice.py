@@ -1,0 +1,70 @@
+"""What to type when oneAPI, or a part of it, is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from packaging.specifiers import SpecifierSet
+
+from xpubuild.errors import ToolchainError
+from xpubuild.oneapi.bundles import load_bundles
+from xpubuild.oneapi.components import Component
+from xpubuild.oneapi.roots import Root
+
+
+def install_bundle(wanted: SpecifierSet) -> str:
+    """Return one sentence on the package that brings a compiler meeting ``wanted``."""
+    package = load_bundles().package_for(wanted)
+    return (
+        f"install {package} from Intel's APT, DNF or Zypper repository,"
+        " or name an installation with --oneapi-root"
+    )
+
+
+def install_commands(wanted: SpecifierSet) -> tuple[str, ...]:
+    """Return the commands for the two most common package managers; Intel's repository must be set up."""
+    package = load_bundles().package_for(wanted)
+    return (f"sudo apt-get install {package}", f"sudo dnf install {package}")
+
+
+def install_component(name: str) -> str:
+    """Return one sentence on where a single component comes from."""
+    package = load_bundles().component_package(name)
+    if package is None:
+        return f"install the bundle that holds {name}: {load_bundles().bundle_package}"
+    return f"install {package} (its versions have names such as {package}-VERSION) from Intel's repository"
+
+
+def missing_components(
+    root: Root, missing: Iterable[str], versions: str, installed: Sequence[Component], folder: str
+) -> ToolchainError:
+    """Return the error for components that an installation lacks; ``folder`` is the version looked for."""
+    names = list(missing)
+    packages = [load_bundles().component_package(name) or load_bundles().bundle_package for name in names]
+    return ToolchainError(
+        f"oneAPI at {root.path} lacks {', '.join(names)}",
+        why=f"the recipe is built with the compiler {versions} and {', '.join(names)}; looked for "
+        + ", ".join(f"{name}/{folder}/env/vars.sh" for name in names)
+        + " and the same names in VERSION/etc of the unified layout",
+        fix="; ".join(install_component(name) for name in names),
+        commands=tuple(dict.fromkeys(f"sudo apt-get install {package}" for package in packages)),
+        evidence={
+            "root": str(root.path),
+            "missing": names,
+            "installed": sorted({f"{component.name} {component.version}" for component in installed}),
+        },
+    )
+
+
+def nothing_found(places: Iterable[tuple[str, str]], wanted: SpecifierSet) -> ToolchainError:
+    """Return the error for a machine without oneAPI. ``places`` are (path, what it is)."""
+    looked = list(places)
+    return ToolchainError(
+        "no oneAPI installation was found",
+        why=f"the recipe needs the oneAPI compiler {wanted}; looked for setvars.sh,"
+        " COMPONENT/VERSION/env/vars.sh and VERSION/oneapi-vars.sh in "
+        + ", ".join(f"{path} ({origin})" for path, origin in looked),
+        fix=install_bundle(wanted) + "; --target cpu builds the same sources without oneAPI",
+        commands=install_commands(wanted),
+        evidence={"searched": [path for path, _ in looked]},
+    )

@@ -1,0 +1,185 @@
+"""The oneAPI environment of a plan: find, choose, capture, validate, remember."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xpubuild.engine.fingerprint import digest
+from xpubuild.errors import ToolchainError, UnsatisfiableError, XpuBuildError
+from xpubuild.oneapi import advice, cache
+from xpubuild.oneapi.capture import DEADLINE_S, Capture, Request, capture, clean_environment
+from xpubuild.oneapi.components import Component, list_components
+from xpubuild.oneapi.constraint import specifier
+from xpubuild.oneapi.envdiff import EnvDiff
+from xpubuild.oneapi.finding import Finding
+from xpubuild.oneapi.report import installed
+from xpubuild.oneapi.roots import SETVARS, UNIFIED_ENTRY, Root, candidates, find_roots
+from xpubuild.oneapi.selection import Mode, OneapiNeeds, Selection, select
+from xpubuild.oneapi.trust import OWNERS_VARIABLE, owners
+from xpubuild.oneapi.validate import validate
+
+__all__ = ["OneapiEnvironment", "OneapiNeeds", "installed", "oneapi_environment"]
+
+
+@dataclass(frozen=True)
+class OneapiEnvironment:
+    """A oneAPI environment that was proved usable.
+
+    ``diff`` is applied to the environment of build steps with ``envdiff.apply``. ``digest`` changes with the
+    chosen versions, the compiler's own version and everything that is set; it is meant for fingerprints.
+    """
+
+    root: Path
+    components: tuple[Component, ...]
+    diff: EnvDiff
+    warnings: tuple[Finding, ...]
+    digest: str
+    compiler_version: str | None = None
+    mode: Mode = "components"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the environment as the receipt records it."""
+        return {
+            "root": str(self.root),
+            "mode": self.mode,
+            "compiler_version": self.compiler_version,
+            "components": [component.to_json() for component in self.components],
+            "diff": self.diff.to_json(),
+            "warnings": [finding.to_json() for finding in self.warnings],
+            "digest": self.digest,
+        }
+
+
+def _select(roots: tuple[Root, ...], needs: OneapiNeeds, mode: Mode) -> Selection:
+    """Return the first installation that has all; a wrong version tells more than a missing component."""
+    failures: list[XpuBuildError] = []
+    for root in roots:
+        try:
+            return select(root, list_components(root), needs, mode)
+        except (ToolchainError, UnsatisfiableError) as error:
+            failures.append(error)
+    best = next((error for error in failures if isinstance(error, UnsatisfiableError)), failures[0])
+    if len(roots) > 1:
+        best.evidence["also_tried"] = [error.what for error in failures if error is not best]
+    raise best
+
+
+def _request(selection: Selection, caller_env: Mapping[str, str]) -> Request:
+    root = selection.root.real
+    own = [component.script for component in selection.components if component.layout == "component"]
+    hashed: list[Path] = []
+    if selection.mode == "setvars":
+        scripts = [root / SETVARS]
+        hashed = [
+            c.script for c in list_components(selection.root) if c.layout == "component" and c.is_latest
+        ]
+    elif selection.mode == "unified":
+        toolkits = dict.fromkeys(c.path for c in selection.components if c.layout == "unified")
+        scripts = [*(path / UNIFIED_ENTRY for path in toolkits), *own]
+        hashed = [c.script for c in list_components(selection.root) if c.path in toolkits]
+    else:
+        scripts = own
+    return Request(
+        root=root,
+        mode=selection.mode,
+        scripts=tuple(scripts),
+        environment=clean_environment(caller_env),
+        hashed=tuple(hashed),
+        owners=owners(caller_env.get(OWNERS_VARIABLE, "")),
+    )
+
+
+def _require_entry_scripts(request: Request) -> None:
+    for script in request.scripts:
+        if not script.is_file():
+            raise ToolchainError(
+                f"{script} is not there",
+                why=f"the mode '{request.mode}' runs it to set the environment up",
+                fix="use the component scripts, which is the default, or reinstall oneAPI",
+            )
+
+
+def _captured(
+    request: Request, selection: Selection, cache_dir: Path | None, deadline_s: float
+) -> tuple[Capture, tuple[Finding, ...]]:
+    if cache_dir is None:
+        return capture(request, deadline_s=deadline_s), ()
+    # A remembered capture of scripts that somebody else has got at since is not used either.
+    request.require_trusted()
+    key = cache.cache_key(request, selection.components)
+    remembered = cache.load(cache_dir, key, request)
+    if remembered is not None:
+        return remembered, ()
+    fresh = capture(request, deadline_s=deadline_s)
+    return fresh, cache.store(cache_dir, key, fresh)
+
+
+def _several_roots(roots: tuple[Root, ...], used: Root) -> tuple[Finding, ...]:
+    others = [str(root.path) for root in roots if root is not used]
+    if not others:
+        return ()
+    return (
+        Finding(
+            "oneapi-several-roots",
+            f"oneAPI of {used.path} ({used.origin}) is used; there is also {', '.join(others)}",
+            {"used": str(used.path), "others": others},
+        ),
+    )
+
+
+def oneapi_environment(
+    needs: OneapiNeeds,
+    *,
+    explicit_root: Path | None,
+    caller_env: Mapping[str, str],
+    cache_dir: Path | None,
+    mode: Mode = "components",
+    deadline_s: float = DEADLINE_S,
+) -> OneapiEnvironment:
+    """Return the environment that a recipe needs, captured from an installation of this machine.
+
+    ``mode``: "components" sources the components' own scripts in the order of the needs (the default, and
+    what PyTorch's maintainers do), "setvars" the whole setvars.sh, "unified" a toolkit's oneapi-vars.sh. An
+    installation that has the compiler in the unified layout alone is always sourced that way.
+
+    Raises:
+        UsageError: ``explicit_root`` is not an installation.
+        RecipeError: a specifier of the needs cannot be read.
+        UnsatisfiableError: what is installed breaks the recipe's constraint.
+        ToolchainError: nothing is installed, a component is missing, or the scripts do not do their work.
+    """
+    wanted = specifier(needs.versions)
+    roots = find_roots(explicit_root, caller_env)
+    if not roots:
+        raise advice.nothing_found([(str(path), origin) for path, origin in candidates(caller_env)], wanted)
+    selection = _select(roots, needs, mode)
+    request = _request(selection, caller_env)
+    _require_entry_scripts(request)
+    captured, cache_findings = _captured(request, selection, cache_dir, deadline_s)
+    validation = validate(captured, selection, needs.versions)
+    return OneapiEnvironment(
+        root=selection.root.path,
+        components=selection.components,
+        diff=captured.diff,
+        warnings=(
+            *_several_roots(roots, selection.root),
+            *selection.findings,
+            *captured.warnings,
+            *validation.findings,
+            *cache_findings,
+        ),
+        digest=digest(
+            {
+                "root": str(selection.root.real),
+                "mode": selection.mode,
+                "compiler_version": validation.compiler_version,
+                "components": [[c.name, c.version, str(c.path)] for c in selection.components],
+                "diff": captured.diff.to_json(),
+            }
+        ),
+        compiler_version=validation.compiler_version,
+        mode=selection.mode,
+    )

@@ -1,0 +1,49 @@
+"""What of oneAPI is installed, for the host report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xpubuild.errors import XpuBuildError
+from xpubuild.oneapi.components import list_components
+from xpubuild.oneapi.roots import find_roots
+
+_SLASH = Path("/")
+
+
+def _shown(path: Path, root_dir: Path) -> str:
+    real_base = root_dir.resolve()
+    if root_dir != _SLASH and path.is_relative_to(real_base):
+        return str(_SLASH / path.relative_to(real_base))
+    return str(path)
+
+
+def installed(
+    *, explicit_root: Path | None = None, caller_env: Mapping[str, str], root_dir: Path = _SLASH
+) -> list[dict[str, Any]]:
+    """Return what is installed, ready for JSON: root, origin, layout, components.
+
+    Never raises for what it finds: an unreadable place counts as empty. With ``root_dir`` an unpacked image
+    is looked at, and paths are shown as they are inside it.
+    """
+    try:
+        roots = find_roots(explicit_root, caller_env, root_dir=root_dir)
+    except (XpuBuildError, OSError):
+        return []
+    report = []
+    for root in roots:
+        components = list_components(root, root_dir=root_dir)
+        report.append(
+            {
+                "root": _shown(root.real, root_dir),
+                "origin": root.origin,
+                "layout": "+".join(sorted({component.layout for component in components})),
+                "components": [
+                    {"name": item.name, "version": item.version, "path": _shown(item.path, root_dir)}
+                    for item in components
+                ],
+            }
+        )
+    return report

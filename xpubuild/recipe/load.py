@@ -1,0 +1,204 @@
+"""Finding and reading recipes: by name in the search path, or by file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import yaml
+from pydantic import ValidationError
+
+from xpubuild.errors import RecipeError
+from xpubuild.recipe.model import LoadedRecipe, Recipe
+from xpubuild.resources import recipes_dir
+
+_SUFFIX = ".yaml"
+_DEEPEST = 8
+_MOST_PROBLEMS = 5
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML without duplicate keys: the second of two 'commit:' lines must not win in silence."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node)
+        if not isinstance(key, (str, int, float, bool)) or key in seen:
+            raise yaml.constructor.ConstructorError(
+                "while reading a mapping",
+                node.start_mark,
+                f"duplicate or unusable key {key!r}",
+                key_node.start_mark,
+            )
+        seen.add(key)
+    loader.flatten_mapping(node)
+    return loader.construct_mapping(node, deep=True)
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def search_path() -> tuple[Path, ...]:
+    """Return the folders with recipes: XPUBUILD_RECIPES, the user's, the site's, those of xpubuild."""
+    own = [Path(item) for item in os.environ.get("XPUBUILD_RECIPES", "").split(os.pathsep) if item]
+    user = platformdirs.user_config_path("xpubuild") / "recipes"
+    site = platformdirs.site_config_path("xpubuild") / "recipes"
+    return (*own, user, site, recipes_dir())
+
+
+def available() -> dict[str, Path]:
+    """Return recipe name -> file; a folder earlier in the search path hides later ones."""
+    found: dict[str, Path] = {}
+    for folder in search_path():
+        for path in sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else ():
+            found.setdefault(path.stem, path)
+    return found
+
+
+def find(name: str) -> Path:
+    """Return the file of a recipe given by name or by path.
+
+    Raises:
+        RecipeError: there is none; the message lists what there is.
+    """
+    if os.sep in name or name.endswith((_SUFFIX, ".yml")):
+        path = Path(name).expanduser()
+        if path.is_file():
+            return path.absolute()
+        raise RecipeError(
+            f"the recipe file {name} was not found",
+            why="there is no such file" if not path.exists() else "it is not a file",
+            fix="give the path of a recipe file, or the name of a recipe",
+            commands=("xpubuild recipes list",),
+        )
+    names = available()
+    if name in names:
+        return names[name]
+    raise RecipeError(
+        f"there is no recipe named '{name}'",
+        why="known are: " + ", ".join(sorted(names)),
+        fix="choose one of these, or give the path of a recipe file",
+        commands=("xpubuild recipes list",),
+    )
+
+
+def load(name: str) -> LoadedRecipe:
+    """Read, merge with what it extends, and check a recipe.
+
+    Raises:
+        RecipeError: not found, not YAML, or not a recipe.
+    """
+    path = find(name)
+    document, folders = _merged(path, depth=0)
+    try:
+        recipe = Recipe.model_validate(document)
+    except ValidationError as error:
+        raise _invalid(path, error) from error
+    return LoadedRecipe(recipe=recipe, path=path, folders=folders, document=document)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read one YAML file as a mapping.
+
+    Raises:
+        RecipeError: unreadable, not YAML, or not a mapping.
+    """
+    try:
+        text = path.read_text("utf-8")
+        document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(
+            f"the recipe {path} cannot be read",
+            why=str(error),
+            fix="check its name, permissions and encoding (UTF-8)",
+        ) from error
+    except yaml.YAMLError as error:
+        raise RecipeError(
+            f"the recipe {path} is not valid YAML", why=str(error), fix="mend the line that is named"
+        ) from error
+    except RecursionError as error:
+        raise RecipeError(f"the recipe {path} is nested too deeply", fix="write it flat") from error
+    if not isinstance(document, dict):
+        raise RecipeError(
+            f"the recipe {path} is not a mapping",
+            why=f"the top level is {type(document).__name__}",
+            fix="start it with 'schema: 1' and 'name: …'; see docs/reference/recipe.md",
+        )
+    return document
+
+
+def _merged(path: Path, depth: int) -> tuple[dict[str, Any], tuple[Path, ...]]:
+    document = read_document(path)
+    parent = document.get("extends")
+    if parent is None:
+        return document, (path.parent,)
+    if not isinstance(parent, str) or depth >= _DEEPEST:
+        raise RecipeError(
+            f"the recipe {path} extends something it cannot",
+            why="'extends' must name one recipe"
+            if depth < _DEEPEST
+            else "recipes extend each other in a circle",
+            fix="name one recipe that does not extend this one",
+        )
+    beside = path.parent / f"{parent}{_SUFFIX}"
+    base, folders = _merged(beside if beside.is_file() and beside != path else find(parent), depth + 1)
+    base.pop("abstract", None)
+    return merge(base, document), tuple(dict.fromkeys((path.parent, *folders)))
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay one document over another: mappings merge, null removes, everything else replaces."""
+    result = dict(base)
+    for key, value in over.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
+            result[key] = merge(result[key], value)
+        else:
+            result[key] = value
+    return result
+
+
+def requirement_file(loaded: LoadedRecipe, name: str) -> Path:
+    """Return the hashed requirement file that a recipe names.
+
+    Raises:
+        RecipeError: it is not beside the recipe nor beside those it extends.
+    """
+    folders = dict.fromkeys((*loaded.folders, recipes_dir()))
+    for folder in folders:
+        if (folder / name).is_file():
+            return folder / name
+    raise RecipeError(
+        f"recipe '{loaded.recipe.name}' names the requirement file '{name}', which was not found",
+        why="looked in " + ", ".join(str(folder) for folder in folders),
+        fix="put the file beside the recipe, or mend its name",
+    )
+
+
+def _invalid(path: Path, error: ValidationError) -> RecipeError:
+    problems = [
+        f"{'.'.join(str(part) for part in item['loc']) or 'recipe'}: {_wording(item['type'], item['msg'])}"
+        for item in error.errors(include_url=False)
+    ]
+    return RecipeError(
+        f"the recipe {path} breaks its schema",
+        why="; ".join(problems[:_MOST_PROBLEMS])
+        + (f" (and {len(problems) - _MOST_PROBLEMS} more)" if len(problems) > _MOST_PROBLEMS else ""),
+        fix="mend the keys that are named; docs/reference/recipe.md lists all of them",
+        commands=(f"xpubuild recipes check '{path}'",),
+        evidence={"problems": problems},
+    )
+
+
+def _wording(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "unknown key"
+    if kind == "missing":
+        return "missing"
+    return message.removeprefix("Value error, ")

@@ -1,0 +1,227 @@
+"""The recipe schema. A recipe is data: what to build, from which pins, with which switches, and why we know.
+
+Unknown keys are errors: a misspelt switch must not be ignored for three hours of compiling.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+SCHEMA = 1
+Target = Literal["xpu", "cpu"]
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+
+
+def _specifier(value: str) -> str:
+    try:
+        SpecifierSet(value)
+    except InvalidSpecifier as error:
+        raise ValueError(f"'{value}' is not a version specifier such as '>=3.18,<4'") from error
+    return value
+
+
+def _version(value: str) -> str:
+    try:
+        Version(value)
+    except InvalidVersion as error:
+        raise ValueError(f"'{value}' is not a version") from error
+    return value
+
+
+def _commit(value: str) -> str:
+    if not _COMMIT.fullmatch(value):
+        raise ValueError(f"'{value}' is not a full commit id (40 or 64 lower-case hexadecimal digits)")
+    return value
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError(f"'{value}' is not a name of lower-case letters, digits, '.', '_' and '-'")
+    return value
+
+
+Specifier = Annotated[str, AfterValidator(_specifier)]
+VersionText = Annotated[str, AfterValidator(_version)]
+Commit = Annotated[str, AfterValidator(_commit)]
+Name = Annotated[str, AfterValidator(_name)]
+#: A build switch; numbers and booleans in YAML are written as upstream reads them (0, 1, ON, OFF, text).
+Switch = str | int
+
+
+class Strict(BaseModel):
+    """Base of all parts of a recipe."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class Fact(Strict):
+    """Where a value comes from: a path below the recipe's keys, its source and how sure we are."""
+
+    source: str
+    confidence: Literal["verified", "inferred", "unknown"] = "verified"
+    note: str = ""
+
+
+class GitSource(Strict):
+    """A pinned git repository, or sources embedded in xpubuild that are turned into one."""
+
+    url: str | None = None
+    embedded: Literal["ops"] | None = None
+    commit: Commit | None = None
+    ref: str | None = Field(None, description="tag or branch that contains the commit; a hint for the server")
+    tree: Commit | None = None
+    submodules: bool = True
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> GitSource:
+        if (self.url is None) == (self.embedded is None):
+            raise ValueError("a source needs exactly one of 'url' and 'embedded'")
+        return self
+
+
+class Build(Strict):
+    """How a checked-out tree becomes a wheel."""
+
+    requirements: list[str] = Field(
+        default_factory=list, description="hashed requirement files beside the recipe"
+    )
+    env: dict[str, Switch] = Field(default_factory=dict, description="environment variables of the build")
+    cmake: dict[str, Switch] = Field(default_factory=dict, description="CMake cache entries, passed as -D")
+    config_settings: dict[str, str] = Field(default_factory=dict, description="PEP 517 config settings")
+    compiler: Literal["host", "icpx"] = "host"
+    resume: bool = Field(False, description="keep a half-built tree, the build tool carries on with it")
+    memory_gib_per_job: float = Field(2.0, gt=0, description="what one compiler process may need")
+    source_dir: str = Field(".", description="folder of pyproject.toml or setup.py inside the checkout")
+
+
+class Audit(Strict):
+    """What the finished wheel must be."""
+
+    cxx11_abi: bool = Field(True, description="compare the ABI found in the symbols with the one asked for")
+    forbid_needed: list[str] = Field(default_factory=list, description="libraries that must not be in NEEDED")
+    allow_missing: list[str] = Field(
+        default_factory=list, description="libraries the machine provides at run time"
+    )
+    require_strings: list[str] = Field(
+        default_factory=list, description="any of these must be inside the objects"
+    )
+
+
+class Component(Strict):
+    """One wheel: taken prebuilt, or built from a pinned source."""
+
+    kind: Literal["wheel", "source"]
+    dist: str
+    version: VersionText | None = None
+    needs: list[Name] = Field(default_factory=list)
+    optional: bool = Field(False, description="left out unless asked for with --with")
+    requirements: str | None = Field(None, description="hashed requirement file of a prebuilt wheel")
+    indexes: list[str] = Field(
+        default_factory=list, description="package indexes tried after the configured ones"
+    )
+    cxx11_abi: Literal[0, 1] | None = Field(None, description="ABI of a prebuilt wheel")
+    source: GitSource | None = None
+    build: Build = Field(default_factory=Build)
+    audit: Audit = Field(default_factory=Audit)
+    targets: tuple[Target, ...] = ("xpu", "cpu")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Component:
+        if self.kind == "source" and self.source is None:
+            raise ValueError("a component of kind 'source' needs 'source'")
+        if self.kind == "wheel" and (self.requirements is None or self.version is None):
+            raise ValueError("a component of kind 'wheel' needs 'requirements' and 'version'")
+        return self
+
+
+class Needs(Strict):
+    """What the host must have. Null means that the recipe makes no demand."""
+
+    python: Specifier = ">=3.10"
+    gcc: Specifier | None = None
+    cmake: Specifier | None = None
+    oneapi: Specifier | None = None
+    oneapi_components: list[Name] = Field(default_factory=list)
+    disk_gib: float = Field(5.0, gt=0)
+
+
+class Abi(Strict):
+    """The C++ ABI rule: which one is built by default, and whether upstream honours the other."""
+
+    default: Literal[0, 1] = 1
+    honoured: bool = False
+    note: str = ""
+
+
+class Toolchain(Strict):
+    """Python packages that build, installed with hashes into the workspace's environment."""
+
+    requirements: list[str] = Field(default_factory=list)
+    mkl: VersionText | None = None
+
+
+class Verify(Strict):
+    """What ``install`` proves at its end."""
+
+    suite: str = "smoke"
+    require: list[str] = Field(default_factory=list)
+
+
+class Variant(Strict):
+    """A named set of build switches, per component."""
+
+    note: str = ""
+    env: dict[Name, dict[str, Switch]] = Field(default_factory=dict)
+
+
+class Recipe(Strict):
+    """One line of PyTorch (or the quickstart) with everything a plan needs."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    name: Name
+    title: str
+    extends: str | None = None
+    abstract: bool = Field(False, description="only there to be extended")
+    target: Target = "xpu"
+    targets: tuple[Target, ...] = ("xpu", "cpu")
+    needs: Needs = Field(default_factory=Needs)
+    abi: Abi = Field(default_factory=Abi)
+    toolchain: Toolchain = Field(default_factory=Toolchain)
+    components: dict[Name, Component] = Field(default_factory=dict)
+    env: dict[str, Switch] = Field(default_factory=dict, description="environment of every source build")
+    variants: dict[Name, Variant] = Field(default_factory=dict)
+    arch: list[str] = Field(default_factory=list, description="AOT targets by default")
+    verify: Verify = Field(default_factory=Verify)
+    facts: dict[str, Fact] = Field(default_factory=dict, description="source of each value, by dotted path")
+
+    @model_validator(mode="after")
+    def _known_names(self) -> Recipe:
+        for name, component in self.components.items():
+            for need in component.needs:
+                if need not in self.components:
+                    raise ValueError(f"components.{name}.needs names '{need}', which is no component")
+        for name, variant in self.variants.items():
+            for component_name in variant.env:
+                if component_name not in self.components:
+                    raise ValueError(f"variants.{name}.env names '{component_name}', which is no component")
+        if self.target not in self.targets:
+            raise ValueError(f"target '{self.target}' is not among targets {self.targets}")
+        return self
+
+
+class LoadedRecipe(BaseModel):
+    """A recipe with the places it was read from, nearest first; requirement files are looked up there."""
+
+    model_config = ConfigDict(frozen=True)
+
+    recipe: Recipe
+    path: Path
+    folders: tuple[Path, ...]
+    document: dict[str, object]

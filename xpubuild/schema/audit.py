@@ -1,0 +1,61 @@
+"""``xpubuild audit --json``, and the audits inside a receipt."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from xpubuild.build.auditreport import AuditPolicy, Finding
+from xpubuild.schema.common import Document, Part
+
+
+class AbiCounts(Part):
+    """Symbols of an object that speak for one or the other C++ ABI of libstdc++."""
+
+    verdict: Literal[0, 1] | None = Field(description="The ABI; null where no symbol tells.")
+    confidence: Literal["high", "low", "none"]
+    mixed: bool = Field(description="Whether the minority is too large to be a stray symbol.")
+    new: int
+    old: int
+    new_examples: list[str]
+    old_examples: list[str]
+
+
+class AuditedObject(Part):
+    """One shared object of a wheel."""
+
+    path: str = Field(description="Path inside the wheel.")
+    abi: Literal[0, 1] | None
+    abi_counts: AbiCounts
+    abi_from: str = Field(description="The symbol table that the counts come from.")
+    soname: str
+    needed: list[str]
+    rpath: list[str]
+    found: dict[str, str] = Field(description="Needed library -> the file that was found for it.")
+    missing: list[str]
+    allowed: list[str] = Field(description="Missing libraries that the policy allows.")
+    strings: list[str] = Field(description="Which of the required strings it holds.")
+
+
+class AuditedWheel(Part):
+    """What an audit found out about one wheel."""
+
+    wheel: str
+    status: Literal["ok", "warn", "fail"]
+    name: str
+    version: str
+    sha256: str
+    size: int = Field(description="Bytes.")
+    content_digest: str = Field(description="Digest of the content alone, without archive times and order.")
+    abi: Literal[0, 1] | None = Field(description="The C++ ABI of all objects together.")
+    policy: AuditPolicy
+    objects: list[AuditedObject]
+    findings: list[Finding]
+
+
+class AuditDocument(Document):
+    """What the audit of some wheels found."""
+
+    schema_: Literal["xpubuild.audit/1"] = Field(alias="schema", description="Name and version.")
+    wheels: list[AuditedWheel]

@@ -1,0 +1,55 @@
+"""``xpubuild plan --json``."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from xpubuild.schema.common import Document, Part
+
+
+class PlanCommand(Part):
+    """One process. An argv that begins with ``xpubuild`` is run by the xpubuild that applies the plan."""
+
+    argv: list[str]
+    env: dict[str, str] = Field(
+        description="Laid over the base environment, which is built from an allow-list."
+    )
+    cwd: str | None = Field(description="Working folder; null is the folder xpubuild runs in.")
+    path_prefix: list[str] = Field(default=[], description="Folders put in front of PATH.")
+    alternatives: list[list[str]] = Field(
+        default=[], description="Tried in order where argv ends with a status other than 0."
+    )
+
+
+class PlanStep(Part):
+    """One step of the plan."""
+
+    id: str
+    title: str
+    needs: list[str] = Field(description="Ids of the steps that must be done before this one.")
+    commands: list[PlanCommand]
+    proves: list[str] = Field(description="Post-conditions that are checked after the commands, in words.")
+    inputs: list[str]
+    outputs: list[str]
+    fingerprint: str = Field(
+        pattern="^[0-9a-f]{64}$", description="Changes with whatever changes the result."
+    )
+    memory_bytes: int = Field(description="What the step may need at once; 0 where it is little.")
+    state: Literal["done", "to-do"] = Field(description="Whether the step would run now.")
+    reason: str = Field(description="Why it would run; empty where it would not.")
+
+
+class PlanDocument(Document):
+    """What install would do, step by step."""
+
+    schema_: Literal["xpubuild.plan/1"] = Field(alias="schema", description="Name and version.")
+    recipe: str
+    workspace: str
+    lock_digest: str = Field(
+        pattern="^[0-9a-f]{64}$",
+        description="sha256 of everything that decides what is built, paths left out.",
+    )
+    summary: dict[str, Any] = Field(description="What was chosen, for people; keys may change.")
+    steps: list[PlanStep] = Field(description="In an order in which every step follows what it needs.")

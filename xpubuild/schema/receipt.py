@@ -1,0 +1,116 @@
+"""``receipt.json`` in a workspace, and ``xpubuild install --json``."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from xpubuild.host.report import HostReport
+from xpubuild.schema.audit import AuditedWheel
+from xpubuild.schema.common import Document, Part
+from xpubuild.schema.verify import CheckStatus
+
+
+class ReceiptStep(Part):
+    """One step and what was proved about it."""
+
+    id: str
+    title: str
+    status: Literal["done", "failed", "running", "to-do"]
+    fingerprint: str
+    evidence: list[dict[str, Any]] = Field(description="One object per proof.")
+
+
+class ReceiptCommand(Part):
+    """One process that was run, with its cost."""
+
+    step: str
+    argv: list[str]
+    started: float = Field(description="Seconds since the epoch.")
+    duration_s: float
+    user_s: float
+    system_s: float
+    max_rss_bytes: int = Field(description="Of its largest process.")
+    peak_bytes: int = Field(description="Of the whole process tree at one moment.")
+    returncode: int
+    log: str
+
+
+class ReceiptWheel(AuditedWheel):
+    """A wheel that was built, where it is, and its audit."""
+
+    file: str
+    path: str
+
+
+class Prebuilt(Part):
+    """A package that pip installed ready-made."""
+
+    step: str
+    name: str
+    version: str
+    sha256: str | None = Field(description="Hash of the archive, as pip reports it.")
+
+
+class OneapiComponent(Part):
+    """A component of oneAPI that was built with."""
+
+    name: str
+    version: str
+    path: str
+
+
+class ReceiptVerifyCheck(Part):
+    """One check; the report of verify has the rest."""
+
+    id: str
+    status: CheckStatus
+    duration_s: float
+
+
+class ReceiptVerify(Part):
+    """Summary of the last verify."""
+
+    status: Literal["pass", "fail"]
+    torch: dict[str, Any]
+    device: dict[str, Any]
+    passed: int
+    failed: int
+    skipped: int
+    crashed: int
+    timed_out: int
+    report: str
+    checks: list[ReceiptVerifyCheck]
+
+
+class Activation(Part):
+    """What a shell needs to work in the workspace, apart from the Python environment."""
+
+    env: dict[str, str]
+    path_prefix: list[str]
+
+
+class ReceiptDocument(Document):
+    """What was built, from what, with which commands, and what was proved about it."""
+
+    schema_: Literal["xpubuild.receipt/1"] = Field(alias="schema", description="Name and version.")
+    xpubuild: str = Field(description="Version of xpubuild.")
+    created: str = Field(description="Local time with offset, such as 2026-01-31T12:00:00+0100.")
+    status: Literal["complete", "partial"]
+    recipe: str
+    lock_digest: str
+    summary: dict[str, Any]
+    host: HostReport
+    oneapi: list[OneapiComponent] = Field(description="Empty where the build used none.")
+    workspace: str
+    python: str
+    logs: str
+    steps: list[ReceiptStep]
+    commands: list[ReceiptCommand]
+    wheels: list[ReceiptWheel] = Field(description="Built here.")
+    prebuilt: list[Prebuilt] = Field(description="Installed ready-made, each at its pinned hash.")
+    verify: ReceiptVerify | None = Field(description="Null where verify did not run or did not pass.")
+    activation: Activation | None = None
+    ran: list[str] = Field(description="Steps that ran in the last install.")
+    up_to_date: list[str] = Field(description="Steps that had nothing to do in the last install.")

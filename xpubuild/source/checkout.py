@@ -1,0 +1,129 @@
+"""Pinned checkouts: the exact tree of a pin, submodules included, and nothing of the user's lost.
+
+A new checkout is made beside its place and renamed when it is whole, so a kill leaves nothing at the place.
+An existing one is moved where it stands (``move``), and the same call carries on after a kill.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xpubuild.engine.files import explained, fsync_dir, remove_tree
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import SourceIntegrityError
+from xpubuild.source import notes
+from xpubuild.source.discover import discover
+from xpubuild.source.fetching import Retry
+from xpubuild.source.git import Git, Report
+from xpubuild.source.integrity import verify
+from xpubuild.source.locks import locked
+from xpubuild.source.mirror import MirrorStore
+from xpubuild.source.move import Move
+from xpubuild.source.parallel import LinkedCancel
+from xpubuild.source.pin import Pin
+from xpubuild.source.populate import Populate
+from xpubuild.source.worktree import find_git_dir
+
+
+@dataclass(frozen=True)
+class CheckoutReport:
+    """What a checkout did. ``action`` is made, moved or unchanged; ``fetched`` are the URLs that went over
+    the network; ``evidence`` is what ``verify_checkout`` returns.
+    """
+
+    into: str
+    pin: Pin
+    action: str
+    fetched: tuple[str, ...]
+    duration_s: float
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a document."""
+        return {
+            "into": self.into,
+            "pin": self.pin.to_json(),
+            "action": self.action,
+            "fetched": list(self.fetched),
+            "duration_s": round(self.duration_s, 3),
+            "evidence": dict(self.evidence),
+        }
+
+
+def checkout(
+    pin: Pin,
+    into: Path,
+    *,
+    cache: Path,
+    jobs: int,
+    env: Mapping[str, str],
+    report: Report,
+    cancel: Cancel | None = None,
+    offline: bool = False,
+    retry: Retry | None = None,
+    besides: Sequence[str] = (),
+) -> CheckoutReport:
+    """Make ``into`` be the tree of ``pin``; the network is used for what the mirrors below ``cache`` lack.
+
+    ``env`` is the whole environment (``base_environment()``). ``besides`` are paths in the tree that belong
+    to other parts of a build, such as a repository that CMake clones into it. Safe to call again after a kill
+    at any moment, and from several processes at once.
+
+    Raises:
+        FetchError: something could not be fetched.
+        SourceIntegrityError: the user's work is in the way, or what came is not what the pin says.
+        RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    started = time.monotonic()
+    place = into.resolve()
+    linked = LinkedCancel(cancel)
+    store = MirrorStore(cache, Git.open(env), offline=offline, retry=retry or Retry(), cancel=linked)
+
+    def waiting() -> None:
+        report(f"waiting for another xpubuild that works in {place}")
+
+    with locked(_beside(place, "lock"), cancel=linked, on_wait=waiting) as fd:
+        git_dir = find_git_dir(place)
+        if git_dir is not None:
+            action, fetched = Move(pin, place, git_dir, store, jobs, report, (fd,), tuple(besides)).run()
+        else:
+            action, fetched = "made", _make(pin, place, store=store, jobs=jobs, report=report, fd=fd)
+        evidence = verify(store.git, place, pin, besides=besides)
+    return CheckoutReport(str(place), pin, action, fetched, time.monotonic() - started, evidence)
+
+
+def _beside(place: Path, what: str) -> Path:
+    return place.with_name(f".{place.name}.xpubuild-{what}")
+
+
+def _make(
+    pin: Pin, place: Path, *, store: MirrorStore, jobs: int, report: Report, fd: int
+) -> tuple[str, ...]:
+    if place.exists() and not (place.is_dir() and not any(place.iterdir())):
+        raise _not_a_checkout(place)
+    tree = discover(store, pin, jobs=jobs, report=report)
+    new = _beside(place, "new")
+    remove_tree(new)
+    with explained(new, "making a checkout"):
+        new.mkdir(parents=True)
+    Populate(store, tree, new, report, (fd,)).everything(jobs)
+    notes.write_done(new / ".git", pin.commit)
+    with explained(place, "putting a checkout in its place"):
+        new.rename(place)  # over an empty folder, too
+        fsync_dir(place.parent)
+    return tree.fetched
+
+
+def _not_a_checkout(place: Path) -> SourceIntegrityError:
+    return SourceIntegrityError(
+        f"{place} is in the way of a checkout",
+        why="it exists and is not a git repository, so its content is not xpubuild's to overwrite",
+        fix="move it away, then run the same command again",
+        commands=(f"mv {shlex.quote(str(place))} {shlex.quote(f'{place}.mine')}",),
+        evidence={"folder": str(place)},
+    )

@@ -1,0 +1,149 @@
+"""What git's messages mean: which error the user gets, and whether another try can help.
+
+git has one exit status (128) for nearly everything, so its English messages are read (the environment fixes
+the locale). The order of the table matters: a cut connection also prints the lines of its consequences.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, XpuBuildError
+from xpubuild.source.git import GitRun
+
+_LINES_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failed git command. ``reason`` is a word of ``_TABLE``; ``transient`` where a retry may help.
+
+    ``lines`` are git's last words, ``cause`` is the one that told.
+    """
+
+    reason: str
+    transient: bool = False
+    lines: tuple[str, ...] = ()
+    cause: str = ""
+
+
+_TABLE: tuple[tuple[str, bool, str], ...] = (
+    ("no-space", False, r"No space left on device|Disk quota exceeded|[Oo]ut of diskspace"),
+    ("protocol", False, r"transport '[^']*' not allowed"),
+    ("object", False, r"error: object [0-9a-f]{40,64}: \w+:|fsck error in pack"),
+    ("proxy", False, r"Could not resolve proxy|HTTP code 407|returned error: 407|from proxy after CONNECT"),
+    ("auth", False, r"returned error: 40[13]|Authentication failed|could not read (?:Username|Password)"),
+    ("auth", False, r"Permission denied \(|Host key verification failed|terminal prompts disabled"),
+    ("not-found", False, r"returned error: (?:404|410)|repository '.*' not found|Repository not found"),
+    ("server", True, r"returned error: (?:5\d\d|429)|HTTP 5\d\d|HTTP 429"),
+    ("dns", True, r"[Cc]ould not resolve host|Name or service not known|in name resolution|to look up"),
+    ("timeout", True, r"timed out|Timeout|Operation too slow"),
+    ("refused", True, r"Connection refused|[Ff]ailed to connect|[Cc]ould(?:n't| not) connect"),
+    ("unreachable", True, r"No route to host|Network is unreachable"),
+    ("cut", True, r"early EOF|unexpected disconnect|hung up unexpectedly|Connection reset|Recv failure"),
+    ("cut", True, r"transfer closed|GnuTLS recv error|SSL_read|unexpected eof|Broken pipe|HTTP/2 stream"),
+    ("tls", False, r"SSL certificate|certificate verif|SSL_ERROR|SSL routines|gnutls_handshake|CAfile"),
+    ("shallow", False, r"does not support shallow|does not support --depth"),
+    ("want", False, r"does not allow request for unadvertised|[0-9a-f]{40,64} not valid"),
+    ("commit", False, r"not our ref|couldn't find remote ref|[Nn]o such remote ref"),
+    ("not-found", False, r"does not appear to be a git repository|not a git repository|not exported"),
+    ("not-found", False, r"does not exist|No such file or directory"),
+    ("damaged", False, r"is corrupt|object file .* is empty|bad object|data stream error|inflate: "),
+    ("damaged", False, r"unresolved deltas?|far too short|index file|packfile|[Bb]ad config|hash mismatch"),
+    ("damaged", False, r"unable to read (?:sha1|[0-9a-f]{40})|(?:send all|missing) necessary objects"),
+    ("damaged", False, r"pack-objects"),
+    ("cut", True, r"remote end hung up|RPC failed"),
+)
+_COMPILED = tuple((reason, transient, re.compile(pattern)) for reason, transient, pattern in _TABLE)
+
+
+def diagnose(run: GitRun) -> Failure:
+    """Read what a failed command printed."""
+    lines = tuple(line for line in run.lines if line.strip() and not _is_progress(line))[-_LINES_SHOWN:]
+    if run.stalled:
+        return Failure("timeout", True, lines, "nothing, for too long")
+    for reason, transient, pattern in _COMPILED:
+        for line in run.lines:
+            if pattern.search(line):
+                return Failure(reason, transient, lines, line.strip())
+    return Failure("unknown", False, lines, lines[-1] if lines else run.result.describe())
+
+
+def _is_progress(line: str) -> bool:
+    return re.search(r"\d+% \(\d+/\d+\)|objects: \d+(?:, done\.)?$", line) is not None
+
+
+_EXPLAINED: dict[str, tuple[str, str]] = {
+    "dns": (
+        "the name of its host could not be resolved",
+        "check the spelling of the URL, the network and DNS; behind a proxy set HTTPS_PROXY",
+    ),
+    "refused": (
+        "its host refuses the connection",
+        "check host and port of the URL, and whether a firewall or proxy stands between (HTTPS_PROXY)",
+    ),
+    "unreachable": (
+        "there is no route to its host",
+        "check the network, or use a mirror that this host can reach",
+    ),
+    "timeout": (
+        "its host did not answer, or stopped answering",
+        "check network and proxy, then run the same command again; finished repositories are kept",
+    ),
+    "tls": (
+        "the TLS certificate of its host was not accepted",
+        "name your site's CA bundle with GIT_SSL_CAINFO or http.sslCAInfo; never switch the check off",
+    ),
+    "proxy": ("the proxy refused", "check HTTPS_PROXY, its user and password, and NO_PROXY"),
+    "auth": (
+        "its host wants credentials (GitHub also answers so where a repository does not exist)",
+        "check the URL; for a private repository set up git's credential helper or an ssh key",
+    ),
+    "not-found": ("there is no git repository at this URL", "check the URL in the recipe or the lock"),
+    "server": (
+        "its server answered with an error, several times",
+        "wait a little and run the same command again; finished repositories are kept",
+    ),
+    "cut": (
+        "the connection was cut, several times",
+        "run the same command again; finished repositories are kept. A proxy with a limit may be the cause",
+    ),
+    "commit": (
+        "the server has no such commit",
+        "check the commit in the recipe or the lock; it may be on a fork, or gone after a force-push",
+    ),
+    "protocol": (
+        "after the url.*.insteadOf rules of your git configuration its protocol is one that is not allowed",
+        "look at: git config --get-regexp 'url.*insteadOf'",
+    ),
+    "offline": (
+        "the run is offline and the mirror does not hold it",
+        "run once without --offline, or point --mirror at a folder that was filled with xpubuild fetch",
+    ),
+    "unknown": ("git failed for a reason that xpubuild does not know", "read git's own words in the log"),
+}
+
+
+def error_for(failure: Failure, url: str, commit: str) -> XpuBuildError:
+    """Return the error the user sees for a failure that no retry cured."""
+    evidence = {"reason": failure.reason, "url": url, "commit": commit, "git": list(failure.lines)}
+    if failure.reason == "no-space":
+        return NoSpaceError(
+            f"no space left while fetching {url}",
+            why=failure.cause,
+            fix="free some space (or move the cache with XDG_CACHE_HOME), then run the same command again",
+            commands=("df -h", "df -i"),
+            evidence=evidence,
+        )
+    if failure.reason == "object":
+        return SourceIntegrityError(
+            f"git refused an object of {url}",
+            why=failure.cause,
+            fix="it holds something that is unsafe to check out; ask its maintainers, or pin another commit",
+            evidence=evidence,
+        )
+    why, fix = _EXPLAINED.get(failure.reason, _EXPLAINED["unknown"])
+    what = f"commit {commit} is not in {url}" if failure.reason == "commit" else f"{url} could not be fetched"
+    said = f" (git said: {failure.cause})" if failure.cause else ""
+    return FetchError(what, why=why + said, fix=fix, evidence=evidence)

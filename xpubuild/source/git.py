@@ -1,0 +1,213 @@
+"""The only place that runs git.
+
+Short questions to a local repository go through GitPython's argument-list layer (it starts git directly,
+3 ms a call). What is long, uses the network or writes a tree goes through the process layer: supervised,
+logged, with deadline and cancellation. The repository is always named (``--git-dir``), so git neither
+searches upwards into somebody else's nor asks ``safe.directory`` who owns the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import Cancel, ProcessResult, resolve_executable, run
+from xpubuild.engine.redact import Redactor
+from xpubuild.errors import InterruptedByUserError, ToolchainError
+from xpubuild.source.hardening import git_environment
+
+Report = Callable[[str], None]
+
+#: GIT_CONFIG_COUNT, which carries our settings to every child of git, came with 2.31 (March 2021).
+OLDEST = (2, 31)
+_QUERY_DEADLINE_S = 300.0
+_SHA256_DIGITS = 64
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The whole output of a short git command; ``stdout`` as git wrote it."""
+
+    returncode: int
+    stdout: bytes
+    stderr: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether git ended with status 0."""
+        return self.returncode == 0
+
+    @property
+    def text(self) -> str:
+        """Standard output without blanks around it; bytes that are no UTF-8 survive as surrogates."""
+        return os.fsdecode(self.stdout).strip()
+
+
+class _Stall(Cancel):
+    """Stops a command for which nothing was heard for ``limit_s``, or which the caller cancelled."""
+
+    def __init__(self, outer: Cancel | None, limit_s: float) -> None:
+        super().__init__()
+        self._outer = outer
+        self._limit_s = limit_s
+        self._heard = time.monotonic()
+
+    def touch(self) -> None:
+        self._heard = time.monotonic()
+
+    @property
+    def by_caller(self) -> bool:
+        return bool(self._outer)
+
+    def __bool__(self) -> bool:
+        return self.by_caller or time.monotonic() - self._heard > self._limit_s
+
+
+@dataclass(frozen=True)
+class GitRun:
+    """How a long git command ended; ``stalled`` where it was stopped because it had gone silent."""
+
+    result: ProcessResult
+    lines: tuple[str, ...]
+    stalled: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether git ended by itself with status 0."""
+        return self.result.ok
+
+
+class Git:
+    """git with a fixed environment. Safe to share between threads."""
+
+    def __init__(self, program: str, env: Mapping[str, str]) -> None:
+        self.program = program
+        self.env = dict(env)
+        self._redact = Redactor.from_environment(env)
+        self._env_program = resolve_executable("env", self.env)
+
+    @classmethod
+    def open(cls, env: Mapping[str, str] | None = None) -> Git:
+        """Find git on the PATH of ``env`` (default: the base environment) and look at its version.
+
+        Raises:
+            ToolchainError: git is missing, does not run, or is older than 2.31.
+        """
+        hardened = git_environment(base_environment() if env is None else env)
+        git = cls(resolve_executable("git", hardened), hardened)
+        answer = git.query(["--version"])
+        found = re.search(r"git version (\d+)\.(\d+)", answer.text)
+        if not answer.ok or found is None or (int(found[1]), int(found[2])) < OLDEST:
+            raise ToolchainError(
+                f"git {OLDEST[0]}.{OLDEST[1]} or newer is needed",
+                why=f"{git.program} says: {answer.text or answer.stderr.strip()}",
+                fix="install a newer git and put its folder first on PATH",
+                evidence={"git": git.program},
+            )
+        return git
+
+    def with_env(self, env: Mapping[str, str]) -> Git:
+        """Return the same git with another (already hardened) environment."""
+        return Git(self.program, env)
+
+    def query(
+        self,
+        args: Sequence[str],
+        *,
+        git_dir: Path | None = None,
+        work_tree: Path | None = None,
+        stdin: IO[bytes] | None = None,
+        deadline_s: float = _QUERY_DEADLINE_S,
+    ) -> Answer:
+        """Ask a local repository something short. A status other than 0 is an answer, not an exception."""
+        command = [*self._without_callers_variables(), *self._argv(args, git_dir, work_tree)]
+        layer: Any = _argument_layer()(str(work_tree or git_dir or Path("/")))
+        status, out, err = layer.execute(
+            command,
+            istream=stdin,
+            env=self.env,
+            shell=False,
+            with_extended_output=True,
+            with_exceptions=False,
+            stdout_as_string=False,
+            strip_newline_in_stdout=False,
+            kill_after_timeout=deadline_s,
+        )
+        return Answer(status, out, self._redact(err))
+
+    def run(
+        self,
+        args: Sequence[str],
+        *,
+        git_dir: Path | None = None,
+        work_tree: Path | None = None,
+        report: Report | None = None,
+        cancel: Cancel | None = None,
+        stall_s: float = 300.0,
+        deadline_s: float | None = None,
+        hold: Sequence[int] = (),
+    ) -> GitRun:
+        """Run a long command; ``hold`` are lock descriptors that live as long as git does.
+
+        Raises:
+            InterruptedByUserError: ``cancel`` was set.
+            ToolchainError: git cannot be started.
+        """
+        watch = _Stall(cancel, stall_s)
+
+        def take(line: str) -> None:
+            watch.touch()
+            if report is not None and line.strip():
+                report(line.rstrip())
+
+        result = run(
+            self._argv(args, git_dir, work_tree),
+            env=self.env,
+            cwd=work_tree or git_dir,
+            on_line=take,
+            deadline_s=deadline_s,
+            cancel=watch,
+            redact=self._redact,
+            hold=hold,
+        )
+        if watch.by_caller:
+            raise stopped()
+        return GitRun(result, result.tail, stalled=result.cancelled or result.timed_out)
+
+    def _argv(self, args: Sequence[str], git_dir: Path | None, work_tree: Path | None) -> list[str]:
+        where = [] if git_dir is None else [f"--git-dir={git_dir}"]
+        where += [] if work_tree is None else [f"--work-tree={work_tree}"]
+        return [self.program, *where, *args]
+
+    def _without_callers_variables(self) -> list[str]:
+        # GitPython lays our environment over that of its own process; what ours lacks must not come through.
+        foreign = sorted(name for name in os.environ if name not in self.env)
+        return [self._env_program, *(word for name in foreign for word in ("-u", name))]
+
+
+def object_format(commit: str) -> str:
+    """Return git's name of the hash that a full object id was made with."""
+    return "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
+
+
+def _argument_layer() -> Any:
+    # 80 ms to import; and without this it fails where git is not on the PATH of this very process.
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+    from git.cmd import Git as Layer  # noqa: PLC0415
+
+    return Layer
+
+
+def stopped() -> InterruptedByUserError:
+    """Return the error of a run that was asked to stop."""
+    return InterruptedByUserError(
+        "fetching the sources was stopped",
+        why="Ctrl-C or SIGTERM, or another source failed first",
+        fix="run the same command again; what was fetched is kept",
+    )

@@ -1,0 +1,158 @@
+"""The environment of every git call: nothing of the caller's repository, no prompt, no hook, known protocols.
+
+The user's own git configuration stays in force for what a site needs to reach its servers (credential
+helpers, ``insteadOf``, proxies, certificates, ssh). What could change the tree that a commit gives, run a
+program, or stop at a question is overridden: configuration that comes by environment has the highest
+precedence of all files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: The protocols that git may use; ``ext::`` and other remote helpers would run a program of a URL's choice.
+PROTOCOLS = ("https", "http", "ssh", "git", "file")
+
+# Everything else that begins with GIT_ belongs to the caller's repository (GIT_DIR, GIT_INDEX_FILE, ...).
+_KEPT = frozenset({
+    "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT",
+    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
+})  # fmt: skip
+
+_FIXED = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",  # set but empty: neither core.askPass nor SSH_ASKPASS is used
+    "GCM_INTERACTIVE": "never",
+    "GIT_ALLOW_PROTOCOL": ":".join(PROTOCOLS),  # overrides every protocol.*.allow
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "false",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_OPTIONAL_LOCKS": "0",  # a look at a tree never writes to it
+    "GIT_NO_REPLACE_OBJECTS": "1",  # refs/replace would show another object than the one that is pinned
+}
+
+_NOTHING_RUNS = (
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("credential.interactive", "never"),
+    # git-lfs would fetch a second time, from another server, what the pin does not name.
+    ("filter.lfs.process", ""),
+    ("filter.lfs.smudge", ""),
+    ("filter.lfs.clean", ""),
+    ("filter.lfs.required", "false"),
+    ("init.templateDir", ""),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+)
+
+_SAME_TREE = (
+    ("core.attributesFile", "/dev/null"),
+    ("core.autocrlf", "false"),
+    ("core.eol", "lf"),
+    ("core.safecrlf", "false"),
+    ("core.symlinks", "true"),
+    ("core.untrackedCache", "false"),
+    ("core.checkStat", "default"),
+    ("core.trustctime", "true"),
+)
+
+_OBJECTS_STAY = (
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("fetch.prune", "false"),
+    ("fetch.pruneTags", "false"),
+    ("fetch.writeCommitGraph", "false"),
+    # One pack per fetch: packs are flushed to disk and renamed whole, loose objects are not flushed.
+    ("fetch.unpackLimit", "1"),
+)
+
+_QUIET = (
+    ("color.ui", "false"),
+    ("init.defaultBranch", "main"),
+    ("advice.detachedHead", "false"),
+    ("advice.fetchShowForcedUpdates", "false"),
+)
+
+# These describe how the headers of old commits and tags were written, and one spelling of a mode in trees
+# (0100644 for 100644, from tools of before 2010) that parses to the same tree. Projects that PyTorch has as
+# submodules carry such history. What could put a file in a wrong place (hasDotgit, hasDotdot, fullPathname,
+# duplicateEntries, treeNotSorted, gitmodules*) stays an error.
+_HARMLESS = (
+    "badDate",
+    "badDateOverflow",
+    "badEmail",
+    "badName",
+    "badTimezone",
+    "missingEmail",
+    "missingNameBeforeEmail",
+    "missingSpaceBeforeDate",
+    "missingSpaceBeforeEmail",
+    "missingTaggerEntry",
+    "multipleAuthors",
+    "nulInCommit",
+    "zeroPaddedDate",
+    "zeroPaddedFilemode",
+)
+
+_FSCK = (
+    ("transfer.fsckObjects", "true"),
+    ("fetch.fsckObjects", "true"),
+    *((f"fetch.fsck.{message}", "ignore") for message in _HARMLESS),
+    *((f"fsck.{message}", "ignore") for message in _HARMLESS),
+)
+
+_PROTOCOLS = (
+    ("protocol.allow", "never"),
+    *((f"protocol.{name}.allow", "always") for name in PROTOCOLS),
+)
+
+OVERRIDES: tuple[tuple[str, str], ...] = (
+    *_NOTHING_RUNS,
+    *_SAME_TREE,
+    *_OBJECTS_STAY,
+    *_QUIET,
+    *_FSCK,
+    *_PROTOCOLS,
+)
+
+
+def _callers_pairs(env: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the GIT_CONFIG_KEY_n/VALUE_n pairs; a count that git would die of is taken as none."""
+    count = env.get("GIT_CONFIG_COUNT", "")
+    if not count.isascii() or not count.isdigit():
+        return []
+    pairs = []
+    for number in range(min(int(count), len(env))):
+        key, value = env.get(f"GIT_CONFIG_KEY_{number}"), env.get(f"GIT_CONFIG_VALUE_{number}")
+        if key and value is not None:
+            pairs.append((key, value))
+    return pairs
+
+
+def git_environment(env: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return ``env`` made fit for git; ``extra`` is more configuration for one call.
+
+    Pairs of the caller (CI systems redirect URLs with ``url.X.insteadOf`` this way) come first, so that ours
+    win. GIT_CONFIG_PARAMETERS, which a ``git -c`` around xpubuild leaves behind, would win over ours: it is
+    dropped.
+    """
+    kept = {name: value for name, value in env.items() if not name.startswith("GIT_") or name in _KEPT}
+    kept |= _FIXED
+    kept.setdefault("LC_ALL", "C.UTF-8")
+    pairs = [*_callers_pairs(env), *OVERRIDES, *(extra or {}).items()]
+    kept["GIT_CONFIG_COUNT"] = str(len(pairs))
+    for number, (key, value) in enumerate(pairs):
+        kept[f"GIT_CONFIG_KEY_{number}"] = key
+        kept[f"GIT_CONFIG_VALUE_{number}"] = value
+    return kept
+
+
+def without_user_configuration(env: Mapping[str, str]) -> dict[str, str]:
+    """Return ``env`` for objects that must come out the same for everybody: no configuration file is read."""
+    kept = {
+        name: value
+        for name, value in env.items()
+        if not name.startswith(("GIT_", "XDG_CONFIG_")) and name != "HOME"
+    }
+    nowhere = {"HOME": "/dev/null", "XDG_CONFIG_HOME": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    return git_environment(kept | nowhere | {"GIT_CONFIG_GLOBAL": "/dev/null"})

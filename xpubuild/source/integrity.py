@@ -1,0 +1,168 @@
+"""Proof that a checkout is its pin: every commit, every file, every submodule."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xpubuild.errors import SourceIntegrityError
+from xpubuild.source.edits import find_edits, refuse
+from xpubuild.source.git import Git
+from xpubuild.source.gitmodules import read_links
+from xpubuild.source.pin import Pin
+from xpubuild.source.worktree import Missing, Repository, find_git_dir, walk
+
+_CHUNK = 1 << 20
+_AGAIN = "run the same command again; the checkout is made anew"
+
+
+def verify_checkout(
+    into: Path, pin: Pin, *, env: Mapping[str, str] | None = None, besides: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Prove that ``into`` is the tree of ``pin`` and return the evidence.
+
+    The evidence holds ``commit``, ``tree``, ``submodules`` (path, url, commit) and ``digest``: the sha256
+    over ``path NUL mode NUL blob-id NEWLINE`` of every file and submodule of the recursive tree, sorted by
+    the bytes of the path. ``besides`` are paths in the tree that belong to other parts of a build.
+
+    Raises:
+        SourceIntegrityError: it is not; the message names the file, submodule or commit.
+        ToolchainError: git is missing or too old.
+    """
+    return verify(Git.open(env), into, pin, besides=besides)
+
+
+def verify(git: Git, into: Path, pin: Pin, *, besides: Sequence[str] = ()) -> dict[str, Any]:
+    """Do what ``verify_checkout`` says, with a git that is already found."""
+    git_dir = find_git_dir(into)
+    if git_dir is None:
+        raise _broken(into, "it is not a git checkout", _AGAIN)
+    found = list(walk(git, into, git_dir, submodules=pin.submodules))
+    expected = {"": {pin.commit}}
+    repositories = [item for item in found if isinstance(item, Repository)]
+    for item in repositories:
+        expected |= {item.place(link): {commit} for link, commit in item.links().items()}
+    edits = find_edits(git, found, expected=expected, moving=None, besides=besides)
+    if edits:
+        raise refuse(into, edits, pin.commit)
+    for lost in found:
+        if isinstance(lost, Missing) or lost.head is None:
+            raise _broken(into, f"the submodule {lost.path} is not checked out", _AGAIN)
+    tree = git.query(["rev-parse", f"{pin.commit}^{{tree}}"], git_dir=git_dir).text
+    if pin.tree is not None and tree != pin.tree:
+        why = f"its tree is {tree}, the pin has {pin.tree}"
+        raise _broken(into, why, "write a new lock with xpubuild lock")
+    return {
+        "commit": pin.commit,
+        "tree": tree,
+        "submodules": _submodules(git, repositories, pin.url),
+        "digest": _digest(repositories),
+    }
+
+
+def _submodules(git: Git, repositories: Sequence[Repository], url: str) -> list[dict[str, str]]:
+    urls = {"": url}
+    found = []
+    for item in repositories:
+        if item.head is None or not item.links() or item.path not in urls:
+            continue
+        for link in read_links(git, item.git_dir, item.head, urls[item.path]):
+            place = item.place(link.path)
+            urls[place] = link.url
+            found.append({"path": place, "url": link.url, "commit": link.commit})
+    return sorted(found, key=lambda entry: entry["path"])
+
+
+def _digest(repositories: Sequence[Repository]) -> str:
+    lines = sorted(
+        (os.fsencode(item.place(entry.path)), entry.mode, entry.oid)
+        for item in repositories
+        for entry in item.entries
+    )
+    total = hashlib.sha256()
+    for path, mode, oid in lines:
+        total.update(path + f"\0{mode}\0{oid}\n".encode("ascii"))
+    return total.hexdigest()
+
+
+def dirty_digest(into: Path, *, env: Mapping[str, str] | None = None) -> str | None:
+    """Return the sha256 of what differs from HEAD in ``into`` and its submodules; None if nothing does.
+
+    For a developer who builds with edits on purpose: the same edits give the same digest.
+
+    Raises:
+        SourceIntegrityError: ``into`` is not a checkout, or git cannot read it.
+    """
+    git = Git.open(env)
+    git_dir = find_git_dir(into)
+    if git_dir is None:
+        raise _broken(into, "it is not a git checkout", "name the folder of a checkout")
+    total = hashlib.sha256()
+    clean = True
+    links: dict[str, str] = {}
+    for item in walk(git, into, git_dir, submodules=True, every_file=True):
+        if isinstance(item, Missing):
+            clean = False
+            total.update(os.fsencode(item.path) + b"\0missing\n")
+            continue
+        moved = item.path in links and links[item.path] != item.head
+        if moved:
+            total.update(os.fsencode(item.path) + f"\0{item.head}\n".encode("ascii"))
+        links |= {item.place(link): commit for link, commit in item.links().items()}
+        changes = [c for c in item.changes if c.path not in item.links() or c.staged]
+        for change in sorted(changes, key=lambda change: os.fsencode(change.path)):
+            total.update(os.fsencode(item.place(change.path)) + b"\0")
+            total.update(_content(item.work_tree / change.path))
+        clean = clean and not changes and not moved
+    return None if clean else total.hexdigest()
+
+
+def _content(file: Path) -> bytes:
+    """Return one line for what is at ``file``: kind, executable bit and the sha256 of the content."""
+    if file.is_symlink():
+        return b"link " + os.fsencode(file.readlink()) + b"\n"
+    if not file.is_file():
+        return b"folder\n" if file.is_dir() else b"gone\n"
+    total = hashlib.sha256()
+    with file.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            total.update(chunk)
+    mode = "755" if os.access(file, os.X_OK) else "644"
+    return f"file {mode} {total.hexdigest()}\n".encode("ascii")
+
+
+@dataclass(frozen=True)
+class TreeProof:
+    """The proof of a checkout step: the folder is the pinned tree and holds no edit. Cheap: two short git
+    calls for each repository.
+    """
+
+    into: str
+    pin: Pin
+    besides: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """Say what is proved."""
+        return f"{self.into} is commit {self.pin.commit[:12]} with its submodules, unchanged"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the proof depends on."""
+        return {"proof": "tree", "into": self.into, "pin": self.pin.key(), "besides": list(self.besides)}
+
+    def check(self) -> dict[str, Any]:
+        """Return the evidence of ``verify_checkout``.
+
+        Raises:
+            SourceIntegrityError: the folder is not the pinned tree.
+        """
+        return verify_checkout(Path(self.into), self.pin, besides=self.besides)
+
+
+def _broken(into: Path, why: str, fix: str) -> SourceIntegrityError:
+    return SourceIntegrityError(
+        f"{into} is not the pinned source", why=why, fix=fix, evidence={"folder": str(into)}
+    )

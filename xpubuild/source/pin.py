@@ -1,0 +1,78 @@
+"""A pin: the one tree that a component is built from."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from xpubuild.errors import RecipeError
+from xpubuild.source.urls import problem_with
+
+_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+# git check-ref-format, narrowed: what the tag or branch of a release is called, and nothing more.
+_REF = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock$|/\.|[./]$))[A-Za-z0-9._/+@-]{1,200}")
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A commit (40 or 64 hex digits) of the repository at ``url``, with its recursive submodules.
+
+    ``tree`` is the id of the commit's tree, where the lock knows it. ``ref`` is a tag or branch that has
+    held the commit: a hint for servers that give no single commits, never trusted.
+
+    Raises:
+        RecipeError: a field is not what it should be.
+    """
+
+    url: str
+    commit: str
+    tree: str | None = None
+    submodules: bool = True
+    ref: str | None = None
+
+    def __post_init__(self) -> None:
+        reason = problem_with(self.url)
+        if reason is not None:
+            raise RecipeError(
+                "a source has a URL that is not accepted",
+                why=f"'{_without_password(self.url)}': {reason}",
+                fix="write an https, http, ssh, git or file URL, or an absolute path",
+            )
+        self._require_id("commit", self.commit)
+        if self.tree is not None:
+            self._require_id("tree", self.tree)
+            if len(self.tree) != len(self.commit):
+                raise RecipeError(
+                    f"the tree of the source {self.url} is of another kind than its commit",
+                    why=f"{self.tree} has {len(self.tree)} digits, {self.commit} has {len(self.commit)}",
+                    fix=f"take the tree from: git rev-parse {self.commit}^{{tree}}",
+                )
+        if self.ref is not None and not _REF.fullmatch(self.ref):
+            raise RecipeError(
+                f"the ref of the source {self.url} is not a tag or branch name",
+                why=f"'{self.ref}' holds characters that git does not allow or would read otherwise",
+                fix="write the name of a tag or branch, for instance v2.8.0 or refs/heads/main",
+            )
+
+    def _require_id(self, field: str, value: str) -> None:
+        if not _ID.fullmatch(value):
+            raise RecipeError(
+                f"the {field} of the source {self.url} is not a full object id",
+                why=f"'{value}' is not 40 (or 64) lower-case hexadecimal digits",
+                fix="tags, branches and short ids can come to mean another tree; write the commit's full id",
+                commands=(f"git ls-remote -- {shlex.quote(self.url)}",),
+            )
+
+    def key(self) -> dict[str, Any]:
+        """Return what the resulting tree depends on; the URL is only the way to it."""
+        return {"commit": self.commit, "tree": self.tree, "submodules": self.submodules}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the pin as a receipt shows it."""
+        return {"url": self.url, "ref": self.ref, **self.key()}
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:****@", url)

@@ -1,0 +1,202 @@
+"""Bringing one repository of a tree to its commit: made if missing, objects from the mirror, files by git."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xpubuild.engine.files import explained, remove_tree
+from xpubuild.errors import SourceIntegrityError, ToolchainError
+from xpubuild.source.discover import Node, SourceTree
+from xpubuild.source.failures import diagnose, error_for
+from xpubuild.source.git import Git, Report, object_format
+from xpubuild.source.mirror import MirrorStore
+from xpubuild.source.parallel import visit_all
+from xpubuild.source.worktree import find_git_dir
+
+#: What keeps the files equal to the blobs also for the git that the user runs in the checkout later.
+_SETTINGS = (("core.autocrlf", "false"), ("core.eol", "lf"), ("core.safecrlf", "false"))
+_OURS = "xpubuild.url"
+_TRASH = "xpubuild-trash"
+
+
+@dataclass(frozen=True)
+class Populate:
+    """Fills the checkout at ``top``; ``hold`` is its lock, which every git that writes keeps."""
+
+    store: MirrorStore
+    tree: SourceTree
+    top: Path
+    report: Report
+    hold: tuple[int, ...]
+    _config: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def _git(self) -> Git:
+        return self.store.git
+
+    def everything(self, jobs: int) -> None:
+        """Check out the top, then its submodules, then theirs.
+
+        Raises:
+            FetchError, NoSpaceError, SourceIntegrityError, ToolchainError, InterruptedByUserError.
+        """
+
+        def visit(node: Node) -> list[Node]:
+            self.make(node)
+            self.deliver(node)
+            self._check_out(node)
+            return self.tree.children(node.path)
+
+        def progress(done: int, _known: int, node: Node) -> None:
+            total = len(self.tree.nodes)
+            if total > 1:
+                self.report(f"Checking out: {100 * done // total}% ({done}/{total}), {node.path or node.url}")
+
+        visit_all(self.tree.nodes[0], visit, jobs=jobs, cancel=self.store.cancel, on_progress=progress)
+
+    def make(self, node: Node) -> None:
+        """Make the repository of a node where it is missing, and name its origin."""
+        git_dir = find_git_dir(self.top / node.path)
+        if git_dir is None:
+            git_dir = self._create(node)
+        self._name_origin(node, git_dir)
+
+    def deliver(self, node: Node) -> None:
+        """Bring the objects of a node's commit into its repository, where they are not there yet."""
+        git_dir = self._git_dir(node)
+        whole = ["rev-list", "--objects", "--quiet", "--no-walk", node.commit]
+        if self._git.query(whole, git_dir=git_dir).ok:
+            return
+        mirror = self.tree.mirror(self.store, node)
+        mirror.deliver(node.commit, git_dir, ref=node.ref, report=self._for(node), hold=self.hold)
+
+    def take_away(self, path: str) -> None:
+        """Remove the work tree of a submodule that the pin has not; its repository stays in ``.git``."""
+        trash = self._top_git_dir() / _TRASH
+        with explained(trash, "removing a submodule"):
+            trash.mkdir(exist_ok=True)
+            # Renamed first: a half-removed folder would look like somebody's deletions.
+            (self.top / path).rename(trash / uuid.uuid4().hex)
+        self.empty_trash()
+
+    def empty_trash(self) -> None:
+        """Remove what ``take_away`` put aside, also what a killed run left there."""
+        remove_tree(self._top_git_dir() / _TRASH)
+
+    def _check_out(self, node: Node) -> None:
+        git_dir, work_tree = self._git_dir(node), self.top / node.path
+        run = self._git.run(
+            ["checkout", "--force", "--detach", "--progress", node.commit],
+            git_dir=git_dir,
+            work_tree=work_tree,
+            report=self._for(node),
+            cancel=self.store.cancel,
+            hold=self.hold,
+        )
+        if run.ok:
+            return
+        failure = diagnose(run)
+        if failure.reason == "no-space":
+            raise error_for(failure, str(work_tree), node.commit)
+        raise SourceIntegrityError(
+            f"{work_tree} could not be checked out at {node.commit}",
+            why="; ".join(failure.lines) or run.result.describe(),
+            fix="if you need nothing in it, move the folder away and run the same command again",
+            evidence={"folder": str(work_tree), "git": list(failure.lines)},
+        )
+
+    def _create(self, node: Node) -> Path:
+        work_tree = self.top / node.path
+        options = ["--quiet", "--template=", f"--object-format={object_format(node.commit)}"]
+        with explained(work_tree, "making a checkout"):
+            if node.parent is None:
+                self._must(["init", *options, str(work_tree)])
+                git_dir = work_tree / ".git"
+            else:
+                git_dir = self._create_below(node, work_tree, options)
+            for key, value in (*_SETTINGS, (_OURS, node.url), ("remote.origin.url", node.url)):
+                self._set(git_dir, key, value)
+            self._set(git_dir, "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+            if node.parent is not None:
+                # Last: with this file the submodule is there, and HEAD and configuration have to be.
+                dot_git = work_tree / ".git"
+                link = f"gitdir: {os.path.relpath(git_dir, work_tree)}\n"
+                dot_git.write_text(link, "utf-8", "surrogateescape")
+        return git_dir
+
+    def _create_below(self, node: Node, work_tree: Path, options: list[str]) -> Path:
+        """Make a submodule's repository where git keeps it, with relative paths so that the tree can move."""
+        parent = find_git_dir(self.top / (node.parent or "")) or self._top_git_dir()
+        git_dir = parent / "modules" / node.name
+        self._require_inside(work_tree)
+        work_tree.mkdir(parents=True, exist_ok=True)
+        git_dir.mkdir(parents=True, exist_ok=True)
+        self._must(["init", *options, "--bare", str(git_dir)])
+        self._set(git_dir, "core.bare", "false")
+        self._set(git_dir, "core.worktree", os.path.relpath(work_tree, git_dir))
+        return git_dir
+
+    def _name_origin(self, node: Node, git_dir: Path) -> None:
+        """Follow a changed URL, unless the user has pointed origin elsewhere."""
+        ours, origin = self._get(git_dir, _OURS), self._get(git_dir, "remote.origin.url")
+        if ours and ours == origin and ours != node.url:
+            self._set(git_dir, "remote.origin.url", node.url)
+            self._set(git_dir, _OURS, node.url)
+        parent = None if node.parent is None else find_git_dir(self.top / node.parent)
+        if parent is not None and (ours or not self._get(parent, f"submodule.{node.name}.url")):
+            with self._config:  # siblings write to one file, which git locks without waiting
+                self._set(parent, f"submodule.{node.name}.active", "true")
+                self._set(parent, f"submodule.{node.name}.url", node.url)
+
+    def _require_inside(self, work_tree: Path) -> None:
+        """Refuse a path through a symbolic link: the files would land outside of the checkout."""
+        for folder in (work_tree, *work_tree.parents):
+            if folder == self.top:
+                return
+            if folder.is_symlink():
+                raise SourceIntegrityError(
+                    f"{folder} is a symbolic link where a submodule's folder must be",
+                    why="its files would be written outside of the checkout",
+                    fix="remove the link and run the same command again",
+                    commands=(f"ls -l '{folder}'",),
+                )
+
+    def _git_dir(self, node: Node) -> Path:
+        git_dir = find_git_dir(self.top / node.path)
+        if git_dir is None:
+            raise SourceIntegrityError(
+                f"{self.top / node.path} lost its repository while it was being checked out",
+                why="its .git is gone or leads nowhere: something else writes to this folder",
+                fix="run the same command again when nothing else does",
+            )
+        return git_dir
+
+    def _top_git_dir(self) -> Path:
+        return find_git_dir(self.top) or self.top / ".git"
+
+    def _for(self, node: Node) -> Report:
+        return self.report if node.parent is None else _silent
+
+    def _get(self, git_dir: Path, key: str) -> str:
+        return self._git.query(["config", "--get", key], git_dir=git_dir).text
+
+    def _set(self, git_dir: Path, key: str, value: str) -> None:
+        self._must(["config", key, value], git_dir)
+
+    def _must(self, args: list[str], git_dir: Path | None = None) -> None:
+        answer = self._git.query(args, git_dir=git_dir)
+        if not answer.ok:
+            raise ToolchainError(
+                f"git {args[0]} failed in {git_dir or args[-1]}",
+                why=answer.stderr.strip(),
+                fix="check that the folder can be written to and that its disk is not full",
+                commands=(f"df -h '{self.top.parent}'",),
+            )
+
+
+def _silent(line: str) -> None:
+    """Drop a line: the counted progress of the whole tree says more."""

@@ -1,0 +1,137 @@
+"""Git URLs: which are safe to hand to git, what mirror they belong to, how a relative one is resolved."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import PurePosixPath
+from urllib.parse import SplitResult, urlsplit
+
+from xpubuild.source.hardening import PROTOCOLS
+
+_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
+_SCP = re.compile(r"(?:(?P<user>[^@/\s:]+)@)?(?P<host>[^:/@\s]+):(?P<path>.+)", re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
+_SLUG_LENGTH = 60
+
+
+def is_local(url: str) -> bool:
+    """Whether the URL names a folder of this machine."""
+    return url.startswith(("/", "file://"))
+
+
+def problem_with(url: str) -> str | None:
+    """Return why a URL must not reach git, or None where it may."""
+    for wrong, reason in (
+        (not url or url != url.strip(), "it is empty or has blanks around it"),
+        (_CONTROL.search(url), "it holds a control character"),
+        (url.startswith("-"), "it starts with '-', which git would read as an option"),
+        (_HELPER.match(url), "it names a remote helper (NAME::), which would run a program"),
+    ):
+        if wrong:
+            return reason
+    if "://" in url:
+        return _problem_with_scheme(url)
+    return None if url.startswith("/") else _problem_with_scp(url)
+
+
+def _problem_with_scp(url: str) -> str | None:
+    scp = _SCP.fullmatch(url)
+    if scp is None:
+        return "it is neither a URL nor an absolute path"
+    if any((scp[part] or "").startswith("-") for part in ("user", "host", "path")):
+        return "a part of it starts with '-', which ssh would read as an option"
+    return None
+
+
+def _problem_with_scheme(url: str) -> str | None:
+    scheme = url.partition("://")[0]
+    if scheme not in PROTOCOLS:
+        return f"its protocol is '{scheme}'; allowed are {', '.join(PROTOCOLS)}"
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        return f"it cannot be read as a URL: {error}"
+    if scheme == "file":
+        return None if parts.path.startswith("/") and not parts.netloc else "file:// needs an absolute path"
+    return _problem_with_host(url, parts)
+
+
+def _problem_with_host(url: str, parts: SplitResult) -> str | None:
+    if not parts.hostname:
+        return "it names no host"
+    if parts.hostname.startswith("-") or (parts.username or "").startswith("-"):
+        return "its host starts with '-', which ssh would read as an option"
+    if any(character.isspace() for character in url):
+        return "it holds a blank"
+    if parts.password is not None:
+        return "it carries a password; give it to git's credential helper instead"
+    return None
+
+
+def normalised(url: str) -> str:
+    """Return one spelling for URLs that differ only in case of the host, default port, user, '/' or '.git'.
+
+    Two repositories that this takes for one (``x`` and ``x.git``) may share a mirror without harm: objects
+    are named by their content.
+    """
+    trimmed = url.rstrip("/").removesuffix(".git").rstrip("/")
+    if "://" not in trimmed:
+        return trimmed
+    parts = urlsplit(trimmed)
+    if parts.scheme == "file":
+        return trimmed
+    user = f"{parts.username}@" if parts.scheme == "ssh" and parts.username else ""
+    port = "" if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{user}{parts.hostname}{port}{parts.path}"
+
+
+def mirror_name(url: str, hex_length: int) -> str:
+    """Return the folder name of a URL's mirror: readable, then a short hash.
+
+    ``hex_length`` is the length of the commit ids (40 or 64): a repository has one kind of them.
+    """
+    clean = normalised(url)
+    digest = hashlib.sha256(f"{hex_length} {clean}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    words = clean.partition("://")[2] or clean
+    slug = re.sub(r"[^A-Za-z0-9._]+", "-", words).strip("-.")[-_SLUG_LENGTH:].strip("-.")
+    return f"{slug or 'repository'}-{digest}.git"
+
+
+def is_relative(url: str) -> bool:
+    """Whether git resolves the URL of a submodule against its parent's."""
+    return url.startswith(("./", "../"))
+
+
+def resolve_relative(base: str, url: str) -> str:
+    """Resolve a submodule's URL against the URL of the repository that holds it, as git does.
+
+    Each leading ``../`` takes the last component off ``base``; in ``host:path`` the last one that can go is
+    the path, and the separator is a colon from then on.
+
+    Raises:
+        ValueError: there is no component left to take off.
+    """
+    if not is_relative(url):
+        return url
+    rest, separator = base.removesuffix("/"), "/"
+    while is_relative(url):
+        if url.startswith("./"):
+            url = url[2:]
+            continue
+        url = url[3:]
+        head, slash, _ = rest.rpartition("/")
+        if not slash:
+            head, colon, _ = rest.rpartition(":")
+            if not colon:
+                raise ValueError(f"cannot take one component off '{base}'")
+            separator = ":"
+        rest = head
+    return f"{rest}{separator}{url}".removesuffix("/")
+
+
+def repository_name(url: str) -> str:
+    """Return the last component without ``.git``, to show to a person."""
+    return PurePosixPath(normalised(url).replace(":", "/")).name or url

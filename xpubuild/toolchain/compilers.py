@@ -1,0 +1,157 @@
+"""Chooses the host compilers of a build and checks them against the recipe.
+
+They must be GCC where a recipe says so: torch-xpu-ops leaves its kernels out, without an error, for any other
+host compiler, and the import then fails on a missing symbol (seen with icpx on the 2.12 line).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.errors import ToolchainError, UnsatisfiableError
+from xpubuild.host.packages import install_commands, package_names
+from xpubuild.host.readers import UNKNOWN
+from xpubuild.host.system import OsFacts
+from xpubuild.host.tools import CompilerFacts, probe_compiler
+
+_DEFAULTS = {"CC": "gcc", "CXX": "g++"}
+# The C compiler that belongs to a C++ compiler, by the start of its name: g++-13 -> gcc-13.
+_C_OF_CXX = (("clang++", "clang"), ("icpx", "icx"), ("g++", "gcc"), ("c++", "cc"))
+_VERSIONED = re.compile(r"g\+\+-\d+")
+
+
+@dataclass(frozen=True)
+class HostCompilers:
+    """The C and C++ compiler of a build, with full paths."""
+
+    cc: CompilerFacts
+    cxx: CompilerFacts
+
+    def env(self) -> dict[str, str]:
+        """Return the variables that CMake and setuptools read."""
+        return {"CC": self.cc.path, "CXX": self.cxx.path}
+
+    def relevant(self) -> dict[str, str]:
+        """Return what a fingerprint has to hold: a compiler can be upgraded behind the same path."""
+        return {
+            name: f"{facts.kind} {facts.version} {facts.target}"
+            for name, facts in (("cc", self.cc), ("cxx", self.cxx))
+        }
+
+
+def choose_compilers(needs_gcc: str | None, *, caller: Mapping[str, str], system: OsFacts) -> HostCompilers:
+    """Return the compilers that the caller's CC and CXX name, else gcc and g++ of the caller's PATH.
+
+    ``needs_gcc`` is the recipe's version specifier; without one, compilers other than GCC are allowed too.
+
+    Raises:
+        ToolchainError: one is missing, or does not say what it is.
+        UnsatisfiableError: it is not GCC, or not of the version that the recipe needs.
+    """
+    environment = base_environment(caller)
+    names = _names(caller, environment["PATH"])
+    found = {
+        variable: _probe(variable, name, variable in caller, environment, system)
+        for variable, name in names.items()
+    }
+    for variable, facts in found.items() if needs_gcc is not None else ():
+        _require_gcc(variable, facts, needs_gcc or "", environment["PATH"], system)
+    return HostCompilers(cc=found["CC"], cxx=found["CXX"])
+
+
+def _names(caller: Mapping[str, str], search_path: str) -> dict[str, str]:
+    """Return CC and CXX as the caller set them; of one alone the other is derived."""
+    names = {variable: caller.get(variable, "").strip() for variable in _DEFAULTS}
+    if names["CXX"] and not names["CC"]:
+        names["CC"] = _partner(names["CXX"], _C_OF_CXX, search_path)
+    elif names["CC"] and not names["CXX"]:
+        names["CXX"] = _partner(names["CC"], tuple((c, cxx) for cxx, c in _C_OF_CXX), search_path)
+    return {variable: name or _DEFAULTS[variable] for variable, name in names.items()}
+
+
+def _partner(name: str, pairs: tuple[tuple[str, str], ...], search_path: str) -> str:
+    path = Path(name)
+    for mine, other in pairs:
+        # Cross and versioned names keep their ends: x86_64-linux-gnu-g++-13.
+        head, found, tail = path.name.rpartition(mine)
+        if found and (not tail or tail.startswith("-")) and (not head or head.endswith("-")):
+            candidate = str(path.with_name(head + other + tail))
+            return candidate if shutil.which(candidate, path=search_path) else ""
+    return ""
+
+
+def _probe(
+    variable: str, name: str, given: bool, environment: Mapping[str, str], system: OsFacts
+) -> CompilerFacts:
+    path = shutil.which(name, path=environment["PATH"])
+    if path is None:
+        raise ToolchainError(
+            f"the compiler '{name}' was not found",
+            why=f"the environment variable {variable} names it"
+            if given
+            else "no C and C++ compiler is on PATH",
+            fix=f"mend or unset {variable}: it must be the path or name of one program, without options"
+            if given
+            else f"install {package_names('compiler', system)}",
+            commands=(f"unset {variable}",) if given else install_commands("compiler", system),
+            evidence={"PATH": environment["PATH"]},
+        )
+    facts = probe_compiler(str(Path(path).absolute()), environment)
+    if facts.version == UNKNOWN:
+        raise ToolchainError(
+            f"{path} does not say which compiler it is",
+            why=f"'{path} -v' did not print a version of GCC, clang or icx",
+            fix=f"set {variable} to a compiler that works",
+            commands=(f"'{path}' -v",),
+        )
+    return facts
+
+
+def _require_gcc(variable: str, facts: CompilerFacts, needs: str, search_path: str, system: OsFacts) -> None:
+    wanted = f"GCC {needs}".strip()
+    evidence = {"variable": variable, "found": f"{facts.kind} {facts.version}", "needs": wanted}
+    if facts.kind != "gcc":
+        raise UnsatisfiableError(
+            f"{facts.path} is {facts.kind} {facts.version}, and the build needs {wanted}",
+            why="PyTorch leaves its XPU kernels out for any host compiler but GCC, without an error",
+            fix=f"set CC and CXX to GCC, or unset them; to install GCC: {package_names('compiler', system)}",
+            commands=("unset CC CXX", *install_commands("compiler", system)),
+            evidence=evidence,
+        )
+    if SpecifierSet(needs).contains(facts.version):
+        return
+    others = _other_versions(needs, search_path)
+    raise UnsatisfiableError(
+        f"{facts.path} is GCC {facts.version}, and the recipe needs {wanted}",
+        why="the recipe states which versions compile its sources",
+        fix="use the fitting GCC that is on this machine"
+        if others
+        else f"install a fitting GCC ({package_names('compiler', system)}, or a package of one version) and"
+        " set CC and CXX to it",
+        commands=others or install_commands("compiler", system),
+        evidence=evidence,
+    )
+
+
+def _other_versions(needs: str, search_path: str) -> tuple[str, ...]:
+    """Return the line that selects an installed g++-N which would fit, newest first."""
+    names = {
+        entry.name
+        for folder in search_path.split(":")
+        if Path(folder).is_dir()
+        for entry in Path(folder).glob("g++-*")
+        if _VERSIONED.fullmatch(entry.name)
+    }
+    for name in sorted(names, key=lambda item: -int(item.rpartition("-")[2])):
+        major = name.rpartition("-")[2]
+        # A name tells the major version only; .99 stands for whatever minor release it is.
+        if SpecifierSet(needs).contains(f"{major}.99"):
+            return (f"export CC=gcc-{major} CXX=g++-{major}",)
+    return ()

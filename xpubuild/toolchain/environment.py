@@ -1,0 +1,96 @@
+"""Plans the Python environment: which commands make it and fill it. Pure; nothing is read or run here.
+
+Every package is installed by hash. Torch is asked for with its local label (``torch==2.13.0+cpu``): pip as it
+is configured either has exactly that build or says so within seconds, and only then the recipe's own index is
+asked too. A CUDA build can never answer.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from xpubuild.engine.model import XPUBUILD, Command
+
+# An index that was not configured by the user may be out of reach behind a firewall: that must show soon.
+# One retry, because pip prints the cause of a failed connection only when it tries again.
+_EXTRA_INDEX_OPTIONS = ("--timeout", "15", "--retries", "1")
+
+
+def env_python(env: str | Path) -> str:
+    """Return the path of an environment's interpreter."""
+    return str(Path(env) / "bin" / "python")
+
+
+def env_bin(env: str | Path) -> str:
+    """Return the folder of an environment's programs (cmake, ninja), for ``Command.path_prefix``."""
+    return str(Path(env) / "bin")
+
+
+def make_env_command(env: str, python: str) -> Command:
+    """Return the command that makes the virtual environment ``env`` of the interpreter ``python``."""
+    return Command(
+        argv=(XPUBUILD, "plumbing", "make-env", env, "--python", python),
+        portable=(shlex.join([python, "-m", "venv", env]),),
+    )
+
+
+def repair_env_command(env: str) -> Command:
+    """Return the command that removes what an interrupted pip left half installed."""
+    # A shell script starts from a new environment: nothing to repair.
+    return Command(argv=(XPUBUILD, "plumbing", "repair-env", env), portable=())
+
+
+def install_command(
+    env: str, requirements: str, *, indexes: Sequence[str] = (), constraints: str | None = None
+) -> Command:
+    """Return the pip command that installs a hashed requirements file.
+
+    ``indexes`` are the recipe's, each tried after pip as it is configured has failed. ``constraints`` is a
+    file as ``write_constraints`` makes it.
+    """
+    argv = (
+        env_python(env),
+        "-I",  # no PYTHON* variables, no user packages, no module of the current folder
+        "-u",
+        "-m",
+        "pip",
+        "install",
+        "--require-hashes",
+        "--only-binary",
+        ":all:",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--progress-bar",
+        "off",
+        "--no-warn-script-location",
+        *(("--constraint", constraints) if constraints else ()),
+        "--requirement",
+        requirements,
+    )
+    return Command(
+        argv=argv,
+        alternatives=tuple((*argv, "--extra-index-url", url, *_EXTRA_INDEX_OPTIONS) for url in indexes),
+    )
+
+
+def fill_env_commands(
+    env: str, requirements: Iterable[str], *, indexes: Sequence[str] = (), constraints: str | None = None
+) -> tuple[Command, ...]:
+    """Return the commands of a step that installs requirement files: repair first, then each file."""
+    installs = (install_command(env, name, indexes=indexes, constraints=constraints) for name in requirements)
+    return (repair_env_command(env), *installs)
+
+
+def write_constraints(pins: Mapping[str, str], *, forbidden: Iterable[str] = ()) -> str:
+    """Return the text of a pip constraints file that keeps built packages from being replaced.
+
+    ``pins`` are distribution -> version with its local label, as installed. ``forbidden`` are distributions
+    that must not come in at all, because they own the files of another: ``triton`` overwrites the package
+    that ``pytorch-triton-xpu`` and ``triton-xpu`` bring.
+    """
+    lines = [f"{name}=={version}" for name, version in sorted(pins.items())]
+    # No release is older than 0, so this specifier can never be met.
+    lines += [f"{name}<0" for name in sorted(set(forbidden) - set(pins))]
+    return "".join(f"{line}\n" for line in lines)

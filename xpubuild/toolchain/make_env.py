@@ -1,0 +1,141 @@
+"""Makes a virtual environment with virtualenv, which works where ``ensurepip`` is missing too.
+
+An environment cannot be renamed into place (its scripts name their interpreter), so a half-made one is told
+by its mark: ``making`` is written before virtualenv starts, ``ready`` after it has ended well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.files import explained, remove_tree, write_atomic
+from xpubuild.engine.process import query
+from xpubuild.errors import NoSpaceError, ToolchainError, UsageError
+from xpubuild.host.pythons import PythonFacts, probe_python
+from xpubuild.toolchain.environment import env_python
+from xpubuild.toolchain.pip_failures import NO_SPACE
+
+MARK = ".xpubuild-env.json"
+_DEADLINE_S = 300.0
+
+
+def make_env(env: Path, python: Path) -> bool:
+    """Make the environment ``env`` of the interpreter ``python``; return whether anything had to be done.
+
+    One that is ready and of the same Python is left alone. One that is half made, of another Python, or whose
+    Python has gone is made again, where it was made by xpubuild.
+
+    Raises:
+        UsageError: the folder holds something that xpubuild did not make, or has an unusable name.
+        ToolchainError: the interpreter does not run, or virtualenv failed.
+        NoSpaceError: the disk is full.
+    """
+    _check_name(env)
+    facts = probe_python(python)
+    if facts.error:
+        raise ToolchainError(
+            f"no environment can be made with {python}",
+            why=facts.error,
+            fix="give another interpreter with --python",
+            commands=(f"'{python}' --version",),
+        )
+    wanted = {"base": facts.base_executable, "version": _minor(facts)}
+    if _is_ready(env, wanted):
+        return False
+    _require_ours(env)
+    with explained(env, "making the Python environment"):
+        env.mkdir(parents=True, exist_ok=True)
+        _mark(env, {"state": "making", **wanted})
+        for entry in env.iterdir():
+            if entry.name != MARK:
+                remove_tree(entry)
+    _run_virtualenv(env, python)
+    _mark(env, {"state": "ready", **wanted})
+    return True
+
+
+def _check_name(env: Path) -> None:
+    if os.pathsep in str(env) or "\n" in str(env):
+        raise UsageError(
+            f"no Python environment can be made in {env}",
+            why=f"its path holds '{os.pathsep}' or a line break, and PATH cannot name such a folder",
+            fix="choose another --workspace",
+        )
+
+
+def _minor(facts: PythonFacts) -> str:
+    """Return implementation and minor version: what decides whether installed packages still fit."""
+    threads = "t" if facts.free_threaded else ""
+    return f"{facts.implementation} {'.'.join(facts.version.split('.')[:2])}{threads}"
+
+
+def _read_mark(env: Path) -> dict[str, Any] | None:
+    try:
+        document = json.loads((env / MARK).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _mark(env: Path, document: Mapping[str, Any]) -> None:
+    write_atomic(env / MARK, json.dumps(document, indent=1, sort_keys=True).encode() + b"\n")
+
+
+def _is_ready(env: Path, wanted: Mapping[str, str]) -> bool:
+    mark = _read_mark(env)
+    if mark != {"state": "ready", **wanted} or not (env / "pyvenv.cfg").is_file():
+        return False
+    found = probe_python(Path(env_python(env)))
+    return not found.error and _minor(found) == wanted["version"]
+
+
+def _require_ours(env: Path) -> None:
+    """Refuse a folder with anything in it that xpubuild did not make."""
+    if not os.path.lexists(env) or _read_mark(env) is not None:
+        return
+    # Killed before the first mark was in place, this program leaves an empty folder or the mark's draft.
+    if env.is_dir() and all(entry.name.startswith(f".{MARK}.") for entry in env.iterdir()):
+        return
+    raise UsageError(
+        f"{env} is in the way",
+        why="it holds files that xpubuild did not make, and they are left as they are",
+        fix="choose another --workspace, or move that folder away",
+    )
+
+
+def _run_virtualenv(env: Path, python: Path) -> None:
+    environment = base_environment()
+    # The user's own virtualenv settings could change what is made (system packages, another seeder).
+    environment["VIRTUALENV_CONFIG_FILE"] = os.devnull
+    argv = [
+        sys.executable, "-m", "virtualenv", "--python", str(python), "--no-download", "--no-periodic-update",
+        "--no-vcs-ignore", str(env),
+    ]  # fmt: skip
+    result = query(argv, env=environment, deadline_s=_DEADLINE_S)
+    if result.ok and (env / "pyvenv.cfg").is_file():
+        return
+    said = [line for line in (result.stdout + result.stderr).splitlines() if line.strip()]
+    full = next((line for line in said if NO_SPACE.search(line)), None)
+    if full is not None:
+        raise NoSpaceError(
+            f"no space left while the Python environment {env} was made",
+            why=full.strip(),
+            fix="free some space, or choose a --workspace on a larger disk; then run the same command again",
+            commands=(f"df -h '{env.parent}'",),
+        )
+    raise ToolchainError(
+        f"the Python environment {env} could not be made with {python}",
+        why="virtualenv did not end in time"
+        if result.timed_out
+        else (said[-1] if said else "virtualenv failed"),
+        fix="run the line below to see what virtualenv says, or give another interpreter with --python",
+        commands=(shlex.join(argv),),
+        evidence={"output": said[-20:]},
+    )

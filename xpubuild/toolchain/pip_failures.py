@@ -1,0 +1,180 @@
+"""From the last lines of a pip that failed to the error the user reads.
+
+Wording of pip 22 to 26. Order matters: an unreachable index ends in 'No matching distribution found' too, and
+what tells the cause are the lines before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from xpubuild.errors import (
+    FetchError,
+    NoSpaceError,
+    SourceIntegrityError,
+    ToolchainError,
+    UnsatisfiableError,
+    XpuBuildError,
+)
+
+NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|Errno 28\b|Errno 122\b")
+_HASHES = re.compile(r"DO NOT MATCH THE HASHES|Hashes are required in --require-hashes mode")
+_NETWORK = re.compile(
+    r"connection broken by|Max retries exceeded|Read timed out|Connection timed out|ConnectionResetError"
+    r"|NewConnectionError|NameResolutionError|Network is unreachable|ProxyError|Proxy Authentication"
+    r"|SSLError|CERTIFICATE_VERIFY_FAILED|confirming the ssl certificate|IncompleteRead|incomplete-download"
+    r"|Download failed|HTTP error \d{3} while getting|\b(?:403|407|429|5\d\d) (?:Client|Server) Error",
+    re.IGNORECASE,
+)
+_HOST = re.compile(r"host='([^']+)'|https?://(?:[^/@\s]*@)?([^/:\s'\"]+)")
+_MISSING = re.compile(r"No matching distribution found for (\S+)|satisfies the requirement (\S+)")
+_OTHER_PYTHON = re.compile(r"versions that require a different python version: (.*)")
+_NEEDS_PYTHON = re.compile(r"requires a different Python: (.*)|requires Python '?([^']+)'? but")
+_PINNED = re.compile(r"^\s+([A-Za-z0-9][\w.-]*==\S+?)[:\s]")
+_ERROR = re.compile(r"^(ERROR|error): ?(.*)")
+_AGAIN = "then run the same command again; finished steps are kept"
+
+
+def explain_pip_failure(tail: Sequence[str], *, indexes: Sequence[str] = ()) -> XpuBuildError:
+    """Return the error for a pip that ended with another status than 0.
+
+    ``tail`` are the last lines of its output, ``indexes`` those that were tried after the configured ones.
+    """
+    lines = [line.rstrip() for line in tail if line.strip()]
+    found = (
+        _no_space(lines)
+        or _wrong_hash(lines)
+        or _wrong_python(lines)
+        or _missing(lines, indexes)
+        or _network(lines)
+    )
+    return found or ToolchainError(
+        "pip failed",
+        why=_first_error(lines) or (lines[-1] if lines else "it printed nothing"),
+        fix=f"read the log and mend the cause, {_AGAIN}",
+    )
+
+
+def _first_error(lines: Sequence[str]) -> str:
+    return next((match[2] for line in lines if (match := _ERROR.match(line))), "")
+
+
+def _no_space(lines: Sequence[str]) -> XpuBuildError | None:
+    line = next((line for line in lines if NO_SPACE.search(line)), None)
+    if line is None:
+        return None
+    return NoSpaceError(
+        "no space left while Python packages were installed",
+        why=line.strip(),
+        fix="free some space where the workspace and TMPDIR are (MKL and torch need about 3 GiB), " + _AGAIN,
+        commands=("df -h",),
+    )
+
+
+def _wrong_hash(lines: Sequence[str]) -> XpuBuildError | None:
+    start = next((number for number, line in enumerate(lines) if _HASHES.search(line)), None)
+    if start is None:
+        return None
+    names = [match[1] for line in lines[start + 1 :] if (match := _PINNED.match(line))]
+    hashes = [
+        line.strip() for line in lines[start + 1 :] if line.split() and line.split()[0] in ("Expected", "Got")
+    ]
+    package = ", ".join(names) or "a package"
+    return SourceIntegrityError(
+        f"{package} is not the file that the recipe pins",
+        why="; ".join(" ".join(item.split()) for item in hashes) or lines[start].strip(),
+        fix="it was replaced, damaged or built anew where it came from: mend the index or wheel folder that"
+        f" 'pip config list' shows, {_AGAIN}",
+        commands=("pip config list",),
+        evidence={"packages": names},
+    )
+
+
+def _wrong_python(lines: Sequence[str]) -> XpuBuildError | None:
+    package = _missing_package(lines)
+    version = package.partition("==")[2]
+    for line in lines:
+        listed = _OTHER_PYTHON.search(line)
+        for item in listed[1].split("; ") if listed and version else ():
+            if item.startswith(f"{version} "):
+                return _python_error(package, item.partition(" ")[2])
+        if told := _NEEDS_PYTHON.search(line):
+            return _python_error(package or "a package", told[1] or told[2])
+    return None
+
+
+def _python_error(package: str, needs: str) -> XpuBuildError:
+    return UnsatisfiableError(
+        f"{package} does not exist for this Python",
+        why=needs,
+        fix="give another interpreter with --python",
+        evidence={"package": package},
+    )
+
+
+def _missing_package(lines: Sequence[str]) -> str:
+    for line in reversed(lines):
+        if match := _MISSING.search(line):
+            return match[1] or match[2]
+    return ""
+
+
+def _missing(lines: Sequence[str], indexes: Sequence[str]) -> XpuBuildError | None:
+    package = _missing_package(lines)
+    if not package:
+        return None
+    unreachable = _unreachable(lines)
+    extra = {urlsplit(index).hostname or index for index in indexes}
+    if unreachable - extra or (unreachable and not indexes):
+        return _network(lines, package)
+    if indexes or "+" in package:
+        return _not_offered(package, indexes, unreachable & extra)
+    return ToolchainError(
+        f"{package} was not found by pip",
+        why="the index that pip is configured with does not have it, or has no wheel of it for this machine",
+        fix=f"let pip use an index or a wheel folder that has it, {_AGAIN}",
+        commands=("pip config list", f"pip download --no-deps '{package}'"),
+        evidence={"package": package},
+    )
+
+
+def _unreachable(lines: Sequence[str]) -> set[str]:
+    """Return the hosts that network errors name; 'the index' where a line names none."""
+    hosts: set[str] = set()
+    for line in lines:
+        if _NETWORK.search(line):
+            match = _HOST.search(line)
+            hosts.add((match[1] or match[2]) if match else "the index")
+    return hosts
+
+
+def _not_offered(package: str, indexes: Sequence[str], unreachable: set[str]) -> XpuBuildError:
+    name, _, version = package.partition("==")
+    tried = ", ".join(indexes)
+    second = f"; {tried} " + ("could not be reached" if unreachable else "lacks it too") if tried else ""
+    reach = f", or (2) let this machine reach {tried} (HTTPS_PROXY, NO_PROXY)" if tried else ""
+    return ToolchainError(
+        f"{package} was not found",
+        why="no index or wheel folder that pip is configured with has it for this Python and C library"
+        + second,
+        fix=f"(1) put the wheel {name}-{version}-*.whl into a folder and tell pip about it{reach}, {_AGAIN}",
+        commands=("pip config set global.find-links /path/to/wheels", f"pip download --no-deps '{package}'"),
+        evidence={"package": package, "indexes": list(indexes), "unreachable": sorted(unreachable)},
+    )
+
+
+def _network(lines: Sequence[str], package: str = "") -> XpuBuildError | None:
+    line = next((line for line in reversed(lines) if _NETWORK.search(line)), None)
+    if line is None:
+        return None
+    hosts = sorted(_unreachable(lines))
+    return FetchError(
+        f"pip could not fetch {package or 'a package'}: no connection to {', '.join(hosts)}",
+        why=line.strip(),
+        fix="check the network, the proxy (HTTPS_PROXY, NO_PROXY), the certificates (PIP_CERT) and the index"
+        f" that 'pip config list' shows, {_AGAIN}",
+        commands=("pip config list",),
+        evidence={"hosts": hosts, "package": package},
+    )

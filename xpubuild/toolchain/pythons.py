@@ -1,0 +1,114 @@
+"""Choosing the Python that the environment is made of, and refusing one that cannot do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from xpubuild.engine.process import resolve_executable
+from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
+from xpubuild.host.packages import install_commands, package_names
+from xpubuild.host.pythons import PythonFacts, probe_python
+from xpubuild.host.system import OsFacts
+
+_BITS = 64
+
+
+def resolve_python(given: str | None, environment: Mapping[str, str]) -> Path:
+    """Return the path of the interpreter that ``--python`` names; without one, that of xpubuild itself.
+
+    A name without a slash is looked up on the PATH of ``environment``. Of a virtual environment that xpubuild
+    runs in, the Python behind it is meant: the workspace must not depend on that environment.
+
+    Raises:
+        UsageError: there is no such file, or it is a folder.
+        ToolchainError: no program of that name is on PATH.
+    """
+    if given is None:
+        return Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
+    if os.sep not in given and given not in ("", os.curdir, os.pardir):
+        return Path(resolve_executable(given, environment)).absolute()
+    path = Path(given).expanduser().absolute()
+    if path.is_dir():
+        inside = path / "bin" / "python3"
+        raise UsageError(
+            f"--python {given} is a folder",
+            why="an interpreter is needed, the program itself",
+            fix=f"give the program inside: --python {inside}"
+            if inside.exists()
+            else "give the path of the python3 program",
+        )
+    if not path.exists():
+        raise UsageError(
+            f"--python {given} was not found",
+            why="there is no such file",
+            fix="give the path or the name of a Python interpreter, such as --python python3",
+        )
+    return path
+
+
+def require_python(
+    executable: Path, needs: str, *, system: OsFacts, environment: Mapping[str, str] | None = None
+) -> PythonFacts:
+    """Return the facts of an interpreter that can make the environment and build extensions.
+
+    ``needs`` is the recipe's version specifier.
+
+    Raises:
+        UnsatisfiableError: its version is not what the recipe needs.
+        ToolchainError: it does not run, is not CPython with 64 bits, or Python.h is missing.
+    """
+    facts = probe_python(executable, environment)
+    _require_kind(facts)
+    _require_version(facts, needs)
+    if not facts.headers:
+        short = ".".join(facts.version.split(".")[:2])
+        raise ToolchainError(
+            f"the headers of Python {facts.version} are missing",
+            why=f"{facts.include}/Python.h is not there, and every extension that is built needs it",
+            fix=f"install {package_names('python-headers', system, short)}, or choose another --python",
+            commands=install_commands("python-headers", system, short),
+            evidence={"python": str(executable), "include": facts.include},
+        )
+    return facts
+
+
+def _require_kind(facts: PythonFacts) -> None:
+    if facts.error:
+        raise ToolchainError(
+            f"{facts.executable} is no working Python",
+            why=facts.error,
+            fix="give another interpreter with --python",
+            commands=(f"'{facts.executable}' --version",),
+        )
+    if facts.implementation != "CPython":
+        raise ToolchainError(
+            f"{facts.executable} is {facts.implementation}",
+            why="PyTorch is built for CPython only",
+            fix="give a CPython interpreter with --python",
+        )
+    if facts.bits != _BITS:
+        raise ToolchainError(
+            f"{facts.executable} is a program of {facts.bits} bits",
+            why="PyTorch needs a Python of 64 bits",
+            fix="give another interpreter with --python",
+        )
+
+
+def _require_version(facts: PythonFacts, needs: str) -> None:
+    try:
+        version = Version(facts.version.rstrip("+"))
+    except InvalidVersion:
+        version = None
+    if version is None or not SpecifierSet(needs).contains(version, prereleases=True):
+        raise UnsatisfiableError(
+            f"Python {facts.version} does not fit the recipe",
+            why=f"the recipe needs Python {needs}; {facts.executable} is {facts.version}",
+            fix=f"give an interpreter with a version {needs} by --python",
+            evidence={"found": facts.version, "needs": needs},
+        )

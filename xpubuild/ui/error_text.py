@@ -1,0 +1,73 @@
+"""An error as text: what, why, fix, commands to copy, the log and its end."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from pathlib import Path
+
+from xpubuild.errors import XpuBuildError
+from xpubuild.ui.github import harmless
+from xpubuild.ui.terminal import Terminal, clean
+
+_TAIL_LINES = 15
+_TAIL_BYTES = 64 * 1024
+_LONGEST_LINE = 400
+_WIDEST = 100
+
+
+def render(error: XpuBuildError, terminal: Terminal) -> str:
+    """Return the error as text that ends with a newline."""
+    head = terminal.paint("error:", "bold", "red")
+    lines = [f"{head} {terminal.paint(clean(error.what), 'bold')}"]
+    for name, text in (("why", error.why), ("fix", error.fix)):
+        if text:
+            lines += _paragraph(name, text, terminal)
+    if error.commands:
+        lines += ["", "  type:"]
+        # Never broken into lines: they are copied.
+        for command in error.commands:
+            lines += [f"      {terminal.paint(line, 'cyan')}" for line in clean(command).split("\n")]
+    lines += _log(error.log, terminal)
+    lines.append(terminal.paint(f"  ({error.code}, exit code {error.exit_code})", "dim"))
+    return "\n".join(lines) + "\n"
+
+
+def _paragraph(name: str, text: str, terminal: Terminal) -> list[str]:
+    head, indent = f"  {name}: ", " " * (len(name) + 4)
+    lines: list[str] = []
+    for part in clean(text).strip("\n").split("\n"):
+        if terminal.live:
+            width = min(max(terminal.size()[0] - 1, 30), _WIDEST)
+            # Paths and options stay whole.
+            wrapped = textwrap.wrap(
+                part, width - len(indent), break_long_words=False, break_on_hyphens=False
+            ) or [""]
+        else:
+            wrapped = [part]
+        lines += wrapped
+    lines = [f"{indent}{line}" for line in lines]
+    lines[0] = terminal.paint(head, "bold") + lines[0][len(indent) :]
+    return lines
+
+
+def _log(log: Path | None, terminal: Terminal) -> list[str]:
+    if log is None:
+        return []
+    lines = ["", f"  log: {clean(str(log))}"]
+    # The bar keeps the runner of GitHub Actions from reading a line as its command.
+    tail = [f"    | {harmless(line[:_LONGEST_LINE])}" for line in tail_of(log)]
+    return lines + [terminal.paint(line, "dim") for line in tail]
+
+
+def tail_of(log: Path) -> list[str]:
+    """Return up to 15 last lines of a log; none where it cannot be read."""
+    try:
+        with log.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - _TAIL_BYTES))
+            data = stream.read(_TAIL_BYTES)
+    except OSError:
+        return []
+    lines = clean(data.decode("utf-8", "replace")).rstrip().split("\n")
+    return [line.rstrip() for line in lines[-_TAIL_LINES:]] if lines != [""] else []

@@ -1,0 +1,22 @@
+"""How the user called xpubuild, so that suggested commands work when they are copied."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+
+def how_called(argv0: str | None = None) -> str:
+    """Return the words, quoted for a shell, that start this xpubuild again."""
+    called = Path(sys.argv[0] if argv0 is None else argv0)
+    if called.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m xpubuild"
+    found = shutil.which(called.name)
+    if found is not None and Path(found).absolute() == called.absolute():
+        return shlex.quote(called.name)
+    full = str(called.absolute())
+    near = os.path.relpath(full)
+    return shlex.quote(near if "/" in near and not near.startswith("..") else full)

@@ -1,0 +1,63 @@
+"""Results as plain text: aligned with blanks, never cut, without frames; fit for pipes and files."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from xpubuild.ui.parts import Commands, Facts, Part, Table
+from xpubuild.ui.terminal import one_line
+
+_GAP = "  "
+_EMPTY = "-"
+
+
+def render(parts: Sequence[Part]) -> str:
+    """Return the parts as text, with an empty line between them."""
+    return "\n".join(_part(part) for part in parts)
+
+
+def cells(text: str) -> int:
+    """Return how many columns a terminal gives to ``text``."""
+    return sum(_cell(character) for character in text)
+
+
+def _cell(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _part(part: Part) -> str:
+    if isinstance(part, Table):
+        lines = _table(part)
+    elif isinstance(part, Facts):
+        lines = _facts(part)
+    else:
+        lines = [f"  {line}" for line in part.lines]
+    title = [f"{one_line(part.title)}:" if isinstance(part, Commands) else one_line(part.title)]
+    return "".join(f"{line}\n" for line in [*(title if part.title else []), *lines])
+
+
+def _table(table: Table) -> list[str]:
+    # An empty cell would shift the columns for programs that split at blanks.
+    rows = [[one_line(cell) or _EMPTY for cell in row] for row in table.rows]
+    rows.insert(0, [one_line(column.name).upper() for column in table.columns])
+    widths = [max(cells(row[index]) for row in rows) for index in range(len(table.columns))]
+    lines = []
+    for row in rows:
+        parts = []
+        for text, width, column in zip(row, widths, table.columns, strict=True):
+            blanks = " " * (width - cells(text))
+            parts.append(blanks + text if column.right else text + blanks)
+        lines.append(_GAP.join(parts).rstrip())
+    return lines
+
+
+def _facts(facts: Facts) -> list[str]:
+    names = [one_line(name) for name, _ in facts.items]
+    width = max(map(cells, names), default=0)
+    return [
+        f"{name}:{' ' * (width - cells(name) + 1)}{one_line(value)}"
+        for name, (_, value) in zip(names, facts.items, strict=True)
+    ]

@@ -1,0 +1,70 @@
+"""A plan as a person reads it: what it is for, and a table of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xpubuild.engine.model import Plan, Step
+from xpubuild.ui.format import memory
+from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
+
+_LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "lock_digest": "lock"}
+_DIGEST_CHARACTERS = 12
+
+#: Words such as ``done``, ``to do`` or ``stale``, alone or with a reason.
+State = str | tuple[str, str]
+
+
+def plan_view(plan: Plan, states: Mapping[str, State]) -> tuple[Part, ...]:
+    """Return the summary of a plan and the table of its steps.
+
+    ``states`` maps step ids to their state; a step that is not in it is still to do.
+    """
+    return (_summary(plan), _table(plan, states))
+
+
+def _summary(plan: Plan) -> Facts:
+    items: dict[str, object] = {"recipe": plan.recipe, **plan.summary}
+    items.setdefault("workspace", plan.workspace)
+    if plan.lock_digest:
+        items.setdefault("lock_digest", plan.lock_digest[:_DIGEST_CHARACTERS])
+    pairs = [(_LABELS.get(name, name.replace("_", " ")), _words(value)) for name, value in items.items()]
+    return Facts(tuple((name, value) for name, value in pairs if value))
+
+
+def _table(plan: Plan, states: Mapping[str, State]) -> Part:
+    builder = TableBuilder(
+        ["step", "title", "state", "needs", Column("commands", right=True), Column("memory", right=True)]
+    )
+    for step in plan.steps:
+        builder.add(*_row(step, states.get(step.id, "to do")))
+    return builder.build()
+
+
+def _row(step: Step, state: State) -> tuple[object, ...]:
+    return (
+        step.id,
+        step.title,
+        _told(state),
+        ", ".join(step.needs),
+        len(step.commands),
+        memory(step.memory_bytes),
+    )
+
+
+def _told(state: State) -> str:
+    word, reason = (state, "") if isinstance(state, str) else state
+    return f"{word}: {reason}" if reason else word
+
+
+def _words(value: object) -> str:
+    """Return a value of the summary in words; a mapping with a ``reason`` gives it in brackets."""
+    if isinstance(value, Mapping):
+        rest = {name: item for name, item in value.items() if name != "reason"}
+        words = ", ".join(
+            _words(item) if len(rest) == 1 else f"{name} {_words(item)}" for name, item in rest.items()
+        )
+        return f"{words} ({value['reason']})" if value.get("reason") else words
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(_words(item) for item in value)
+    return "" if value is None else str(value)

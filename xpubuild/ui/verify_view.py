@@ -1,0 +1,81 @@
+"""Verification as a person sees it: a line per check while it runs, then a table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol, TextIO
+
+from xpubuild.ui import format as show
+from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
+from xpubuild.ui.terminal import one_line
+
+
+class Result(Protocol):
+    """What is shown of a check."""
+
+    @property
+    def id(self) -> str:
+        """The check's id."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """How it ended."""
+        ...
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds it took."""
+        ...
+
+    @property
+    def detail(self) -> str:
+        """Why, where there is something to say."""
+        ...
+
+
+class CheckPrinter:
+    """Writes ``[3/28] pass aten.sort 0.1 s`` to standard error as each check ends."""
+
+    def __init__(self, *, total: int, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._total = total
+        self._done = 0
+        self._quiet = quiet
+        self._stream = sys.stderr if stream is None else stream
+
+    def emit(self, result: Result) -> None:
+        """Take one result."""
+        self._done += 1
+        if self._quiet and result.status in ("pass", "skip"):
+            return
+        detail = f": {one_line(result.detail)}" if result.detail and result.status != "pass" else ""
+        time = show.duration(result.duration_s)
+        self._stream.write(f"[{self._done}/{self._total}] {result.status} {result.id} {time}{detail}\n")
+        self._stream.flush()
+
+
+def verify_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return the parts of an ``xpubuild.verify/1`` document."""
+    table = TableBuilder(["check", "result", Column("time", right=True), "detail"])
+    for check in document["checks"]:
+        table.add(check["id"], check["status"], show.duration(check["duration_s"]), one_line(check["detail"]))
+    torch, device = document.get("torch", {}), document.get("device", {})
+    counts = ", ".join(f"{count} {status}" for status, count in document["summary"].items() if count)
+    facts = Facts(
+        (
+            ("result", f"{document['status']} ({counts})"),
+            ("torch", str(torch.get("version", "not importable"))),
+            ("C++ ABI", str(torch.get("cxx11_abi", "unknown"))),
+            ("device", str(device.get("name", device.get("type", "unknown")))),
+        )
+    )
+    return (table.build("Checks"), facts)
+
+
+def checks_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return the table of all checks."""
+    table = TableBuilder(["check", "suites", "what it proves"])
+    for check in document["checks"]:
+        table.add(check["id"], ", ".join(check["suites"]), check["title"])
+    return (table.build(),)

@@ -1,0 +1,123 @@
+"""How documents look to a person: status, clean, recipes, audits. Each returns parts for ``console.show``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xpubuild.ui import format as show
+from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
+
+_DIGEST_CHARACTERS = 12
+
+
+def status_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return the parts of an ``xpubuild.status/1`` document."""
+    steps = TableBuilder(["step", "status", Column("time", right=True), "when", "detail"])
+    for step in document["steps"]:
+        duration = step["duration_s"]
+        steps.add(
+            step["id"],
+            step["status"],
+            show.duration(duration) if duration is not None else "",
+            _when(step["started"]),
+            step["detail"],
+        )
+    runs = TableBuilder(["run", "recipe", "status", "when"])
+    for run in document["runs"][-5:]:
+        runs.add(run["id"], run["recipe"], run["status"] or "did not end", _when(run["started"]))
+    held = document["locked_by"]
+    facts = Facts(
+        (
+            ("workspace", document["workspace"]),
+            ("in use by", f"process {held.get('pid')} ({held.get('command')})" if held else "nobody"),
+        )
+    )
+    return (facts, steps.build("Steps"), runs.build("Last runs"))
+
+
+def clean_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return the parts of an ``xpubuild.clean/1`` document."""
+    table = TableBuilder(["path", "removed", "why"])
+    word = "would be" if document["dry_run"] else "yes"
+    for path in document["removed"]:
+        table.add(path, word, "")
+    for item in document["kept"]:
+        table.add(item["path"], "kept", item["why"])
+    freed = () if document["dry_run"] else (("freed", show.size(document["freed_bytes"])),)
+    return (Facts((("workspace", document["workspace"]), *freed)), table.build())
+
+
+def recipes_view(entries: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
+    """Return the table of all recipes."""
+    table = TableBuilder(["recipe", "targets", "components", "what it is"])
+    for entry in entries:
+        if entry["error"]:
+            table.add(entry["name"], "", "", f"broken: {entry['error']['why']}")
+        else:
+            components = ", ".join(entry["components"])
+            table.add(entry["name"], ", ".join(entry["targets"]), components, entry["title"])
+    return (table.build(),)
+
+
+def recipe_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return one recipe as dotted keys and values, each with its source where the recipe gives one."""
+    facts = document["recipe"].get("facts", {})
+    table = TableBuilder(["key", "value", "confidence", "source"])
+    body = {key: value for key, value in document["recipe"].items() if key != "facts"}
+    for key, value in _flat(body, ""):
+        fact = _fact_of(key, facts)
+        table.add(key, value, fact.get("confidence"), fact.get("source"))
+    return (Facts((("file", document["path"]),)), table.build())
+
+
+def check_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return the problems found in recipes."""
+    table = TableBuilder(["recipe", "result"])
+    for result in document["recipes"]:
+        for problem in result["problems"] or ["ok"]:
+            table.add(result["recipe"], problem)
+    return (table.build(),)
+
+
+def audit_view(reports: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
+    """Return the audits of wheels: one row per shared object, then what was found."""
+    objects = TableBuilder(["object", "C++ ABI", Column("new:old", right=True), "needs"])
+    findings = TableBuilder(["severity", "object", "what"])
+    wheels = TableBuilder(["wheel", "result", Column("size", right=True), "sha256"])
+    for report in reports:
+        digest = report["sha256"][:_DIGEST_CHARACTERS]
+        wheels.add(
+            f"{report['name']} {report['version']}", report["status"], show.size(report["size"]), digest
+        )
+        for item in report["objects"]:
+            counts = item["abi_counts"]
+            abi = "none seen" if item["abi"] is None else item["abi"]
+            objects.add(item["path"], abi, f"{counts['new']}:{counts['old']}", " ".join(item["needed"]))
+        for finding in report["findings"]:
+            findings.add(finding["severity"], finding["object"], finding["message"])
+    parts: list[Part] = [wheels.build(), objects.build()]
+    return (*parts, findings.build("Findings")) if findings.rows else tuple(parts)
+
+
+def _when(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+
+
+def _flat(value: object, prefix: str) -> list[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        return [row for key, item in value.items() for row in _flat(item, f"{prefix}.{key}".lstrip("."))]
+    if isinstance(value, (list, tuple)):
+        return [(prefix, ", ".join(str(item) for item in value))] if value else []
+    return [(prefix, "unknown" if value is None else str(value))] if value not in ("", {}) else []
+
+
+def _fact_of(key: str, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the source of a key, or of the nearest part of the recipe that holds it."""
+    parts = key.split(".")
+    for length in range(len(parts), 0, -1):
+        found = facts.get(".".join(parts[:length]))
+        if isinstance(found, Mapping):
+            return found
+    return {}

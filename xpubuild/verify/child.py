@@ -1,0 +1,169 @@
+"""One process of the target interpreter: started, watched, and its records read while it runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from xpubuild.engine.process import Cancel, ProcessResult, query, run
+from xpubuild.errors import ToolchainError
+from xpubuild.resources import suite_dir
+
+_SEPARATOR = "\x1e"
+_OUTPUT_LINES = 40
+#: Importing torch from a cold network file system takes minutes at worst; a check's own deadline starts
+#: later.
+_START_S = 300.0
+_HELLO_S = 60.0
+_OLDEST = (3, 9)
+
+
+class _Deadline(Cancel):
+    """Cancels a process when the user does, or when the check that runs is over its time."""
+
+    def __init__(self, user: Cancel | None) -> None:
+        super().__init__()
+        self._user = user
+        self._end = 0.0
+        self.expired = False
+        self.extend(_START_S)
+
+    def extend(self, seconds: float) -> None:
+        """Start a new period."""
+        self._end = time.monotonic() + seconds
+
+    def __bool__(self) -> bool:
+        if self._user:
+            return True
+        self.expired = self.expired or time.monotonic() >= self._end
+        return self.expired
+
+
+@dataclass
+class ChildEnd:
+    """What is known of a process that ended: the check it was in, if any, and what it printed last."""
+
+    running: str | None
+    running_s: float
+    timed_out: bool
+    how: str
+    output: tuple[str, ...]
+
+
+@dataclass
+class Child:
+    """Runs checks by id in one process and hands on their records.
+
+    ``on_record`` gets each record of ``suite/run.py`` with the lines printed since the one before.
+    """
+
+    python: Path
+    device: str
+    require: Sequence[str]
+    env: Mapping[str, str]
+    cwd: Path
+    log: IO[bytes]
+    deadlines: Mapping[str, float]
+    on_record: Callable[[dict[str, Any], tuple[str, ...]], None]
+    cancel: Cancel | None = None
+    _output: deque[str] = field(default_factory=lambda: deque(maxlen=_OUTPUT_LINES))
+    _running: str | None = None
+    _since: float = 0.0
+
+    def run(self, identifiers: Sequence[str]) -> ChildEnd:
+        """Run the checks until the process ends, by itself or otherwise."""
+        self._deadline = _Deadline(self.cancel)
+        self._running, self._since = None, time.monotonic()
+        self._output.clear()
+        required = [word for part in self.require for word in ("--require", part)]
+        argv = [str(self.python), str(suite_dir() / "run.py"), "--device", self.device, *required]
+        result = run(
+            [*argv, "--", *identifiers],
+            env=self.env,
+            cwd=self.cwd,
+            log=self.log,
+            on_line=self._line,
+            cancel=self._deadline,
+        )
+        return ChildEnd(
+            running=self._running,
+            running_s=round(time.monotonic() - self._since, 4),
+            timed_out=self._deadline.expired,
+            how=_describe(result),
+            output=tuple(self._output),
+        )
+
+    def _line(self, line: str) -> None:
+        text, separator, rest = line.partition(_SEPARATOR)
+        if text:
+            self._output.append(text)
+        record = _record(rest) if separator else None
+        if record is None:
+            if separator:
+                self._output.append(rest)
+            return
+        if record["event"] == "start":
+            self._start(str(record["id"]))
+        elif record["event"] == "result":
+            self._running = None
+            self._deadline.extend(_START_S)
+        self.on_record(record, tuple(self._output))
+        if record["event"] == "result":
+            self._output.clear()
+
+    def _start(self, identifier: str) -> None:
+        self._running, self._since = identifier, time.monotonic()
+        self._deadline.extend(self.deadlines[identifier])
+
+
+def _record(text: str) -> dict[str, Any] | None:
+    """Return the record in a line; output that happens to hold the separator is none."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) and "event" in document else None
+
+
+def _describe(result: ProcessResult) -> str:
+    if result.returncode >= 0:
+        return f"the interpreter ended with status {result.returncode} before the check did"
+    return f"the interpreter {result.describe()}"
+
+
+def require_interpreter(python: Path, env: Mapping[str, str], cwd: Path) -> None:
+    """Make sure that ``python`` is a Python that can run the suite.
+
+    Raises:
+        ToolchainError: it is not there, cannot be started, is no Python, or is too old.
+    """
+    if not python.is_file():
+        raise ToolchainError(
+            f"there is no Python interpreter at {python}",
+            why="verify runs its checks in the interpreter that has torch",
+            fix="name it with --python, or build the workspace first with 'xpubuild install'",
+        )
+    answer = query(
+        [str(python), str(suite_dir() / "run.py"), "--hello"], env=env, cwd=cwd, deadline_s=_HELLO_S
+    )
+    record = _record(answer.stdout.rpartition(_SEPARATOR)[2]) or {}
+    version = tuple(record.get("version", ()))
+    if version and version >= _OLDEST:
+        return
+    last = (answer.stderr.strip() or answer.stdout.strip()).splitlines()[-1:]
+    why = (
+        f"it is Python {'.'.join(map(str, version))}"
+        if version
+        else " ".join(["it is no working Python:", *last])
+    )
+    raise ToolchainError(
+        f"{python} cannot run the checks",
+        why=why,
+        fix=f"name a Python {'.'.join(map(str, _OLDEST))} or newer that has torch installed, with --python",
+        evidence={"status": answer.returncode, "timed_out": answer.timed_out},
+    )

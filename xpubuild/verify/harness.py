@@ -1,0 +1,160 @@
+"""Runs the suite group by group in child processes and gathers what they say.
+
+A crash or a hang ends one process; the check that ran gets the blame, and the rest of its group goes on in a
+fresh one. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import InterruptedByUserError
+from xpubuild.verify.catalogue import select
+from xpubuild.verify.child import Child, ChildEnd, require_interpreter
+from xpubuild.verify.model import CheckResult, VerifyReport
+from xpubuild.verify.suite.registry import Check, blocked_by
+
+LOG_NAME = "verify.log"
+
+
+def run_suite(
+    python: Path,
+    *,
+    device: str,
+    env: Mapping[str, str],
+    work: Path,
+    suite: str = "smoke",
+    only: Sequence[str] = (),
+    require: Sequence[str] = (),
+    emit: Callable[[CheckResult], None] = lambda _: None,
+    started: Callable[[str], None] = lambda _: None,
+    deadline_s: float | None = None,
+    cancel: Cancel | None = None,
+) -> VerifyReport:
+    """Verify the torch of an interpreter on a device.
+
+    Args:
+        python: the target interpreter.
+        device: ``xpu``, ``cuda`` or ``cpu``.
+        env: the whole environment of the target (an activated workspace, say).
+        work: folder for compile caches and ``verify.log``; made if missing.
+        suite: ``smoke`` or ``full``.
+        only: ids, groups or patterns of checks; what they need runs too.
+        require: optional parts (``ops``) whose absence is a failure instead of a skip.
+        emit: called with each result as soon as there is one.
+        started: called with the id of each check that begins.
+        deadline_s: time for each check, instead of its own.
+        cancel: ends the run from another thread.
+
+    Raises:
+        UsageError: device, suite or a pattern is unknown.
+        ToolchainError: the interpreter is not there or is no Python that can run the suite.
+        InterruptedByUserError: ``cancel`` was set.
+    """
+    began = time.monotonic()
+    checks = select(device=device, suite=suite, only=only)
+    work.mkdir(parents=True, exist_ok=True)
+    child_env = {**env, **_caches(work)}
+    require_interpreter(python, child_env, work)
+    with (work / LOG_NAME).open("wb") as log:
+        session = _Session(checks, emit, started)
+        deadlines = {check.id: deadline_s or check.deadline_s for check in checks}
+        child = Child(
+            python, device, require, child_env, work, log, deadlines, session.on_record, cancel=cancel
+        )
+        for group in dict.fromkeys(check.group for check in checks):
+            _run_group(session, child, [check for check in checks if check.group == group], log)
+    return VerifyReport(
+        suite=suite,
+        python=str(python),
+        checks=tuple(session.results[check.id] for check in checks),
+        torch=session.facts.get("torch", {}),
+        device=session.facts.get("device", {"type": device}),
+        duration_s=round(time.monotonic() - began, 3),
+    )
+
+
+def _caches(work: Path) -> dict[str, str]:
+    """Return where compilers may keep things: never in the user's own caches, which could hide a failure."""
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": str(work / "inductor"),
+        "TRITON_CACHE_DIR": str(work / "triton"),
+    }
+
+
+@dataclass
+class _Session:
+    """The results so far."""
+
+    checks: Sequence[Check]
+    emit: Callable[[CheckResult], None]
+    started: Callable[[str], None]
+    results: dict[str, CheckResult] = field(default_factory=dict)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_id = {check.id: check for check in self.checks}
+
+    def on_record(self, record: dict[str, Any], output: tuple[str, ...]) -> None:
+        """Take one record of the child."""
+        if record["event"] == "start":
+            self.started(record["id"])
+        elif record["event"] == "facts":
+            self.facts.update({name: value for name, value in record.items() if name != "event"})
+        elif record["event"] == "result":
+            fields = {name: record[name] for name in ("status", "duration_s", "detail", "metrics")}
+            self.add(record["id"], output=output, **fields)
+
+    def add(self, identifier: str, **fields: Any) -> None:
+        """Keep and announce the result of a check."""
+        check = self._by_id[identifier]
+        result = CheckResult(id=check.id, title=check.title, group=check.group, **fields)
+        self.results[identifier] = result
+        self.emit(result)
+
+    def runnable(self, checks: Sequence[Check]) -> list[Check]:
+        """Return the checks that are still to run, after those that cannot were skipped."""
+        pending = []
+        for check in checks:
+            if check.id in self.results:
+                continue
+            statuses = {identifier: result.status for identifier, result in self.results.items()}
+            reason = blocked_by(check, statuses)
+            if reason is None:
+                pending.append(check)
+            else:
+                self.add(check.id, status="skip", detail=reason)
+        return pending
+
+
+def _run_group(session: _Session, child: Child, checks: Sequence[Check], log: IO[bytes]) -> None:
+    """Run a group to its end, in as many processes as it takes; each settles at least one check."""
+    while pending := session.runnable(checks):
+        log.write(f"== {' '.join(check.id for check in pending)}\n".encode())
+        end = child.run([check.id for check in pending])
+        if child.cancel:
+            raise InterruptedByUserError(
+                "verify was stopped",
+                why=child.cancel.reason,
+                fix="run the same command again",
+                evidence={"finished": sorted(session.results)},
+            )
+        missing = [check.id for check in pending if check.id not in session.results]
+        if missing:
+            _blame(session, end.running or missing[0], end)
+
+
+def _blame(session: _Session, identifier: str, end: ChildEnd) -> None:
+    """Settle the check in which a process died; one that died before any check is put down to its first."""
+    if end.timed_out:
+        status, detail = "timeout", f"still running after {end.running_s:.0f} s"
+    else:
+        status, detail = "crash", end.how
+    if end.running is None:
+        detail += " (before the check began)"
+    session.add(identifier, status=status, duration_s=end.running_s, detail=detail, output=end.output)

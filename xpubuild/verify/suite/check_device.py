@@ -1,0 +1,168 @@
+"""Group ``device``: the runtime underneath everything else."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from .context import CheckFailedError, CheckSkippedError, Context, require
+from .registry import check
+
+_PROPERTIES = (
+    "total_memory", "driver_version", "platform_name", "max_compute_units", "gpu_eu_count",
+    "gpu_subslice_count", "multi_processor_count", "major", "minor", "has_fp64", "has_fp16",
+)  # fmt: skip
+
+
+@check("device.availability", "the device can be used", needs=("import.torch",))
+def availability(context: Context) -> None:
+    """Tell a torch without the backend apart from a machine without the device."""
+    name = context.backend.name
+    if name == "cpu":
+        return
+    torch = context.torch
+    compiled = torch.xpu._is_compiled() if name == "xpu" else torch.version.cuda is not None
+    require(compiled, f"this torch ({torch.__version__}) was built without {name.upper()}")
+    require(
+        context.module.is_available(),
+        f"torch has {name.upper()}, but sees no device: {context.backend.absent_hint}",
+    )
+    torch.ones(1, device=context.device).item()
+
+
+@check("device.count", "every counted device answers")
+def count(context: Context) -> None:
+    """Run a small computation on each device that is counted."""
+    number = context.module.device_count()
+    context.metric("devices", number)
+    require(number >= 1, f"device_count() is {number}")
+    for index in range(number):
+        value = context.torch.full((8,), index + 1.0, device=f"{context.backend.name}:{index}").sum().item()
+        require(value == 8 * (index + 1), f"device {index}: a sum is {value} instead of {8 * (index + 1)}")
+    context.note(f"{number} device{'s' if number > 1 else ''}")
+
+
+@check("device.properties", "the device says what it is")
+def properties(context: Context) -> None:
+    """Record name, memory and the figures that the backend knows."""
+    facts = _processor(context) if context.backend.name == "cpu" else _accelerator(context)
+    context.facts["device"] = facts
+    require(facts["name"], "the device has no name")
+    require(facts["total_memory"] > 0, f"the device reports {facts['total_memory']} bytes of memory")
+    context.note(f"{facts['name']}, {facts['total_memory'] / 2**30:.0f} GiB")
+
+
+def _accelerator(context: Context) -> dict[str, Any]:
+    index = context.module.current_device()
+    reported = context.module.get_device_properties(index)
+    facts = {"type": context.backend.name, "index": index, "name": str(reported.name)}
+    facts["count"] = context.module.device_count()
+    for name in _PROPERTIES:
+        value = getattr(reported, name, None)
+        if isinstance(value, (bool, int, float, str)):
+            facts[name] = value
+    facts.setdefault("total_memory", 0)
+    return facts
+
+
+def _processor(context: Context) -> dict[str, Any]:
+    lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "type": "cpu",
+        "index": 0,
+        "name": names[0] if names else platform.machine(),
+        "count": 1,
+        "threads": context.torch.get_num_threads(),
+        "capability": context.torch.backends.cpu.get_cpu_capability(),
+        "total_memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
+
+
+@check("device.synchronize", "synchronize waits for queued work")
+def synchronize(context: Context) -> None:
+    """Queue some milliseconds of work: after synchronize() an event behind it has to be complete."""
+    torch, module = context.torch, context.module
+    side = 4096 if context.backend.streams else 256
+    values = torch.full((side, side), 1.0 / side, device=context.device)
+    event = module.Event() if context.backend.streams else None
+    for _ in range(10):
+        values = values @ values
+    if event is not None:
+        event.record()
+    module.synchronize()
+    require(event is None or event.query(), "synchronize() came back before the queued work was done")
+    require(abs(values.sum().item() / side - 1.0) < 1e-3, "the result after synchronize() is wrong")
+
+
+@check("device.round_trip", "tensors come back from the device as they went")
+def round_trip(context: Context) -> None:
+    """Copy to, within and from the device, for common dtypes and awkward shapes; bits must not change."""
+    torch = context.torch
+    generator = torch.Generator().manual_seed(7)
+    raw = torch.randint(0, 100, (3, 5, 7), generator=generator)
+    dtypes = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8,
+              torch.bool, torch.complex64)  # fmt: skip
+    for dtype in dtypes:
+        source = raw.to(dtype)
+        for view in (source, source[:, ::2], source.transpose(0, 2), source[:, :0], source[0, 0, 0]):
+            there = view.to(context.device)
+            require(there.device.type == context.backend.name, f"the copy is on {there.device}")
+            copy = torch.empty_like(there).copy_(there)
+            require(torch.equal(copy.cpu(), view), f"{dtype} of shape {tuple(view.shape)} changed on its way")
+    context.metric("dtypes", len(dtypes))
+
+
+@check("device.stream_event", "streams keep their order and events join them")
+def stream_event(context: Context) -> None:
+    """Fill on one stream, wait for its event on another, and read the time between two events."""
+    if not context.backend.streams:
+        raise CheckSkippedError(f"{context.backend.name} has no streams")
+    torch, module = context.torch, context.module
+    producer, consumer = module.Stream(), module.Stream()
+    begin, ready = module.Event(enable_timing=True), module.Event(enable_timing=True)
+    side = 2048
+    matrix = torch.full((side, side), 1.0 / side, device=context.device)
+    module.synchronize()
+    with module.stream(producer):
+        require(module.current_stream() == producer, "the stream context does not set the current stream")
+        begin.record()
+        product = matrix
+        for _ in range(10):
+            product = product @ matrix
+        ready.record()
+    with module.stream(consumer):
+        consumer.wait_event(ready)
+        total = product.sum()
+    consumer.synchronize()
+    require(ready.query(), "an event that another stream waited for is not complete")
+    require(
+        abs(total.item() / side - 1.0) < 1e-3, f"the waiting stream read {total.item()} instead of {side}"
+    )
+    elapsed = begin.elapsed_time(ready)
+    context.metric("elapsed_ms", elapsed)
+    require(elapsed > 0, f"ten products of {side} x {side} took {elapsed} ms by the events")
+
+
+@check("device.out_of_bounds", "a wrong index is a Python error and leaves the device usable")
+def out_of_bounds(context: Context) -> None:
+    """Ask for an element and a device that are not there, then compute something."""
+    torch = context.torch
+    values = torch.arange(3, device=context.device)
+    _raises(IndexError, lambda: values[5], "index 5 of 3 elements")
+    if context.backend.device_index_checked:
+        beyond = f"{context.backend.name}:{context.module.device_count()}"
+        _raises(
+            (RuntimeError, AssertionError), lambda: torch.empty(1, device=beyond), f"a tensor on {beyond}"
+        )
+    require(int(values.sum().item()) == 3, "the device gives wrong results after the error")
+
+
+def _raises(kinds: Any, call: Any, what: str) -> None:
+    try:
+        call()
+    except kinds:
+        return
+    raise CheckFailedError(f"{what} raised no error")

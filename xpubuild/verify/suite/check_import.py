@@ -1,0 +1,51 @@
+"""Group ``import``: torch loads, and is what it says."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+
+from .context import Context, require
+from .registry import check
+
+# c10::detail::torchCheckFail(char const*, char const*, unsigned, std::string const&): every extension that
+# uses TORCH_CHECK needs it, and its name carries the string type of the C++ ABI. libc10 has had it since
+# torch 1.8.
+_CHECK_FAIL = {
+    1: "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+    0: "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs",
+}
+
+
+@check("import.torch", "torch can be imported", needs=(), deadline_s=120)
+def import_torch(context: Context) -> None:
+    """Import torch and record what it is; the error of a broken one is the finding."""
+    torch = context.torch
+    xpu = getattr(torch, "xpu", None)
+    context.facts["torch"] = {
+        "version": str(torch.__version__),
+        "git_version": str(torch.version.git_version),
+        "xpu": bool(xpu is not None and xpu._is_compiled()),
+        "xpu_version": getattr(torch.version, "xpu", None),
+        "cuda_version": torch.version.cuda,
+        "cxx11_abi": int(torch._C._GLIBCXX_USE_CXX11_ABI),
+        "location": str(Path(torch.__file__).parent),
+        "python": ".".join(map(str, sys.version_info[:3])),
+    }
+    context.note(f"torch {torch.__version__}")
+
+
+@check("import.abi", "libc10 has the C++ ABI that torch reports", needs=("import.torch",))
+def import_abi(context: Context) -> None:
+    """Compare torch's own flag with the symbols that libc10 really exports."""
+    torch = context.torch
+    flag = int(torch._C._GLIBCXX_USE_CXX11_ABI)
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
+    found = [abi for abi, symbol in _CHECK_FAIL.items() if hasattr(library, symbol)]
+    context.metric("reported", flag)
+    context.metric("exported", found)
+    require(
+        found == [flag], f"torch reports C++ ABI {flag}, but libc10.so exports torchCheckFail for {found}"
+    )
+    context.note(f"_GLIBCXX_USE_CXX11_ABI={flag}")

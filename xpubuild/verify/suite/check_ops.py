@@ -1,0 +1,215 @@
+"""Group ``ops``: the smoke extension loads into this torch and computes what it should."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+from .context import CheckFailedError, CheckSkippedError, Context, require
+from .registry import FULL, check
+from .tolerance import excess, product_limit, unit_roundoff
+
+_KERNEL = ("device.availability", "ops.import")
+
+
+def _ops() -> Any:
+    import xpubuild_ops
+
+    return xpubuild_ops
+
+
+@check("ops.import", "xpubuild_ops loads into this torch", needs=("import.torch",))
+def import_ops(context: Context) -> None:
+    """Import the extension; one that is there and does not load is a failure, a missing one is not."""
+    if importlib.util.find_spec("xpubuild_ops") is None:
+        context.absent("ops", "xpubuild_ops is not installed")
+    try:
+        _ops()
+    except ImportError as error:
+        raise CheckFailedError(str(error)) from error
+
+
+@check("ops.build_info", "xpubuild_ops was built for this torch", needs=("ops.import",))
+def build_info(context: Context) -> None:
+    """Compare the C++ ABI and the torch version that it was compiled with."""
+    info = _ops().build_info()
+    context.metrics.update(info)
+    flag = int(context.torch._C._GLIBCXX_USE_CXX11_ABI)
+    require(info["cxx11_abi"] == flag, f"xpubuild_ops has C++ ABI {info['cxx11_abi']}, torch has {flag}")
+    version = str(context.torch.__version__)
+    require(
+        info["torch"] == version, f"xpubuild_ops was built against torch {info['torch']}, this is {version}"
+    )
+    context.note(f"{info['compiler']}, C++ ABI {info['cxx11_abi']}, XPU {'on' if info['xpu'] else 'off'}")
+
+
+def _require_kernel(context: Context) -> None:
+    if not context.backend.fused_kernel:
+        raise CheckSkippedError(f"xpubuild_ops has no kernel for {context.backend.name}")
+    if context.backend.name == "xpu" and not _ops().build_info()["xpu"]:
+        context.absent("ops", "this xpubuild_ops was built without XPU")
+
+
+def _inputs(context: Context, dtype: Any) -> list[tuple[str, Any, Any, Any]]:
+    """Return (name, gate, up, gradient) on the CPU for every way in which tensors can lie in memory."""
+    torch = context.torch
+    generator = torch.Generator().manual_seed(21)
+    base = torch.randn(66, 514, generator=generator).to(dtype)
+    grad = torch.randn(66, 257, generator=generator).to(dtype)
+    left, right = base.chunk(2, dim=1)
+    return [
+        ("halves of one tensor", left, right, grad),
+        ("dense", left.contiguous(), right.contiguous(), grad),
+        ("transposed", left.t(), right.t(), grad.t()),
+        ("scalar", base[0, 0], base[1, 0], grad[0, 0]),
+        ("empty", left[:0], right[:0], grad[:0]),
+    ]
+
+
+def _reference(torch: Any, gate: Any, up: Any, grad: Any) -> tuple[Any, Any, Any]:
+    gate, up = gate.double().requires_grad_(), up.double().requires_grad_()
+    result = torch.nn.functional.silu(gate) * up
+    by_gate, by_up = torch.autograd.grad(result, (gate, up), grad.double())
+    return result.detach(), by_gate, by_up
+
+
+def _has_fp64(context: Context) -> bool:
+    if context.backend.name == "cpu":
+        return True
+    return bool(getattr(context.module.get_device_properties(), "has_fp64", True))
+
+
+def _dtypes(context: Context) -> tuple[Any, ...]:
+    torch = context.torch
+    dtypes = (torch.float32, torch.bfloat16, torch.float16)
+    return (*dtypes, torch.float64) if _has_fp64(context) else dtypes
+
+
+# silu and its derivative are computed in float32 (float64 for float64) with a handful of operations on
+# numbers of size 1 and below; the result is rounded once more to its own type.
+_OPERATIONS = 16
+
+
+def _limit(context: Context, reference: Any, scale: Any, dtype: Any) -> Any:
+    torch = context.torch
+    stored = unit_roundoff(torch, dtype) * reference.abs()
+    # Half-precision results below the normal range are rounded to multiples of the smallest subnormal.
+    smallest = float(torch.finfo(dtype).tiny) * float(torch.finfo(dtype).eps)
+    computed = dtype if dtype == torch.float64 else torch.float32
+    return stored + _OPERATIONS * unit_roundoff(torch, computed) * scale.abs() + smallest
+
+
+@check("ops.swiglu_forward", "the fused kernel agrees with a composition in double precision", needs=_KERNEL)
+def swiglu_forward(context: Context) -> None:
+    """Compare values for every dtype and stride."""
+    _require_kernel(context)
+    torch, worst = context.torch, 0.0
+    for dtype in _dtypes(context):
+        for name, gate, up, grad in _inputs(context, dtype):
+            result = _ops().swiglu(gate.to(context.device), up.to(context.device))
+            require(result.device.type == context.backend.name, f"the result is on {result.device}")
+            require(result.dtype == dtype, f"the result of {dtype} is {result.dtype}")
+            reference, _, _ = _reference(torch, gate, up, grad)
+            limit = _limit(context, reference, gate.double() * up.double(), dtype)
+            error = excess(torch, result, reference, limit)
+            require(error <= 1, f"{name} {dtype} is off by {error:.3g} times the allowed error")
+            worst = max(worst, error)
+    context.metric("error_of_allowed", worst)
+
+
+@check("ops.swiglu_backward", "gradients of the fused kernel agree with double precision", needs=_KERNEL)
+def swiglu_backward(context: Context) -> None:
+    """Compare both gradients for every dtype and stride."""
+    _require_kernel(context)
+    torch, worst = context.torch, 0.0
+    for dtype in _dtypes(context):
+        for name, gate, up, grad in _inputs(context, dtype):
+            leaves = [source.to(context.device).detach().requires_grad_() for source in (gate, up)]
+            result = _ops().swiglu(*leaves)
+            found = torch.autograd.grad(result, leaves, grad.to(context.device))
+            _, by_gate, by_up = _reference(torch, gate, up, grad)
+            size = grad.double().abs() * (1 + gate.double().abs())
+            for which, value, reference, scale in (
+                ("gate", found[0], by_gate, size * up.double()),
+                ("up", found[1], by_up, size),
+            ):
+                error = excess(torch, value, reference, _limit(context, reference, scale, dtype))
+                require(
+                    error <= 1,
+                    f"gradient by {which}, {name} {dtype}, is off by {error:.3g} times the allowed error",
+                )
+                worst = max(worst, error)
+    context.metric("error_of_allowed", worst)
+
+
+@check("ops.swiglu_gradcheck", "first and second derivatives agree with finite differences", needs=_KERNEL)
+def swiglu_gradcheck(context: Context) -> None:
+    """Run torch's own gradcheck and gradgradcheck in float64."""
+    _require_kernel(context)
+    if not _has_fp64(context):
+        raise CheckSkippedError("the device has no float64")
+    torch = context.torch
+    generator = torch.Generator().manual_seed(22)
+    base = torch.randn(3, 8, dtype=torch.float64, generator=generator).to(context.device)
+    leaves = [half.detach().requires_grad_() for half in base.chunk(2, dim=1)]
+    require(torch.autograd.gradcheck(_ops().swiglu, leaves), "gradcheck says no")
+    require(torch.autograd.gradgradcheck(_ops().swiglu, leaves), "gradgradcheck says no")
+
+
+@check("ops.mkl_sgemm", "the static MKL multiplies matrices", needs=("ops.import",))
+def mkl_sgemm(context: Context) -> None:
+    """Compare plain, transposed, strided and empty operands with double precision, and the gradient once."""
+    torch = context.torch
+    generator = torch.Generator().manual_seed(23)
+    a, b = torch.randn(120, 301, generator=generator), torch.randn(301, 77, generator=generator)
+    worst = 0.0
+    for name, left, right in (
+        ("plain", a, b),
+        ("transposed", a.t().contiguous().t(), b.t().contiguous().t()),
+        ("strided", a[::2, ::3], b[::3]),
+        ("row", a[:1], b),
+        ("empty", a[:, :0], b[:0]),
+    ):
+        limit = product_limit(torch, left.double(), right.double(), torch.float32, torch.float32)
+        error = excess(torch, _ops().mkl_sgemm(left, right), left.double() @ right.double(), limit)
+        require(error <= 1, f"{name}: off by {error:.3g} times the allowed error")
+        worst = max(worst, error)
+    leaf = a.clone().requires_grad_()
+    _ops().mkl_sgemm(leaf, b).sum().backward()
+    limit = product_limit(torch, torch.ones(120, 77).double(), b.t().double(), torch.float32, torch.float32)
+    error = excess(torch, leaf.grad, b.double().sum(1).expand(120, -1), limit)
+    require(error <= 1, f"gradient: off by {error:.3g} times the allowed error")
+    context.metric("error_of_allowed", max(worst, error))
+
+
+@check("ops.mkl_version", "the static MKL says its version", needs=("ops.import",))
+def mkl_version(context: Context) -> None:
+    """Ask the MKL that is linked into the extension, and name torch's own beside it."""
+    version = _ops().mkl_version()
+    require("Math Kernel Library" in version, f"mkl_version() is {version!r}")
+    context.metric("mkl", version)
+    own = [line.strip(" -") for line in context.torch.__config__.show().splitlines() if "Math Kernel" in line]
+    context.metric("torch_mkl", own[0] if own else "none")
+    context.note(version)
+
+
+@check(
+    "ops.compile", "the fused kernel works inside torch.compile", needs=_KERNEL, suites=FULL, deadline_s=300
+)
+def compile_ops(context: Context) -> None:
+    """Compile a function around the kernel without graph breaks; compare values and gradients with eager."""
+    _require_kernel(context)
+    torch = context.torch
+
+    def block(gate: Any, up: Any) -> Any:
+        return _ops().swiglu(gate * 2, up + 1).sin()
+
+    _, gate, up, grad = _inputs(context, torch.float32)[0]
+    answers = []
+    for function in (block, torch.compile(block, fullgraph=True)):
+        leaves = [source.to(context.device).detach().requires_grad_() for source in (gate, up)]
+        result = function(*leaves)
+        answers.append((result, *torch.autograd.grad(result, leaves, grad.to(context.device))))
+    eager, compiled = answers
+    for index, name in enumerate(("value", "gradient by gate", "gradient by up")):
+        torch.testing.assert_close(compiled[index], eager[index], msg=f"{name} differs from eager")

@@ -1,0 +1,89 @@
+"""What a check gets and how it answers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from .backends import Backend
+
+
+class CheckFailedError(Exception):
+    """The device, torch or an extension did not do what it should; the message is the finding."""
+
+
+class CheckSkippedError(Exception):
+    """The check does not apply here; the message is the reason."""
+
+
+class Context:
+    """The device under test, and the place for notes and figures of one check.
+
+    ``torch`` is the imported module, ``device`` a ``torch.device`` and ``module`` the backend's own module
+    (``torch.xpu``). ``required`` names the optional parts whose absence is a failure.
+    """
+
+    def __init__(self, backend: Backend, required: frozenset[str]) -> None:
+        self.backend = backend
+        self.required = required
+        self.notes: list[str] = []
+        self.metrics: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
+
+    @property
+    def torch(self) -> Any:
+        """Return torch, imported on first use: importing it is a check of its own."""
+        import torch
+
+        return torch
+
+    @property
+    def device(self) -> Any:
+        """Return the device under test."""
+        return self.torch.device(self.backend.name)
+
+    @property
+    def module(self) -> Any:
+        """Return the backend's module; ``torch.get_device_module`` is missing in the oldest releases."""
+        return getattr(self.torch, self.backend.name)
+
+    def full_precision(self) -> None:
+        """Make float32 mean float32 in this process: some backends use TF32 by default."""
+        for path in self.backend.tf32_switches:
+            holder: Any = self.torch.backends
+            *names, switch = path.split(".")
+            for name in names:
+                holder = getattr(holder, name, None)
+            if hasattr(holder, switch):
+                setattr(holder, switch, "ieee" if switch == "fp32_precision" else False)
+                return
+
+    def note(self, text: str) -> None:
+        """Add to the detail that is shown beside the result."""
+        self.notes.append(text)
+
+    def metric(self, name: str, value: Any) -> None:
+        """Record a figure; a float that JSON cannot hold becomes text."""
+        if isinstance(value, float) and not math.isfinite(value):
+            value = str(value)
+        self.metrics[name] = value
+
+    def within(self, name: str, value: float, limit: float) -> None:
+        """Record an error beside its limit and fail where it is larger (or not a number)."""
+        self.metric(name, value)
+        self.metric(f"{name}_limit", limit)
+        if not value <= limit:
+            raise CheckFailedError(f"{name.replace('_', ' ')} is {value:.3g}, allowed is {limit:.3g}")
+
+    def absent(self, part: str, reason: str) -> NoReturn:
+        """End the check because an optional part is not there: a skip, or a failure where it is required."""
+        if part in self.required:
+            raise CheckFailedError(f"{reason}; it is required here")
+        raise CheckSkippedError(reason)
+
+
+def require(condition: object, message: str) -> None:
+    """Fail the check with ``message`` unless the condition holds."""
+    if not condition:
+        raise CheckFailedError(message)

@@ -1,0 +1,111 @@
+"""What checks there are: the decorator that declares one, and questions about the whole set."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .context import Context
+
+#: A check of the smoke suite is part of the full one too.
+SMOKE = ("smoke", "full")
+FULL = ("full",)
+SUITES = ("smoke", "full")
+
+#: Groups in the order they run; one that is not named here comes last.
+GROUPS = ("import", "device", "aten", "ops", "model")
+
+#: How a need that was not met is put into words.
+OUTCOMES = {
+    "fail": "which failed",
+    "skip": "which was skipped",
+    "crash": "which crashed",
+    "timeout": "which passed its deadline",
+}
+
+CheckFunction = Callable[["Context"], None]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One declared check.
+
+    ``needs`` are ids of checks without whose success this one says nothing. ``deadline_s`` is the time after
+    which it counts as hanging, on a slow machine.
+    """
+
+    id: str
+    title: str
+    needs: tuple[str, ...]
+    suites: tuple[str, ...]
+    deadline_s: float
+    function: CheckFunction
+
+    @property
+    def group(self) -> str:
+        """Return the part of the id before the dot: checks of one group share a process."""
+        return self.id.partition(".")[0]
+
+
+_CHECKS: dict[str, Check] = {}
+
+
+def check(
+    identifier: str,
+    title: str,
+    *,
+    needs: tuple[str, ...] = ("device.availability",),
+    suites: tuple[str, ...] = SMOKE,
+    deadline_s: float = 60.0,
+) -> Callable[[CheckFunction], CheckFunction]:
+    """Declare a check; ids are ``group.name``. A second check of the same id is a ValueError."""
+
+    def register(function: CheckFunction) -> CheckFunction:
+        if identifier in _CHECKS:
+            raise ValueError(f"two checks have the id {identifier}")
+        _CHECKS[identifier] = Check(identifier, title, needs, suites, deadline_s, function)
+        return function
+
+    return register
+
+
+def discover() -> dict[str, Check]:
+    """Import every module ``check_*`` of this folder and return all checks by id, in the order to run them.
+
+    A check follows what it needs; groups come in the order of ``GROUPS``, unknown ones last.
+    """
+    for module in sorted(pkgutil.iter_modules([str(Path(__file__).parent)]), key=lambda m: _rank(m.name)):
+        if module.name.startswith("check_"):
+            importlib.import_module(f".{module.name}", __package__)
+    return dict(_CHECKS)
+
+
+def _rank(module: str) -> tuple[int, str]:
+    name = module.partition("_")[2]
+    return (GROUPS.index(name) if name in GROUPS else len(GROUPS), module)
+
+
+def closure(identifiers: Iterable[str], checks: Mapping[str, Check]) -> list[str]:
+    """Return the checks and all that they need, in the order of ``checks``."""
+    wanted: set[str] = set()
+    frontier = list(identifiers)
+    while frontier:
+        identifier = frontier.pop()
+        if identifier not in wanted:
+            wanted.add(identifier)
+            frontier.extend(checks[identifier].needs)
+    return [identifier for identifier in checks if identifier in wanted]
+
+
+def blocked_by(check: Check, statuses: Mapping[str, str]) -> str | None:
+    """Return why a check cannot say anything, given the statuses so far; None where it can run."""
+    for need in check.needs:
+        status = statuses.get(need)
+        if status is not None and status != "pass":
+            return f"needs {need}, {OUTCOMES[status]}"
+    return None

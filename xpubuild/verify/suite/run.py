@@ -1,0 +1,135 @@
+"""Runs checks of one group in the target interpreter and reports while it goes.
+
+``python run.py --hello`` prints what this interpreter is. ``python run.py --device D --require PART ... --
+ID ...`` runs the checks in the given order. Each record is a line that starts with the ASCII record
+separator and holds one JSON object; all else on the streams is output of the check that started last.
+
+    {"event": "start", "id": ...}
+    {"event": "result", "id": ..., "status": pass|fail|skip, "duration_s": s, "detail": text, "metrics": {}}
+    {"event": "facts", "torch": {...}, "device": {...}}
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import importlib.util
+import json
+import os
+import platform
+import resource
+import signal
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+_PACKAGE = "xpubuild_verify_suite"
+_LONGEST_DETAIL = 1500
+
+
+def _load_suite() -> None:
+    """Import this folder as a package of its own name, wherever it lies and whatever lies beside it."""
+    folder = Path(__file__).resolve().parent
+    sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != folder]
+    spec = importlib.util.spec_from_file_location(
+        _PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"the suite in {folder} cannot be loaded")
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[_PACKAGE] = package
+    # The folder may belong to somebody else and to another version of Python.
+    sys.dont_write_bytecode = True
+    spec.loader.exec_module(package)
+    registry = importlib.import_module(f"{_PACKAGE}.registry")
+    registry.discover()
+
+
+def _send(record: dict[str, Any]) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # One write of less than a page: output of other threads cannot get in between.
+    os.write(1, b"\x1e" + json.dumps(record).encode() + b"\n")
+
+
+def _prepare_process() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.enable()
+    # Asked to stop while stuck in native code, the process still says where it is.
+    faulthandler.register(signal.SIGINT, chain=True)
+    # torch wheels do not pull numpy in; its absence is no finding.
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy", category=UserWarning)
+
+
+def _last_line(error: BaseException) -> str:
+    text = traceback.format_exception_only(type(error), error)[-1].strip()
+    return text[-_LONGEST_DETAIL:]
+
+
+def _run_check(check: Any, context: Any, errors: Any) -> tuple[str, str]:
+    try:
+        check.function(context)
+    except errors.CheckSkippedError as reason:
+        return "skip", str(reason)
+    except errors.CheckFailedError as finding:
+        return "fail", str(finding)
+    except Exception as error:  # noqa: BLE001 - the boundary: whatever a check raises is its result
+        traceback.print_exc()
+        return "fail", _last_line(error)
+    return "pass", "; ".join(context.notes)
+
+
+def _run_all(options: argparse.Namespace) -> None:
+    registry = importlib.import_module(f"{_PACKAGE}.registry")
+    errors = importlib.import_module(f"{_PACKAGE}.context")
+    backend = importlib.import_module(f"{_PACKAGE}.backends").BACKENDS[options.device]
+    checks = registry.discover()
+    statuses: dict[str, str] = {}
+    for identifier in options.ids:
+        check = checks[identifier]
+        context = errors.Context(backend, frozenset(options.require))
+        started = time.monotonic()
+        reason = registry.blocked_by(check, statuses)
+        if reason is None:
+            _send({"event": "start", "id": identifier})
+            status, detail = _run_check(check, context, errors)
+        else:
+            status, detail = "skip", reason
+        statuses[identifier] = status
+        if context.facts:
+            _send({"event": "facts", **context.facts})
+        _send(
+            {
+                "event": "result",
+                "id": identifier,
+                "status": status,
+                "duration_s": round(time.monotonic() - started, 4),
+                "detail": detail[:_LONGEST_DETAIL],
+                "metrics": context.metrics,
+            }
+        )
+
+
+def main(arguments: list[str]) -> int:
+    """Run what the command line names; the exit status says nothing about the checks."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hello", action="store_true")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--require", action="append", default=[])
+    parser.add_argument("ids", nargs="*")
+    options = parser.parse_args(arguments)
+    if options.hello:
+        version = list(sys.version_info[:3])
+        _send({"event": "hello", "version": version, "implementation": platform.python_implementation()})
+        return 0
+    _prepare_process()
+    _load_suite()
+    _run_all(options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

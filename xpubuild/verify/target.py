@@ -1,0 +1,65 @@
+"""Which interpreter is verified, in which environment, on which device."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpubuild.build.activation import assignments, read_receipt
+from xpubuild.build.request import Layout
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import resolve_executable
+from xpubuild.errors import UsageError
+
+#: What the product is for; a receipt or --device says otherwise.
+DEFAULT_DEVICE = "xpu"
+# An interpreter outside a workspace keeps what decides which devices it sees and which libraries it loads.
+_CALLERS = ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
+_CALLERS_PREFIXES = (
+    "ZE_",
+    "ONEAPI_",
+    "SYCL_",
+    "UR_",
+    "OCL_",
+    "CCL_",
+    "I_MPI_",
+    "CUDA_",
+    "NVIDIA_",
+    "PYTORCH_",
+    "OMP_",
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The interpreter, its whole environment, and the device."""
+
+    python: Path
+    env: dict[str, str]
+    device: str
+
+
+def resolve_target(python: str | None, workspace: Path | None, device: str | None) -> Target:
+    """Return what is to be verified: an interpreter by path or name, or the one of a workspace.
+
+    Raises:
+        UsageError: the workspace has no receipt, or neither was given.
+        ToolchainError: no program of that name is on PATH.
+    """
+    env = base_environment()
+    env |= {name: value for name, value in os.environ.items() if _decides(name)}
+    if python is not None:
+        named = Path(python).expanduser()
+        path = named.absolute() if os.sep in python else Path(resolve_executable(python, env))
+        return Target(path, env, device or DEFAULT_DEVICE)
+    if workspace is None:
+        raise UsageError("nothing to verify", fix="give --python, --workspace or a recipe")
+    changes = assignments(workspace, env)
+    env.update({name: value for name, value in changes.items() if value is not None})
+    built_for = read_receipt(workspace).get("summary", {}).get("target", DEFAULT_DEVICE)
+    return Target(Layout(workspace).python, env, device or str(built_for))
+
+
+def _decides(name: str) -> bool:
+    return name in _CALLERS or name.startswith(_CALLERS_PREFIXES)
