@@ -35,9 +35,9 @@ _MADE_BY = {
 _EVENTS = """
 ## Events
 
-With `--log-format jsonl`, `xpubuild install` writes its progress to standard error as one JSON object per line.
-Every event has `event`, its name, and `time`, in seconds since the epoch. Programs must ignore events and
-fields they do not know.
+With `--log-format jsonl`, `xpubuild install` writes its progress to standard error as one JSON object per
+line. Every event has `event`, its name, and `time`, in seconds since the epoch. Programs must ignore events
+and fields they do not know.
 """
 
 

@@ -21,6 +21,7 @@ OTHERS = {
     "XPUBUILD_RECIPES": "Folders with recipes, separated by colons, looked into before all others.",
     "XPUBUILD_TRUSTED_OWNERS": "User names or numbers, separated by commas, whose oneAPI scripts are run"
     " although they belong neither to root nor to you.",
+    "XPUBUILD_DEBUG": "Set to anything: a bug in xpubuild shows its whole traceback.",
     "ONEAPI_ROOT": "Where oneAPI is looked for, after `--oneapi-root` and before the usual places.",
     "XDG_DATA_HOME": "Workspaces are made in `xpubuild/` below it. Default: `~/.local/share`.",
     "XDG_CACHE_HOME": "git mirrors and captured oneAPI environments are kept in `xpubuild/` below it."

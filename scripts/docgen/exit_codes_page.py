@@ -9,8 +9,8 @@ _ABOUT = """
 The exit status of every command is one of these; they do not change their meaning. The name is the `code` of
 the error in JSON output ([documents.md](documents.md#error)).
 
-A message says what happened, why, what to do, and where the log is. Status 1 means a bug in xpubuild: it
-comes with a traceback, which belongs into the bug report.
+A message says what happened, why, what to do, and where the log is. Status 1 means a bug in xpubuild: the
+message names a file that belongs into the bug report.
 """
 _OK = ("0", "", "The command did what it was asked for.")
 

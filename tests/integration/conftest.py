@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from integration.torch_env import ops_site, torch_env
+from integration.verify_support import target
 
-__all__ = ["ops_site", "torch_env"]
+__all__ = ["ops_site", "target", "torch_env"]

@@ -24,8 +24,8 @@ class Faults:
 
     ``cut``: how many of the next pack responses end after ``cut_after`` bytes of the body.
     ``fail``: how many of the next requests are answered with ``fail_status``.
-    ``hang``: requests are read and never answered. ``old_protocol``: the server speaks protocol 0, which gives
-    no single commits unless the repository allows it. ``credentials``: user:password that is asked for.
+    ``hang``: requests are read and never answered. ``old_protocol``: the server speaks protocol 0, which
+    gives no single commits unless the repository allows it. ``credentials``: user:password to ask for.
     """
 
     cut: int = 0
@@ -259,8 +259,8 @@ def gitmodules(*submodules: tuple[str, str]) -> str:
 class Nested:
     """Three levels of repositories with relative URLs, at two pins; the second one changes all of them.
 
-    ``top`` has ``third_party/mid``, which has ``deps/inner``. At ``second``, top gains ``extra`` and mid drops
-    ``deps/inner`` for ``deps/other``.
+    ``top`` has ``third_party/mid``, which has ``deps/inner``. At ``second``, top gains ``extra`` and mid
+    drops ``deps/inner`` for ``deps/other``.
     """
 
     top: Upstream

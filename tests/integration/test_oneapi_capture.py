@@ -293,6 +293,11 @@ def test_the_capturing_scripts_own_variables_never_leak(place: Path) -> None:
     assert captured.diff.set["STANDIN_ALL"] == "1"
 
 
+def test_one_scripts_allexport_does_not_reach_the_next(place: Path) -> None:
+    standin.build_root(place, before={"compiler": standin.ALLEXPORT, "umf": "STANDIN_PRIVATE=1"})
+    assert "STANDIN_PRIVATE" not in take(place).after
+
+
 def test_a_script_may_ruin_path(place: Path) -> None:
     standin.build_root(place, {"compiler": "2025.1"})
     standin.add_component(place, "compiler", "2025.1", after="export PATH=/nowhere")
@@ -326,7 +331,9 @@ def test_a_component_script_of_the_unified_layout_refuses_to_run_alone(place: Pa
 
 def by_hand(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
     environment = {"PATH": os.environ["PATH"], "HOME": "/root", **(env or {})}
-    return subprocess.run([str(SCRIPT), *arguments], capture_output=True, check=False, env=environment)
+    return subprocess.run(
+        [str(SCRIPT), *arguments], capture_output=True, check=False, env=environment, input=b"typed\n"
+    )
 
 
 def test_by_hand_help() -> None:
@@ -373,8 +380,27 @@ def test_by_hand_to_a_descriptor(place: Path, tmp_path: Path) -> None:
 
 def test_by_hand_a_relative_script(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     standin.build_root(place)
-    monkeypatch.chdir(place)
-    assert by_hand("compiler/2025.1/env/vars.sh").stdout.endswith(b"#complete\0")
+    monkeypatch.chdir(place / "compiler" / "2025.1" / "env")
+    assert by_hand("vars.sh").stdout.endswith(b"#complete\0")
+
+
+def test_by_hand_the_scripts_do_not_read_what_is_typed(place: Path) -> None:
+    script = standin.add_component(
+        place, "compiler", "2025.1", before='read -r answer; export STANDIN_ANSWER="<$answer>"'
+    )
+    assert b"STANDIN_ANSWER=<>" in by_hand(str(script)).stdout.split(b"\0")
+
+
+def test_by_hand_even_a_kept_environment_has_no_marker_of_an_earlier_run(place: Path) -> None:
+    standin.build_root(place)
+    result = by_hand(
+        "--keep-environment",
+        str(place / "setvars.sh"),
+        env={"SETVARS_COMPLETED": "1", "SETVARS_ARGS": "--help"},
+    )
+    records = result.stdout.split(b"\0")
+    assert b"#status 0" in records
+    assert records[-2] == b"#complete"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A real environment with torch and what the ops extension is built with, made once and shared.
 
-It is kept below ``$XPUBUILD_TEST_CACHE`` where that is set, else below pytest's base folder of this run. xdist
-workers share it: a file lock lets one of them build it while the others wait.
+It is kept below ``$XPUBUILD_TEST_CACHE`` where that is set, else below pytest's base folder of this run.
+xdist workers share it: a file lock lets one of them build it while the others wait.
 """
 
 from __future__ import annotations
@@ -95,10 +95,14 @@ def _must(*argv: str | Path, env: dict[str, str]) -> None:
         )
 
 
+def _pip(root: Path) -> tuple[str, ...]:
+    return (str(root / "bin" / "python"), "-m", "pip", "--disable-pip-version-check")
+
+
 def _make_env(folder: Path) -> None:
     env = base_environment()
     _must(sys.executable, "-m", "venv", folder, env=env)
-    pip = (folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "-q")
+    pip = (*_pip(folder), "install", "-q")
     try:
         _must(*pip, f"torch=={TORCH}+cpu", env=env)
     except RuntimeError:
@@ -109,19 +113,23 @@ def _make_env(folder: Path) -> None:
 def build_wheel(env: TorchEnv, source: Path, out: Path, **defines: str) -> subprocess.CompletedProcess[str]:
     """Build the ops wheel as the pipeline does; ``defines`` are CMake options."""
     options = [f"-Ccmake.define.{name}={value}" for name, value in defines.items()]
-    return env.run(
-        env.python, "-m", "pip", "--disable-pip-version-check", "wheel", "-v", "--no-build-isolation", "--no-deps",
-        *options, "-w", out, source,
-        CMAKE_PREFIX_PATH=str(env.root), SOURCE_DATE_EPOCH=_EPOCH,
-    )  # fmt: skip
+    words: list[str | Path] = [
+        *_pip(env.root),
+        "wheel",
+        "-v",
+        "--no-build-isolation",
+        "--no-deps",
+        *options,
+        "-w",
+        out,
+        source,
+    ]
+    return env.run(*words, CMAKE_PREFIX_PATH=str(env.root), SOURCE_DATE_EPOCH=_EPOCH)
 
 
 def install_wheel(env: TorchEnv, wheel: Path, site: Path) -> None:
     """Install a wheel into a folder of its own, for PYTHONPATH."""
-    _must(
-        env.python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-deps", "--target", site, wheel,
-        env=env.environ,
-    )  # fmt: skip
+    _must(*_pip(env.root), "install", "-q", "--no-deps", "--target", site, wheel, env=env.environ)
 
 
 def copy_sources(folder: Path) -> Path:

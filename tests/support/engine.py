@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from xpubuild.engine.events import Event
 from xpubuild.engine.fingerprint import fingerprints
@@ -58,7 +61,7 @@ def eventually(condition: Callable[[], bool], within_s: float = 10.0) -> float |
 
 @contextlib.contextmanager
 def nothing_left(mark: str, within_s: float = 0.0) -> Iterator[None]:
-    """Assert that no process with the mark outlives the block for longer than ``within_s``; kill what does."""
+    """Assert that no process with the mark outlives the block by more than ``within_s``; kill what does."""
     try:
         yield
         eventually(lambda: not marked(mark), within_s)
@@ -68,6 +71,30 @@ def nothing_left(mark: str, within_s: float = 0.0) -> Iterator[None]:
         for pid in marked(mark):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def _descriptors() -> dict[int, str]:
+    found = {}
+    for entry in Path("/proc/self/fd").iterdir():
+        # The one that reads the folder is gone again.
+        with contextlib.suppress(FileNotFoundError):
+            found[int(entry.name)] = str(entry.readlink())
+    return found
+
+
+@contextlib.contextmanager
+def nothing_open() -> Iterator[None]:
+    """Assert that the block leaves no descriptor and no child, without the garbage collector's help."""
+    gc.disable()
+    before = _descriptors()
+    try:
+        yield
+        left = {fd: target for fd, target in _descriptors().items() if fd not in before}
+        assert not left, f"still open: {left}"
+        children = psutil.Process().children()
+        assert not children, f"still there: {children}"
+    finally:
+        gc.enable()
 
 
 @contextlib.contextmanager
@@ -85,7 +112,7 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
 def program(
     text: str, *arguments: str, mark: str = "", env: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a Python program in a session of its own; what is left of its process group is killed at the end."""
+    """Run a Python program in a session of its own; at the end its process group is killed."""
     environment = {**os.environ, **(env or {}), MARK: mark}
     process = subprocess.Popen(
         [sys.executable, "-c", text, *arguments],

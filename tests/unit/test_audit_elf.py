@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tempfile
 from pathlib import Path
 
@@ -64,6 +65,52 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
         path.write_bytes(TINY[:length])
         with pytest.raises(AuditError):
             read_shared_object(path)
+
+
+def test_a_symbol_without_a_name_in_the_table_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "names.so"
+    first = 64 + 2 * 56 + 24
+    for place in (len(TINY), 2**31):
+        path.write_bytes(TINY[:first] + struct.pack("<I", place) + TINY[first + 4 :])
+        with pytest.raises(AuditError, match=r"names\.so is damaged") as caught:
+            read_shared_object(path)
+        assert "outside its string table" in caught.value.why
+
+
+def test_a_segment_that_ends_behind_the_file_is_a_cut_file(tmp_path: Path) -> None:
+    path = tmp_path / "cut.so"
+    filesz = 64 + 32
+    path.write_bytes(TINY[:filesz] + struct.pack("<Q", len(TINY) + 1) + TINY[filesz + 8 :])
+    with pytest.raises(AuditError) as caught:
+        read_shared_object(path)
+    assert caught.value.why == f"a segment should end at byte {len(TINY) + 1}, the file has {len(TINY)} bytes"
+
+
+def test_what_pyelftools_does_not_check_is_an_audit_error_too(tmp_path: Path) -> None:
+    path = tmp_path / "strange.so"
+    dynamic = struct.unpack_from("<Q", TINY, 64 + 56 + 8)[0]
+    tags = [list(struct.unpack_from("<qQ", TINY, at)) for at in range(dynamic, len(TINY) - 15, 16)]
+    for tag in tags:
+        if tag[0] == 4:  # DT_HASH away: the number of symbols is then estimated from the other tags
+            tag[0] = 0x6FFF0000
+        elif tag[0] == 14:  # DT_SONAME far behind the end
+            tag[1] = 2**63
+    path.write_bytes(TINY[:dynamic] + b"".join(struct.pack("<qQ", *tag) for tag in tags))
+    with pytest.raises(AuditError, match=r"strange\.so is damaged"):
+        read_shared_object(path)
+
+
+@pytest.mark.parametrize("value", [2**63 - 1, 2**64 - 1, 2**48, 2**32 - 1, len(TINY), 0])
+def test_no_number_in_the_file_is_taken_on_trust(tmp_path: Path, value: int) -> None:
+    path = tmp_path / "number.so"
+    refused = 0
+    for place in range(16, len(TINY) - 8, 2):
+        path.write_bytes(TINY[:place] + struct.pack("<Q", value) + TINY[place + 8 :])
+        try:
+            read_shared_object(path)
+        except AuditError:
+            refused += 1
+    assert refused > 20
 
 
 def test_the_member_of_a_wheel_is_named_and_not_its_copy(tmp_path: Path) -> None:

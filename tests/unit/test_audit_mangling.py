@@ -57,6 +57,7 @@ NO_EVIDENCE = [
     "_Z99999999999999999999Ss",
     "_Z" + "9" * 6000 + "Ss",
     "_Z4joinSs@GLIBCXX_3.4",
+    "_Z4joinSsE",
     "_ZN1aSs",
     "_Z1f" + "PK" * 20000,
     "_Z1f" + "St6vectorI" * 20000,

@@ -115,6 +115,17 @@ def test_version_1_with_joined_controllers_and_its_word_for_no_limit(root: Path)
     )
 
 
+def test_version_1_without_a_limit(root: Path) -> None:
+    lay(
+        root,
+        {
+            "proc/self/cgroup": "4:memory:/\n",
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+        },
+    )
+    assert cgroup_limits(root) == CgroupLimits()
+
+
 def test_cores_memory_and_what_may_be_used(root: Path) -> None:
     lay(root, {"proc/cpuinfo": CPUINFO, "proc/meminfo": MEMINFO})
     cpu = cpu_facts(root, CgroupLimits(cpus=1.5))

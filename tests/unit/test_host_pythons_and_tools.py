@@ -143,6 +143,15 @@ def test_interpreters_of_an_image_are_found_without_running_them(tmp_path: Path)
     ]
 
 
+def test_an_absolute_link_inside_an_image_leads_to_a_place_inside_it(tmp_path: Path) -> None:
+    root = tmp_path / "image"
+    fake_installation(root / "opt/py", "3.12", headers=True, ensurepip=True)
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin/python3").symlink_to("/opt/py/bin/python3.12")
+    (root / "usr/bin/python3.8").symlink_to("python3.8")  # a link to itself
+    assert [facts.executable for facts in find_pythons("/usr/bin", root)] == ["/opt/py/bin/python3.12"]
+
+
 def test_files_and_running_agree_on_this_interpreter() -> None:
     asked = probe_python(Path(sys.executable))
     base = Path(asked.base_executable)

@@ -114,6 +114,20 @@ def test_a_ninja_inside_a_ninja_is_told_as_detail() -> None:
     assert (back.done, back.total, back.detail) == (13, 600, "Completed 'inner'")
 
 
+def test_an_inner_ninja_may_move_its_total_too() -> None:
+    clock = Ticker()
+    found = last(
+        ProgressMeter(clock), clock, ["[12/600] a", *[f"[{n}/20] b" for n in range(1, 13)], "[13/22] c"]
+    )
+    assert (found.done, found.total, found.detail) == (12, 600, "[13/22] c")
+
+
+def test_an_estimate_of_months_is_no_estimate() -> None:
+    clock = Ticker()
+    lines = [f"[{n}/900000000000] a" for n in range(1, 20)]
+    assert last(ProgressMeter(clock), clock, lines).eta_s == 0.0
+
+
 def test_ninja_may_move_its_total() -> None:
     clock = Ticker()
     found = last(ProgressMeter(clock), clock, ["[1/10] a", "[2/10] b", "[3/8] pruned", "[4/12] found more"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpubuild.engine.progress import Progress, ProgressMeter
@@ -30,6 +30,7 @@ def _feed(meter: ProgressMeter, line: str) -> Progress | None:
     return shown if shown is not None else meter.pending()
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(_lines, _steps), max_size=30))
 def test_never_raises_and_the_numbers_make_sense(script: list[tuple[str, float]]) -> None:
     now = [0.0]
@@ -46,6 +47,7 @@ def test_never_raises_and_the_numbers_make_sense(script: list[tuple[str, float]]
             assert found.total or not found.done
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 500), st.floats(0, 100)), min_size=1), st.text(max_size=20))
 def test_done_never_falls_within_a_count(script: list[tuple[int, float]], text: str) -> None:
     now = [0.0]
@@ -60,6 +62,7 @@ def test_done_never_falls_within_a_count(script: list[tuple[int, float]], text: 
         before = found.done
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=300))
 def test_not_more_than_five_a_second(gaps: list[float]) -> None:
     now = [0.0]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpubuild.ui import format as show
@@ -49,6 +49,7 @@ def test_counted() -> None:
     assert show.counted(0, 0, "edges") == ""
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1e15))
 def test_no_value_needs_more_than_four_digits_below_the_largest_unit(value: float) -> None:
     for text in (show.size(value), show.memory(value)):

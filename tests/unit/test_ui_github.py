@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpubuild.engine.events import (
@@ -39,6 +39,7 @@ def test_escaping() -> None:
     assert annotation("warning", "w") == "::warning::w\n"
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_escaping_can_be_undone_and_stays_on_one_line(text: str) -> None:
     escaped = escape_property(text)
@@ -128,6 +129,7 @@ _hostile = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(_hostile, st.text(max_size=20)), max_size=8))
 def test_output_cannot_give_commands_to_the_runner(texts: list[str]) -> None:
     """The runner takes a line for a command if it begins, after blanks, with ``::``, or holds ``##[``."""

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpubuild.engine.events import RunFinished, RunStarted, StepFinished, StepProgress, StepStarted
@@ -135,6 +135,7 @@ def test_many_steps_in_a_small_window() -> None:
     assert [row.words or (row.step and row.step.id) for row in tight] == [
         "29 more done", "s29", "r1", "r2", "30 more to do",
     ]  # fmt: skip
+    assert len(choose_rows(steps, 1)) == 1
     assert [row.alone for row in tight] == [False, True, True, True, False]
 
 
@@ -143,6 +144,7 @@ _steps = st.lists(st.sampled_from(STATES), max_size=60).map(
 )
 
 
+@settings(deadline=None)
 @given(_steps, st.integers(1, 80))
 def test_rows_fit_and_every_step_is_shown_or_counted(steps: list[StepView], room: int) -> None:
     rows = choose_rows(steps, room)
@@ -157,6 +159,7 @@ def test_rows_fit_and_every_step_is_shown_or_counted(steps: list[StepView], room
         assert {step.id for step in steps if step.state in (RUNNING, FAILED)} <= set(shown)
 
 
+@settings(deadline=None)
 @given(_steps, st.integers(10, 200), st.integers(2, 60), st.text(max_size=30), st.integers(0, 10**6))
 def test_a_frame_fits_the_window(
     steps: list[StepView], columns: int, rows: int, text: str, done: int

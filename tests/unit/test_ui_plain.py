@@ -3,7 +3,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpubuild.engine.events import (
@@ -157,6 +157,7 @@ _events = st.one_of(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(_events, max_size=20))
 def test_never_a_carriage_return_or_an_escape(events: list[Event]) -> None:
     fixture = Fixture(Level.VERBOSE)

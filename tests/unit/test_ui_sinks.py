@@ -226,9 +226,10 @@ print("went on", sink.broken)
 def test_a_reader_that_goes_away_leaves_the_exit_status_alone(kind: str) -> None:
     """Python would turn the status into 120 for what is left in the buffer of a broken stream."""
     read, write = os.pipe()
-    child = subprocess.Popen(
-        [sys.executable, "-c", _TALKER.format(kind=kind)], stdout=subprocess.PIPE, stderr=write, text=True
-    )
+    # Unbuffered, Python would have nothing left to fail with.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    argv = [sys.executable, "-c", _TALKER.format(kind=kind)]
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=write, text=True, env=env)
     os.close(write)
     os.read(read, 10)
     os.close(read)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpubuild.ui.terminal import Terminal, clean, one_line
@@ -77,6 +77,7 @@ def test_foreign_text_is_cleaned() -> None:
     assert one_line("a\nb\r\nc") == "a b c"
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_cleaned_text_cannot_move_the_cursor(text: str) -> None:
     cleaned = clean(text + "\x1b")

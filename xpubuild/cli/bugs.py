@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Keep the traceback in a file and say where; the exit status stays 1. XPUBUILD_DEBUG=1 shows it whole."""
+    """Keep the traceback in a file and say where; the status stays 1. XPUBUILD_DEBUG=1 shows it whole."""
     from xpubuild import __version__
     from xpubuild.engine.redact import Redactor
 

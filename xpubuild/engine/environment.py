@@ -18,7 +18,10 @@ _EXACT = frozenset({
 })  # fmt: skip
 _PREFIXES = ("PIP_", "XDG_", "GIT_CONFIG_", "CCACHE_", "SCCACHE_")
 # These would let pip or git do something other than what the plan shows.
-_NEVER = frozenset({"PIP_REQUIRE_VIRTUALENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_ROOT"})
+_NEVER = frozenset({
+    "PIP_REQUIRE_VIRTUALENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_ROOT", "PIP_PYTHON", "PIP_DRY_RUN",
+    "PIP_NO_DEPS", "PIP_CONSTRAINT", "PIP_EDITABLE", "PIP_REQUIREMENT",
+})  # fmt: skip
 
 
 def base_environment(caller: Mapping[str, str] | None = None) -> dict[str, str]:

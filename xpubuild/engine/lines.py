@@ -35,7 +35,8 @@ class LineReader:
         text = self._decoder.decode(data)
         if self._after_return and text.startswith("\n"):
             text = text[1:]
-        self._after_return = data.endswith(b"\r")
+        if data:
+            self._after_return = data.endswith(b"\r")
         *lines, self._rest = (self._rest + text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
         for line in lines:
             self._line(line)

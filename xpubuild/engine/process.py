@@ -313,7 +313,7 @@ def run(
         reader.finish()
         if log is not None:
             log.flush()
-    result = _result(child, full, env, cwd, reader.tail)
+    result = _result(child, full, env, cwd, tuple(reader.tail))
     return ProcessResult(
         argv=tuple(full),
         returncode=int(_number(result, "returncode", -signal.SIGKILL)),

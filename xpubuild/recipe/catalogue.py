@@ -99,9 +99,8 @@ def _requirement_problems(loaded: LoadedRecipe, name: str) -> list[str]:
     except RecipeError as error:
         return [error.what]
     entries = text.replace("\\\n", " ").splitlines()
-    bare = [
-        line.split()[0] for line in entries if line.strip() and line[0] not in "#-" and "--hash" not in line
-    ]
+    pins = [line.strip() for line in entries if line.strip() and line.strip()[0] not in "#-"]
+    bare = [line.split()[0] for line in pins if "--hash" not in line]
     return [f"{name}: '{item}' has no hash" for item in bare]
 
 

@@ -51,17 +51,21 @@ def search_path() -> tuple[Path, ...]:
     return (*own, user, site, recipes_dir())
 
 
-def available() -> dict[str, Path]:
-    """Return recipe name -> file; a folder earlier in the search path hides later ones."""
+def available(besides: Path | None = None) -> dict[str, Path]:
+    """Return recipe name -> file; a folder earlier in the search path hides later ones.
+
+    ``besides`` is left out: a site's quickstart.yaml may extend the quickstart that it hides.
+    """
     found: dict[str, Path] = {}
     for folder in search_path():
         for path in sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else ():
-            found.setdefault(path.stem, path)
+            if besides is None or path.resolve() != besides.resolve():
+                found.setdefault(path.stem, path)
     return found
 
 
-def find(name: str) -> Path:
-    """Return the file of a recipe given by name or by path.
+def find(name: str, *, besides: Path | None = None) -> Path:
+    """Return the file of a recipe given by name or by path; ``besides`` is not looked at.
 
     Raises:
         RecipeError: there is none; the message lists what there is.
@@ -76,7 +80,7 @@ def find(name: str) -> Path:
             fix="give the path of a recipe file, or the name of a recipe",
             commands=("xpubuild recipes list",),
         )
-    names = available()
+    names = available(besides)
     if name in names:
         return names[name]
     raise RecipeError(
@@ -146,7 +150,9 @@ def _merged(path: Path, depth: int) -> tuple[dict[str, Any], tuple[Path, ...]]:
             fix="name one recipe that does not extend this one",
         )
     beside = path.parent / f"{parent}{_SUFFIX}"
-    base, folders = _merged(beside if beside.is_file() and beside != path else find(parent), depth + 1)
+    base, folders = _merged(
+        beside if beside.is_file() and beside != path else find(parent, besides=path), depth + 1
+    )
     base.pop("abstract", None)
     return merge(base, document), tuple(dict.fromkeys((path.parent, *folders)))
 
@@ -199,6 +205,8 @@ def _invalid(path: Path, error: ValidationError) -> RecipeError:
 def _wording(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         return "unknown key"
+    if kind == "string_type":
+        return "must be text; put it in quotes"
     if kind == "missing":
         return "missing"
     return message.removeprefix("Value error, ")

@@ -16,6 +16,7 @@ from xpubuild.errors import SourceIntegrityError, ToolchainError
 from xpubuild.source.debris import clear_debris
 from xpubuild.source.embedded_layout import DATE, IDENTITY, EmbeddedRepository, read_repositories
 from xpubuild.source.git import Answer, Git
+from xpubuild.source.gitconfig import add_settings
 from xpubuild.source.gitmodules import GITLINK
 from xpubuild.source.hardening import without_user_configuration
 from xpubuild.source.locks import locked
@@ -85,7 +86,7 @@ def _write(git: Git, repository: EmbeddedRepository, place: Path) -> None:
             git.query(["init", "--quiet", "--bare", "--template=", "--object-format=sha1", str(new)]), place
         )
         # For a git that still speaks protocol 0, which gives no single commits otherwise.
-        _must(git.query(["config", "uploadpack.allowAnySHA1InWant", "true"], git_dir=new), place)
+        add_settings(new, [("uploadpack.allowAnySHA1InWant", "true")])
         _import(git, repository, new)
         new.rename(place)
 

@@ -59,7 +59,7 @@ def verify(git: Git, into: Path, pin: Pin, *, besides: Sequence[str] = ()) -> di
     return {
         "commit": pin.commit,
         "tree": tree,
-        "submodules": _submodules(git, repositories, pin.url),
+        "submodules": _submodules(git, repositories, pin.url) if pin.submodules else [],
         "digest": _digest(repositories),
     }
 

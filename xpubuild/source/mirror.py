@@ -20,6 +20,7 @@ from xpubuild.source.debris import clear_debris
 from xpubuild.source.failures import Failure, diagnose, error_for
 from xpubuild.source.fetching import PINS, Fetch, Retry
 from xpubuild.source.git import Git, Report, object_format
+from xpubuild.source.gitconfig import add_settings
 from xpubuild.source.locks import locked
 from xpubuild.source.urls import mirror_name
 
@@ -58,10 +59,9 @@ class Mirror:
             RecipeError: the id is that of a tag or tree.
             NoSpaceError, SourceIntegrityError, ToolchainError, InterruptedByUserError.
         """
-        if self.path.is_dir():
-            with self._locked(report, shared=True):
-                if self._holds(commit):
-                    return False
+        with self._locked(report, shared=True):
+            if self._holds(commit):
+                return False
         with self._locked(report) as fd:
             if self._holds(commit):
                 return False
@@ -104,6 +104,8 @@ class Mirror:
 
     def _holds(self, commit: str) -> bool:
         """Whether the commit was fetched to the end and every object of its tree is still here."""
+        if not self.path.is_dir():
+            return False
         if self._ask("rev-parse", "--quiet", "--verify", f"{PINS}/{commit}^{{commit}}") != commit:
             return False
         whole = ["rev-list", "--objects", "--quiet", "--no-walk", commit]
@@ -157,15 +159,13 @@ class Mirror:
             git = self.store.git
             kind = f"--object-format={object_format(commit)}"
             answer = git.query(["init", "--quiet", "--bare", "--template=", kind, str(made)])
-            for key, value in (("uploadpack.allowAnySHA1InWant", "true"), ("gc.auto", "0")):
-                if answer.ok:
-                    answer = git.query(["config", key, value], git_dir=made)
             if not answer.ok:
                 raise ToolchainError(
                     f"the mirror {self.path} could not be made",
                     why=answer.stderr.strip(),
                     fix="check that the cache can be written to, or choose another with XDG_CACHE_HOME",
                 )
+            add_settings(made, [("uploadpack.allowAnySHA1InWant", "true"), ("gc.auto", "0")])
             made.rename(self.path)
 
     def _require_commit(self, commit: str) -> None:

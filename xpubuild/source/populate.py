@@ -10,15 +10,18 @@ from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.errors import SourceIntegrityError, ToolchainError
+from xpubuild.source.debris import clear_debris
 from xpubuild.source.discover import Node, SourceTree
 from xpubuild.source.failures import diagnose, error_for
 from xpubuild.source.git import Git, Report, object_format
+from xpubuild.source.gitconfig import add_settings
 from xpubuild.source.mirror import MirrorStore
 from xpubuild.source.parallel import visit_all
 from xpubuild.source.worktree import find_git_dir
 
 #: What keeps the files equal to the blobs also for the git that the user runs in the checkout later.
 _SETTINGS = (("core.autocrlf", "false"), ("core.eol", "lf"), ("core.safecrlf", "false"))
+_ORIGIN = (("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"),)
 _OURS = "xpubuild.url"
 _TRASH = "xpubuild-trash"
 
@@ -63,7 +66,12 @@ class Populate:
         git_dir = find_git_dir(self.top / node.path)
         if git_dir is None:
             git_dir = self._create(node)
-        self._name_origin(node, git_dir)
+        else:
+            self._follow_url(node, git_dir)
+        parent = None if node.parent is None else find_git_dir(self.top / node.parent)
+        if parent is not None and self._get(git_dir, _OURS):
+            with self._config:  # siblings write to one file, which git locks without waiting
+                self._set(parent, f"submodule.{node.name}.url", node.url)
 
     def deliver(self, node: Node) -> None:
         """Bring the objects of a node's commit into its repository, where they are not there yet."""
@@ -118,9 +126,7 @@ class Populate:
                 git_dir = work_tree / ".git"
             else:
                 git_dir = self._create_below(node, work_tree, options)
-            for key, value in (*_SETTINGS, (_OURS, node.url), ("remote.origin.url", node.url)):
-                self._set(git_dir, key, value)
-            self._set(git_dir, "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+            self._settle(node, git_dir, work_tree)
             if node.parent is not None:
                 # Last: with this file the submodule is there, and HEAD and configuration have to be.
                 dot_git = work_tree / ".git"
@@ -135,22 +141,27 @@ class Populate:
         self._require_inside(work_tree)
         work_tree.mkdir(parents=True, exist_ok=True)
         git_dir.mkdir(parents=True, exist_ok=True)
+        clear_debris(git_dir)  # of an earlier try that was killed; nobody else writes under our lock
         self._must(["init", *options, "--bare", str(git_dir)])
-        self._set(git_dir, "core.bare", "false")
-        self._set(git_dir, "core.worktree", os.path.relpath(work_tree, git_dir))
         return git_dir
 
-    def _name_origin(self, node: Node, git_dir: Path) -> None:
+    def _settle(self, node: Node, git_dir: Path, work_tree: Path) -> None:
+        settings = [*_SETTINGS, (_OURS, node.url), *_ORIGIN, ("remote.origin.url", node.url)]
+        if node.parent is not None:
+            where = os.path.relpath(work_tree, git_dir)
+            settings += [("core.bare", "false"), ("core.worktree", where)]
+        if self._get(git_dir, _OURS):  # from an earlier pin, or an earlier try
+            for key, value in settings:
+                self._set(git_dir, key, value)
+        else:
+            add_settings(git_dir, settings)
+
+    def _follow_url(self, node: Node, git_dir: Path) -> None:
         """Follow a changed URL, unless the user has pointed origin elsewhere."""
         ours, origin = self._get(git_dir, _OURS), self._get(git_dir, "remote.origin.url")
         if ours and ours == origin and ours != node.url:
             self._set(git_dir, "remote.origin.url", node.url)
             self._set(git_dir, _OURS, node.url)
-        parent = None if node.parent is None else find_git_dir(self.top / node.parent)
-        if parent is not None and (ours or not self._get(parent, f"submodule.{node.name}.url")):
-            with self._config:  # siblings write to one file, which git locks without waiting
-                self._set(parent, f"submodule.{node.name}.active", "true")
-                self._set(parent, f"submodule.{node.name}.url", node.url)
 
     def _require_inside(self, work_tree: Path) -> None:
         """Refuse a path through a symbolic link: the files would land outside of the checkout."""

@@ -18,11 +18,10 @@ _WIDEST = 100
 
 def render(error: XpuBuildError, terminal: Terminal) -> str:
     """Return the error as text that ends with a newline."""
-    head = terminal.paint("error:", "bold", "red")
-    lines = [f"{head} {terminal.paint(clean(error.what), 'bold')}"]
+    lines = _paragraph("error: ", error.what, terminal, "bold", "red")
     for name, text in (("why", error.why), ("fix", error.fix)):
         if text:
-            lines += _paragraph(name, text, terminal)
+            lines += _paragraph(f"  {name}: ", text, terminal, "bold")
     if error.commands:
         lines += ["", "  type:"]
         # Never broken into lines: they are copied.
@@ -33,8 +32,9 @@ def render(error: XpuBuildError, terminal: Terminal) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _paragraph(name: str, text: str, terminal: Terminal) -> list[str]:
-    head, indent = f"  {name}: ", " " * (len(name) + 4)
+def _paragraph(head: str, text: str, terminal: Terminal, *styles: str) -> list[str]:
+    """Return text behind a head, its further lines below its first one."""
+    indent = " " * len(head)
     lines: list[str] = []
     for part in clean(text).strip("\n").split("\n"):
         if terminal.live:
@@ -47,7 +47,7 @@ def _paragraph(name: str, text: str, terminal: Terminal) -> list[str]:
             wrapped = [part]
         lines += wrapped
     lines = [f"{indent}{line}" for line in lines]
-    lines[0] = terminal.paint(head, "bold") + lines[0][len(indent) :]
+    lines[0] = terminal.paint(head, *styles) + lines[0][len(indent) :]
     return lines
 
 

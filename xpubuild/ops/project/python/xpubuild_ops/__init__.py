@@ -21,9 +21,10 @@ def _load(name: str) -> None:
             try:
                 torch.ops.load_library(str(library))
             except OSError as error:
-                raise ImportError(
-                    f"{name} does not load beside torch {torch.__version__}: {error}"
-                ) from error
+                # Newer torch hides the loader's message behind one of its own.
+                reason = error.__cause__ or error
+                message = f"{name} does not load beside torch {torch.__version__}: {reason}"
+                raise ImportError(message) from error
             return
     raise ImportError(f"{name} is not in {', '.join(_PACKAGE_PATH)}: the package is incomplete")
 

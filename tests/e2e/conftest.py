@@ -1,0 +1,100 @@
+"""The quickstart, installed once per run, and ways to call the command line as a user does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command line answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The one JSON document on standard output."""
+        found = json.loads(self.out)
+        assert isinstance(found, dict)
+        return found
+
+    def must(self, code: int) -> Answer:
+        """Return the answer if it ended with this code and without a traceback."""
+        assert self.code == code, f"exit {self.code}, wanted {code}\n{self.out[-2000:]}\n{self.err[-4000:]}"
+        assert "Traceback" not in self.err + self.out
+        return self
+
+
+Cli = Callable[..., Answer]
+
+
+def command(*arguments: str | Path) -> list[str]:
+    """Return the argv of a command line of xpubuild."""
+    return [sys.executable, "-m", "xpubuild", *map(str, arguments)]
+
+
+@pytest.fixture(scope="session")
+def cli() -> Cli:
+    """Call xpubuild in a process of its own."""
+
+    def call(
+        *arguments: str | Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout: float = 800,
+    ) -> Answer:
+        done = subprocess.run(
+            command(*arguments),
+            env={**os.environ, **(env or {})},
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+@dataclass(frozen=True)
+class Built:
+    """A finished quickstart."""
+
+    workspace: Path
+    receipt: dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def built(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Install the quickstart, in a folder with a space and a letter beyond ASCII."""
+    workspace = tmp_path_factory.mktemp("quick start é") / "ws"
+    answer = cli("install", "quickstart", "--workspace", workspace, "--json").must(0)
+    return Built(workspace, answer.document)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git as some developer."""
+    identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.invalid"]
+    argv: Sequence[str] = [
+        "git",
+        *identity,
+        "-c",
+        "protocol.file.allow=always",
+        "-C",
+        str(folder),
+        *arguments,
+    ]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,63 @@
+"""SIGKILL at any moment, and the same command again ends in the same result."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from xpubuild.build.wheelfile import content_digest
+
+from .conftest import Cli, command
+
+pytestmark = [pytest.mark.xdist_group("kill"), pytest.mark.slow]
+
+KILLS = 20
+# A run of the quickstart lasts about a minute: moments early in each step, and some late ones.
+MOMENTS_S = [*(0.2 + 0.35 * i for i in range(10)), *(4.0 + 1.7 * i for i in range(10))]
+
+
+def _alive(workspace: Path) -> list[str]:
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if process.pid != os.getpid() and any(str(workspace) in word for word in words):
+            found.append(f"{process.pid}: {' '.join(words)[:200]}")
+    return found
+
+
+@pytest.mark.timeout(1800)
+def test_killed_at_twenty_moments(cli: Cli, tmp_path: Path) -> None:
+    workspace = tmp_path / "killed ws"
+    moments = random.Random(20).sample(MOMENTS_S, KILLS)  # noqa: S311 - not a secret
+    install = command("install", "quickstart", "--workspace", workspace)
+    killed = 0
+    for moment in moments:
+        with subprocess.Popen(install, start_new_session=True, stderr=subprocess.DEVNULL) as process:
+            try:
+                assert process.wait(moment) == 0
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                killed += 1
+                process.wait()
+        until = time.monotonic() + 10
+        while (left := _alive(workspace)) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not left, f"left behind after a kill at {moment:.1f} s: {left}"
+    assert killed == KILLS
+    receipt = cli("install", "quickstart", "--workspace", workspace, "--json").must(0).document
+    assert receipt["status"] == "complete"
+    assert receipt["verify"]["status"] == "pass"
+    assert not _alive(workspace)
+    (wheel,) = (workspace / "wheels").iterdir()
+    undisturbed = tmp_path / "undisturbed"
+    again = cli("install", "quickstart", "--workspace", undisturbed, "--until", "ops.wheel", "--json").must(0)
+    assert content_digest(wheel) == again.document["wheels"][0]["content_digest"]
+    names = {path.name for path in workspace.iterdir()}
+    assert names <= {"src", "env", "build", "wheels", "logs", "journal.db", "receipt.json", ".lock"}

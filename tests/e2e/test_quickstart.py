@@ -1,0 +1,243 @@
+"""What the README promises of the quickstart, shown by running it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+from support import documents
+
+from xpubuild.build.wheelfile import content_digest
+from xpubuild.engine.fingerprint import file_sha256
+
+from .conftest import Built, Cli, git
+
+pytestmark = pytest.mark.xdist_group("quickstart")
+
+
+def test_the_receipt_tells_what_was_built_and_proved(built: Built) -> None:
+    receipt = documents.check(built.receipt, "receipt")
+    assert receipt == {**json.loads((built.workspace / "receipt.json").read_text()), **_run(receipt)}
+    assert receipt["status"] == "complete"
+    (wheel,) = receipt["wheels"]
+    path = Path(wheel["path"])
+    assert path.parent == built.workspace / "wheels"
+    assert wheel["sha256"] == file_sha256(path)
+    assert wheel["abi"] == 1
+    assert wheel["findings"] == []
+    (library,) = wheel["objects"]
+    assert library["abi_counts"]["new"] > 0
+    assert library["abi_counts"]["old"] == 0
+    assert not [name for name in library["needed"] if "mkl" in name or "iomp" in name]
+    assert library["strings"], "MKL's own text must be inside: it is linked statically"
+    assert receipt["verify"]["status"] == "pass"
+    assert receipt["verify"]["failed"] == receipt["verify"]["crashed"] == receipt["verify"]["timed_out"] == 0
+    passed = {check["id"] for check in receipt["verify"]["checks"] if check["status"] == "pass"}
+    assert {"model.resnet50_inference", "model.resnet50_train_step", "ops.mkl_sgemm"} <= passed
+    (torch,) = (item for item in receipt["prebuilt"] if item["name"] == "torch")
+    assert torch["version"] == "2.13.0+cpu"
+    assert torch["sha256"]
+    assert {item["step"] for item in receipt["commands"]} >= {
+        "env",
+        "toolchain",
+        "torch",
+        "ops.wheel",
+        "verify",
+    }
+    assert all(item["peak_bytes"] > 0 for item in receipt["commands"])
+
+
+def _run(receipt: dict[str, object]) -> dict[str, object]:
+    return {key: receipt[key] for key in ("ran", "up_to_date")}
+
+
+def test_the_same_command_again_does_nothing(cli: Cli, built: Built) -> None:
+    commands = len(built.receipt["commands"])
+    again = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0).document
+    assert again["ran"] == []
+    assert len(again["commands"]) == commands
+    assert again["wheels"] == built.receipt["wheels"]
+
+
+def test_another_number_of_jobs_or_path_rebuilds_nothing(cli: Cli, built: Built) -> None:
+    env = {"PATH": f"{os.environ['PATH']}:/nowhere"}
+    answer = cli("install", "quickstart", "--workspace", built.workspace, "--jobs", "1", "--json", env=env)
+    assert answer.must(0).document["ran"] == []
+
+
+def test_a_lost_wheel_is_built_again_and_is_the_same(cli: Cli, built: Built) -> None:
+    wheel = Path(built.receipt["wheels"][0]["path"])
+    wheel.unlink()
+    again = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0).document
+    assert "ops.wheel" in again["ran"]
+    assert not {"env", "toolchain", "torch", "ops.source"} & set(again["ran"])
+    assert again["wheels"][0]["content_digest"] == built.receipt["wheels"][0]["content_digest"]
+
+
+def test_a_removed_package_is_installed_again(cli: Cli, built: Built) -> None:
+    python = built.workspace / "env/bin/python"
+    subprocess.run(
+        [python, "-m", "pip", "uninstall", "--yes", "--quiet", "xpubuild-ops"], check=True, timeout=120
+    )
+    again = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0).document
+    assert "ops.install" in again["ran"]
+    assert "ops.wheel" not in again["ran"]
+    probe = "import torch, xpubuild_ops; print(xpubuild_ops.build_info()['cxx11_abi'])"
+    shown = subprocess.run([python, "-W", "ignore", "-c", probe], check=True, capture_output=True, text=True)
+    assert shown.stdout.strip() in ("1", "True")
+
+
+def test_the_plan_of_a_finished_workspace_is_done(cli: Cli, built: Built) -> None:
+    plan = cli("plan", "quickstart", "--workspace", built.workspace, "--json").must(0).document
+    documents.check(plan, "plan")
+    assert {step["state"] for step in plan["steps"]} == {"done"}
+    assert plan["lock_digest"] == built.receipt["lock_digest"]
+    ran = {tuple(item["argv"]) for item in built.receipt["commands"]}
+    shown = {
+        tuple(argv)
+        for step in plan["steps"]
+        for item in step["commands"]
+        for argv in (item["argv"], *item.get("alternatives", ()))
+    }
+    assert ran <= shown, "something ran that the plan does not show"
+
+
+def test_status_and_env(cli: Cli, built: Built) -> None:
+    status = cli("status", "--workspace", built.workspace, "--json").must(0).document
+    documents.check(status, "status")
+    assert {step["status"] for step in status["steps"]} == {"done"}
+    script = 'eval "$("$@")" && python -c "import sys; print(sys.prefix)"'
+    argv = ["bash", "-c", script, "bash", *_cli_argv("env", "--workspace", built.workspace)]
+    shown = subprocess.run(argv, check=True, capture_output=True, text=True)
+    assert shown.stdout.strip() == str(built.workspace / "env")
+
+
+def _cli_argv(*arguments: object) -> list[str]:
+    from .conftest import command
+
+    return command(*map(str, arguments))
+
+
+def test_verify_of_the_workspace(cli: Cli, built: Built, tmp_path: Path) -> None:
+    report = tmp_path / "junit.xml"
+    answer = cli(
+        "verify",
+        "--workspace",
+        built.workspace,
+        "--only",
+        "ops.*",
+        "--require",
+        "ops",
+        "--junit",
+        report,
+        "--json",
+    ).must(0)
+    document = documents.check(answer.document, "verify")
+    assert document["status"] == "pass"
+    assert "<testsuite" in report.read_text()
+
+
+def test_the_users_edits_survive_and_are_refused(cli: Cli, built: Built) -> None:
+    file = built.workspace / "src/ops/src/library.cpp"
+    before = file.read_text()
+    file.write_text(before + "// mine\n")
+    refused = cli("install", "quickstart", "--workspace", built.workspace).must(31)
+    assert "library.cpp" in refused.err
+    assert file.read_text() == before + "// mine\n"
+    dirty = cli("install", "quickstart", "--workspace", built.workspace, "--allow-dirty", "--json").must(0)
+    assert "ops.wheel" in dirty.document["ran"]
+    assert file.read_text() == before + "// mine\n"
+    again = cli("install", "quickstart", "--workspace", built.workspace, "--allow-dirty", "--json").must(0)
+    assert again.document["ran"] == []
+    file.write_text(before)
+    clean = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0)
+    assert {"env", "toolchain", "torch"}.isdisjoint(clean.document["ran"])
+    assert clean.document["wheels"][0]["content_digest"] == built.receipt["wheels"][0]["content_digest"]
+
+
+@pytest.fixture(scope="module")
+def new_pin(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recipe of a site: quickstart with a repository of its own, one source file of ops changed."""
+    folder = tmp_path_factory.mktemp("site")
+    repository = folder / "ops"
+    git(folder, "clone", "--quiet", "--recurse-submodules", str(built.workspace / "src/ops"), str(repository))
+    source = repository / "src/build_info.cpp"
+    source.write_text(source.read_text() + "// a new pin\n")
+    git(repository, "commit", "--quiet", "--all", "--message", "touch one file")
+    recipe = folder / "mine.yaml"
+    recipe.write_text(
+        textwrap.dedent(
+            f"""\
+            schema: 1
+            name: mine
+            extends: quickstart
+            components:
+              ops:
+                source: {{embedded: null, url: "{repository.as_uri()}", commit: {git(repository, "rev-parse", "HEAD")}}}
+            """
+        )
+    )
+    return recipe
+
+
+def test_a_new_pin_rebuilds_only_what_depends_on_it(cli: Cli, built: Built, new_pin: Path) -> None:
+    moved = cli("install", new_pin, "--workspace", built.workspace, "--json").must(0).document
+    assert moved["ran"] == ["ops.source", "ops.wheel", "ops.install", "verify"]
+    assert moved["wheels"][0]["sha256"] != built.receipt["wheels"][0]["sha256"] or moved["wheels"]
+    back = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0).document
+    assert back["ran"] == ["ops.source", "ops.wheel", "ops.install", "verify"]
+    assert back["wheels"][0]["content_digest"] == built.receipt["wheels"][0]["content_digest"]
+
+
+def test_the_shell_script_makes_the_same_wheel_without_xpubuild(
+    cli: Cli, built: Built, tmp_path: Path
+) -> None:
+    script = tmp_path / "build.sh"
+    script.write_text(cli("plan", "quickstart", "--workspace", built.workspace, "--format", "sh").must(0).out)
+    assert "xpubuild " not in "".join(
+        line for line in script.read_text().splitlines() if line.startswith(("env ", "xpubuild "))
+    )
+    target = tmp_path / "another folder"
+    subprocess.run(["bash", script, target], check=True, timeout=800, capture_output=True)
+    (wheel,) = (target / "wheels").glob("*.whl")
+    assert content_digest(wheel) == built.receipt["wheels"][0]["content_digest"]
+
+
+def test_a_tampered_wheel_is_refused(cli: Cli, built: Built, tmp_path: Path) -> None:
+    import zipfile
+
+    wheel = Path(built.receipt["wheels"][0]["path"])
+    cli("audit", wheel, "--cxx11-abi", "1", "--search", _torch_lib(built)).must(0)
+    wrong = cli("audit", wheel, "--cxx11-abi", "0", "--search", _torch_lib(built)).must(60)
+    assert "libxpubuild_ops.so" in wrong.err
+    changed = tmp_path / wheel.name
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(changed, "w") as target:
+        for item in source.infolist():
+            data = source.read(item)
+            target.writestr(item, data + b"# changed\n" if item.filename.endswith("__init__.py") else data)
+    refused = cli("audit", changed).must(60)
+    assert "__init__.py" in refused.err
+
+
+def _torch_lib(built: Built) -> Path:
+    (found,) = built.workspace.glob("env/lib/python3*/site-packages/torch/lib")
+    return found
+
+
+def test_clean_removes_what_was_made_and_nothing_else(cli: Cli, built: Built) -> None:
+    """Last: it takes the workspace away."""
+    mine = built.workspace / "src" / "notes.txt"
+    mine.write_text("mine")
+    shown = cli("clean", "--workspace", built.workspace, "--dry-run", "--json").must(0).document
+    documents.check(shown, "clean")
+    assert (built.workspace / "env").is_dir()
+    cli("clean", "--workspace", built.workspace, "--yes", "--json").must(0)
+    assert mine.read_text() == "mine"
+    assert not (built.workspace / "env").exists()
+    mine.unlink()
+    shutil.rmtree(built.workspace)

@@ -1,0 +1,207 @@
+"""SIGKILL of the process that started a command: the whole tree goes with it, and only then its locks."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import random
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from support.engine import eventually, marked, new_mark, nothing_left, program
+
+#: Runs one command through the process layer, the way a step does. Arguments: lock file, shell text, mark.
+CALLER = """
+import fcntl, os, sys
+from pathlib import Path
+from xpubuild.engine.process import run
+
+lock, text, mark = sys.argv[1:]
+fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+fcntl.flock(fd, fcntl.LOCK_EX)
+environment = {"PATH": os.defpath, "ENGINE_TEST_MARK": mark}
+run(["sh", "-c", text], env=environment, hold=(fd,), on_line=lambda l: print(l, flush=True))
+print("returned", flush=True)
+"""
+#: A command as wild as builds get: plain children, one that ignores signals, one in a session of its own, a
+#: daemon that was forked twice and closed everything, and one that forks all the time.
+TREE = """
+sleep 300 &
+sh -c 'trap "" INT TERM HUP; while :; do sleep 0.1; done' &
+setsid sleep 301 &
+setsid sh -c 'setsid sh -c "exec <&- >&- 2>&-; sleep 302; :" & sleep 303' &
+sh -c 'while :; do (sleep 0.02) & sleep 0.01; done' &
+sleep 0.3
+echo ready
+wait
+"""
+KILLERS: dict[str, Callable[[int], None]] = {
+    "process": lambda pid: os.kill(pid, signal.SIGKILL),
+    "group": lambda pid: os.killpg(pid, signal.SIGKILL),
+}
+#: What may lie between the kill and the end of the last process. Idle machines need a tenth of it.
+AT_ONCE_S = 3.0
+
+
+def locked(path: Path) -> bool:
+    with path.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("kill", KILLERS.values(), ids=KILLERS.keys())
+def test_the_tree_dies_with_its_caller(kill: Callable[[int], None], tmp_path: Path) -> None:
+    mark = new_mark()
+    lock = tmp_path / "l\u00f6ck file"
+    with nothing_left(mark, AT_ONCE_S), program(CALLER, str(lock), TREE, mark, mark=mark) as caller:
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == "ready\n"
+        before = marked(mark)
+        assert len(before) > 8, before
+        sessions = {os.getsid(pid) for pid in before if psutil.pid_exists(pid)}
+        assert len(sessions) >= 4
+        kill(caller.pid)
+        took = eventually(lambda: not marked(mark), 10)
+        assert took is not None
+        assert took < AT_ONCE_S
+
+
+def test_a_lock_is_free_only_when_the_last_descendant_is_gone(tmp_path: Path) -> None:
+    mark = new_mark()
+    lock = tmp_path / "lock"
+    for _ in range(5):
+        with nothing_left(mark, AT_ONCE_S), program(CALLER, str(lock), TREE, mark, mark=mark) as caller:
+            assert caller.stdout is not None
+            assert caller.stdout.readline() == "ready\n"
+            assert locked(lock)
+            supervisor = psutil.Process(caller.pid).children()[0].pid
+            os.kill(caller.pid, signal.SIGKILL)
+            while locked(lock):
+                pass
+            # The supervisor itself goes last: what it held ends with it.
+            left = {pid: words for pid, words in marked(mark).items() if pid not in (supervisor, caller.pid)}
+            assert not left
+
+
+def test_a_lock_that_is_not_held_for_commands_is_not_inherited(tmp_path: Path) -> None:
+    mark = new_mark()
+    text = CALLER.replace("hold=(fd,)", "hold=()")
+    with (
+        nothing_left(mark, AT_ONCE_S),
+        program(text, str(tmp_path / "lock"), TREE, mark, mark=mark) as caller,
+    ):
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == "ready\n"
+        descriptors = [
+            str(link.readlink())
+            for pid in marked(mark)
+            if pid != caller.pid
+            for link in Path(f"/proc/{pid}/fd").iterdir()
+            if os.path.lexists(link)
+        ]
+        assert not [target for target in descriptors if target.endswith("/lock")]
+
+
+def has_child(pid: int) -> bool:
+    return bool(psutil.Process(pid).children())
+
+
+def test_killed_at_any_moment(tmp_path: Path) -> None:
+    """From before the supervisor runs to the middle of the work."""
+    source = random.Random(20261121)  # noqa: S311 - moments, not secrets
+    for number in range(15):
+        mark = new_mark()
+        note = tmp_path / str(number)
+        text = f"touch '{note}'; setsid sh -c 'sleep 300' & sleep 301"
+        with (
+            nothing_left(mark, AT_ONCE_S),
+            program(CALLER, str(tmp_path / "lock"), text, mark, mark=mark) as caller,
+        ):
+            assert eventually(functools.partial(has_child, caller.pid)) is not None
+            if number % 3 == 0:
+                assert eventually(note.exists) is not None
+            time.sleep(source.uniform(0, 0.1))
+            os.killpg(caller.pid, signal.SIGKILL)
+
+
+def test_the_end_of_the_thread_that_started_it_does_not_matter(tmp_path: Path) -> None:
+    """A parent-death signal would fire here: steps run in threads of a pool."""
+    text = """
+import sys, threading, time
+from xpubuild.engine import process
+
+spawned = []
+real = process._spawn
+process._spawn = lambda *a, **k: spawned.append(real(*a, **k)) or spawned[-1]
+thread = threading.Thread(target=lambda: process._spawn(
+    ["/bin/sh", "-c", "sleep 0.5; echo done"], env={"PATH": "/bin:/usr/bin"}, cwd=None, stderr=-2, hold=()))
+thread.start()
+thread.join()
+child = spawned[0]
+print(child.process.stdout.read().decode().strip(), flush=True)
+child.close()
+print(child.result["returncode"], flush=True)
+"""
+    with program(text) as caller:
+        out, _ = caller.communicate(timeout=60)
+    assert out == "done\n0\n"
+
+
+def test_a_caller_that_is_stopped_loses_nothing(tmp_path: Path) -> None:
+    """Ctrl-Z and later fg: the command goes on or waits, and its output arrives."""
+    mark = new_mark()
+    text = "for i in 1 2 3 4 5; do echo $i; sleep 0.1; done"
+    with (
+        nothing_left(mark, AT_ONCE_S),
+        program(CALLER, str(tmp_path / "lock"), text, mark, mark=mark) as caller,
+    ):
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == "1\n"
+        os.kill(caller.pid, signal.SIGSTOP)
+        time.sleep(0.8)
+        os.kill(caller.pid, signal.SIGCONT)
+        out, _ = caller.communicate(timeout=60)
+        assert out == "2\n3\n4\n5\nreturned\n"
+
+
+def test_two_levels_of_supervisors_die_together(tmp_path: Path) -> None:
+    """A step may be a child xpubuild, which runs commands of its own."""
+    mark = new_mark()
+    inner = tmp_path / "inner.py"
+    inner.write_text(CALLER)
+    innermost = "setsid sleep 300 & echo ready; sleep 301"
+    outer = shlex.join([sys.executable, str(inner), str(tmp_path / "inner lock"), innermost, mark])
+    with (
+        nothing_left(mark, AT_ONCE_S),
+        program(CALLER, str(tmp_path / "lock"), outer, mark, mark=mark) as caller,
+    ):
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == "ready\n"
+        assert len([words for words in marked(mark).values() if "supervise.py" in words]) == 2
+        os.kill(caller.pid, signal.SIGKILL)
+        assert eventually(lambda: not marked(mark), AT_ONCE_S) is not None
+        assert not locked(tmp_path / "inner lock")
+
+
+def test_the_caller_is_a_zombie_nobody_reaps(tmp_path: Path) -> None:
+    """As under a container's init that reaps nothing: its descriptors are closed all the same."""
+    mark = new_mark()
+    with (
+        nothing_left(mark, AT_ONCE_S),
+        program(CALLER, str(tmp_path / "lock"), TREE, mark, mark=mark) as caller,
+    ):
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == "ready\n"
+        os.kill(caller.pid, signal.SIGKILL)
+        assert eventually(lambda: not marked(mark), AT_ONCE_S) is not None
+        assert psutil.Process(caller.pid).status() == psutil.STATUS_ZOMBIE

@@ -1,0 +1,286 @@
+"""Commands: arguments, environment, what they inherit, how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from support.engine import PATH, eventually, nothing_open
+
+from xpubuild.engine.process import Cancel, ProcessResult, query, run
+from xpubuild.errors import ToolchainError
+
+BASE = {"PATH": PATH}
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open() -> Iterator[None]:
+    """In every test here, also after errors, neither a descriptor nor a child stays."""
+    with nothing_open():
+        yield
+
+
+def python(*arguments: str, **options: Any) -> ProcessResult:
+    return run([sys.executable, "-c", *arguments], env=BASE, **options)
+
+
+def shell(text: str, **options: Any) -> ProcessResult:
+    return run(["sh", "-c", text], env=BASE, **options)
+
+
+def test_arguments_arrive_byte_by_byte(tmp_path: Path) -> None:
+    words = [
+        "",
+        "a b",
+        "gr\u00fcn \u6f22",
+        "'\"$HOME`x`\\",
+        "*",
+        "-n",
+        "--",
+        "new\nline",
+        os.fsdecode(b"\xff\xfe"),
+    ]
+    result = python("import os, sys; print([os.fsencode(word).hex() for word in sys.argv[1:]])", *words)
+    assert result.ok
+    assert result.tail == (str([os.fsencode(word).hex() for word in words]),)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"ONE": "1"},
+        {
+            "EMPTY": "",
+            "SPACE D": "a b",
+            "GR\u00dcN": "\u6f22",
+            "LINES": "a\nb",
+            "EQ": "a=b=c",
+            "BYTES": "\udcff",
+        },
+        {
+            "PYTHONHOME": "/nowhere",
+            "PYTHONPATH": "/nowhere",
+            "PYTHONSTARTUP": "x",
+            "LD_LIBRARY_PATH": "/nowhere",
+        },
+    ],
+)
+def test_the_environment_is_exactly_the_one_given(
+    wanted: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAKY", "yes")
+    raw: list[str] = []
+    result = run(["/usr/bin/env", "-0"], env=wanted, on_line=raw.append)
+    assert result.ok
+    found = dict(entry.split("=", 1) for entry in "\n".join(raw).split("\0") if entry)
+    assert {name: os.fsencode(value).decode("utf-8", "replace") for name, value in wanted.items()} == found
+
+
+def test_a_preload_of_the_command_does_not_reach_the_supervisor(tmp_path: Path) -> None:
+    """The loader complains once, in the command; not a second time in front of it."""
+    result = run(["true"], env={**BASE, "LD_PRELOAD": str(tmp_path / "missing.so")})
+    assert result.ok
+    assert len([line for line in result.tail if "missing.so" in line]) == 1
+
+
+@pytest.mark.parametrize("env", [{"A=B": "x"}, {"A": "x\0y"}])
+def test_an_environment_that_cannot_be_is_a_bug(env: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        run(["/bin/true"], env=env)
+
+
+def test_signals_start_as_in_a_fresh_shell() -> None:
+    fields = dict(line.split(":\t") for line in shell("grep ^Sig /proc/self/status").tail)
+    assert int(fields["SigBlk"], 16) == 0
+    assert int(fields["SigIgn"], 16) == 0
+
+
+def test_standard_input_is_empty_and_there_is_no_terminal() -> None:
+    result = python(
+        "import os, sys; print(repr(sys.stdin.read()), os.getsid(0) == int(sys.argv[1]), flush=True);"
+        "os.open('/dev/tty', os.O_RDWR)",
+        str(os.getsid(0)),
+    )
+    assert result.tail[0] == "'' False"
+    assert "No such device" in result.tail[-1]
+
+
+def test_a_command_sees_no_descriptor_but_its_own() -> None:
+    result = shell("ls /proc/self/fd", cwd=Path("/"))
+    assert result.tail == ("0", "1", "2", "3")  # 3 is the folder that ls reads
+
+
+def test_of_commands_that_start_at_once_none_has_a_pipe_of_another() -> None:
+    """A write end of one's life pipe in another would keep the first alive when the caller dies."""
+    cancel = Cancel()
+    gate = threading.Barrier(8)
+
+    def start() -> ProcessResult:
+        gate.wait()
+        return run(["sleep", "60"], env=BASE, cancel=cancel)
+
+    with ThreadPoolExecutor(8) as pool:
+        runs = [pool.submit(start) for _ in range(8)]
+        assert eventually(lambda: len(supervised()) == 8) is not None
+        try:
+            families = [pipes_of(supervisor) | pipes_of(command) for supervisor, command in supervised()]
+        finally:
+            cancel.set("enough")
+        assert all(item.result().cancelled for item in runs)
+    assert all(families)
+    for number, family in enumerate(families):
+        assert not family & set().union(*families[:number])
+
+
+def supervised() -> list[tuple[int, int]]:
+    """Return (supervisor, command) of every command of this process that has got as far as exec."""
+    return [
+        (supervisor.pid, command.pid)
+        for supervisor in psutil.Process().children()
+        for command in supervisor.children()
+        if command.name() == "sleep"
+    ]
+
+
+def pipes_of(pid: int) -> set[str]:
+    links = [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    return {link for link in links if link.startswith("pipe:")}
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "words"),
+    [
+        ("exit 0", 0, "ended with status 0"),
+        ("exit 7", 7, "ended with status 7"),
+        ("exit 255", 255, "ended with status 255"),
+        ("kill -SEGV $$", -signal.SIGSEGV, "was ended by SIGSEGV"),
+        ("kill -INT $$", -signal.SIGINT, "was ended by SIGINT"),
+        ("kill -PIPE $$", -signal.SIGPIPE, "was ended by SIGPIPE"),
+    ],
+)
+def test_how_it_ended(text: str, status: int, words: str) -> None:
+    result = shell(text)
+    assert (result.returncode, result.describe(), result.ok) == (status, words, status == 0)
+
+
+def test_a_missing_program(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match="'no-such-program' was not found") as caught:
+        run(["no-such-program"], env=BASE)
+    assert caught.value.evidence["PATH"] == PATH
+    with pytest.raises(ToolchainError, match="was not found"):
+        run([str(tmp_path / "missing")], env=BASE)
+
+
+def test_the_path_of_the_command_counts_and_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "b\u00edn dir"
+    folder.mkdir()
+    tool = folder / "tool"
+    tool.write_text("#!/bin/sh\necho found\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(ToolchainError):
+        run(["tool"], env=BASE)
+    result = run(["tool"], env={"PATH": f"/nowhere:{folder}"})
+    assert result.tail == ("found",)
+    assert result.argv == (str(tool),)
+
+
+def test_a_relative_program_counts_from_its_folder(tmp_path: Path) -> None:
+    tool = tmp_path / "configure"
+    tool.write_text("#!/bin/sh\npwd\n")
+    tool.chmod(0o755)
+    assert run(["./configure"], env=BASE, cwd=tmp_path).tail == (str(tmp_path),)
+
+
+def test_a_file_that_is_not_executable(tmp_path: Path) -> None:
+    tool = tmp_path / "tool x"
+    tool.write_text("#!/bin/sh\n")
+    with pytest.raises(ToolchainError) as caught:
+        run([str(tool)], env=BASE)
+    assert "not an executable file" in caught.value.why
+    assert caught.value.commands == (f"chmod +x '{tool}'",)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"echo no interpreter line\n", "Exec format error"),
+        (b"\x7fELF\x02\x01\x01" + bytes(57), "Exec format error"),
+        (b"#!/no/such/interpreter\n", "No such file or directory"),
+    ],
+)
+def test_a_file_the_kernel_will_not_run(content: bytes, why: str, tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_bytes(content)
+    tool.chmod(0o755)
+    for call in (run, query):
+        with pytest.raises(ToolchainError, match="could not be started") as caught:
+            call([str(tool), "argument"], env=BASE)
+        assert why in caught.value.why
+        assert caught.value.evidence["argv"] == [str(tool), "argument"]
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match="is not there"):
+        run(["true"], env=BASE, cwd=tmp_path / "missing")
+
+
+def test_too_many_arguments() -> None:
+    with pytest.raises(ToolchainError) as caught:
+        run(["true", "x" * 4_000_000], env=BASE)
+    assert caught.value.why == os.strerror(errno.E2BIG)
+    with pytest.raises(ToolchainError) as caught:
+        run(["true"], env={**BASE, "LONG": "x" * 4_000_000})
+    assert os.strerror(errno.E2BIG) in caught.value.why
+
+
+def test_no_descriptors_left_to_start_with() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(8):
+            with pytest.raises(ToolchainError) as caught:
+                run(["/bin/true"], env=BASE)
+            assert caught.value.why == os.strerror(errno.EMFILE)
+            os.close(taken.pop())
+    finally:
+        for fd in taken:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_secrets_stay_out_of_the_error_of_what_cannot_start(tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_bytes(b"no format")
+    tool.chmod(0o755)
+    with pytest.raises(ToolchainError) as caught:
+        run([str(tool), "https://u:hunter2@h/", "0123456789"], env={**BASE, "MY_TOKEN": "0123456789"})
+    assert caught.value.evidence["argv"] == [str(tool), "https://****@h/", "****"]
+
+
+def test_a_supervisor_that_cannot_run_is_told_and_not_taken_for_a_killed_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "supervise.py"
+    broken.write_text("raise ImportError('no ctypes here')\n")
+    monkeypatch.setattr("xpubuild.engine.process._SUPERVISOR", broken)
+    for call in (run, query):
+        with pytest.raises(ToolchainError) as caught:
+            call(["true"], env=BASE)
+        assert "no ctypes here" in caught.value.why

@@ -1,0 +1,176 @@
+"""The supervisor as a program of its own: started with bare descriptors, answered with one document."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from support.engine import MARK, PATH, eventually, marked, new_mark, nothing_left
+
+import xpubuild.engine.supervise as module
+
+SCRIPT = Path(module.__file__)
+
+
+@dataclass
+class Supervisor:
+    """A supervisor that was started by hand; ``life`` is the descriptor whose end is its order to kill."""
+
+    process: subprocess.Popen[str]
+    life: int
+    result: int
+
+    def document(self) -> dict[str, Any]:
+        out, _ = self.process.communicate(timeout=60)
+        with os.fdopen(self.result, "rb") as stream:
+            text = stream.read()
+        os.close(self.life)
+        self.out = out
+        document: dict[str, Any] = json.loads(text) if text else {}
+        return document
+
+
+def start(*argv: str, env: dict[str, str] | None = None, interpreter: str = sys.executable) -> Supervisor:
+    life_read, life_write = os.pipe()
+    result_read, result_write = os.pipe()
+    environment = os.memfd_create("environment")
+    os.write(environment, b"\0".join(os.fsencode(f"{k}={v}") for k, v in (env or {"PATH": PATH}).items()))
+    os.lseek(environment, 0, os.SEEK_SET)
+    fds = (life_read, result_write, environment)
+    process = subprocess.Popen(
+        [interpreter, "-I", "-S", str(SCRIPT), *map(str, fds), "--", *argv],
+        pass_fds=fds,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={},
+    )
+    for fd in fds:
+        os.close(fd)
+    return Supervisor(process, life_write, result_read)
+
+
+def test_it_needs_nothing_but_the_standard_library() -> None:
+    """It runs without site-packages, in any interpreter the package runs in."""
+    tree = ast.parse(SCRIPT.read_text("utf-8"))
+    found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    found |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in found} <= sys.stdlib_module_names
+
+
+def test_an_interpreter_without_site_packages(tmp_path: Path) -> None:
+    bare = tmp_path / "b\u00e4re env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    supervisor = start("/bin/sh", "-c", "echo hello; exit 3", interpreter=str(bare / "bin" / "python"))
+    assert supervisor.document()["returncode"] == 3
+    assert supervisor.out == "hello\n"
+
+
+def test_the_document() -> None:
+    supervisor = start("/bin/sh", "-c", "exit 3")
+    document = supervisor.document()
+    assert document.keys() == {"returncode", "max_rss_bytes", "user_s", "system_s", "exec_error"}
+    assert (document["returncode"], document["exec_error"]) == (3, "")
+    assert 100_000 < document["max_rss_bytes"] < 200_000_000
+    assert 0 <= document["user_s"] < 10
+    assert supervisor.process.returncode == 0
+    assert supervisor.out == ""
+
+
+def test_the_document_of_a_signal_and_of_what_cannot_start(tmp_path: Path) -> None:
+    assert start("/bin/sh", "-c", "kill -KILL $$").document()["returncode"] == -signal.SIGKILL
+    error = start(str(tmp_path / "missing")).document()["exec_error"]
+    assert "No such file" in error
+
+
+#: A leader that waits for its child, and a child in a session of its own. Each says what it gets.
+GROUP = """
+import os, signal, sys, time
+child = os.fork()
+outsider = 0 if child == 0 else os.fork()
+name = "second" if child == 0 else "leader" if outsider else "outsider"
+if name == "outsider":
+    os.setsid()
+
+def told(number, _frame):
+    if name == "leader":
+        os.waitpid(child, 0)
+    os.write(1, f"{name} {signal.Signals(number).name}\\n".encode())
+    os._exit(7)
+
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, told)
+os.write(1, b"ready\\n")
+while True:
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_goes_to_the_whole_group(number: signal.Signals) -> None:
+    mark = new_mark()
+    with nothing_left(mark):
+        supervisor = start(sys.executable, "-c", GROUP, env={"PATH": PATH, MARK: mark})
+        assert supervisor.process.stdout is not None
+        assert [supervisor.process.stdout.readline() for _ in range(3)] == ["ready\n"] * 3
+        os.kill(supervisor.process.pid, number)
+        assert supervisor.document()["returncode"] == 7
+        assert supervisor.out.splitlines() == [f"second {number.name}", f"leader {number.name}"]
+
+
+def test_the_end_of_the_life_pipe_is_the_order_to_kill() -> None:
+    mark = new_mark()
+    text = "trap '' INT TERM; setsid sleep 300 & echo ready; sleep 300"
+    with nothing_left(mark):
+        supervisor = start("/bin/sh", "-c", text, env={"PATH": PATH, MARK: mark})
+        assert supervisor.process.stdout is not None
+        assert supervisor.process.stdout.readline() == "ready\n"
+        assert len(marked(mark)) == 3
+        os.close(supervisor.life)
+        assert supervisor.process.wait(20) == 1
+        assert os.read(supervisor.result, 100) == b""
+        os.close(supervisor.result)
+        supervisor.process.stdout.close()
+
+
+def test_the_command_dies_with_a_supervisor_that_is_killed() -> None:
+    mark = new_mark()
+    with nothing_left(mark):
+        supervisor = start("/bin/sleep", "300", env={"PATH": PATH, MARK: mark})
+        assert eventually(lambda: len(marked(mark)) == 1) is not None
+        supervisor.process.kill()
+        assert supervisor.document() == {}
+        assert eventually(lambda: not marked(mark)) is not None
+
+
+def test_the_command_has_no_descriptor_of_the_supervisor() -> None:
+    """Were one inherited, the supervisor would wait for its own error pipe for as long as a daemon lives."""
+    supervisor = start("/bin/ls", "/proc/self/fd")
+    assert supervisor.document()["returncode"] == 0
+    assert supervisor.out.split() == ["0", "1", "2", "3"]
+
+
+def test_orphans_are_reaped_while_the_command_runs() -> None:
+    """A build of days would else fill the process table."""
+    mark = new_mark()
+    text = "i=0; while [ $i -lt 40 ]; do (setsid true &); i=$((i + 1)); done; echo ready; sleep 300"
+    with nothing_left(mark):
+        supervisor = start("/bin/sh", "-c", text, env={"PATH": PATH, MARK: mark})
+        assert supervisor.process.stdout is not None
+        assert supervisor.process.stdout.readline() == "ready\n"
+        tree = psutil.Process(supervisor.process.pid)
+        assert eventually(lambda: len(tree.children(recursive=True)) == 2) is not None, tree.children()
+        os.close(supervisor.life)
+        supervisor.process.wait(20)
+        os.close(supervisor.result)
+        supervisor.process.stdout.close()

@@ -1,0 +1,228 @@
+"""Whatever the user did in a checkout survives, is named, and the way out is typed for him."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from integration.gitserver import Nested, git, snapshot
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.errors import SourceIntegrityError
+from xpubuild.source.checkout import checkout
+from xpubuild.source.integrity import TreeProof, dirty_digest, verify_checkout
+from xpubuild.source.pin import Pin
+
+_MID = "third_party/mid"
+_INNER = "third_party/mid/deps/inner"
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> Nested:
+    return Nested.make(tmp_path_factory.mktemp("srv"))
+
+
+@pytest.fixture(scope="module")
+def made(nested: Nested, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("made once ü")
+    _checkout(nested, nested.first, root / "top", root / "cache")
+    return root
+
+
+@pytest.fixture
+def into(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "ws ü", symlinks=True)
+    return tmp_path / "ws ü" / "top"
+
+
+def _pin(nested: Nested, commit: str) -> Pin:
+    return Pin(nested.top.path.as_uri(), commit)
+
+
+def _checkout(nested: Nested, commit: str, into: Path, cache: Path | None = None) -> str:
+    cache = cache or into.parent / "cache"
+    pin = _pin(nested, commit)
+    return checkout(pin, into, cache=cache, jobs=2, env=base_environment(), report=lambda _: None).action
+
+
+def _commit_in(folder: Path) -> None:
+    (folder / "mine.txt").write_text("mine\n")
+    git("add", "mine.txt", cwd=folder)
+    git("commit", "--quiet", "-m", "mine", cwd=folder)
+
+
+def _stage(into: Path) -> None:
+    (into / "run.sh").write_text("#!/bin/sh\nexit 1\n")
+    git("add", "run.sh", cwd=into)
+    (into / "run.sh").write_text("#!/bin/sh\n")  # the work tree is clean again, the index is not
+
+
+def _hide(into: Path, how: str) -> None:
+    git("update-index", how, "run.sh", cwd=into)
+    (into / "run.sh").write_text("#!/bin/sh\nexit 1\n")
+
+
+_EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "modified": (lambda top: (top / "grüße.txt").write_text("mine\n"), "grüße.txt"),
+    "mode": (lambda top: (top / "run.sh").chmod(0o644), "run.sh"),
+    "deleted": (lambda top: (top / "run.sh").unlink(), "run.sh"),
+    "staged only": (_stage, "run.sh"),
+    "link": (lambda top: ((top / "link").unlink(), (top / "link").symlink_to("/etc/passwd")), "link"),
+    "untracked": (lambda top: (top / "mine.txt").write_text("mine\n"), "mine.txt"),
+    "untracked folder": (lambda top: ((top / "mine").mkdir(), (top / "mine/a").write_text("1")), "mine"),
+    "in a submodule": (lambda top: (top / _MID / "mid.c").write_text("mine\n"), f"{_MID}/mid.c"),
+    "new in a nested one": (lambda top: (top / _INNER / "mine").write_text("1"), f"{_INNER}/mine"),
+    "commit": (_commit_in, "."),
+    "commit in a submodule": (lambda top: _commit_in(top / _MID), _MID),
+    "commit on a branch": (lambda top: (git("switch", "-c", "b", cwd=top), _commit_in(top)), "."),
+    "assume-unchanged": (lambda top: _hide(top, "--assume-unchanged"), "run.sh"),
+    "skip-worktree": (lambda top: _hide(top, "--skip-worktree"), "run.sh"),
+    "submodule without .git": (lambda top: (top / _INNER / ".git").unlink(), _INNER),
+    "removed submodule": (lambda top: git("rm", "-q", "-f", _MID, cwd=top), _MID),
+}
+
+
+@pytest.mark.parametrize("edit", list(_EDITS))
+@pytest.mark.parametrize("to", ["the same pin", "another pin"])
+def test_an_edit_is_named_and_kept(nested: Nested, into: Path, edit: str, to: str) -> None:
+    do, place = _EDITS[edit]
+    do(into)
+    before = snapshot(into)
+    heads = [git("rev-parse", "HEAD", cwd=into)]
+    commit = nested.first if to == "the same pin" else nested.second
+    with pytest.raises(SourceIntegrityError) as caught:
+        _checkout(nested, commit, into)
+    assert snapshot(into) == before
+    assert [git("rev-parse", "HEAD", cwd=into)] == heads
+    error = caught.value
+    assert error.exit_code == 31
+    assert place in [path for path, _ in error.evidence["edits"]]
+    assert f"{place} (" in error.why
+    assert any(command.startswith("mv ") for command in error.commands)
+    with pytest.raises(SourceIntegrityError):
+        verify_checkout(into, _pin(nested, nested.first))
+    with pytest.raises(SourceIntegrityError):
+        TreeProof(str(into), _pin(nested, nested.first)).check()
+
+
+@pytest.mark.parametrize("edit", ["modified", "untracked", "in a submodule", "new in a nested one"])
+def test_the_command_that_is_offered_works(nested: Nested, into: Path, edit: str) -> None:
+    _EDITS[edit][0](into)
+    with pytest.raises(SourceIntegrityError) as caught:
+        _checkout(nested, nested.second, into)
+    stash = next(command for command in caught.value.commands if " stash push" in command)
+    git("config", "--global", "user.email", "t@example.com", cwd=into, env={"HOME": str(into.parent)})
+    git("config", "--global", "user.name", "T", cwd=into, env={"HOME": str(into.parent)})
+    env = {"HOME": str(into.parent), "PATH": base_environment()["PATH"]}
+    subprocess.run(["sh", "-c", stash], env=env, check=True, capture_output=True)
+    assert _checkout(nested, nested.second, into) == "moved"
+
+
+def test_many_edits_are_counted(nested: Nested, into: Path) -> None:
+    for number in range(25):
+        (into / f"mine {number}").write_text("1")
+    with pytest.raises(SourceIntegrityError) as caught:
+        _checkout(nested, nested.second, into)
+    assert "and 15 more" in caught.value.why
+    assert len(caught.value.evidence["edits"]) == 25
+
+
+def test_an_ignored_file_that_the_pin_would_overwrite_is_named_and_kept(nested: Nested, into: Path) -> None:
+    (into / "new").mkdir()
+    (into / ".git" / "info").mkdir(exist_ok=True)
+    (into / ".git" / "info" / "exclude").write_text("/new/\n")
+    (into / "new" / "deep").write_text("mine, and a file where the pin has a folder\n")
+    with pytest.raises(SourceIntegrityError) as caught:
+        _checkout(nested, nested.second, into)
+    assert ["new/deep", "ignored"] in caught.value.evidence["edits"]
+    assert (into / "new" / "deep").read_text().startswith("mine")
+    assert not list((into / ".git").glob("xpubuild-move*"))
+    (into / "new" / "deep").unlink()
+    assert _checkout(nested, nested.second, into) == "moved"
+
+
+def test_ignored_files_do_not_hinder(nested: Nested, into: Path) -> None:
+    (into / "build").mkdir()
+    (into / "build" / "x").write_text("1")
+    (into / "a.o").write_text("1")
+    assert _checkout(nested, nested.first, into) == "unchanged"
+    assert _checkout(nested, nested.second, into) == "moved"
+    assert (into / "build" / "x").exists()
+
+
+def test_what_belongs_to_another_part_of_the_build_is_left_out(nested: Nested, into: Path) -> None:
+    place = into / "third_party" / "torch-xpu-ops"
+    place.mkdir()
+    git("init", "--quiet", cwd=place)
+    (place / "x").write_text("1")
+    pin = _pin(nested, nested.first)
+    with pytest.raises(SourceIntegrityError):
+        verify_checkout(into, pin)
+    besides = ["third_party/torch-xpu-ops"]
+    assert verify_checkout(into, pin, besides=besides)["commit"] == nested.first
+    assert TreeProof(str(into), pin, tuple(besides)).check()["commit"] == nested.first
+    done = checkout(
+        _pin(nested, nested.second), into, cache=into.parent / "cache", jobs=1, env=base_environment(),
+        report=lambda _: None, besides=besides,
+    )  # fmt: skip
+    assert done.action == "moved"
+    assert (place / "x").read_text() == "1"
+
+
+def test_a_commit_that_the_pin_contains_is_no_edit(nested: Nested, into: Path) -> None:
+    shutil.rmtree(into)
+    allow = ("-c", "protocol.file.allow=always")
+    git(*allow, "clone", "--quiet", "--recursive", nested.top.path.as_uri(), str(into), cwd=into.parent)
+    git("checkout", "--quiet", nested.first, cwd=into)
+    git(*allow, "submodule", "--quiet", "update", "--init", "--recursive", cwd=into)
+    for left in ("extra", f"{_MID}/deps/other"):  # plain git leaves what the older commit does not have
+        shutil.rmtree(into / left)
+    assert _checkout(nested, nested.second, into) == "moved"
+
+
+def test_the_digest_of_edits_names_them_and_nothing_else(nested: Nested, into: Path) -> None:
+    assert dirty_digest(into) is None
+    (into / "a.o").write_text("ignored")
+    assert dirty_digest(into) is None
+    seen: set[str | None] = {None}
+    file = into / "grüße.txt"
+    for do in (
+        lambda: file.write_text("mine 1\n"),
+        lambda: file.write_text("mine 2\n"),
+        lambda: file.chmod(0o755),
+        lambda: (into / "mine").write_text("1"),
+        lambda: (into / _INNER / "inner.h").write_text("mine"),
+        lambda: _commit_in(into / _MID),
+        file.unlink,
+        lambda: _hide(into, "--assume-unchanged"),
+    ):
+        do()
+        digest = dirty_digest(into)
+        assert digest not in seen
+        assert digest == dirty_digest(into)
+        seen.add(digest)
+
+
+def test_the_digest_comes_back_with_the_same_edit(nested: Nested, into: Path) -> None:
+    (into / "grüße.txt").write_text("mine\n")
+    digest = dirty_digest(into)
+    git("checkout", "--", ".", cwd=into)
+    assert dirty_digest(into) is None
+    (into / "grüße.txt").write_text("mine\n")
+    assert dirty_digest(into) == digest
+
+
+def test_the_proof_says_what_it_proves(nested: Nested, into: Path) -> None:
+    proof = TreeProof(str(into), _pin(nested, nested.first))
+    evidence = proof.check()
+    assert evidence["commit"] == nested.first
+    assert nested.first[:12] in proof.describe()
+    assert proof.key() == TreeProof(str(into), _pin(nested, nested.first)).key()
+    assert proof.key() != TreeProof(str(into), _pin(nested, nested.second)).key()
+    with pytest.raises(SourceIntegrityError):
+        TreeProof(str(into), _pin(nested, nested.second)).check()
+    with pytest.raises(SourceIntegrityError, match="not the pinned source"):
+        TreeProof(str(into.parent), _pin(nested, nested.first)).check()

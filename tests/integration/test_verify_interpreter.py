@@ -1,0 +1,101 @@
+"""Targets that are no working torch: told apart before anything else is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from integration.torch_env import TorchEnv
+from integration.verify_support import Target, bad, by_id
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import InterruptedByUserError, ToolchainError
+from xpubuild.verify.harness import run_suite
+from xpubuild.verify.model import VerifyReport
+
+
+def verify(python: Path, work: Path, *only: str) -> VerifyReport:
+    return run_suite(python, device="cpu", env=base_environment(), work=work, only=only)
+
+
+def test_missing_interpreter_is_a_toolchain_error(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError) as caught:
+        verify(tmp_path / "bin" / "python", tmp_path / "w")
+    assert caught.value.exit_code == 40
+    assert caught.value.what == f"there is no Python interpreter at {tmp_path / 'bin' / 'python'}"
+    assert "xpubuild install" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("exit 0", "it is no working Python:"),
+        ("echo 'Fatal Python error: no encodings' >&2; exit 1", "Fatal Python error: no encodings"),
+        ("""printf '\\036{"event": "hello", "version": [3, 8, 1]}\\n'""", "it is Python 3.8.1"),
+    ],
+)
+def test_what_is_no_usable_python_is_a_toolchain_error(tmp_path: Path, script: str, why: str) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    python.chmod(0o755)
+    with pytest.raises(ToolchainError) as caught:
+        verify(python, tmp_path / "w")
+    assert caught.value.what == f"{python} cannot run the checks"
+    assert why in caught.value.why
+    assert "Python 3.9 or newer" in caught.value.fix
+
+
+def test_python_without_torch(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare env"], check=True)
+    report = verify(tmp_path / "bare env" / "bin" / "python", tmp_path / "w")
+    assert bad(report) == {"import.torch": "fail"}
+    assert by_id(report)["import.torch"].detail == "ModuleNotFoundError: No module named 'torch'"
+    others = report.checks[1:]
+    assert {check.status for check in others} == {"skip"}
+    assert by_id(report)["import.abi"].detail == "needs import.torch, which failed"
+    assert by_id(report)["model.resnet50_train_step"].detail == "needs device.availability, which was skipped"
+    assert report.to_json()["torch"] == {}
+
+
+def test_torch_that_does_not_load_shows_the_last_line(target: Target) -> None:
+    folder = target.work / "broken" / "torch"
+    folder.mkdir(parents=True)
+    message = "libsycl.so.8: cannot open shared object file: No such file or directory"
+    (folder / "__init__.py").write_text(f"raise ImportError({message!r})\n", "utf-8")
+    report = target.verify("aten", path=[folder.parent])
+    assert bad(report) == {"import.torch": "fail"}
+    assert by_id(report)["import.torch"].detail == f"ImportError: {message}"
+
+
+def test_torch_that_crashes_on_import(target: Target) -> None:
+    folder = target.work / "broken" / "torch"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("import ctypes\nctypes.string_at(0)\n", "utf-8")
+    report = target.verify("import", path=[folder.parent])
+    assert bad(report) == {"import.torch": "crash"}
+    assert "SIGSEGV" in by_id(report)["import.torch"].detail
+
+
+@pytest.mark.parametrize("device", ["xpu", "cuda"])
+def test_asked_for_a_device_that_torch_was_built_without(target: Target, device: str) -> None:
+    report = target.verify(device=device)
+    assert bad(report) == {"device.availability": "fail"}
+    expected = f"this torch (2.13.0+cpu) was built without {device.upper()}"
+    assert by_id(report)["device.availability"].detail == expected
+    assert by_id(report)["aten.sort"].status == "skip"
+    assert report.device == {"type": device}
+
+
+def test_cancel_ends_the_run(torch_env: TorchEnv, tmp_path: Path) -> None:
+    cancel = Cancel()
+    with pytest.raises(InterruptedByUserError) as caught:
+        run_suite(
+            torch_env.python, device="cpu", env=torch_env.environ, work=tmp_path,
+            started=lambda _: threading.Timer(0.2, cancel.set, ["Ctrl-C"]).start(), cancel=cancel,
+        )  # fmt: skip
+    assert caught.value.exit_code == 130
+    assert caught.value.why == "Ctrl-C"

@@ -1,0 +1,132 @@
+"""Broken on purpose: each way is caught by the check that should, and named rightly.
+
+Every check of the smoke suite is made to fail by at least one line here or in test_verify_interpreter.py (but
+for device.stream_event, which a CPU cannot run).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from integration.verify_support import Target, bad, by_id
+
+from xpubuild.verify.catalogue import list_checks
+
+MUTATIONS = yaml.safe_load(Path(__file__).with_name("verify_mutations.yaml").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: str(mutation["name"]))
+def test_wrong_results_are_found_by_their_check(target: Target, mutation: dict[str, str]) -> None:
+    check = mutation["check"]
+    report = target.verify(check, mutation=mutation["code"], module=mutation["module"])
+    assert bad(report) == {check: "fail"}
+    assert report.status == "fail"
+    result = by_id(report)[check]
+    assert mutation["detail"] in " ".join([result.detail, *result.output])
+
+
+def test_every_check_of_the_smoke_suite_has_a_mutation() -> None:
+    """A check that nothing can make fail is no check. A CPU has no streams; other tests have the rest."""
+    elsewhere = {"import.torch", "device.availability", "device.stream_event", "ops.import"}
+    smoke = {check.id for check in list_checks() if "smoke" in check.suites}
+    assert {mutation["check"] for mutation in MUTATIONS} == smoke - elsewhere
+
+
+def test_segfault_is_a_crash_with_signal_and_stack_and_the_rest_goes_on(target: Target) -> None:
+    report = target.verify(
+        "device", "aten", mutation="import ctypes\ntorch.erf = lambda x: ctypes.string_at(0)"
+    )
+    assert bad(report) == {"aten.elementwise": "crash"}
+    result = by_id(report)["aten.elementwise"]
+    assert "SIGSEGV" in result.detail
+    assert any("Segmentation fault" in line for line in result.output)
+    assert any("in elementwise" in line for line in result.output)
+    after = [check.status for check in report.checks if check.group == "aten"][1:]
+    assert after == ["pass"] * 5
+
+
+def test_abort_is_a_crash(target: Target) -> None:
+    report = target.verify("aten.sort", mutation="import os\ntorch.topk = lambda *a: os.abort()")
+    assert bad(report) == {"aten.sort": "crash"}
+    assert "SIGABRT" in by_id(report)["aten.sort"].detail
+
+
+def test_exit_is_a_crash_with_its_status(target: Target) -> None:
+    report = target.verify("aten.sort", mutation="import os\ntorch.topk = lambda *a: os._exit(3)")
+    assert bad(report) == {"aten.sort": "crash"}
+    assert by_id(report)["aten.sort"].detail == "the interpreter ended with status 3 before the check did"
+
+
+def test_hang_is_a_timeout_that_shows_where_and_the_rest_goes_on(target: Target) -> None:
+    report = target.verify(
+        "aten", mutation="import time\ntorch.erf = lambda x: time.sleep(600)", deadline_s=4
+    )
+    assert bad(report) == {"aten.elementwise": "timeout"}
+    result = by_id(report)["aten.elementwise"]
+    assert result.detail.startswith("still running after 4 s")
+    assert 4 <= result.duration_s < 12
+    assert any("in elementwise" in line for line in result.output)
+    assert [check.status for check in report.checks if check.group == "aten"][1:] == ["pass"] * 5
+
+
+def test_hang_that_ignores_signals_is_ended_too(target: Target) -> None:
+    report = target.verify(
+        "aten.sort",
+        mutation=(
+            "import signal, ctypes\n"
+            "def deaf(*a):\n"
+            "    for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)\n"
+            "    while True: ctypes.CDLL(None).sleep(600)\n"
+            "torch.topk = deaf"
+        ),
+        deadline_s=3,
+    )
+    assert bad(report) == {"aten.sort": "timeout"}
+
+
+def test_crash_takes_down_what_needs_it_by_reason(target: Target) -> None:
+    report = target.verify("ops", mutation="import os\nos.abort()", module="xpubuild_ops")
+    assert bad(report) == {"ops.import": "crash"}
+    skipped = {check.id: check.detail for check in report.checks if check.status == "skip"}
+    assert set(skipped.values()) == {"needs ops.import, which crashed"}
+    assert "ops.swiglu_forward" in skipped
+
+
+def test_crash_before_the_first_check_is_put_down_to_it(target: Target) -> None:
+    """The interpreter dies while it imports torch, but not in the process that proved the import."""
+    mutation = "import os, sys\nif 'aten.sort' in sys.argv: os.abort()"
+    report = target.verify("aten.sort", mutation=mutation)
+    assert bad(report) == {"aten.sort": "crash"}
+    assert by_id(report)["aten.sort"].detail.endswith("SIGABRT (before the check began)")
+
+
+def test_extension_that_is_absent_is_skipped_unless_required(target: Target) -> None:
+    report = target.verify("ops", ops=False)
+    assert report.status == "pass"
+    assert by_id(report)["ops.import"].detail == "xpubuild_ops is not installed"
+    report = target.verify("ops", ops=False, require=["ops"])
+    assert bad(report) == {"ops.import": "fail"}
+    assert by_id(report)["ops.import"].detail == "xpubuild_ops is not installed; it is required here"
+    assert by_id(report)["ops.mkl_sgemm"].detail == "needs ops.import, which failed"
+
+
+def test_torchvision_that_does_not_work_is_said_and_replaced(target: Target) -> None:
+    folder = target.work / "vision" / "torchvision"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(
+        "raise RuntimeError('operator torchvision::nms does not exist')", "utf-8"
+    )
+    report = target.verify("model.resnet50_inference", path=[folder.parent])
+    assert report.status == "pass"
+    detail = by_id(report)["model.resnet50_inference"].detail
+    assert "torchvision does not work: RuntimeError: operator torchvision::nms does not exist" in detail
+
+
+def test_compiler_that_is_missing_at_run_time(target: Target) -> None:
+    report = target.verify(
+        "ops.compile", mutation="import os\nos.environ.update(PATH='/nowhere', CXX='')", module="torch"
+    )
+    assert bad(report) == {"ops.compile": "fail"}
+    assert "InvalidCxxCompiler" in " ".join(by_id(report)["ops.compile"].output)

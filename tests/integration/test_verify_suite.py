@@ -1,0 +1,97 @@
+"""The suite against a good environment: the real torch, and the extension built from source."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from integration.torch_env import TORCH
+from integration.verify_support import Target, bad, by_id
+
+from xpubuild.verify.catalogue import list_checks
+from xpubuild.verify.harness import LOG_NAME
+from xpubuild.verify.junit import write_junit
+
+
+def test_smoke_suite_passes_in_time(target: Target) -> None:
+    began = time.monotonic()
+    report = target.verify(require=["ops"])
+    assert time.monotonic() - began < 60
+    assert bad(report) == {}
+    assert report.status == "pass"
+    assert [check.id for check in report.checks] == [c.id for c in list_checks() if "smoke" in c.suites]
+    assert [check.id for check in report.checks if check.status == "skip"] == ["device.stream_event"]
+
+
+def test_report_says_what_was_verified(target: Target) -> None:
+    report = target.verify("device.properties", "import.abi")
+    document = report.to_json()
+    assert document["schema"] == "xpubuild.verify/1"
+    assert document["status"] == "pass"
+    assert document["torch"]["version"] == f"{TORCH}+cpu"
+    assert len(document["torch"]["git_version"]) == 40
+    assert document["torch"]["xpu"] is False
+    assert document["torch"]["cxx11_abi"] == 1
+    assert document["device"]["type"] == "cpu"
+    assert document["device"]["total_memory"] > 2**30
+
+
+def test_results_stream_in_order_while_it_runs(target: Target) -> None:
+    report = target.verify("device")
+    assert target.emitted == list(report.checks)
+    assert target.started == [check.id for check in report.checks]
+
+
+def test_numpy_is_not_missed_and_other_warnings_are_kept(target: Target) -> None:
+    report = target.verify("import.torch", mutation="import warnings; warnings.warn('a sign of trouble')")
+    (check,) = report.checks
+    assert check.status == "pass"
+    assert any("a sign of trouble" in line for line in check.output)
+    assert not any("NumPy" in line for line in check.output)
+
+
+def test_caches_and_log_stay_in_the_scratch_folder(target: Target) -> None:
+    home = Path(target.env.environ["HOME"])
+    before = sorted(home.rglob("*"))
+    report = target.verify("ops.compile", suite="full")
+    assert bad(report) == {}
+    scratch = target.work / "scratch with ünïcode"
+    assert any((scratch / "inductor").rglob("*.so"))
+    assert (scratch / LOG_NAME).stat().st_size > 0
+    assert sorted(home.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_full_suite_passes(target: Target) -> None:
+    report = target.verify(suite="full", require=["ops"])
+    assert bad(report) == {}
+    assert {check.id for check in report.checks} == {check.id for check in list_checks()}
+    assert by_id(report)["model.resnet50_compile"].status == "pass"
+
+
+def test_junit_of_a_real_run_can_be_read(target: Target, tmp_path: Path) -> None:
+    report = target.verify("device", "ops.import", ops=False)
+    write_junit(report, tmp_path / "results é.xml")
+    root = ET.parse(tmp_path / "results é.xml").getroot()  # noqa: S314 - written a line ago
+    assert root.get("tests") == str(len(report.checks))
+    assert root.get("failures") == "0"
+    assert root.get("skipped") == "2"
+    (skipped,) = root.iterfind(".//testcase[@name='ops.import']/skipped")
+    assert skipped.get("message") == "xpubuild_ops is not installed"
+
+
+def test_suite_runs_from_a_folder_that_cannot_be_written(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves no bytecode beside its sources, whoever owns them."""
+    from xpubuild.resources import suite_dir
+    from xpubuild.verify import child
+
+    copy = target.work / "suite copy"
+    shutil.copytree(suite_dir(), copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(child, "suite_dir", lambda: copy)
+    assert target.verify("import").status == "pass"
+    assert not list(copy.rglob("__pycache__"))

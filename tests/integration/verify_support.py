@@ -1,0 +1,74 @@
+"""Running the verify suite in the shared environment of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from integration.mutations import mutate, python_path
+from integration.torch_env import OpsSite, TorchEnv
+
+from xpubuild.verify.harness import run_suite
+from xpubuild.verify.model import CheckResult, VerifyReport
+
+
+@dataclass
+class Target:
+    """The environment to verify, with or without the extension, and what to break in it."""
+
+    env: TorchEnv
+    ops: OpsSite
+    work: Path
+    emitted: list[CheckResult] = field(default_factory=list)
+    started: list[str] = field(default_factory=list)
+
+    def verify(
+        self,
+        *only: str,
+        suite: str = "smoke",
+        device: str = "cpu",
+        mutation: str = "",
+        module: str = "torch",
+        ops: bool = True,
+        path: Sequence[Path] = (),
+        require: Sequence[str] = (),
+        deadline_s: float | None = None,
+        python: Path | None = None,
+    ) -> VerifyReport:
+        """Run checks; ``mutation`` is code that runs in the target after ``module`` is imported."""
+        folders = list(path)
+        if mutation:
+            folders.append(mutate(self.work / "mutation", mutation, module=module))
+        if ops:
+            folders.append(self.ops.site)
+        environ = {**self.env.environ, "PYTHONPATH": python_path(*folders)}
+        return run_suite(
+            python or self.env.python,
+            device=device,
+            env=environ,
+            work=self.work / "scratch with ünïcode",
+            suite=suite,
+            only=only,
+            require=require,
+            emit=self.emitted.append,
+            started=self.started.append,
+            deadline_s=deadline_s,
+        )
+
+
+def by_id(report: VerifyReport) -> dict[str, CheckResult]:
+    """Return the results by id."""
+    return {check.id: check for check in report.checks}
+
+
+def bad(report: VerifyReport) -> dict[str, str]:
+    """Return the status of everything that did not pass or skip."""
+    return {check.id: check.status for check in report.checks if check.bad}
+
+
+@pytest.fixture
+def target(torch_env: TorchEnv, ops_site: OpsSite, tmp_path: Path) -> Target:
+    """The environment to verify."""
+    return Target(torch_env, ops_site, tmp_path)

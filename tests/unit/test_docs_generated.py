@@ -1,0 +1,84 @@
+"""The generated pages and schemas are what the code says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.imports import PACKAGE, ROOT, sources
+
+GENERATOR = ROOT / "scripts" / "generate-docs.py"
+# Between xpubuild and its own children, and inside the script that plan writes; no user sets them.
+INTERNAL = {"XPUBUILD_ERROR_FILE", "XPUBUILD_CLEAN", "XPUBUILD_END", "XPUBUILD_END_OF_FILE"}
+
+
+def generate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, str(GENERATOR), *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_generated_docs_are_up_to_date() -> None:
+    result = generate("--check")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    for name in ("reference", "schema"):
+        shutil.copytree(ROOT / "docs" / name, tmp_path / "dócs" / name)
+    return tmp_path / "dócs"
+
+
+def test_a_changed_a_lost_and_a_stray_page_are_seen_and_mended(docs: Path) -> None:
+    (docs / "reference" / "cli.md").write_text("changed")
+    (docs / "schema" / "xpubuild.plan.1.json").unlink()
+    (docs / "reference" / "old.md").write_text("stray")
+    result = generate("--check", "--docs", str(docs))
+    assert result.returncode == 1
+    for name in ("reference/cli.md", "schema/xpubuild.plan.1.json", "reference/old.md"):
+        assert f"docs/{name} is not what the code says" in result.stderr
+    assert generate("--docs", str(docs)).returncode == 0
+    assert generate("--check", "--docs", str(docs)).returncode == 0
+    assert not (docs / "reference" / "old.md").exists()
+
+
+def table_rows(page: str) -> list[list[str]]:
+    text = (ROOT / "docs" / "reference" / page).read_text("utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+@pytest.mark.parametrize("page", ["cli.md", "recipe.md", "environment.md", "exit-codes.md", "workspace.md"])
+def test_nothing_is_listed_without_a_meaning(page: str) -> None:
+    rows = table_rows(page)
+    assert len(rows) > 5
+    assert not [row for row in rows if not row[-1]]
+
+
+def test_every_variable_in_the_source_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "environment.md").read_text("utf-8")
+    text = "\n".join(path.read_text("utf-8") for path in sources())
+    named = set(re.findall(r"\bXPUBUILD_[A-Z_]*[A-Z]\b", text)) - INTERNAL
+    assert named >= {"XPUBUILD_RECIPES", "XPUBUILD_WORKSPACE"}
+    assert not {name for name in named if f"`{name}`" not in page}
+
+
+def test_every_variable_that_the_user_interface_asks_for_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "environment.md").read_text("utf-8")
+    text = "\n".join(path.read_text("utf-8") for path in (PACKAGE / "ui").rglob("*.py"))
+    asked = set(re.findall(r"(?:env\.get\(|flag\(env, )\"([A-Z_]+)\"", text))
+    assert asked >= {"NO_COLOR", "CI", "TERM"}
+    assert not {name for name in asked if f"`{name}`" not in page}
+
+
+def test_the_code_has_every_variable_that_is_documented() -> None:
+    text = "\n".join(path.read_text("utf-8") for path in PACKAGE.rglob("*.py"))
+    for name, *_rest in table_rows("environment.md"):
+        for variable in re.findall(r"`([A-Z_]+)`", name):
+            generic = variable.startswith("XDG_")  # read by platformdirs
+            option = f'"--{variable.removeprefix("XPUBUILD_").lower().replace("_", "-")}"'
+            assert generic or f'"{variable}"' in text or option in text, variable

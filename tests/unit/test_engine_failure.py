@@ -1,0 +1,207 @@
+"""From a failed command to the error a person reads."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from xpubuild.engine.failure import explain_failure, first_error_line, read_child_error
+from xpubuild.engine.model import Step
+from xpubuild.engine.process import ProcessResult
+from xpubuild.engine.redact import Redactor
+from xpubuild.errors import (
+    EXIT_CODES,
+    BuildError,
+    FetchError,
+    InterruptedByUserError,
+    NoSpaceError,
+    NoXpuError,
+    OutOfMemoryError,
+    SourceIntegrityError,
+    XpuBuildError,
+)
+
+LOG = Path("/work space/logs/ops.wheel.log")
+STEP = Step(id="ops.wheel", title="ops wheel from source")
+
+
+def result(
+    *tail: str, returncode: int = 1, timed_out: bool = False, cancelled: bool = False
+) -> ProcessResult:
+    return ProcessResult(
+        argv=("/usr/bin/ninja", "install"),
+        returncode=returncode,
+        duration_s=12.0,
+        peak_tree_bytes=3 << 30,
+        tail=tail,
+        timed_out=timed_out,
+        cancelled=cancelled,
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cc1plus: fatal error: error writing to /tmp/x.s: No space left on device",
+        "OSError: [Errno 28] No space left on device: '/w/x'",
+        "ERROR: Could not install packages due to an OSError: [Errno 122] Disk quota exceeded",
+        "sqlite3.OperationalError: database or disk is full",
+    ],
+)
+def test_a_full_disk(line: str) -> None:
+    error = explain_failure(STEP, result("building", line, "ninja: build stopped."), LOG, None)
+    assert isinstance(error, NoSpaceError)
+    assert error.why == line
+    assert error.log == LOG
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "g++: fatal error: Killed signal terminated program cc1plus",
+        "c++: internal compiler error: Killed (program cc1plus)",
+        "clang++: error: unable to execute command: Killed",
+        "icpx: error: unable to execute command: Killed",
+        "collect2: fatal error: ld terminated with signal 9 [Killed]",
+        "Killed",
+        "build.sh: line 3: 12345 Killed                  ./prog",
+        "make[1]: *** [Makefile:10: foo.o] Killed",
+        "cc1plus: out of memory allocating 65536 bytes after a total of 12345 bytes",
+        "virtual memory exhausted: Cannot allocate memory",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "LLVM ERROR: out of memory",
+    ],
+)
+def test_out_of_memory(line: str) -> None:
+    error = explain_failure(STEP, result("building", line, "ninja: build stopped."), LOG, None)
+    assert isinstance(error, OutOfMemoryError)
+    assert error.why == line
+    assert "--jobs" in error.fix
+    assert error.evidence["peak_tree_bytes"] == 3 << 30
+
+
+@pytest.mark.parametrize("returncode", [-signal.SIGKILL, 128 + signal.SIGKILL])
+def test_a_command_that_sigkill_ended_was_out_of_memory(returncode: int) -> None:
+    error = explain_failure(STEP, result("[3/10] x.o", returncode=returncode), LOG, None)
+    assert isinstance(error, OutOfMemoryError)
+
+
+def test_a_command_that_we_killed_at_its_deadline_was_not_out_of_memory() -> None:
+    error = explain_failure(STEP, result(returncode=-signal.SIGKILL, timed_out=True), LOG, None)
+    assert type(error) is BuildError
+    assert "deadline" in error.why
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["killed by the user's own filter: Killed by test", "memory is cheap", "[5/9] src/killed.cpp", "Kill"],
+)
+def test_other_failures_are_not_taken_for_memory_or_space(line: str) -> None:
+    assert type(explain_failure(STEP, result(line), LOG, None)) is BuildError
+
+
+def test_a_plain_failure_names_program_status_and_first_error() -> None:
+    tail = ("[1/9] a.o", "a.cpp:3:1: error: unknown type name 'foo'", "2 errors", "ninja: build stopped.")
+    error = explain_failure(STEP, result(*tail, returncode=2), LOG, None)
+    assert type(error) is BuildError
+    assert error.what == "ops wheel from source failed"
+    assert error.why == "'ninja' ended with status 2: a.cpp:3:1: error: unknown type name 'foo'"
+    assert error.log == LOG
+
+
+def test_a_failure_without_a_word() -> None:
+    error = explain_failure(STEP, result(returncode=-signal.SIGSEGV), LOG, None)
+    assert error.why == "'ninja' was ended by SIGSEGV"
+
+
+def test_stopped_is_not_failed() -> None:
+    error = explain_failure(STEP, result("No space left on device", cancelled=True), LOG, FetchError("x"))
+    assert isinstance(error, InterruptedByUserError)
+
+
+def test_a_child_speaks_for_itself() -> None:
+    own = Path("/other.log")
+    child = SourceIntegrityError("the tree is dirty", log=own)
+    error = explain_failure(STEP, result("No space left on device"), LOG, child)
+    assert error is child
+    assert error.log == own
+    assert explain_failure(STEP, result(), LOG, FetchError("no host")).log == LOG
+
+
+def test_the_step_reads_its_own_tool() -> None:
+    seen: list[Sequence[str]] = []
+
+    def explain(lines: Sequence[str]) -> XpuBuildError | None:
+        seen.append(lines)
+        return NoXpuError("USE_XPU is OFF") if "USE_XPU : OFF" in lines else None
+
+    step = Step(id="torch", title="torch", explain=explain)
+    error = explain_failure(step, result("USE_XPU : OFF"), LOG, None)
+    assert isinstance(error, NoXpuError)
+    assert error.log == LOG
+    assert type(explain_failure(step, result("other"), LOG, None)) is BuildError
+    assert isinstance(explain_failure(step, result("USE_XPU : OFF", "Killed"), LOG, None), OutOfMemoryError)
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        (["a", "x.cpp:1: error: no", "y.cpp:1: error: later"], "x.cpp:1: error: no"),
+        (["CMake Error at CMakeLists.txt:3 (x):", "  no MKL"], "CMake Error at CMakeLists.txt:3 (x):"),
+        (["FAILED: a.o", "c++ -c a.cpp", "a.cpp:1: fatal error: no.h: No such file"], "FAILED: a.o"),
+        (["ok", "ModuleNotFoundError: No module named 'x'"], "ModuleNotFoundError: No module named 'x'"),
+        (["  ld: undefined reference to `f'"], "ld: undefined reference to `f'"),
+        (["just", "words", "", "  "], "words"),
+        ([], ""),
+    ],
+)
+def test_the_first_error_line(lines: list[str], wanted: str) -> None:
+    assert first_error_line(lines) == wanted
+
+
+@pytest.mark.parametrize("kind", EXIT_CODES.values())
+def test_an_error_survives_the_way_from_a_child(kind: type[XpuBuildError], tmp_path: Path) -> None:
+    error = kind(
+        "what \u00fc",
+        why="why",
+        fix="fix",
+        commands=["a b"],
+        log=Path("/l o/g"),
+        evidence={"n": [1, {"k": None}]},
+    )
+    path = tmp_path / "error.json"
+    path.write_text(json.dumps(error.to_json()), "utf-8")
+    again = read_child_error(path, Redactor())
+    assert again is not None
+    assert type(again) is kind
+    assert again.to_json() == error.to_json()
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", '"text"', '{"code": "fet'])
+def test_a_torn_or_missing_error_file_is_none(text: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "error.json"
+    if text is not None:
+        path.write_text(text)
+    assert read_child_error(path, Redactor()) is None
+
+
+def test_the_error_of_a_child_loses_its_secrets(tmp_path: Path) -> None:
+    secret = 'p"s\\w\u00f6rd-1234'
+    error = FetchError(
+        f"cannot fetch https://u:{secret}@h/x",
+        why=f"said {secret}",
+        commands=[f"curl {secret}"],
+        evidence={"argv": ["git", secret], "deep": {"a": [{"b": secret}]}, "count": 3},
+    )
+    path = tmp_path / "error.json"
+    path.write_text(json.dumps(error.to_json()), "utf-8")
+    again = read_child_error(path, Redactor([secret]))
+    assert again is not None
+    assert secret not in str(again.to_json())
+    assert again.what == "cannot fetch https://****@h/x"
+    assert again.evidence == {"argv": ["git", "****"], "deep": {"a": [{"b": "****"}]}, "count": 3}

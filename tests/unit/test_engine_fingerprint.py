@@ -1,0 +1,215 @@
+"""Fingerprints: the same for the same thing however it is written down, another for any other thing."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import hashlib
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xpubuild.engine.fingerprint import canonical_json, digest, file_sha256, fingerprints
+from xpubuild.engine.model import Command, Publish, Step
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=8),
+)
+documents = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
+    max_leaves=15,
+)
+
+
+def shuffled(value: Any, source: random.Random) -> Any:
+    if isinstance(value, dict):
+        items = [(key, shuffled(item, source)) for key, item in value.items()]
+        source.shuffle(items)
+        return dict(items)
+    return [shuffled(item, source) for item in value] if isinstance(value, list) else value
+
+
+@settings(deadline=None)
+@given(documents, st.randoms(use_true_random=False))
+def test_the_order_of_keys_is_irrelevant(value: Any, source: random.Random) -> None:
+    assert canonical_json(shuffled(value, source)) == canonical_json(value)
+    assert digest(shuffled(value, source)) == digest(value)
+
+
+@settings(deadline=None)
+@given(documents)
+def test_the_canonical_form_is_json_in_ascii_and_says_the_same(value: Any) -> None:
+    text = canonical_json(value)
+    assert text.isascii()
+    assert "\n" not in text
+    assert json.loads(text) == value
+    assert digest(value) == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), {"a": [1, float("nan")]}])
+def test_what_json_cannot_say_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        digest(value)
+
+
+def test_the_canonical_form_is_fixed() -> None:
+    """Journals on people's disks hold these; a change needs a new FORMAT."""
+    assert canonical_json({"b": [1, 2.5, None, True], "a": "\u00fc \u6f22"}) == (
+        '{"a":"\\u00fc \\u6f22","b":[1,2.5,null,true]}'
+    )
+
+
+@dataclass(frozen=True)
+class KeyProof:
+    value: str
+
+    def describe(self) -> str:
+        return "nothing"
+
+    def key(self) -> dict[str, Any]:
+        return {"proof": "key", "value": self.value}
+
+    def check(self) -> dict[str, Any]:
+        return {}
+
+
+def chain() -> list[Step]:
+    """Return a, and b and c that need it, and d that needs both; e stands alone."""
+    command = Command(
+        argv=("make", "all"),
+        env={"CC": "gcc", "CXX": "g++"},
+        cwd="/src",
+        path_prefix=("/opt/bin",),
+        alternatives=(("make", "some"),),
+    )
+    a = Step(
+        id="a",
+        title="first",
+        commands=(command, Command(("true",))),
+        proofs=(KeyProof("one"),),
+        relevant={"pin": "abc"},
+        publish=Publish("/stage", "/wheels", "*.whl"),
+    )
+    b = Step(id="b", title="second", needs=("a",), commands=(Command(("b",)),))
+    c = Step(id="c", title="third", needs=("a",))
+    d = Step(id="d", title="fourth", needs=("b", "c"))
+    return [a, b, c, d, Step(id="e", title="alone", commands=(command,))]
+
+
+def with_command(step: Step, **changes: Any) -> Step:
+    return replace(step, commands=(replace(step.commands[0], **changes), *step.commands[1:]))
+
+
+CHANGES: dict[str, Callable[[Step], Step]] = {
+    "argv": lambda s: with_command(s, argv=("make", "all", "-k")),
+    "argv-split": lambda s: with_command(s, argv=("make all",)),
+    "env-value": lambda s: with_command(s, env={"CC": "clang", "CXX": "g++"}),
+    "env-more": lambda s: with_command(s, env={"CC": "gcc", "CXX": "g++", "CFLAGS": ""}),
+    "env-less": lambda s: with_command(s, env={"CC": "gcc"}),
+    "cwd": lambda s: with_command(s, cwd="/src2"),
+    "no-cwd": lambda s: with_command(s, cwd=None),
+    "path": lambda s: with_command(s, path_prefix=("/opt2/bin",)),
+    "alternatives": lambda s: with_command(s, alternatives=()),
+    "command-more": lambda s: replace(s, commands=(*s.commands, Command(("true",)))),
+    "command-less": lambda s: replace(s, commands=s.commands[:1]),
+    "command-order": lambda s: replace(s, commands=s.commands[::-1]),
+    "proof": lambda s: replace(s, proofs=(KeyProof("two"),)),
+    "no-proof": lambda s: replace(s, proofs=()),
+    "relevant": lambda s: replace(s, relevant={"pin": "abd"}),
+    "publish": lambda s: replace(s, publish=Publish("/stage", "/wheels", "*")),
+    "no-publish": lambda s: replace(s, publish=None),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_change_reaches_the_step_and_all_that_need_it(change: Callable[[Step], Step]) -> None:
+    steps = chain()
+    before = fingerprints(steps)
+    after = fingerprints([change(steps[0]), *steps[1:]])
+    assert {name for name in before if before[name] != after[name]} == {"a", "b", "c", "d"}
+
+
+def test_a_change_does_not_reach_what_stands_before_or_beside() -> None:
+    steps = chain()
+    steps[1] = with_command(steps[1], argv=("b", "-v"))
+    after = fingerprints(steps)
+    assert {name for name, value in fingerprints(chain()).items() if value != after[name]} == {"b", "d"}
+
+
+def test_needing_one_more_is_a_change() -> None:
+    steps = chain()
+    steps[2] = replace(steps[2], needs=("a", "b"))
+    after = fingerprints(steps)
+    assert {name for name, value in fingerprints(chain()).items() if value != after[name]} == {"c", "d"}
+
+
+SAME: dict[str, Callable[[Step], Step]] = {
+    "title": lambda s: replace(s, title="another title"),
+    "tuning": lambda s: with_command(s, tuning={"MAX_JOBS": "64"}),
+    "deadline": lambda s: with_command(s, deadline_s=5.0),
+    "portable": lambda s: with_command(s, portable=("make all",)),
+    "memory": lambda s: replace(s, memory_bytes=1 << 40),
+    "outputs": lambda s: replace(s, outputs=("/x",), inputs=("/y",), witnesses=("/z",)),
+    "env-order": lambda s: with_command(s, env={"CXX": "g++", "CC": "gcc"}),
+    "explain": lambda s: replace(s, explain=lambda _lines: None),
+}
+
+
+@pytest.mark.parametrize("change", SAME.values(), ids=SAME.keys())
+def test_what_changes_nothing_that_is_made_is_left_out(change: Callable[[Step], Step]) -> None:
+    steps = chain()
+    assert fingerprints([change(steps[0]), *steps[1:]]) == fingerprints(steps)
+
+
+def test_every_field_of_a_command_and_a_step_was_thought_of() -> None:
+    """A new field must be put into the fingerprint, or into the list of what is left out on purpose."""
+    hashed_of_command = {"argv", "env", "cwd", "path_prefix", "alternatives"}
+    left_out_of_command = {"tuning", "portable", "deadline_s"}
+    assert {f.name for f in dataclasses.fields(Command)} == hashed_of_command | left_out_of_command
+    assert Command(("x",)).key().keys() == hashed_of_command
+    hashed_of_step = {"id", "commands", "proofs", "relevant", "publish", "needs"}
+    left_out_of_step = {
+        "title", "inputs", "outputs", "witnesses", "witness_globs", "fresh", "memory_bytes", "always_prove",
+        "explain",
+    }  # fmt: skip
+    assert {f.name for f in dataclasses.fields(Step)} == hashed_of_step | left_out_of_step
+
+
+words = st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
+commands = st.builds(
+    Command,
+    argv=st.lists(words, min_size=1, max_size=4).map(tuple),
+    env=st.dictionaries(words, words, max_size=3),
+    cwd=st.none() | words,
+    path_prefix=st.lists(words, max_size=2).map(tuple),
+    alternatives=st.lists(st.lists(words, min_size=1, max_size=2).map(tuple), max_size=2).map(tuple),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(commands, commands)
+def test_two_commands_have_one_fingerprint_only_where_they_are_the_same(one: Command, two: Command) -> None:
+    prints = [fingerprints([Step(id="s", title="", commands=(item,))])["s"] for item in (one, two)]
+    assert (prints[0] == prints[1]) == (one == two)
+    again = copy.deepcopy(one)
+    assert fingerprints([Step(id="s", title="", commands=(again,))])["s"] == prints[0]
+
+
+def test_a_file_is_hashed_whole(tmp_path: Path) -> None:
+    path = tmp_path / "b\u00e4r x"
+    path.write_bytes(bytes(range(256)) * 12345)
+    assert file_sha256(path) == hashlib.sha256(path.read_bytes()).hexdigest()

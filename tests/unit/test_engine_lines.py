@@ -1,0 +1,108 @@
+"""From bytes to lines: cuts, encodings, secrets, wherever the reads happen to end."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xpubuild.engine import lines
+from xpubuild.engine.lines import LineReader
+from xpubuild.engine.redact import Redactor
+
+
+def read(*chunks: bytes, redact: Redactor | None = None) -> list[str]:
+    heard: list[str] = []
+    log = io.BytesIO()
+    reader = LineReader(log, heard.append, redact or Redactor())
+    for chunk in chunks:
+        reader.feed(chunk)
+    reader.finish()
+    assert log.getvalue().decode("utf-8") == "".join(f"{line}\n" for line in heard)
+    assert list(reader.tail) == heard[-200:]
+    return heard
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (b"one\ntwo\n", ["one", "two"]),
+        (b"one\ntwo", ["one", "two"]),
+        (b"one\r\ntwo\r\n", ["one", "two"]),
+        (b" 1%\r 2%\r 3%\n", [" 1%", " 2%", " 3%"]),
+        (b"\n\n", ["", ""]),
+        (b"", []),
+        ("gr\u00fcn \u6f22\n".encode(), ["gr\u00fcn \u6f22"]),
+        (b"bad \xff\xfe byte\n", ["bad \ufffd\ufffd byte"]),
+        (b"cut \xe6\xbc", ["cut \ufffd"]),
+        (b"\x00nul\n", ["\x00nul"]),
+    ],
+)
+def test_lines(data: bytes, wanted: list[str]) -> None:
+    assert read(data) == wanted
+
+
+def test_a_progress_line_is_told_before_its_newline_comes() -> None:
+    heard: list[str] = []
+    LineReader(None, heard.append, Redactor()).feed(b"Receiving objects: 10%\r")
+    assert heard == ["Receiving objects: 10%"]
+
+
+pieces = st.lists(
+    st.sampled_from([b"a", b"\r", b"\n", b"\r\n", "\u00e9".encode(), "\u6f22".encode(), b"\xff", b"\xe6"]),
+    max_size=30,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(pieces, st.data())
+def test_where_a_read_ends_changes_nothing(parts: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    chunks = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    assert read(*chunks) == read(whole)
+
+
+def test_a_line_without_end_is_passed_on_in_pieces() -> None:
+    heard: list[str] = []
+    reader = LineReader(None, heard.append, Redactor())
+    for _ in range(160):
+        reader.feed(b"x" * 65536)
+    assert heard, "nothing was told of 10 MB"
+    reader.finish()
+    assert "".join(heard) == "x" * (160 * 65536)
+    assert max(map(len, heard)) < 200_000
+
+
+@pytest.mark.parametrize(
+    "before", [60, 57344, 61400, 61440, 61450, 65520, 65530, 65536, 65550, 131060, 131072]
+)
+@pytest.mark.parametrize("chunk", [4096, 65536])
+def test_no_cut_goes_through_a_secret(before: int, chunk: int) -> None:
+    secret = "s3cr3t-0123456789-t0ken"
+    data = b"x" * before + f" https://user:{secret}@host/ {secret} ".encode() + b"y" * 200_000
+    heard = read(
+        *(data[at : at + chunk] for at in range(0, len(data), chunk)),
+        redact=Redactor([secret]),
+    )
+    text = "".join(heard)
+    assert text == "x" * before + " https://****@host/ **** " + "y" * 200_000
+    assert len(heard) > 1
+
+
+def test_the_tail_is_bounded() -> None:
+    reader = LineReader(None, None, Redactor())
+    reader.feed(b"".join(f"{number}\n".encode() for number in range(1000)))
+    assert list(reader.tail) == [str(number) for number in range(800, 1000)]
+    assert reader.tail.maxlen == lines._TAIL_LINES
+
+
+def test_the_log_is_whole_after_every_read() -> None:
+    """Somebody follows the log, and the last lines must be there when xpubuild is killed."""
+    raw = io.BytesIO()
+    log = io.BufferedWriter(raw)
+    LineReader(log, None, Redactor()).feed(b"compiling a.cpp\ncompiling b")
+    assert raw.getvalue() == b"compiling a.cpp\n"
+    log.detach()

@@ -1,0 +1,147 @@
+"""Secrets never reach a log, and other text is left alone."""
+
+from __future__ import annotations
+
+import string
+import time
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from xpubuild.engine.redact import Redactor
+
+printable = st.characters(
+    min_codepoint=33, max_codepoint=0x2FFF, exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")
+)
+secrets = st.text(printable, min_size=6, max_size=40).filter(lambda s: "*" not in s)
+words = st.text(string.ascii_letters + string.digits + " .,;()[]{}<>=+-_#%&|~\u00e4\u6f22\t", max_size=60)
+names = st.sampled_from(
+    [
+        "GITHUB_TOKEN", "HF_TOKEN", "hf_token", "AWS_SECRET_ACCESS_KEY", "MY_PASSWORD", "PGPASSWD", "API_KEY",
+        "SSH_PASSPHRASE", "APIKEY", "X_CREDENTIALS", "PRIVATE_KEY", "MY_PRIVATEKEY", "AUTH_HEADER",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(names, secrets, words, words)
+def test_a_secret_of_the_environment_never_survives(name: str, secret: str, before: str, after: str) -> None:
+    assume(secret not in before and secret not in after)
+    redact = Redactor.from_environment({name: secret, "PATH": "/bin"})
+    out = redact(f"{before}{secret}{after}{secret}")
+    assert secret not in out
+    assert out == f"{before}****{after}****"
+    assert redact(out) == out
+
+
+@settings(max_examples=300, deadline=None)
+@given(secrets.filter(lambda s: not set(s) & set("/'\"")), words)
+def test_credentials_in_a_url_never_survive(secret: str, text: str) -> None:
+    out = Redactor()(f"{text} https://user:{secret}@example.invalid/a.git {text}")
+    assert out == f"{text} https://****@example.invalid/a.git {text}"
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    secrets.filter(lambda s: not set(s) & set("'\"")),
+    st.sampled_from(
+        [
+            "Authorization: Basic {}", "authorization: bearer {}", "AUTHORIZATION: token {}",
+            "Authorization:Bearer {}", "Proxy-Authorization: Basic {}", "> Authorization: Negotiate {}",
+            "aUtHoRiZaTiOn: bearer {}", "{{'Authorization': 'Bearer {}'}}", '{{"authorization": "Basic {}"}}',
+            "http.extraheader=AUTHORIZATION: basic {}",
+        ]
+    ),
+)  # fmt: skip
+def test_an_authorization_header_never_survives(secret: str, form: str) -> None:
+    text = form.format(secret)
+    out = Redactor()(text)
+    assert out == form.format("****")
+
+
+@settings(max_examples=300, deadline=None)
+@given(words)
+def test_ordinary_text_is_unchanged(text: str) -> None:
+    redact = Redactor.from_environment({"HF_TOKEN": "0f1e2d3c4b5a69788796a5b4", "USER": "me"})
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://github.com/intel/torch-xpu-ops",
+        "git clone https://host/a/@scope/b.git",
+        "see https://host/x and mail me@host",
+        "Cloning into 'https://host:8443/x'...",
+        "[12/345] Building CXX object a/b.cpp.o",
+        "authorization failed: token expired",
+        "/usr/bin/c++ -DTOKEN=1 -I/a@b/include",
+        "",
+    ],
+)
+def test_harmless_text_is_unchanged(text: str) -> None:
+    assert Redactor.from_environment({"HF_TOKEN": "0f1e2d3c4b5a"})(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("https://user:p@ss@host/x", "https://****@host/x"),
+        ("git+ssh://me@host/x", "git+ssh://****@host/x"),
+        ("fatal: 'http://ghp_abc@host/': 403", "fatal: 'http://****@host/': 403"),
+        ("a https://u:one@h/ b https://u:two@h/ c", "a https://****@h/ b https://****@h/ c"),
+    ],
+)
+def test_forms_of_urls(text: str, wanted: str) -> None:
+    assert Redactor()(text) == wanted
+
+
+def test_a_password_inside_a_url_of_the_environment_is_known_by_itself() -> None:
+    redact = Redactor.from_environment({"HTTPS_PROXY": "http://me:hunter2-hunter2@proxy:3128"})
+    assert redact("the password is hunter2-hunter2") == "the password is ****"
+    assert redact("the user is me") == "the user is me"
+
+
+def test_a_key_of_several_lines_is_known_line_by_line() -> None:
+    redact = Redactor.from_environment({"DEPLOY_PRIVATE_KEY": "-----BEGIN-----\nabcdefghij\nklmnopqrst\n"})
+    assert redact("abcdefghij") == "****"
+    assert redact("xklmnopqrsty") == "x****y"
+
+
+@pytest.mark.parametrize("value", ["", "1", "yes", "false"])
+def test_a_short_value_is_no_secret(value: str) -> None:
+    """It would mask unrelated text all over the log."""
+    redact = Redactor.from_environment({"TOKENIZERS_PARALLELISM": value})
+    assert redact("1 yes false 100") == "1 yes false 100"
+
+
+def test_of_two_secrets_the_longer_is_taken_first() -> None:
+    redact = Redactor.from_environment({"A_TOKEN": "abcdef", "B_TOKEN": "abcdefghijkl"})
+    assert redact("abcdefghijkl") == "****"
+
+
+def test_an_environment_that_may_be_shown() -> None:
+    redact = Redactor.from_environment({"HF_TOKEN": "0123456789ab"})
+    assert redact.environment(
+        {"HF_TOKEN": "0123456789ab", "URL": "https://u:pw-pw-pw@h/", "ECHO": "x0123456789ab", "CC": "gcc"}
+    ) == {"HF_TOKEN": "****", "URL": "https://****@h/", "ECHO": "x****", "CC": "gcc"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 200_000 + "://x",
+        "://" + "a" * 200_000,
+        "a://" * 50_000,
+        "authorization" + " " * 200_000,
+        "authorization: " * 20_000,
+        "a://" + "@" * 60_000 + "x" * 60_000,
+    ],
+    ids=["scheme", "no-end", "schemes", "blanks", "headers", "ats"],
+)
+def test_a_long_line_takes_no_time(text: str) -> None:
+    redact = Redactor.from_environment({"HF_TOKEN": "0123456789ab"})
+    started = time.process_time()
+    redact(text)
+    assert time.process_time() - started < 1.0

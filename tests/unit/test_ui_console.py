@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xpubuild.errors import BuildError, UsageError, XpuBuildError
+from xpubuild.ui import console
+from xpubuild.ui.parts import Column, Commands, Facts, Table
+
+XTERM = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class FakeTerminal(io.StringIO):
+    """A stream that says it is a terminal (of 80 columns, as it has no file descriptor)."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def error_text(
+    error: XpuBuildError, stream: io.StringIO | None = None, env: Mapping[str, str] = {}, **kind: bool
+) -> str:
+    stream = stream or io.StringIO()
+    console.render_error(error, stream, env=env, **kind)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def failure(tmp_path: Path) -> BuildError:
+    log = tmp_path / "über logs" / "ops.log"
+    log.parent.mkdir()
+    log.write_text(
+        "".join(f"line {n}\n" for n in range(40))
+        + "\x1b[31mred\x1b[0m ##[x] \udcff\n".encode("utf-8", "replace").decode()
+    )
+    return BuildError(
+        "building xpubuild-ops failed",
+        why="g++ ended with status 1\nin a.cpp",
+        fix="mend a.cpp",
+        commands=["xpubuild install quickstart --workspace '/home/u/über space/ws' " + "--some-option " * 9],
+        log=log,
+    )
+
+
+def test_error_as_plain_text(failure: BuildError) -> None:
+    lines = error_text(failure).splitlines()
+    assert lines[:9] == [
+        "error: building xpubuild-ops failed",
+        "  why: g++ ended with status 1",
+        "       in a.cpp",
+        "  fix: mend a.cpp",
+        "",
+        "  type:",
+        "      " + failure.commands[0],
+        "",
+        f"  log: {failure.log}",
+    ]
+    assert lines[9:-1] == [*(f"    | line {n}" for n in range(26, 40)), "    | red ## [x] ?"]
+    assert lines[-1] == "  (build, exit code 50)"
+
+
+def test_error_on_a_terminal_wraps_words_and_never_commands(failure: BuildError) -> None:
+    failure.why = "a long explanation with /a/very/long/path/" + "x" * 100 + " " + "word " * 40
+    coloured = error_text(failure, FakeTerminal(), XTERM)
+    assert coloured.startswith("\x1b[1;31merror: \x1b[0mbuilding")
+    lines = _ESCAPES.sub("", coloured).splitlines()
+    assert "      " + failure.commands[0] in lines, "one line, to be copied"
+    wrapped = [line for line in lines if "word" in line]
+    assert len(wrapped) > 2
+    assert all(len(line) < 80 for line in wrapped)
+    assert any("/a/very/long/path/" + "x" * 100 in line for line in lines), "a path stays whole"
+    assert "\x1b" not in error_text(failure, FakeTerminal(), {**XTERM, "NO_COLOR": "1"})
+
+
+def test_error_with_nothing_but_what() -> None:
+    assert error_text(UsageError("no such recipe")) == "error: no such recipe\n  (usage, exit code 2)\n"
+
+
+@pytest.mark.parametrize("make", ["missing", "folder", "empty"])
+def test_a_log_that_cannot_be_shown_is_still_named(tmp_path: Path, make: str) -> None:
+    log = tmp_path / "x.log"
+    if make == "folder":
+        log.mkdir()
+    elif make == "empty":
+        log.touch()
+    lines = error_text(BuildError("b", log=log)).splitlines()
+    assert lines == ["error: b", "", f"  log: {log}", "  (build, exit code 50)"]
+
+
+def test_only_the_end_of_a_huge_log_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    with log.open("wb") as stream:
+        stream.truncate(3 << 30)
+        stream.seek(0, 2)
+        stream.write(b"\nthe end\n" + b"y" * 1000)
+    lines = error_text(BuildError("b", log=log)).splitlines()
+    assert lines[-3:-1] == ["    | the end", "    | " + "y" * 400]
+
+
+def test_error_as_annotation(failure: BuildError) -> None:
+    last = error_text(failure, github=True).splitlines()[-1]
+    assert last.startswith("::error title=xpubuild%3A build::building xpubuild-ops failed%0Ag++ ended with")
+    assert "mend a.cpp" in last
+
+
+def test_a_reader_that_is_gone_is_no_error() -> None:
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(32, "gone")
+
+    console.render_error(UsageError("x"), Broken(), env={})
+    closed = io.StringIO()
+    closed.close()
+    console.render_error(UsageError("x"), closed, env={})
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), _json, max_size=4))
+def test_json_is_one_ascii_document_that_reads_back(document: dict[str, Any]) -> None:
+    stream = io.StringIO()
+    console.print_json(document, stream)
+    text = stream.getvalue()
+    assert text.isascii()
+    assert text.endswith("}\n")
+    assert json.loads(text) == document
+
+
+def test_json_refuses_what_is_not_json() -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        console.print_json({"x": float("nan")}, io.StringIO())
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        console.print_json({"x": Path("/x")}, io.StringIO())
+
+
+def test_json_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    console.print_json({"a": "ü"})
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ('{\n  "a": "\\u00fc"\n}\n', "")
+
+
+def test_table_in_a_pipe_is_aligned_whole_and_without_frames() -> None:
+    stream = io.StringIO()
+    long = "/a/long/path/" + "x" * 300
+    rows = [("ops", 12, long), ("ステップ", None, "multi\nline"), ("[bold]", 1234567, "")]
+    console.table(["name", Column("count", right=True), "where"], rows, title="Things", stream=stream, env={})
+    assert stream.getvalue().splitlines() == [
+        "Things",
+        "NAME        COUNT  WHERE",
+        f"ops            12  {long}",
+        "ステップ        -  multi line",
+        "[bold]    1234567  -",
+    ]
+
+
+def test_table_on_a_terminal_is_folded_and_never_cut() -> None:
+    stream = FakeTerminal()
+    long = "/a/long/path/" + "x" * 300
+    console.table(["name", "where"], [("[bold]:smile:", long), ("ok", "")], stream=stream, env=XTERM)
+    text = _ESCAPES.sub("", stream.getvalue())
+    assert text.count("x") == 300
+    assert "[bold]:smile:" in text
+    assert "╭" in text
+    assert all(len(line) <= 80 and line == line.rstrip() for line in text.splitlines())
+    assert "\x1b[32mok" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("env", "escapes", "box"),
+    [
+        ({**XTERM, "NO_COLOR": "1"}, False, True),
+        ({**XTERM, "LC_ALL": "C"}, True, False),
+        ({"TERM": "dumb"}, False, False),
+    ],
+)
+def test_table_follows_the_environment(env: dict[str, str], escapes: bool, box: bool) -> None:
+    stream = FakeTerminal()
+    console.table(["größe"], [("ü",)], stream=stream, env=env)
+    assert ("\x1b" in stream.getvalue()) is escapes
+    assert ("│" in stream.getvalue()) is box
+
+
+def test_facts_and_commands() -> None:
+    command = "xpubuild verify" + " --x" * 60
+    parts = [
+        Facts((("python", "3.11"), ("c++ abi", "1")), "Plan"),
+        Facts(()),
+        Commands((command,), "Next, try"),
+        Commands((), "nothing"),
+        Table((Column("a"),), (), "Empty"),
+    ]
+    stream = io.StringIO()
+    console.show(parts, stream, {})
+    assert stream.getvalue() == (f"Plan\npython:  3.11\nc++ abi: 1\n\nNext, try:\n  {command}\n\nEmpty\nA\n")
+    terminal = FakeTerminal()
+    console.show(parts, terminal, XTERM)
+    lines = _ESCAPES.sub("", terminal.getvalue()).splitlines()
+    assert "python   3.11" in lines
+    assert f"  {command}" in lines, "a command is never broken into lines"
+
+
+_cells = st.text(max_size=30)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(_cells, _cells), max_size=5), st.booleans())
+def test_any_cell_can_be_shown(rows: list[tuple[str, str]], terminal: bool) -> None:
+    stream = FakeTerminal() if terminal else io.StringIO()
+    console.table(["a", "b"], rows, stream=stream, env=XTERM)
+    text = _ESCAPES.sub("", stream.getvalue())
+    assert not {"\x1b", "\r", "\x07"} & set(text)
+    if not terminal:
+        assert text.count("\n") == len(rows) + 1

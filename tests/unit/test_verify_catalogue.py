@@ -1,0 +1,133 @@
+"""The catalogue of checks, and the rules that the suite's sources keep."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from xpubuild.errors import UsageError
+from xpubuild.resources import suite_dir
+from xpubuild.verify.catalogue import list_checks, select
+from xpubuild.verify.suite import registry
+from xpubuild.verify.suite.backends import BACKENDS
+
+SOURCES = sorted(suite_dir().glob("*.py"))
+OURS = {path.stem for path in SOURCES}
+TARGET_PACKAGES = {"torch", "torchvision", "torchaudio", "xpubuild_ops"}
+
+
+def test_ids_are_group_and_name() -> None:
+    for check in list_checks():
+        assert re.fullmatch(r"[a-z]+\.[a-z0-9_]+", check.id)
+        assert check.group == check.id.partition(".")[0]
+        assert check.title
+        assert check.deadline_s > 0
+        assert set(check.suites) <= set(registry.SUITES)
+
+
+def test_every_check_comes_after_what_it_needs() -> None:
+    seen: set[str] = set()
+    for check in list_checks():
+        assert set(check.needs) <= seen, check.id
+        seen.add(check.id)
+
+
+def test_every_smoke_check_is_in_the_full_suite() -> None:
+    assert {c.id for c in select(device="cpu", suite="smoke")} < {
+        c.id for c in select(device="cpu", suite="full")
+    }
+
+
+def test_backends_are_those_of_the_command_line() -> None:
+    assert set(BACKENDS) == {"xpu", "cuda", "cpu"}
+
+
+def test_only_brings_what_is_needed_along() -> None:
+    chosen = select(device="cpu", suite="smoke", only=["ops.swiglu_forward"])
+    assert [check.id for check in chosen] == [
+        "import.torch", "device.availability", "ops.import", "ops.swiglu_forward",
+    ]  # fmt: skip
+
+
+def test_only_takes_groups_and_patterns_and_goes_beyond_the_suite() -> None:
+    ids = [
+        check.id
+        for check in select(device="cpu", suite="smoke", only=["import", "aten.matmul_*", "ops.compile"])
+    ]
+    assert {"import.abi", "aten.matmul_fp32", "aten.matmul_bf16", "ops.compile"} <= set(ids)
+    assert "aten.sort" not in ids
+
+
+@pytest.mark.parametrize(
+    ("device", "suite", "only", "words"),
+    [
+        ("tpu", "smoke", (), ["device 'tpu'", "xpu, cuda, cpu"]),
+        ("cpu", "everything", (), ["suite 'everything'", "smoke, full"]),
+        ("cpu", "smoke", ("aten.nothing",), ["no check matches 'aten.nothing'", "verify --list"]),
+    ],
+)
+def test_unknown_names_are_usage_errors(
+    device: str, suite: str, only: tuple[str, ...], words: list[str]
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(device=device, suite=suite, only=only)
+    text = str(caught.value.to_json())
+    assert all(word in text for word in words)
+
+
+def test_two_checks_cannot_share_an_id() -> None:
+    registry.discover()
+    with pytest.raises(ValueError, match=r"two checks have the id import\.torch"):
+        registry.check("import.torch", "again")(lambda _: None)
+
+
+def test_a_check_is_blocked_by_anything_but_a_pass() -> None:
+    check = registry.Check("a.b", "t", ("x.y",), ("smoke",), 1.0, lambda _: None)
+    assert registry.blocked_by(check, {"x.y": "pass"}) is None
+    assert registry.blocked_by(check, {}) is None
+    for status in ("fail", "skip", "crash", "timeout"):
+        assert str(registry.blocked_by(check, {"x.y": status})).startswith("needs x.y, which ")
+
+
+def test_unknown_groups_run_last() -> None:
+    names = ["check_zeta", "check_model", "check_import", "check_aten"]
+    assert sorted(names, key=registry._rank) == ["check_import", "check_aten", "check_model", "check_zeta"]
+
+
+def _imports(tree: ast.AST) -> list[tuple[str, int]]:
+    """Return (top-level package, relative level) of every import."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name.partition(".")[0], 0) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found.append(((node.module or "").partition(".")[0], node.level))
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_suite_needs_the_standard_library_and_torch_only(path: Path) -> None:
+    for name, level in _imports(ast.parse(path.read_text("utf-8"))):
+        if level:
+            assert name in OURS
+        else:
+            assert name in sys.stdlib_module_names or name in TARGET_PACKAGES, name
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_suite_parses_with_the_oldest_python_of_a_target(path: Path) -> None:
+    ast.parse(path.read_text("utf-8"), feature_version=(3, 9))
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if path.stem.startswith("check_")], ids=lambda p: p.name
+)
+def test_declaring_checks_does_not_import_torch(path: Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"))
+    top = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    for node in top:
+        assert not {name for name, level in _imports(node) if not level} & TARGET_PACKAGES

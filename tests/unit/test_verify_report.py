@@ -1,0 +1,75 @@
+"""The report: its document, its JUnit form, and the records it is made of."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from xpubuild.verify.child import _record
+from xpubuild.verify.junit import to_xml
+from xpubuild.verify.model import STATUSES, CheckResult, VerifyReport
+
+
+def result(identifier: str, status: str, **fields: object) -> CheckResult:
+    group = identifier.partition(".")[0]
+    return CheckResult(id=identifier, title=f"title of {identifier}", group=group, status=status, **fields)  # type: ignore[arg-type]
+
+
+REPORT = VerifyReport(
+    suite="smoke",
+    python="/env/bin/python",
+    checks=(
+        result("a.good", "pass", duration_s=1.25, metrics={"error": 1e-7}),
+        result("a.no", "fail", duration_s=0.5, detail="off by <5> & more", output=("red \x1b[31mline",)),
+        result("b.dead", "crash", detail="SIGSEGV"),
+        result("b.slow", "timeout", detail="still running"),
+        result("b.none", "skip", detail="no streams"),
+    ),
+    torch={"version": "2.13.0"},
+    device={"type": "cpu"},
+    duration_s=2.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        (["pass"], "pass"),
+        (["pass", "skip"], "pass"),
+        (["pass", "fail"], "fail"),
+        (["crash"], "fail"),
+        (["timeout", "pass"], "fail"),
+    ],
+)
+def test_status_is_fail_when_anything_went_wrong(statuses: list[str], expected: str) -> None:
+    checks = tuple(result(f"a.c{i}", status) for i, status in enumerate(statuses))
+    assert VerifyReport(suite="smoke", python="p", checks=checks).status == expected
+
+
+def test_document_has_the_fields_of_the_contract() -> None:
+    document = json.loads(json.dumps(REPORT.to_json()))
+    assert document["schema"] == "xpubuild.verify/1"
+    assert document["summary"] == dict.fromkeys(STATUSES, 1)
+    for check in document["checks"]:
+        assert {"id", "status", "duration_s", "detail", "metrics", "title", "group"} <= set(check)
+
+
+def test_junit_counts_and_separates_failures_from_errors() -> None:
+    root = ET.fromstring(ET.tostring(to_xml(REPORT)))  # noqa: S314 - our own
+    assert {key: root.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "5", "failures": "1", "errors": "2", "skipped": "1",
+    }  # fmt: skip
+    assert [suite.get("name") for suite in root.iterfind("testsuite")] == ["a", "b"]
+    failure = root.find(".//testcase[@name='a.no']/failure")
+    assert failure is not None
+    assert failure.get("message") == "off by <5> & more"
+    assert "red ?[31mline" in str(failure.text)
+    assert [e.get("type") for e in root.iter("error")] == ["crash", "timeout"]
+
+
+def test_records_are_told_from_output_that_looks_like_them() -> None:
+    assert _record('{"event": "start", "id": "a.b"}') == {"event": "start", "id": "a.b"}
+    for text in ("", "{", "[1]", '{"id": "a.b"}', "null"):
+        assert _record(text) is None
