@@ -13,10 +13,13 @@ import shutil
 import time
 from collections.abc import Generator, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from support import isolation, needs
+
+if TYPE_CHECKING:
+    from support.cli import Xpubuild
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -117,6 +120,15 @@ def pytest_testnodedown(node: Any) -> None:
     for name, ids in output.get("not_run", {}).items():
         _not_run.setdefault(name, set()).update(ids)
     _left.extend(output.get("left", []))
+
+
+@pytest.fixture
+def xpubuild(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Xpubuild:
+    """Run command lines of xpubuild in this process."""
+    # Not at the top of this file: a test run must be able to say what is missing before xpubuild is imported.
+    from support.cli import Xpubuild
+
+    return Xpubuild(capsys, monkeypatch)
 
 
 def pytest_unconfigure() -> None:

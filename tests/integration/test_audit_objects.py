@@ -82,7 +82,10 @@ extern "C" __attribute__((visibility("default"))) int run(const char* text) {
   return static_cast<int>(parts.back().name.size());
 }
 """
-INTERFACE = "#include <string>\n__attribute__((noinline)) int length_{n}(std::string text) {{ return text.size(); }}\n"
+INTERFACE = """
+#include <string>
+__attribute__((noinline)) int length_{n}(std::string text) {{ return text.size(); }}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -132,13 +135,18 @@ def test_the_readers_table_is_that_of_nm(zoo: dict[int, Path]) -> None:
             ("--undefined-only", symbols.undefined + symbols.undefined_weak),
         ):
             lines = subprocess.run(
-                ["nm", "-D", "--without-symbol-versions", flag, path], text=True, capture_output=True, check=True
+                ["nm", "-D", "--without-symbol-versions", flag, path],
+                text=True,
+                capture_output=True,
+                check=True,
             ).stdout.splitlines()
             assert sorted(line.split()[-1] for line in lines) == sorted(ours)
         static = read_static_symbols(path)
         lines = subprocess.run(["nm", path], text=True, capture_output=True, check=True).stdout.splitlines()
         known = {*static.defined, *static.undefined, *static.undefined_weak, *static.local}
-        assert {line.split()[-1].partition("@")[0] for line in lines} <= {name.partition("@")[0] for name in known}
+        assert {line.split()[-1].partition("@")[0] for line in lines} <= {
+            name.partition("@")[0] for name in known
+        }
 
 
 def test_libraries_paths_and_versions_are_those_of_readelf(tmp_path: Path) -> None:
@@ -147,9 +155,13 @@ def test_libraries_paths_and_versions_are_those_of_readelf(tmp_path: Path) -> No
     elf = read_shared_object(
         compile_shared(
             tmp_path / "libouter.so",
-            "#include <string>\nextern \"C\" int PySsize_add(int, int);\n"
+            '#include <string>\nextern "C" int PySsize_add(int, int);\n'
             "int outer(std::string& text) { return PySsize_add(text.append(text).size(), 1); }\n",
-            libraries=[str(tmp_path / "libinner.so.3"), "-Wl,-rpath,$ORIGIN/lib:/opt/x", "-Wl,--enable-new-dtags"],
+            libraries=[
+                str(tmp_path / "libinner.so.3"),
+                "-Wl,-rpath,$ORIGIN/lib:/opt/x",
+                "-Wl,--enable-new-dtags",
+            ],
         )
     )
     assert elf.needed[0] == "libinner.so.3"
@@ -183,7 +195,8 @@ def mixture(folder: Path, new: int, old: int) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "verdict", "mixed"), [(40, 1, 1, False), (1, 40, 0, False), (8, 3, 1, True), (4, 4, None, True)]
+    ("new", "old", "verdict", "mixed"),
+    [(40, 1, 1, False), (1, 40, 0, False), (8, 3, 1, True), (4, 4, None, True)],
 )
 def test_mixtures(tmp_path: Path, new: int, old: int, verdict: int | None, mixed: bool) -> None:
     count = classify(read_shared_object(mixture(tmp_path, new, old)))
@@ -208,21 +221,25 @@ def test_an_object_that_exports_nothing_still_tells(tmp_path: Path, abi: int) ->
 
 
 def test_libstdcpp_itself_has_both_and_counts_for_neither() -> None:
-    found = subprocess.run(["g++", "-print-file-name=libstdc++.so.6"], text=True, capture_output=True, check=True)
+    found = subprocess.run(
+        ["g++", "-print-file-name=libstdc++.so.6"], text=True, capture_output=True, check=True
+    )
     count = classify(read_shared_object(Path(found.stdout.strip())))
     assert count.verdict is None
 
 
 def test_damage_to_a_real_object_is_an_audit_error_or_harmless(tmp_path: Path, zoo: dict[int, Path]) -> None:
     whole = zoo[1].read_bytes()
-    numbers = random.Random(20261121)
+    numbers = random.Random(20261121)  # noqa: S311
     path = tmp_path / "mutated.so"
     refused = 0
     for _ in range(400):
         raw = bytearray(whole)
         for _ in range(numbers.randint(1, 6)):
             # Headers at the front, the section table at the end, the dynamic tables in between.
-            place = numbers.choice([numbers.randrange(4, 64), numbers.randrange(64, 60000), -numbers.randrange(1, 3000)])
+            place = numbers.choice(
+                [numbers.randrange(4, 64), numbers.randrange(64, 60000), -numbers.randrange(1, 3000)]
+            )
             raw[place] = numbers.randrange(256)
         path.write_bytes(bytes(raw[: numbers.randrange(1, len(raw))] if numbers.random() < 0.1 else raw))
         try:

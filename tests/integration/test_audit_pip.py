@@ -1,4 +1,4 @@
-"""A real pip, killed in the middle: what it leaves, what repair makes of it, and that the same command then ends.
+"""A real pip, killed in the middle: what it leaves, and that after repair the same command ends well.
 
 pip is killed when the environment shows that it has come to a certain point, so that every kind of unfinished
 state is met whatever the machine's speed.
@@ -30,7 +30,7 @@ from xpubuild.build.installed import (
 )
 
 NAMES = ("alpha", "beta", "gamma")
-MODULES = 250
+MODULES = 200
 ENTRY_POINT = b"[console_scripts]\n{name} = {name}:main\n"
 
 
@@ -66,8 +66,8 @@ def env(tmp_path: Path, empty: Path) -> Path:
 
 def command(env: Path, wheels: list[Path], *options: str) -> list[str]:
     return [
-        sys.executable, "-m", "pip", "--python", str(env / "bin" / "python"), "install", "--no-index", "--no-deps",
-        "--no-input", "--quiet", *options, *map(str, wheels),
+        sys.executable, "-m", "pip", "--python", str(env / "bin" / "python"), "install",
+        "--no-index", "--no-deps", "--no-input", "--quiet", *options, *map(str, wheels),
     ]  # fmt: skip
 
 
@@ -121,8 +121,9 @@ FRESH: dict[str, Callable[[Path], bool]] = {
 UPGRADE: dict[str, Callable[[Path], bool]] = {
     "the old is set aside": lambda site: any(site.glob("~*")),
     "old dist-info is away": lambda site: not (site / "alpha-1.0.dist-info").exists(),
-    "the new is coming": lambda site: (site / "alpha" / "part_010.py").exists()
-    and not (site / "alpha-1.0.dist-info").exists(),
+    "the new is coming": lambda site: (
+        (site / "alpha" / "part_010.py").exists() and not (site / "alpha-1.0.dist-info").exists()
+    ),
     "new RECORD": lambda site: (site / "alpha-2.0.dist-info" / "RECORD").exists(),
     "in the second": lambda site: not (site / "beta-1.0.dist-info").exists(),
     "second has RECORD": lambda site: (site / "beta-2.0.dist-info" / "RECORD").exists(),

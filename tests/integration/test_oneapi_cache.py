@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from integration import oneapi_standin as standin
 
 from xpubuild.errors import ToolchainError
+from xpubuild.oneapi.cache import cache_key
+from xpubuild.oneapi.capture import Request
 from xpubuild.oneapi.environment import OneapiEnvironment, OneapiNeeds, oneapi_environment
 
 
@@ -77,6 +80,18 @@ def test_a_changed_file_beside_a_script_counts(host: Host) -> None:
     assert host.get().diff.set["UMF_MORE"] == "1"
     helper.write_text("export UMF_MORE=2\n")
     assert host.get().diff.set["UMF_MORE"] == "2"
+
+
+@pytest.mark.needs("root")
+def test_an_unreadable_file_beside_a_script_does_no_harm(host: Host) -> None:
+    secret = standin.write(host.place / "umf" / "0.10" / "env" / "secret", "x", mode=0o600)
+    request = Request(host.place, "components", (secret.with_name("vars.sh"),), {})
+    readable = cache_key(request, ())
+    try:
+        os.seteuid(65534)
+        assert cache_key(request, ()) != readable
+    finally:
+        os.seteuid(0)
 
 
 def test_another_order_mode_home_or_version_is_another_capture(host: Host) -> None:

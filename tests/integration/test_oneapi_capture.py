@@ -173,6 +173,12 @@ def test_a_component_scripts_own_status_is_a_warning(place: Path) -> None:
     assert [warning.code for warning in captured.warnings] == ["oneapi-script-status"]
 
 
+def test_the_numbers_of_setvars_mean_nothing_in_a_component_script(place: Path) -> None:
+    standin.build_root(place)
+    standin.add_component(place, "pti", "0.12", after=standin.returns(3))
+    assert [warning.evidence["status"] for warning in take(place).warnings] == [3]
+
+
 def test_a_component_script_that_refuses(place: Path) -> None:
     standin.build_root(place, before={"umf": standin.returns(255)})
     with pytest.raises(ToolchainError) as caught:

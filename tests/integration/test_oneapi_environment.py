@@ -310,6 +310,14 @@ def test_a_missing_path_entry_is_a_warning(place: Path) -> None:
     assert str(place.resolve() / "mpi" / "2021.15" / "bin") in warning.message
 
 
+def test_values_that_are_no_paths_are_not_looked_at_as_such(place: Path) -> None:
+    standin.build_root(place)
+    standin.add_component(
+        place, "mpi", "2021.15", after=f"export STANDIN_LONG=/{'x' * 5000} STANDIN_LINES=$'/\\n/'"
+    )
+    assert get(place).warnings == ()
+
+
 def test_a_relative_path_entry_is_a_warning(place: Path) -> None:
     standin.build_root(place)
     standin.add_component(place, "mpi", "2021.15", after='export CPATH="include:$CPATH"')
@@ -359,11 +367,17 @@ def test_a_script_that_its_group_can_write_is_refused(place: Path) -> None:
 @pytest.mark.parametrize("folder", ["umf/0.10/env", "umf/0.10", "umf", "."])
 def test_a_folder_above_a_script_that_everybody_can_write_is_refused(place: Path, folder: str) -> None:
     standin.build_root(place)
-    (place / folder).chmod(0o777)
+    (place / folder).chmod(0o757)
     with pytest.raises(ToolchainError) as caught:
         get(place)
     assert str((place / folder).resolve()) in caught.value.what
     assert "everybody" in caught.value.what
+
+
+def test_a_folder_in_which_nobody_can_replace_others_entries_is_accepted(place: Path) -> None:
+    standin.build_root(place)
+    place.chmod(0o1777)
+    assert get(place).compiler_version == "2025.1.1"
 
 
 def test_every_writable_path_is_named(place: Path) -> None:

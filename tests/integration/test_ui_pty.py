@@ -323,7 +323,7 @@ def test_many_steps_in_a_small_window(start) -> None:
 
 def test_a_window_that_changes_while_it_is_drawn(start) -> None:
     """A window that grows keeps one clean picture; one that shrinks gets lines that fit."""
-    session = start("main(None, False, total=60)", XTERM, columns=60, rows=20)
+    session = start("main(None, False, total=120)", XTERM, columns=60, rows=20)
     session.read(frames=3)
     session.resize(90, 30)
     session.read(frames=3)
@@ -331,7 +331,7 @@ def test_a_window_that_changes_while_it_is_drawn(start) -> None:
     text = seen(output, 90, 30).text()
     assert sum("quickstart" in line for line in text) == 1
     assert text[-2:] == ["finished in 2.0 s", "the result"]
-    session = start("main(None, False, total=60)", XTERM, columns=90, rows=20)
+    session = start("main(None, False, total=120)", XTERM, columns=90, rows=20)
     before = len(session.read(frames=3))
     session.resize(40, 20)
     after = session.read()[before:]

@@ -136,7 +136,10 @@ def test_a_file_without_a_hash_is_not_taken_on_trust(site: Path) -> None:
     assert verify_installed(site, ["demo"])["demo"]["problems"] == ["demo/extra.py has no hash in RECORD"]
 
 
-@pytest.mark.parametrize("broken", ["no RECORD", "no METADATA", "unfinished", "garbage", "not text", "empty"])
+BROKEN = ["no RECORD", "no METADATA", "unfinished", "garbage", "not text", "empty", "zeros"]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
 def test_what_an_interrupted_pip_leaves(site: Path, broken: str) -> None:
     info = install_by_hand(site, "demo", "1.0", FILES, installer=broken != "unfinished")
     if broken == "no RECORD":
@@ -147,6 +150,8 @@ def test_what_an_interrupted_pip_leaves(site: Path, broken: str) -> None:
         (info / "RECORD").write_text("a\n", encoding="utf-8")
     elif broken == "not text":
         (info / "RECORD").write_bytes(b"\xff\xfe\x00")
+    elif broken == "zeros":
+        (info / "RECORD").write_bytes(b"demo/\0\0,sha256=x,1\n" + bytes(100))
     elif broken == "empty":
         (info / "RECORD").write_bytes(b"")
     assert list(damaged_dists(site)) == [INFO]
@@ -155,7 +160,7 @@ def test_what_an_interrupted_pip_leaves(site: Path, broken: str) -> None:
     assert len(done) == 1
     assert INFO in done[0]
     assert not info.exists()
-    known = broken not in ("no RECORD", "garbage", "not text", "empty")
+    known = broken not in ("no RECORD", "garbage", "not text", "empty", "zeros")
     assert (site / "demo").exists() is not known
     assert repair(site) == []
 
@@ -245,7 +250,9 @@ def test_without_pyvenv_cfg_only_site_packages_are_touched(tmp_path: Path) -> No
 def test_what_pip_set_aside_is_removed_with_the_files_it_recorded(site: Path) -> None:
     install_by_hand(site, "good", "1.0", {"space/good.py": b""})
     sound = snapshot(site)
-    old = install_by_hand(site, "demo", "0.9", {"demo/old.py": b"", "demo/module.py": b"", "space/good.py": b""})
+    old = install_by_hand(
+        site, "demo", "0.9", {"demo/old.py": b"", "demo/module.py": b"", "space/good.py": b""}
+    )
     old.rename(site / "~emo-0.9.dist-info")
     (site / "space" / "~ested").mkdir()
     (site / "space" / "~ested" / "x.py").write_bytes(b"")
@@ -315,6 +322,10 @@ def test_the_proof_gives_evidence_or_names_the_file(site: Path) -> None:
         proof.check()
     assert "demo/__init__.py" in caught.value.why
     assert caught.value.commands == (f"rm -r '{info}'",)
+    with pytest.raises(AuditError) as caught:
+        InstalledProof(str(site), ("gone", "not >")).check()
+    assert "gone: it is not installed" in caught.value.why
+    assert (caught.value.fix, caught.value.commands) == ("run the same command again", ())
 
 
 def test_a_file_in_the_place_of_site_packages_is_no_traceback(site: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpubuild.build.mangling import old_abi_in
@@ -87,6 +87,7 @@ def _mangled(parts: list[str]) -> str:
     return "".join(f"{len(part)}{part}" for part in parts)
 
 
+@settings(deadline=None)
 @given(
     st.lists(IDENTIFIER, min_size=1, max_size=4), st.sampled_from(["i", "PKc", "RKS_", "St6vectorIiSaIiEE"])
 )
@@ -94,6 +95,7 @@ def test_identifiers_never_count(parts: list[str], parameter: str) -> None:
     assert old_abi_in(f"_ZN{_mangled(parts)}E{parameter}") is False
 
 
+@settings(deadline=None)
 @given(
     st.lists(IDENTIFIER, min_size=1, max_size=4),
     st.sampled_from(["Ss", "RKSs", "St6vectorISsSaISsEE", "iSs"]),
@@ -102,6 +104,7 @@ def test_a_parameter_always_counts(parts: list[str], parameter: str) -> None:
     assert old_abi_in(f"_ZN{_mangled(parts)}E{parameter}") is True
 
 
+@settings(deadline=None)
 @given(st.text("_ZNSsStKEILT0123456789abcdvPRIJXDUlFM.", max_size=60))
 def test_no_text_is_too_strange(text: str) -> None:
     assert old_abi_in(f"_Z{text}") in (True, False, None)

@@ -86,7 +86,7 @@ def test_one_sycl_runtime_only(tmp_path: Path) -> None:
     reports = [audit_wheel(wheel, policy) for wheel in (seven, eight)]
     assert [report.status for report in reports] == ["ok", "ok"]
     check_together(reports[:1])
-    with pytest.raises(AuditError, match="two|seven") as caught:
+    with pytest.raises(AuditError, match="seven-1") as caught:
         check_together(reports)
     assert "libsycl.so.8 by eight-1.0" in caught.value.why
     assert [finding.kind for finding in audit_wheel(both, policy).errors] == ["two-sycl"]

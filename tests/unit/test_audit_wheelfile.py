@@ -204,6 +204,21 @@ def test_missing_or_strange_metadata(tmp_path: Path) -> None:
     assert ("metadata", wheel.name) in problems(wheel)
 
 
+def test_a_tag_that_is_none(tmp_path: Path) -> None:
+    wheel = pack(tmp_path, "demo", "1.0", FILES, wheel="Wheel-Version: 1.0\nTag: nonsense\n")
+    assert problems(wheel) == [("tags", f"{INFO}/WHEEL")]
+
+
+def test_compression_that_wheels_must_not_have(tmp_path: Path) -> None:
+    wheel = pack(tmp_path, "demo", "1.0", FILES)
+    files = unzip(wheel)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, data in files.items():
+            kind = zipfile.ZIP_BZIP2 if name == "demo/__init__.py" else zipfile.ZIP_STORED
+            archive.writestr(name, data, compress_type=kind)
+    assert problems(wheel) == [("damaged", "demo/__init__.py")]
+
+
 def test_the_digest_is_that_of_the_contents(tmp_path: Path) -> None:
     first = pack(tmp_path / "1", "demo", "1.0", FILES)
     other_order = zip_up(tmp_path / "2" / first.name, dict(reversed(unzip(first).items())))

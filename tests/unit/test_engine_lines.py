@@ -106,3 +106,13 @@ def test_the_log_is_whole_after_every_read() -> None:
     LineReader(log, None, Redactor()).feed(b"compiling a.cpp\ncompiling b")
     assert raw.getvalue() == b"compiling a.cpp\n"
     log.detach()
+
+
+def test_counted_bytes_reach_the_listener_and_not_the_log() -> None:
+    heard: list[str] = []
+    log = io.BytesIO()
+    reader = LineReader(log, heard.append, Redactor())
+    reader.feed(b"Downloading torch\nProgress 12 of 345\nProgress 345 of 345\nProgress is good\n")
+    assert heard == ["Downloading torch", "Progress 12 of 345", "Progress 345 of 345", "Progress is good"]
+    assert log.getvalue() == b"Downloading torch\nProgress is good\n"
+    assert list(reader.tail) == ["Downloading torch", "Progress is good"]

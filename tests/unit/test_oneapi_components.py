@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from integration import oneapi_standin as standin
 
+from xpubuild.errors import UsageError
 from xpubuild.oneapi.components import Component, latest_drift, list_components
 from xpubuild.oneapi.report import installed
 from xpubuild.oneapi.roots import Root, find_roots
@@ -116,6 +118,20 @@ def test_the_host_report_of_an_image_shows_the_images_paths(tmp_path: Path) -> N
             ],
         }
     ]
+
+
+@pytest.mark.needs("root")
+def test_an_installation_that_may_not_be_searched_counts_as_none(tmp_path: Path) -> None:
+    place = standin.build_root(tmp_path / "opt" / "intel" / "oneapi")
+    place.chmod(0o700)
+    tmp_path.chmod(0o755)
+    try:
+        os.seteuid(65534)
+        assert installed(caller_env={"HOME": str(tmp_path)}, root_dir=tmp_path) == []
+        with pytest.raises(UsageError, match="is not a oneAPI installation"):
+            find_roots(place, {})
+    finally:
+        os.seteuid(0)
 
 
 def test_the_host_report_never_raises(tmp_path: Path) -> None:

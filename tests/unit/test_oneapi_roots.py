@@ -70,8 +70,8 @@ def test_a_wrong_explicit_root_says_what_was_looked_for(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for path, why in (
-        (tmp_path / "missing", "no such folder"),
-        (file, "not a folder"),
+        (tmp_path / "missing", "No such file"),
+        (file, "Not a directory"),
         (empty, "env/vars.sh"),
     ):
         with pytest.raises(UsageError) as caught:

@@ -167,13 +167,13 @@ def test_pip_words_are_details_without_counts() -> None:
         for line in (
             "Collecting torch==2.13.0 (from -r requirements.txt (line 3))",
             "  Downloading mkl_static-2026.2.0-py2.py3-none-manylinux1_x86_64.whl (220.8 MB)",
-            "Processing /some/where/numpy-2.2.6-cp311-cp311-linux_x86_64.whl",
+            "Processing /some/where/numpy-2.2.6-cp311-cp311-linux_x86_64.whl (from -r /a/r.txt (line 4))",
             "Installing collected packages: mkl-static, ninja, cmake",
             "  Building wheel for xpubuild-ops (pyproject.toml): started",
         )
     ]
     assert told == [
-        "collecting torch==2.13.0 (from -r requirements.txt (line 3))",
+        "collecting torch==2.13.0",
         "downloading mkl_static-2026.2.0-py2.py3-none-manylinux1_x86_64.whl (220.8 MB)",
         "processing numpy-2.2.6-cp311-cp311-linux_x86_64.whl",
         "installing collected packages: mkl-static, ninja, cmake",
@@ -244,3 +244,15 @@ def test_at_most_five_a_second_and_none_is_lost() -> None:
     clock.now += 0.01
     complete = meter.feed("[1000/1000] a")
     assert complete is not None, "the end of a count is shown at once"
+
+
+def test_lines_that_pip_indents_are_counted() -> None:
+    found = ProgressMeter(lambda: 0.0).feed("  [2/5] Building CXX object a/b.cpp.o")
+    assert found is not None
+    assert (found.done, found.total, found.unit) == (2, 5, "edges")
+
+
+def test_checks_of_verify_are_no_edges() -> None:
+    found = ProgressMeter(lambda: 0.0).feed("[3/25] pass ops.import 1.8 s")
+    assert found is not None
+    assert (found.done, found.total, found.unit) == (3, 25, "checks")

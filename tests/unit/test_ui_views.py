@@ -72,7 +72,9 @@ RECEIPT: dict[str, Any] = {
     "workspace": WORKSPACE,
     "python": f"{WORKSPACE}/env/bin/python3",
     "lock_digest": "cd" * 32,
+    "steps": [{"id": "env"}, {"id": "ops.wheel"}, {"id": "verify"}],
     "commands": [
+        {"step": "ops.wheel", "argv": ["b"], "duration_s": 0.0},
         {"step": "env", "argv": ["a"], "duration_s": 3.0, "peak_bytes": 1 << 20},
         {"step": "env", "argv": ["b"], "duration_s": 30.0, "peak_bytes": 1 << 20},
         {"step": "env", "argv": ["a"], "duration_s": 5.0, "peak_bytes": 3 << 20},

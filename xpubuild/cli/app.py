@@ -106,5 +106,5 @@ def _failed(error: Any, arguments: Sequence[str]) -> int:
         import json
 
         Path(report).write_text(json.dumps(error.to_json()), "utf-8")
-    render_error(error, sys.stderr)
+    render_error(error, sys.stderr, github=os.environ.get("GITHUB_ACTIONS") == "true")
     return int(error.exit_code)

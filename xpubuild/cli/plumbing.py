@@ -71,6 +71,7 @@ def embed(project: str, folder: Path, commit: str) -> int:  # noqa: ARG001
 @click.option("--tree", default=None)
 @click.option("--ref", default=None)
 @click.option("--submodules/--no-submodules", default=True)
+@click.option("--besides", multiple=True)
 @click.option("--jobs", default=4)
 def checkout(
     url: str,
@@ -80,6 +81,7 @@ def checkout(
     tree: str | None,
     ref: str | None,
     submodules: bool,
+    besides: tuple[str, ...],
     jobs: int,
 ) -> int:
     """Make a pinned checkout with its submodules."""
@@ -88,6 +90,6 @@ def checkout(
     from xpubuild.source.pin import Pin
 
     pin = Pin(url=url, commit=commit, tree=tree, submodules=submodules, ref=ref)
-    report = make(pin, into, cache=cache, jobs=jobs, env=base_environment(), report=_say)
+    report = make(pin, into, cache=cache, jobs=jobs, env=base_environment(), report=_say, besides=besides)
     _say(f"{into} is at {commit} with {len(report.evidence['submodules'])} submodules")
     return 0

@@ -114,6 +114,8 @@ class Execution:
         setting = self.setting
         env = command_environment(command, setting.environment)
         redact = Redactor.from_environment({**os.environ, **env})
+        # Of one command: what a failed alternative counted says nothing about the next.
+        self._meter = ProgressMeter(time.monotonic)
         stream.write(redact(f"$ {_shown(argv, command)}\n").encode())
         error_file = self.log.with_suffix(".error.json")
         error_file.unlink(missing_ok=True)

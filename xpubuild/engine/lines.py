@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ _TAIL_LINES = 200
 _LONGEST_LINE = 65536
 # Kept back where a line is cut: a secret that has not been read to its end must not be cut in two.
 _OVERLAP = 4096
+# pip counts bytes this way (--progress-bar raw), hundreds of lines a wheel: for the listener, not the log.
+_PASSING = re.compile(r"Progress [0-9]{1,15} of [0-9]{1,15}")
 
 
 @dataclass
@@ -61,8 +64,9 @@ class LineReader:
 
     def _line(self, raw: str) -> None:
         text = self.redact(raw)
-        self.tail.append(text)
-        if self.log is not None:
-            self.log.write(text.encode() + b"\n")
+        if not _PASSING.fullmatch(text.strip()):
+            self.tail.append(text)
+            if self.log is not None:
+                self.log.write(text.encode() + b"\n")
         if self.on_line is not None:
             self.on_line(text)

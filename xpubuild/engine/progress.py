@@ -24,6 +24,8 @@ _NINJA = re.compile(rf"\[{_NUMBER}/{_NUMBER}(?:\s[^\]]*)?\]\s*(.*)", re.DOTALL)
 _GIT = re.compile(
     rf"(?:remote: )?([A-Za-z][A-Za-z _-]{{0,40}}): +[0-9]{{1,3}}% \({_NUMBER}/{_NUMBER}\)(.*)", re.DOTALL
 )
+#: A child ``xpubuild verify`` counts its checks the way ninja counts edges.
+_CHECK = re.compile(r"(?:pass|fail|skip|crash|timeout) ")
 _PIP_RAW = re.compile(rf"Progress {_NUMBER} of {_NUMBER}\s*")
 _PIP = re.compile(
     r"(Collecting|Downloading|Using cached|Processing|Cloning into|Submodule path"
@@ -90,7 +92,8 @@ def _ninja(line: str) -> _Line | None:
         return _Line("re-running CMake", label="ninja", fresh=True, urgent=True)
     if not 0 <= done <= total or total == 0:
         return None
-    return _Line(_compile_detail(text), done, total, "edges", "ninja")
+    unit = "checks" if _CHECK.match(text) else "edges"
+    return _Line(_compile_detail(text), done, total, unit, "ninja")
 
 
 def _git(line: str) -> _Line | None:
@@ -117,6 +120,8 @@ def _pip(line: str) -> _Line | None:
         return None
     # pip repeats "Building wheel for x: still running..." while ninja counts; that must not end the count.
     begins = not text.endswith("still running...")
+    # Where a requirement comes from is the longer part of the line, and known.
+    text = text.partition(" (from ")[0]
     if found[1] == "Processing":
         text = f"Processing {PurePosixPath(text).name}"
     return _Line(text[:1].lower() + text[1:], fresh=begins, urgent=begins and found[1].startswith(_SLOW))
@@ -128,7 +133,8 @@ def _cmake(line: str) -> _Line | None:
 
 def _parse(line: str) -> _Line | None:
     for parser in (_ninja, _git, _pip, _cmake):
-        found = parser(line.rstrip())
+        # pip indents what a build backend prints.
+        found = parser(line.strip())
         if found is not None:
             return found
     return None

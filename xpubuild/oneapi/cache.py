@@ -17,6 +17,7 @@ from xpubuild.oneapi import envdiff
 from xpubuild.oneapi.capture import PROXIES, Capture, Request, is_entry, status_warnings
 from xpubuild.oneapi.components import Component
 from xpubuild.oneapi.finding import Finding
+from xpubuild.oneapi.paths import folders, is_file
 from xpubuild.oneapi.statuses import ScriptStatus
 
 SCHEMA = "xpubuild.oneapi-capture/1"
@@ -24,27 +25,30 @@ SCHEMA = "xpubuild.oneapi-capture/1"
 _RELEVANT = ("HOME", "USER", "PATH")
 
 
-def _siblings(script: Path) -> Iterable[Path]:
+def _counting(script: Path) -> Iterable[Path]:
     """Return the files that count: a component's script may source what lies beside it."""
-    if is_entry(script):
-        return (script,)
-    return sorted(path for path in script.parent.iterdir() if path.is_file())
+    beside = () if is_entry(script) else folders(script.parent)
+    return dict.fromkeys((script, *filter(is_file, beside)))
+
+
+def _content(path: Path) -> str:
+    try:
+        return file_sha256(path)
+    except OSError as error:
+        # What cannot be read cannot be sourced either; the capture says so where it matters.
+        return f"unreadable: {error.strerror}"
 
 
 def cache_key(request: Request, components: Iterable[Component]) -> str:
-    """Return the identity of a capture: scripts by path and content, versions, mode, base PATH.
-
-    Raises:
-        OSError: a script cannot be read.
-    """
-    scripts = [path for script in (*request.scripts, *request.hashed) for path in _siblings(script)]
+    """Return the identity of a capture: scripts by path and content, versions, mode, base PATH."""
+    scripts = [path for script in (*request.scripts, *request.hashed) for path in _counting(script)]
     return digest(
         {
             "schema": SCHEMA,
             "mode": request.mode,
             "arguments": list(request.arguments),
             "sourced": [str(script) for script in request.scripts],
-            "scripts": {str(path): file_sha256(path) for path in scripts},
+            "scripts": {str(path): _content(path) for path in scripts},
             "components": [[item.name, item.version, str(item.path)] for item in components],
             "environment": {name: request.environment.get(name, "") for name in _RELEVANT},
         }

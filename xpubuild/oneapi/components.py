@@ -16,13 +16,13 @@ from packaging.version import Version
 
 from xpubuild.oneapi.bundles import parse_version
 from xpubuild.oneapi.finding import Finding
-from xpubuild.oneapi.roots import COMPONENT_SCRIPT, UNIFIED_ENTRY, Root, folders, resolve_inside
+from xpubuild.oneapi.paths import SLASH, folders, is_file, is_link, resolve_inside
+from xpubuild.oneapi.roots import COMPONENT_SCRIPT, UNIFIED_ENTRY, Root
 
 Layout = Literal["component", "unified"]
 COMPILER = "compiler"
 LATEST = "latest"
 _OLDEST = Version("0")
-_SLASH = Path("/")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _component_layout(name: str, folder: Path, root_dir: Path) -> Iterator[Compo
     latest: Path | None = None
     for entry in folders(folder):
         script = resolve_inside(root_dir, entry / COMPONENT_SCRIPT)
-        if not script.is_file():
+        if not is_file(script):
             continue
         real = resolve_inside(root_dir, entry)
         if entry.name == LATEST:
@@ -68,13 +68,13 @@ def _component_layout(name: str, folder: Path, root_dir: Path) -> Iterator[Compo
 
 
 def _unified_layout(root: Path, toolkit: Path, root_dir: Path) -> Iterator[Component]:
-    if not resolve_inside(root_dir, toolkit / UNIFIED_ENTRY).is_file():
+    if not is_file(resolve_inside(root_dir, toolkit / UNIFIED_ENTRY)):
         return
     real = resolve_inside(root_dir, toolkit)
     for folder in folders(real / "etc"):
         script = folder / "vars.sh"
         target = resolve_inside(root_dir, script)
-        if target.is_file():
+        if is_file(target):
             yield Component(
                 folder.name,
                 _behind(root, folder.name, target) or real.name,
@@ -92,7 +92,7 @@ def _behind(root: Path, name: str, script: Path) -> str | None:
     return None
 
 
-def list_components(root: Root, *, root_dir: Path = _SLASH) -> tuple[Component, ...]:
+def list_components(root: Root, *, root_dir: Path = SLASH) -> tuple[Component, ...]:
     """Return every component of an installation, by name, the newest version first.
 
     Folders that cannot be read are taken as empty. Where ``root.toolkit`` names one toolkit, the others of
@@ -124,7 +124,7 @@ def latest_drift(root: Root, components: Iterable[Component], names: Iterable[st
         link = root.real / name / LATEST
         newest = max(installed, key=Component.sort_key, default=None)
         chosen = next((component for component in installed if component.is_latest), None)
-        if newest is None or not link.is_symlink():
+        if newest is None or not is_link(link):
             continue
         versions = {"installed": [component.version for component in installed]}
         if chosen is None:

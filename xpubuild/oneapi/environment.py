@@ -15,6 +15,7 @@ from xpubuild.oneapi.components import Component, list_components
 from xpubuild.oneapi.constraint import specifier
 from xpubuild.oneapi.envdiff import EnvDiff
 from xpubuild.oneapi.finding import Finding
+from xpubuild.oneapi.paths import is_file
 from xpubuild.oneapi.report import installed
 from xpubuild.oneapi.roots import SETVARS, UNIFIED_ENTRY, Root, candidates, find_roots
 from xpubuild.oneapi.selection import Mode, OneapiNeeds, Selection, select
@@ -94,7 +95,7 @@ def _request(selection: Selection, caller_env: Mapping[str, str]) -> Request:
 
 def _require_entry_scripts(request: Request) -> None:
     for script in request.scripts:
-        if not script.is_file():
+        if not is_file(script):
             raise ToolchainError(
                 f"{script} is not there",
                 why=f"the mode '{request.mode}' runs it to set the environment up",

@@ -8,20 +8,19 @@ from typing import Any
 
 from xpubuild.errors import XpuBuildError
 from xpubuild.oneapi.components import list_components
+from xpubuild.oneapi.paths import SLASH, real
 from xpubuild.oneapi.roots import find_roots
-
-_SLASH = Path("/")
 
 
 def _shown(path: Path, root_dir: Path) -> str:
-    real_base = root_dir.resolve()
-    if root_dir != _SLASH and path.is_relative_to(real_base):
-        return str(_SLASH / path.relative_to(real_base))
+    real_base = real(root_dir)
+    if root_dir != SLASH and path.is_relative_to(real_base):
+        return str(SLASH / path.relative_to(real_base))
     return str(path)
 
 
 def installed(
-    *, explicit_root: Path | None = None, caller_env: Mapping[str, str], root_dir: Path = _SLASH
+    *, explicit_root: Path | None = None, caller_env: Mapping[str, str], root_dir: Path = SLASH
 ) -> list[dict[str, Any]]:
     """Return what is installed, ready for JSON: root, origin, layout, components.
 

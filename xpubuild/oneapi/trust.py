@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.oneapi.paths import real
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 #: Names a comma-separated list of further owners, for sites whose software has an account of its own.
@@ -88,7 +89,7 @@ def require_trusted(scripts: Iterable[Path], root: Path, extra_owners: Collectio
     trusted = {0, os.geteuid(), *extra_owners}
     paths: dict[Path, None] = {}
     for script in scripts:
-        for form in (script, Path(os.path.realpath(script))):
+        for form in (script, real(script)):
             paths.update(dict.fromkeys(_chain(form, root)))
     problems = [problem for path in paths if (problem := _problem(path, trusted)) is not None]
     if not problems:

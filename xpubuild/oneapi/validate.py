@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -20,6 +19,7 @@ from xpubuild.oneapi.components import COMPILER, Component
 from xpubuild.oneapi.constraint import specifier
 from xpubuild.oneapi.envdiff import PATH_LIKE
 from xpubuild.oneapi.finding import Finding
+from xpubuild.oneapi.paths import exists, is_dir, is_file, real
 from xpubuild.oneapi.roots import COMPONENT_SCRIPT, UNIFIED_ENTRY
 from xpubuild.oneapi.selection import Selection
 
@@ -36,10 +36,6 @@ class Validation:
     findings: tuple[Finding, ...]
 
 
-def _real(path: str | Path) -> Path:
-    return Path(os.path.realpath(path))
-
-
 def real_root(component: Component) -> Path:
     """Return the installation that a component's files really lie in."""
     return component.path.parent.parent if component.layout == "component" else component.path.parent
@@ -49,19 +45,19 @@ def _folders(capture: Capture) -> Iterator[tuple[str, Path]]:
     """Yield (variable, path without links) of every existing path that the scripts set or added."""
     for name, change in capture.diff.paths.items():
         for entry in (*change.prepend, *change.append):
-            if entry.startswith("/") and Path(entry).exists():
-                yield name, _real(entry)
+            if entry.startswith("/") and exists(Path(entry)):
+                yield name, real(entry)
     for name, value in capture.diff.set.items():
-        if value.startswith("/") and "\n" not in value and Path(value).exists():
-            yield name, _real(value)
+        if value.startswith("/") and "\n" not in value and exists(Path(value)):
+            yield name, real(value)
 
 
 def _enclosing_root(path: Path) -> Path | None:
     """Return the installation that ``path`` lies in: above a component's or a toolkit's folder."""
     for folder in (path, *path.parents):
-        if (folder / COMPONENT_SCRIPT).is_file():
+        if is_file(folder / COMPONENT_SCRIPT):
             return folder.parent.parent
-        if (folder / UNIFIED_ENTRY).is_file():
+        if is_file(folder / UNIFIED_ENTRY):
             return folder.parent
     return None
 
@@ -110,7 +106,7 @@ def _check_compiler_root(capture: Capture, compiler: Component) -> None:
     value = capture.after.get("CMPLR_ROOT", "")
     told = [f"{status.script}: status {status.status}" for status in capture.statuses]
     evidence = {"CMPLR_ROOT": value, "scripts": told, "output": list(capture.noise)}
-    if not value or not Path(value).is_dir():
+    if not value or not is_dir(Path(value)):
         raise ToolchainError(
             "the oneAPI scripts ran and did not set the compiler up",
             why=f"CMPLR_ROOT is {value!r}, which is not a folder"
@@ -121,7 +117,7 @@ def _check_compiler_root(capture: Capture, compiler: Component) -> None:
         )
     # A toolkit's compiler may name the toolkit's folder or the component's behind it.
     behind = real_root(compiler) / COMPILER / compiler.version
-    if _real(value) not in (compiler.path, behind):
+    if real(value) not in (compiler.path, behind):
         raise ToolchainError(
             f"the compiler script set CMPLR_ROOT to {value}, not to {compiler.path}",
             why="the script belongs to another version than the folder it lies in",
@@ -133,7 +129,7 @@ def _check_compiler_root(capture: Capture, compiler: Component) -> None:
 def _ask_version(name: str, environment: Mapping[str, str], compiler: Component) -> Version:
     found = shutil.which(name, path=environment.get("PATH", ""))
     own = compiler.path if compiler.layout == "component" else real_root(compiler)
-    if found is None or not _real(found).is_relative_to(own):
+    if found is None or not real(found).is_relative_to(own):
         raise ToolchainError(
             f"{name} of {compiler.path} is not what the oneAPI environment finds",
             why=f"PATH leads to {found}" if found else "it is in no folder of PATH",
@@ -177,7 +173,7 @@ def _check_compiler(capture: Capture, compiler: Component, versions: str) -> str
 def _missing_entries(capture: Capture) -> tuple[Finding, ...]:
     change = capture.diff.paths.get("PATH")
     missing = (
-        [entry for entry in (*change.prepend, *change.append) if not Path(entry).is_dir()] if change else []
+        [entry for entry in (*change.prepend, *change.append) if not is_dir(Path(entry))] if change else []
     )
     return tuple(
         Finding("oneapi-path-missing", f"the scripts put {entry} on PATH, which is not there")

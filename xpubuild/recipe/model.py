@@ -78,6 +78,10 @@ class GitSource(Strict):
     ref: str | None = Field(None, description="tag or branch that contains the commit; a hint for the server")
     tree: Commit | None = None
     submodules: bool = True
+    made_by_build: list[str] = Field(
+        default_factory=list,
+        description="paths that the build itself puts into the tree, no edits of the user's",
+    )
 
     @model_validator(mode="after")
     def _one_origin(self) -> GitSource:

@@ -142,15 +142,20 @@ class Populate:
         work_tree.mkdir(parents=True, exist_ok=True)
         git_dir.mkdir(parents=True, exist_ok=True)
         clear_debris(git_dir)  # of an earlier try that was killed; nobody else writes under our lock
-        self._must(["init", *options, "--bare", str(git_dir)])
+        if not self._is_settled(git_dir):  # else it is there from an earlier pin
+            self._must(["init", *options, "--bare", str(git_dir)])
+            self._set(git_dir, "core.bare", "false")
         return git_dir
+
+    def _is_settled(self, git_dir: Path) -> bool:
+        return (git_dir / "HEAD").exists() and bool(self._get(git_dir, _OURS))
 
     def _settle(self, node: Node, git_dir: Path, work_tree: Path) -> None:
         settings = [*_SETTINGS, (_OURS, node.url), *_ORIGIN, ("remote.origin.url", node.url)]
         if node.parent is not None:
             where = os.path.relpath(work_tree, git_dir)
-            settings += [("core.bare", "false"), ("core.worktree", where)]
-        if self._get(git_dir, _OURS):  # from an earlier pin, or an earlier try
+            settings.append(("core.worktree", where))
+        if self._is_settled(git_dir):
             for key, value in settings:
                 self._set(git_dir, key, value)
         else:

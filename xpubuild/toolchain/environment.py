@@ -63,7 +63,7 @@ def install_command(
         "--no-input",
         "--disable-pip-version-check",
         "--progress-bar",
-        "off",
+        "raw",  # numbers that the progress meter reads
         "--no-warn-script-location",
         *(("--constraint", constraints) if constraints else ()),
         "--requirement",

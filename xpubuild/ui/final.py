@@ -45,7 +45,11 @@ def final_view(
 
 def _steps(receipt: Mapping[str, Any]) -> Table:
     table = TableBuilder(["step", Column("time", right=True), Column("peak memory", right=True)])
-    for step, commands in _last_attempts(receipt).items():
+    attempts = _last_attempts(receipt)
+    planned = [str(step.get("id")) for step in _mappings(receipt.get("steps"))]
+    order = [step for step in planned if step in attempts]
+    for step in (*order, *(step for step in attempts if step not in planned)):
+        commands = attempts[step]
         duration_s = sum(_number(command.get("duration_s")) for command in commands)
         peak = max(_number(command.get("peak_bytes")) for command in commands)
         table.add(step, form.duration(duration_s), form.memory(peak))

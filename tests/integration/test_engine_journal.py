@@ -1,0 +1,357 @@
+"""The journal: durable, and never in the way of the next run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.engine import eventually, program, small_disk
+
+from xpubuild.engine import journal as module
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.process import ProcessResult
+from xpubuild.errors import NoSpaceError, ToolchainError
+
+RESULT = ProcessResult(
+    argv=("/bin/true",), returncode=0, duration_s=1.5, user_s=1.0, system_s=0.25, max_rss_bytes=1 << 20,
+    peak_tree_bytes=1 << 21,
+)  # fmt: skip
+#: Journals steps as fast as it can and prints the number of each step that is done.
+WRITER = """
+import sys
+from pathlib import Path
+from xpubuild.engine.journal import Journal
+
+with Journal(Path(sys.argv[1])) as journal:
+    journal.start_run("r", ["x"], "1")
+    for number in range(100000):
+        name = f"step{number}"
+        journal.begin(name, "f" * 64)
+        journal.add_made(name, [f"/w/{number}"])
+        journal.done(name, evidence=[{"n": number}], witnesses={f"/w/{number}": [1, 2]}, published=[])
+        print(number, flush=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    folder = tmp_path / "w\u00f6rk space?#%"
+    folder.mkdir()
+    return folder / "journal.db"
+
+
+def finish(journal: Journal, *names: str) -> None:
+    for name in names:
+        journal.begin(name, "f" * 64)
+        journal.done(name, evidence=[{"proof": "p"}], witnesses={"/x": [1, 2]}, published=["/w/a.whl"])
+
+
+def fill(journal: Journal, steps: int) -> None:
+    """Write steps of 4 kB until it no longer works, or ``steps`` of them."""
+    for number in range(steps):
+        journal.begin(f"step{number}", "f" * 64)
+        journal.done(f"step{number}", evidence=[{"text": "x" * 4000}], witnesses={}, published=[])
+
+
+def test_what_is_written_is_read(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.start_run("quickstart", ["xpubuild", "install", "gr\u00fcn"], "1.2")
+        finish(journal, "a")
+        journal.begin("b", "e" * 64)
+        journal.failed("b", "it broke")
+        journal.command("a", ["g++", "a b.cpp"], RESULT, "/logs/a.log")
+        journal.add_made("a", ["/w/env", "/w/wheels"])
+        journal.add_made("b", ["/w/wheels"])
+        journal.end_run("failed")
+    with Journal(path, read_only=True) as journal:
+        record = journal.record("a")
+        assert record is not None
+        assert (record.status, record.fingerprint, record.witnesses) == ("done", "f" * 64, {"/x": [1, 2]})
+        assert (record.evidence, record.published) == ([{"proof": "p"}], ["/w/a.whl"])
+        assert [(r.step, r.status, r.detail) for r in journal.records()] == [
+            ("a", "done", ""), ("b", "failed", "it broke"),
+        ]  # fmt: skip
+        (run,) = journal.runs()
+        assert (run["recipe"], run["argv"], run["status"]) == (
+            "quickstart", ["xpubuild", "install", "gr\u00fcn"], "failed",
+        )  # fmt: skip
+        (command,) = journal.commands()
+        assert (command["argv"], command["duration_s"], command["log"]) == (
+            ["g++", "a b.cpp"],
+            1.5,
+            "/logs/a.log",
+        )
+        assert journal.made() == {"/w/env": "a", "/w/wheels": "b"}
+        assert journal.record("c") is None
+    # SQLite itself leaves two more where it was opened to read only.
+    assert {entry.name for entry in path.parent.iterdir()} <= {
+        f"journal.db{end}" for end in ("", "-wal", "-shm")
+    }
+
+
+def test_a_step_that_begins_again_keeps_what_it_published(path: Path) -> None:
+    with Journal(path) as journal:
+        finish(journal, "a")
+        journal.begin("a", "0" * 64)
+        record = journal.record("a")
+    assert record is not None
+    assert (record.status, record.fingerprint, record.published) == ("running", "0" * 64, ["/w/a.whl"])
+
+
+def test_forgetting(path: Path) -> None:
+    with Journal(path) as journal:
+        finish(journal, "a", "b")
+        journal.add_made("a", ["/w/a"])
+        journal.add_made("b", ["/w/b"])
+        journal.forget(["a"])
+        assert [record.step for record in journal.records()] == ["b"]
+        assert journal.made() == {"/w/b": "b"}
+
+
+def test_what_was_said_to_be_done_is_done_after_kill_9(path: Path) -> None:
+    for _ in range(4):
+        with program(WRITER, str(path)) as writer:
+            assert writer.stdout is not None
+            for _line in range(25):
+                last = int(writer.stdout.readline())
+            os.kill(writer.pid, signal.SIGKILL)
+            last = int(([str(last), *writer.stdout.read().split()])[-1])
+        with Journal(path, read_only=True) as journal:
+            done = {record.step for record in journal.records() if record.status == "done"}
+            made = journal.made()
+        assert {f"step{number}" for number in range(last + 1)} <= done
+        assert {f"/w/{number}" for number in range(last + 1)} <= made.keys()
+        with Journal(path) as journal:
+            assert journal.set_aside is None
+
+
+def test_every_commit_is_flushed(path: Path) -> None:
+    """A power cut takes what was not flushed; SQLite flushes a WAL commit with synchronous=FULL only."""
+    with Journal(path) as journal:
+        assert journal._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        assert journal._db.execute("PRAGMA synchronous").fetchone()[0] == 2
+
+
+def damage_whole(path: Path) -> None:
+    path.write_bytes(b"this is no database" * 1000)
+
+
+def damage_header(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[:16] = b"SQLite format 9\0"
+    path.write_bytes(data)
+
+
+def damage_middle(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    for at in range(4096, len(data), 4096):
+        data[at : at + 64] = b"\xa5" * 64
+    path.write_bytes(data)
+
+
+def damage_end(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+DAMAGES = [damage_whole, damage_header, damage_middle, damage_end]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_journal_is_kept_and_a_new_one_begun(damage: object, path: Path) -> None:
+    with Journal(path) as journal:
+        fill(journal, 10)
+    assert callable(damage)
+    damage(path)
+    before = path.read_bytes()
+    with pytest.raises(ToolchainError) as caught, Journal(path, read_only=True) as journal:
+        journal.records()
+    assert "cannot be used" in caught.value.what
+    with Journal(path) as journal:
+        assert journal.set_aside is not None
+        assert journal.set_aside.parent == path.parent
+        assert journal.set_aside.read_bytes() == before
+        assert journal.records() == []
+        finish(journal, "again")
+    with Journal(path) as journal:
+        assert journal.set_aside is None
+        assert [record.step for record in journal.records()] == ["again"]
+
+
+def test_an_empty_file_is_a_new_journal(path: Path) -> None:
+    path.touch()
+    with Journal(path) as journal:
+        assert journal.set_aside is None
+        assert journal.records() == []
+
+
+def test_a_missing_journal_is_not_made_by_looking(path: Path) -> None:
+    with pytest.raises(ToolchainError, match="there is no journal") as caught:
+        Journal(path, read_only=True)
+    assert "xpubuild install" in caught.value.fix
+    assert not list(path.parent.iterdir())
+
+
+def test_a_missing_folder(path: Path) -> None:
+    shutil.rmtree(path.parent)
+    with pytest.raises(ToolchainError, match="cannot be used"):
+        Journal(path)
+
+
+def test_a_locked_journal_is_not_taken_for_a_damaged_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.1)
+    with Journal(path) as journal:
+        finish(journal, "a")
+    other = sqlite3.connect(path, isolation_level=None)
+    try:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        for read_only in (True, False):
+            with pytest.raises(ToolchainError) as caught:
+                Journal(path, read_only=read_only)
+            assert "locked" in caught.value.why
+    finally:
+        other.close()
+    with Journal(path, read_only=True) as journal:
+        assert [record.step for record in journal.records()] == ["a"]
+    assert not list(path.parent.glob("*.damaged-*"))
+
+
+def test_a_journal_of_another_format_is_left_alone(path: Path) -> None:
+    with Journal(path) as journal:
+        finish(journal, "a")
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version=99")
+    db.commit()
+    db.close()
+    with pytest.raises(ToolchainError) as caught:
+        Journal(path)
+    assert "format 99" in caught.value.why
+    assert not list(path.parent.glob("*.damaged-*"))
+
+
+def test_reading_beside_a_writer(path: Path) -> None:
+    with Journal(path) as writer:
+        finish(writer, "a")
+        with Journal(path, read_only=True) as reader:
+            finish(writer, "b")
+            assert [record.step for record in reader.records()] == ["a", "b"]
+            with pytest.raises(ToolchainError):
+                reader.begin("c", "f")
+
+
+def test_many_threads(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.start_run("r", [], "1")
+        gate = threading.Barrier(8)
+
+        def work(number: int) -> None:
+            gate.wait()
+            for turn in range(10):
+                finish(journal, f"step{number}.{turn}")
+                journal.command(f"step{number}.{turn}", ["x"], RESULT, "log")
+                assert journal.record(f"step{number}.{turn}") is not None
+                journal.records()
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
+        assert len(journal.records()) == len(journal.commands()) == 80
+        assert {record.status for record in journal.records()} == {"done"}
+
+
+@pytest.mark.needs("mount")
+def test_a_disk_that_fills_up(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "sm\u00e4ll", "512k") as disk:
+        with Journal(disk / "journal.db") as journal:
+            finish(journal, "first", "second")
+            with pytest.raises(NoSpaceError) as caught:
+                fill(journal, 10_000)
+            assert "finished steps are kept" in caught.value.fix
+            with pytest.raises(NoSpaceError):
+                journal.start_run("r", ["x" * 100_000], "1")
+        with Journal(disk / "journal.db", read_only=True) as journal:
+            assert {record.step for record in journal.records() if record.status == "done"} > {
+                "first",
+                "second",
+            }
+
+
+@pytest.mark.needs("mount")
+def test_a_full_disk_from_the_start(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "512k") as disk:
+        (disk / "ballast").write_bytes(b"x" * (1 << 19))
+        with pytest.raises(NoSpaceError):
+            Journal(disk / "journal.db")
+        assert not list(disk.glob("*.damaged-*"))
+        (disk / "ballast").unlink()
+        with Journal(disk / "journal.db") as journal:
+            assert journal.set_aside is None
+
+
+def test_a_database_that_may_not_grow(path: Path) -> None:
+    with Journal(path) as journal:
+        journal._db.execute("PRAGMA max_page_count=20")
+        with pytest.raises(NoSpaceError):
+            fill(journal, 10_000)
+
+
+@pytest.mark.needs("mount")
+def test_a_disk_that_fails_is_not_called_full(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    assert type(module._translated(error, path)) is ToolchainError
+    with small_disk(path.parent / "full", "64k") as disk:
+        (disk / "ballast").write_bytes(b"x" * 65536)
+        assert type(module._translated(error, disk / "journal.db")) is NoSpaceError
+
+
+READER = """
+import os, sys
+from pathlib import Path
+from xpubuild.engine.journal import Journal
+
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+with Journal(Path(sys.argv[1]), read_only=True) as journal:
+    print([record.step for record in journal.records()])
+"""
+
+
+def test_somebody_else_may_read_it() -> None:
+    """One builds for a thousand users, who may look and not write; SQLite would make files to read a WAL."""
+    with tempfile.TemporaryDirectory(prefix="xpubuild-", dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with Journal(folder / "journal.db") as journal:
+            finish(journal, "a")
+        (folder / "journal.db").chmod(0o644)
+        folder.chmod(0o555)
+        argv = [sys.executable, "-c", READER, str(folder / "journal.db")]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        folder.chmod(0o755)
+    assert done.stderr == ""
+    assert done.stdout == "['a']\n"
+
+
+def test_a_slow_neighbour_is_waited_for(path: Path) -> None:
+    with Journal(path) as journal:
+        finish(journal, "a")
+        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        timer = threading.Timer(0.5, other.rollback)
+        timer.start()
+        started = time.monotonic()
+        finish(journal, "b")
+        assert time.monotonic() - started > 0.3
+        timer.join()
+        other.close()
+    assert eventually(lambda: not path.with_name("journal.db-wal").exists()) is not None

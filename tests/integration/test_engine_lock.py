@@ -1,0 +1,261 @@
+"""The workspace lock between real processes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.engine import eventually, nothing_open, program, small_disk
+
+from xpubuild.engine import lock as module
+from xpubuild.engine.lock import WorkspaceLock, describe_owner, held_by, owner
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import InterruptedByUserError, NoSpaceError, ToolchainError, WorkspaceBusyError
+
+#: Takes the lock, says so, and keeps it until its input ends. Arguments: workspace, shared or not.
+HOLDER = """
+import sys
+from pathlib import Path
+from xpubuild.engine.lock import WorkspaceLock
+
+with WorkspaceLock(Path(sys.argv[1]), command="xpubuild install m\u00edne", shared=sys.argv[2] == "shared"):
+    print("locked", flush=True)
+    sys.stdin.read()
+print("released", flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open() -> Iterator[None]:
+    """In every test here, also after errors, neither a descriptor nor a child stays."""
+    with nothing_open():
+        yield
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "w\u00f6rk space"
+    folder.mkdir()
+    return folder
+
+
+@contextlib.contextmanager
+def holder(workspace: Path, mode: str = "exclusive") -> Iterator[subprocess.Popen[str]]:
+    with program(HOLDER, str(workspace), mode) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "locked\n"
+        yield process
+
+
+def mine(workspace: Path, *, shared: bool = False, patience_s: float = 0.0, **more: object) -> WorkspaceLock:
+    return WorkspaceLock(workspace, command="test", shared=shared, patience_s=patience_s, **more)  # type: ignore[arg-type]
+
+
+def test_one_writer_at_a_time_and_the_other_is_named(workspace: Path) -> None:
+    with holder(workspace) as process:
+        with pytest.raises(WorkspaceBusyError) as caught, mine(workspace):
+            pass
+        error = caught.value
+        assert error.exit_code == 75
+        assert str(workspace) in error.what
+        assert f"process {process.pid} on {socket.gethostname()} (xpubuild install m\u00edne)" in error.why
+        assert error.evidence["pid"] == process.pid
+        assert held_by(workspace)["pid"] == process.pid
+        process.communicate(input="")
+    assert held_by(workspace) == {}
+    with mine(workspace) as lock:
+        assert lock.fd >= 0
+
+
+def test_a_waiter_gets_it_when_the_owner_ends(workspace: Path) -> None:
+    told: list[str] = []
+    with holder(workspace) as process:
+        assert process.stdin is not None
+        timer = threading.Timer(1.5, process.stdin.close)
+        timer.start()
+        started = time.monotonic()
+        with mine(workspace, patience_s=60, on_wait=told.append):
+            assert time.monotonic() - started > 1.0
+            assert owner(workspace)["pid"] == os.getpid()
+        timer.join()
+        process.stdin = None
+    assert len(told) == 1
+    assert f"process {process.pid}" in told[0]
+
+
+def test_a_waiter_gives_up_after_its_patience(workspace: Path) -> None:
+    with holder(workspace):
+        started = time.monotonic()
+        with pytest.raises(WorkspaceBusyError), mine(workspace, patience_s=0.4):
+            pass
+        assert 0.4 <= time.monotonic() - started < 20
+
+
+def test_a_waiter_can_be_stopped(workspace: Path) -> None:
+    cancel = Cancel()
+    timer = threading.Timer(0.3, cancel.set, ["SIGINT"])
+    timer.start()
+    with (
+        holder(workspace),
+        pytest.raises(InterruptedByUserError),
+        mine(workspace, patience_s=600, cancel=cancel),
+    ):
+        pass
+    timer.join()
+
+
+def test_readers_share_and_exclude_a_writer(workspace: Path) -> None:
+    with holder(workspace, "shared"), holder(workspace, "shared"), mine(workspace, shared=True):
+        assert held_by(workspace) == {}
+        with pytest.raises(WorkspaceBusyError, match="in use"), mine(workspace):
+            pass
+    with mine(workspace):
+        pass
+
+
+def test_a_writer_excludes_readers(workspace: Path) -> None:
+    with holder(workspace), pytest.raises(WorkspaceBusyError), mine(workspace, shared=True):
+        pass
+
+
+def test_kill_9_leaves_nothing_to_clear(workspace: Path) -> None:
+    with holder(workspace) as process:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert owner(workspace)["pid"] == process.pid, "the note of the dead owner"
+        assert held_by(workspace) == {}
+        with mine(workspace):
+            assert owner(workspace)["pid"] == os.getpid()
+        assert owner(workspace) == {}
+
+
+def test_a_dead_owner_is_not_named_for_a_living_reader(workspace: Path) -> None:
+    with holder(workspace) as process:
+        os.kill(process.pid, signal.SIGKILL)
+    with holder(workspace, "shared"), pytest.raises(WorkspaceBusyError) as caught, mine(workspace):
+        pass
+    assert "another process" in caught.value.why
+
+
+def test_a_lock_whose_file_was_removed_excludes_nobody_and_is_not_trusted(workspace: Path) -> None:
+    """`clean` removes the file while it holds it; a waiter must not wake up holding a file without a name."""
+    first = mine(workspace)
+    got: list[int] = []
+
+    def wait_for_it() -> None:
+        with mine(workspace, patience_s=60) as second:
+            got.append(os.fstat(second.fd).st_nlink)
+            with pytest.raises(WorkspaceBusyError), mine(workspace):
+                pass
+
+    with first:
+        waiter = threading.Thread(target=wait_for_it)
+        waiter.start()
+        time.sleep(0.3)
+        (workspace / ".lock").unlink()
+    waiter.join()
+    assert got == [1]
+
+
+def test_the_note_of_the_next_owner_is_left_alone(workspace: Path) -> None:
+    with mine(workspace):
+        (workspace / ".lock").unlink()
+        second = mine(workspace)
+        second.__enter__()
+    assert owner(workspace)["pid"] == os.getpid()
+    second.__exit__(None, None, None)
+    assert owner(workspace) == {}
+
+
+def test_a_workspace_that_went_away_is_told(workspace: Path) -> None:
+    workspace.rmdir()
+    for shared in (False, True):
+        with pytest.raises(ToolchainError, match="is not there"), mine(workspace, shared=shared):
+            pass
+    assert held_by(workspace) == {}
+
+
+@pytest.mark.parametrize("note", ["", "{", "[1]", '"x"', "\xff"])
+def test_the_note_is_never_relied_on(note: str, workspace: Path) -> None:
+    (workspace / ".lock.owner").write_bytes(note.encode("latin-1"))
+    assert owner(workspace) == {}
+    assert describe_owner(workspace) == "another process"
+    with mine(workspace) as lock:
+        assert held_by(workspace)["pid"] == os.getpid()
+        (workspace / ".lock.owner").unlink()
+        assert held_by(workspace) == {"pid": None}
+        assert lock.fd >= 0
+
+
+def test_the_note(workspace: Path) -> None:
+    with mine(workspace):
+        note = json.loads((workspace / ".lock.owner").read_text("utf-8"))
+        assert note.keys() == {"pid", "host", "command", "since"}
+        assert time.strptime(note["since"], "%Y-%m-%dT%H:%M:%S%z")
+
+
+def test_a_file_system_without_flock(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_fd: int, _mode: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(ToolchainError) as caught, mine(workspace):
+        pass
+    assert "refuses flock" in caught.value.why
+    assert "--workspace" in caught.value.fix
+
+
+def test_a_file_where_the_workspace_should_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ToolchainError, match="cannot be written"), mine(tmp_path / "file"):
+        pass
+
+
+@pytest.mark.needs("mount")
+def test_a_read_only_disk(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "256k") as disk:
+        (disk / "locked before").mkdir()
+        (disk / "locked before" / ".lock").touch()
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        with pytest.raises(ToolchainError) as caught, mine(disk):
+            pass
+        assert os.strerror(errno.EROFS) in caught.value.why
+        # Who only looks needs no permission to write.
+        with mine(disk / "locked before", shared=True):
+            assert held_by(disk / "locked before") == {}
+
+
+@pytest.mark.needs("mount")
+def test_a_full_disk_leaves_the_lock_free(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        (disk / ".lock").touch()
+        (disk / "ballast").write_bytes(b"x" * 65536)
+        with pytest.raises(NoSpaceError), mine(disk):
+            pass
+        (disk / "ballast").unlink()
+        with mine(disk):
+            pass
+
+
+def test_commands_do_not_inherit_the_lock_by_accident(workspace: Path) -> None:
+    """Only what is passed with hold= keeps a lock; a forgotten daemon of something else must not."""
+    with mine(workspace):
+        process = subprocess.Popen(["sleep", "300"], close_fds=False)
+    try:
+        assert held_by(workspace) == {}
+    finally:
+        process.kill()
+        process.wait()
+    assert eventually(lambda: held_by(workspace) == {}) is not None
+    assert module._NAME == ".lock"
