@@ -128,7 +128,7 @@ def _no_git_is_left(place: _Place) -> bool:
     return False
 
 
-@pytest.mark.parametrize("step", [2, 6, 11, 18, 27, 35, 44, 52])
+@pytest.mark.parametrize("step", [2, 6, 11, 18, 27, 35, 44, 50])
 def test_a_new_checkout(nested: Nested, place: _Place, trees: dict[str, dict[str, str]], step: int) -> None:
     assert place.kill_at_step(nested.first, step)
     place.checkout(nested.first)
@@ -137,7 +137,7 @@ def test_a_new_checkout(nested: Nested, place: _Place, trees: dict[str, dict[str
     assert not list(place.into.parent.glob(".top.xpubuild-new"))
 
 
-@pytest.mark.parametrize("step", [3, 14, 30, 44, 52, 59, 66, 72, 77, 82])
+@pytest.mark.parametrize("step", [3, 14, 30, 44, 52, 59, 66, 70, 75, 80])
 def test_a_move_to_another_pin(
     nested: Nested, place: _Place, trees: dict[str, dict[str, str]], step: int
 ) -> None:

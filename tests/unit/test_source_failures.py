@@ -73,6 +73,7 @@ def _run(text: str, *, stalled: bool = False) -> GitRun:
             "damaged",
             False,
         ),
+        ("fatal: detected dubious ownership in repository at '/x'", "owner", False),
         ("something never seen", "unknown", False),
     ],
 )

@@ -24,7 +24,7 @@ from xpubuild.source.integrity import verify
 from xpubuild.source.locks import locked
 from xpubuild.source.mirror import MirrorStore
 from xpubuild.source.move import Move
-from xpubuild.source.parallel import LinkedCancel
+from xpubuild.source.parallel import LinkedCancel, one_at_a_time
 from xpubuild.source.pin import Pin
 from xpubuild.source.populate import Populate
 from xpubuild.source.worktree import find_git_dir
@@ -70,7 +70,8 @@ def checkout(
 ) -> CheckoutReport:
     """Make ``into`` be the tree of ``pin``; the network is used for what the mirrors below ``cache`` lack.
 
-    ``env`` is the whole environment (``base_environment()``). ``besides`` are paths in the tree that belong
+    ``env`` is the whole environment (``base_environment()``). ``report`` gets lines to show, one call at a
+    time, from several threads. ``besides`` are paths in the tree that belong
     to other parts of a build, such as a repository that CMake clones into it. Safe to call again after a kill
     at any moment, and from several processes at once.
 
@@ -81,6 +82,7 @@ def checkout(
     """
     started = time.monotonic()
     place = into.resolve()
+    report = one_at_a_time(report)
     linked = LinkedCancel(cancel)
     store = MirrorStore(cache, Git.open(env), offline=offline, retry=retry or Retry(), cancel=linked)
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree
-from xpubuild.errors import SourceIntegrityError, ToolchainError
+from xpubuild.errors import SourceIntegrityError
 from xpubuild.source.debris import clear_debris
 from xpubuild.source.embedded_layout import DATE, IDENTITY, EmbeddedRepository, read_repositories
+from xpubuild.source.failures import require
 from xpubuild.source.git import Answer, Git
 from xpubuild.source.gitconfig import add_settings
 from xpubuild.source.gitmodules import GITLINK
@@ -131,9 +132,4 @@ def _stream(repository: EmbeddedRepository, ref: str) -> Iterator[bytes]:
 
 
 def _must(answer: Answer, place: Path) -> None:
-    if not answer.ok:
-        raise ToolchainError(
-            f"the embedded sources could not be written to {place}",
-            why=answer.stderr.strip(),
-            fix="check that the folder can be written to and that its disk is not full",
-        )
+    require(answer, f"writing the embedded sources to {place}")

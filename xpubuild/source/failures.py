@@ -7,10 +7,12 @@ the locale). The order of the table matters: a cut connection also prints the li
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, XpuBuildError
-from xpubuild.source.git import GitRun
+from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, ToolchainError, XpuBuildError
+from xpubuild.source.git import Answer, GitRun
 
 _LINES_SHOWN = 8
 
@@ -30,6 +32,7 @@ class Failure:
 
 _TABLE: tuple[tuple[str, bool, str], ...] = (
     ("no-space", False, r"No space left on device|Disk quota exceeded|[Oo]ut of diskspace"),
+    ("owner", False, r"dubious ownership"),
     ("protocol", False, r"transport '[^']*' not allowed"),
     ("object", False, r"error: object [0-9a-f]{40,64}: \w+:|fsck error in pack"),
     ("proxy", False, r"Could not resolve proxy|HTTP code 407|returned error: 407|from proxy after CONNECT"),
@@ -60,14 +63,43 @@ _COMPILED = tuple((reason, transient, re.compile(pattern)) for reason, transient
 
 def diagnose(run: GitRun) -> Failure:
     """Read what a failed command printed."""
-    lines = tuple(line for line in run.lines if line.strip() and not _is_progress(line))[-_LINES_SHOWN:]
     if run.stalled:
-        return Failure("timeout", True, lines, "nothing, for too long")
+        return Failure("timeout", True, _last_words(run.lines), "nothing, for too long")
+    failure = _read(run.lines)
+    return failure if failure.cause else replace(failure, cause=f"git {run.result.describe()}")
+
+
+def require(answer: Answer, doing: str) -> None:
+    """Raise where a short local command failed; ``doing`` says what it was for.
+
+    Raises:
+        NoSpaceError: the disk or quota is full.
+        ToolchainError: anything else.
+    """
+    if answer.ok:
+        return
+    failure = _read(answer.stderr.splitlines())
+    if failure.reason == "no-space":
+        raise _no_space(doing, failure, {"git": list(failure.lines)})
+    raise ToolchainError(
+        f"git failed while {doing}",
+        why=failure.cause or f"it ended with status {answer.returncode}",
+        fix="check that the folder can be written to and belongs to you, then run the same command again",
+        evidence={"git": list(failure.lines)},
+    )
+
+
+def _read(said: Sequence[str]) -> Failure:
+    lines = _last_words(said)
     for reason, transient, pattern in _COMPILED:
-        for line in run.lines:
+        for line in said:
             if pattern.search(line):
                 return Failure(reason, transient, lines, line.strip())
-    return Failure("unknown", False, lines, lines[-1] if lines else run.result.describe())
+    return Failure("unknown", False, lines, lines[-1] if lines else "")
+
+
+def _last_words(said: Sequence[str]) -> tuple[str, ...]:
+    return tuple(line for line in said if line.strip() and not _is_progress(line))[-_LINES_SHOWN:]
 
 
 def _is_progress(line: str) -> bool:
@@ -117,6 +149,10 @@ _EXPLAINED: dict[str, tuple[str, str]] = {
         "after the url.*.insteadOf rules of your git configuration its protocol is one that is not allowed",
         "look at: git config --get-regexp 'url.*insteadOf'",
     ),
+    "owner": (
+        "it belongs to another user, and git does not read such a repository unasked",
+        "if you trust it: git config --global --add safe.directory FOLDER",
+    ),
     "offline": (
         "the run is offline and the mirror does not hold it",
         "run once without --offline, or point --mirror at a folder that was filled with xpubuild fetch",
@@ -129,13 +165,7 @@ def error_for(failure: Failure, url: str, commit: str) -> XpuBuildError:
     """Return the error the user sees for a failure that no retry cured."""
     evidence = {"reason": failure.reason, "url": url, "commit": commit, "git": list(failure.lines)}
     if failure.reason == "no-space":
-        return NoSpaceError(
-            f"no space left while fetching {url}",
-            why=failure.cause,
-            fix="free some space (or move the cache with XDG_CACHE_HOME), then run the same command again",
-            commands=("df -h", "df -i"),
-            evidence=evidence,
-        )
+        return _no_space(f"fetching {url}", failure, evidence)
     if failure.reason == "object":
         return SourceIntegrityError(
             f"git refused an object of {url}",
@@ -147,3 +177,13 @@ def error_for(failure: Failure, url: str, commit: str) -> XpuBuildError:
     what = f"commit {commit} is not in {url}" if failure.reason == "commit" else f"{url} could not be fetched"
     said = f" (git said: {failure.cause})" if failure.cause else ""
     return FetchError(what, why=why + said, fix=fix, evidence=evidence)
+
+
+def _no_space(doing: str, failure: Failure, evidence: Mapping[str, Any]) -> NoSpaceError:
+    return NoSpaceError(
+        f"no space left while {doing}",
+        why=failure.cause,
+        fix="free some space (or move the cache with XDG_CACHE_HOME), then run the same command again",
+        commands=("df -h", "df -i"),
+        evidence=evidence,
+    )

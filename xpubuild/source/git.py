@@ -27,6 +27,8 @@ Report = Callable[[str], None]
 #: GIT_CONFIG_COUNT, which carries our settings to every child of git, came with 2.31 (March 2021).
 OLDEST = (2, 31)
 _QUERY_DEADLINE_S = 300.0
+# A check of a large repository on a slow disk says nothing for long; fetches pass a shorter time.
+_LOCAL_STALL_S = 3600.0
 _SHA256_DIGITS = 64
 
 
@@ -149,7 +151,7 @@ class Git:
         work_tree: Path | None = None,
         report: Report | None = None,
         cancel: Cancel | None = None,
-        stall_s: float = 300.0,
+        stall_s: float = _LOCAL_STALL_S,
         deadline_s: float | None = None,
         hold: Sequence[int] = (),
     ) -> GitRun:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.engine.process import Cancel
-from xpubuild.errors import RecipeError, ToolchainError
+from xpubuild.errors import RecipeError
 from xpubuild.source.debris import clear_debris
-from xpubuild.source.failures import Failure, diagnose, error_for
+from xpubuild.source.failures import Failure, diagnose, error_for, require
 from xpubuild.source.fetching import PINS, Fetch, Retry
 from xpubuild.source.git import Git, Report, object_format
 from xpubuild.source.gitconfig import add_settings
@@ -159,12 +159,7 @@ class Mirror:
             git = self.store.git
             kind = f"--object-format={object_format(commit)}"
             answer = git.query(["init", "--quiet", "--bare", "--template=", kind, str(made)])
-            if not answer.ok:
-                raise ToolchainError(
-                    f"the mirror {self.path} could not be made",
-                    why=answer.stderr.strip(),
-                    fix="check that the cache can be written to, or choose another with XDG_CACHE_HOME",
-                )
+            require(answer, f"making the mirror {self.path}")
             add_settings(made, [("uploadpack.allowAnySHA1InWant", "true"), ("gc.auto", "0")])
             made.rename(self.path)
 

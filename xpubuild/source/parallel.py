@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
@@ -20,6 +21,17 @@ class LinkedCancel(Cancel):
 
     def __bool__(self) -> bool:
         return super().__bool__() or bool(self._outer)
+
+
+def one_at_a_time(function: Callable[[str], None]) -> Callable[[str], None]:
+    """Return ``function`` for use from several threads."""
+    lock = threading.Lock()
+
+    def call(text: str) -> None:
+        with lock:
+            function(text)
+
+    return call
 
 
 def visit_all(

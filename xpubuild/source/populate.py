@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree
-from xpubuild.errors import SourceIntegrityError, ToolchainError
+from xpubuild.errors import SourceIntegrityError
 from xpubuild.source.debris import clear_debris
 from xpubuild.source.discover import Node, SourceTree
-from xpubuild.source.failures import diagnose, error_for
+from xpubuild.source.failures import diagnose, error_for, require
 from xpubuild.source.git import Git, Report, object_format
 from xpubuild.source.gitconfig import add_settings
 from xpubuild.source.mirror import MirrorStore
@@ -204,14 +204,7 @@ class Populate:
         self._must(["config", key, value], git_dir)
 
     def _must(self, args: list[str], git_dir: Path | None = None) -> None:
-        answer = self._git.query(args, git_dir=git_dir)
-        if not answer.ok:
-            raise ToolchainError(
-                f"git {args[0]} failed in {git_dir or args[-1]}",
-                why=answer.stderr.strip(),
-                fix="check that the folder can be written to and that its disk is not full",
-                commands=(f"df -h '{self.top.parent}'",),
-            )
+        require(self._git.query(args, git_dir=git_dir), f"making the checkout {self.top}")
 
 
 def _silent(line: str) -> None:

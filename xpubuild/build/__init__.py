@@ -1,0 +1,1 @@
+"""From a recipe to a plan, and the audit of what it made."""

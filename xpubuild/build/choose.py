@@ -1,0 +1,170 @@
+"""Meets a request with a recipe: components, target, ABI, variant. Pure; refuses before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from packaging.specifiers import SpecifierSet
+
+from xpubuild.build.request import Choice, Facts, Request
+from xpubuild.errors import UnsatisfiableError, UsageError
+from xpubuild.recipe.model import Component, Recipe, Target
+
+
+def choose(request: Request) -> Choice:
+    """Return what will be built.
+
+    Raises:
+        UsageError: an option names something the recipe does not have.
+        UnsatisfiableError: the recipe cannot be built as asked.
+    """
+    recipe = request.loaded.recipe
+    if recipe.abstract:
+        raise UsageError(
+            f"recipe '{recipe.name}' is only there to be extended",
+            fix="choose a recipe that can be built",
+            commands=("xpubuild recipes list",),
+        )
+    target = _target(request, recipe)
+    components = _components(request, recipe, target)
+    variant = _variant(request, recipe)
+    return Choice(
+        target=target,
+        cxx11_abi=_abi(request, recipe, components),
+        components=components,
+        variant=variant,
+        arch=request.arch or tuple(recipe.arch),
+        switches=_switches(recipe, components, variant),
+    )
+
+
+def _target(request: Request, recipe: Recipe) -> Target:
+    target = request.target or recipe.target
+    if target not in recipe.targets:
+        raise UnsatisfiableError(
+            f"recipe '{recipe.name}' has no target '{target}'",
+            why=f"it can be built for: {', '.join(recipe.targets)}",
+            fix=f"leave --target away, or use --target {recipe.targets[0]}",
+        )
+    return target
+
+
+def _components(request: Request, recipe: Recipe, target: Target) -> tuple[str, ...]:
+    for name in (*request.with_, *request.without):
+        if name not in recipe.components:
+            raise UsageError(
+                f"recipe '{recipe.name}' has no component '{name}'",
+                why=f"its components are: {', '.join(recipe.components)}",
+                fix="mend --with or --without",
+            )
+    both = set(request.with_) & set(request.without)
+    if both:
+        raise UsageError(
+            f"{', '.join(sorted(both))} is in --with and in --without", fix="name it in one of them"
+        )
+    chosen = {
+        name
+        for name, component in recipe.components.items()
+        if (not component.optional or name in request.with_)
+        and name not in request.without
+        and target in component.targets
+    }
+    for name in chosen:
+        missing = [need for need in recipe.components[name].needs if need not in chosen]
+        if missing:
+            raise UnsatisfiableError(
+                f"'{name}' cannot be built without '{missing[0]}'",
+                why=f"the recipe says that {name} needs {', '.join(recipe.components[name].needs)}",
+                fix=f"leave both out: --without {missing[0]},{name}",
+            )
+    return _ordered(recipe, chosen)
+
+
+def _ordered(recipe: Recipe, chosen: set[str]) -> tuple[str, ...]:
+    ordered: list[str] = []
+    waiting = [name for name in recipe.components if name in chosen]
+    while waiting:
+        ready = [n for n in waiting if all(need in ordered for need in recipe.components[n].needs)]
+        if not ready:
+            raise UnsatisfiableError(
+                "components need each other in a circle: " + ", ".join(waiting),
+                fix="mend 'needs' in the recipe",
+            )
+        ordered.extend(ready)
+        waiting = [name for name in waiting if name not in ready]
+    return tuple(ordered)
+
+
+def _variant(request: Request, recipe: Recipe) -> str | None:
+    name = request.variant
+    if name is not None and name not in recipe.variants:
+        raise UsageError(
+            f"recipe '{recipe.name}' has no variant '{name}'",
+            why="it has " + (", ".join(recipe.variants) or "none"),
+            fix="leave --variant away, or name one of these",
+        )
+    return name
+
+
+def _abi(request: Request, recipe: Recipe, components: tuple[str, ...]) -> int:
+    wanted = recipe.abi.default if request.cxx11_abi is None else request.cxx11_abi
+    for name in components:
+        component = recipe.components[name]
+        if component.kind == "wheel" and component.cxx11_abi not in (None, wanted):
+            raise _abi_of_wheel(recipe, name, component, wanted)
+    if wanted != recipe.abi.default and not recipe.abi.honoured:
+        raise UnsatisfiableError(
+            f"--cxx11-abi {wanted} was asked for, but '{recipe.name}' always builds the C++11 ABI"
+            f" {recipe.abi.default}",
+            why=recipe.abi.note
+            or "this release ignores the switch, the result would not be what was asked for",
+            fix=f"use --cxx11-abi {recipe.abi.default}, or choose a release that honours the switch",
+            commands=("xpubuild recipes list",),
+        )
+    return wanted
+
+
+def _abi_of_wheel(recipe: Recipe, name: str, component: Component, wanted: int) -> UnsatisfiableError:
+    return UnsatisfiableError(
+        f"C++11 ABI {wanted} was asked for, but {component.dist} {component.version} has ABI"
+        f" {component.cxx11_abi}",
+        why=f"recipe '{recipe.name}' takes {name} as a prebuilt wheel; what is compiled with ABI {wanted}"
+        f" against ABI {component.cxx11_abi} links, and fails at import with undefined symbols",
+        fix=f"ask for ABI {component.cxx11_abi} (or leave --cxx11-abi away); for ABI {wanted} choose a recipe"
+        f" that builds {name} from source and honours the switch",
+        commands=(
+            f"xpubuild install {recipe.name} --cxx11-abi {component.cxx11_abi}",
+            "xpubuild recipes list",
+        ),
+        evidence={"asked_abi": wanted, "torch_abi": component.cxx11_abi},
+    )
+
+
+def _switches(
+    recipe: Recipe, components: tuple[str, ...], variant: str | None
+) -> Mapping[str, Mapping[str, str]]:
+    result: dict[str, dict[str, str]] = {}
+    for name in components:
+        over = recipe.variants[variant].env.get(name, {}) if variant else {}
+        merged = {**recipe.env, **recipe.components[name].build.env, **over}
+        result[name] = {key: str(value) for key, value in merged.items()}
+    return result
+
+
+def check_host(request: Request, choice: Choice, facts: Facts) -> None:
+    """Hold the recipe's demands against the host.
+
+    Raises:
+        UnsatisfiableError: naming what was found and what is needed.
+    """
+    recipe = request.loaded.recipe
+    if facts.python_version not in SpecifierSet(recipe.needs.python):
+        raise UnsatisfiableError(
+            f"Python {facts.python_version} cannot build '{recipe.name}'",
+            why=f"the recipe needs Python {recipe.needs.python}; {facts.python} is {facts.python_version}",
+            fix="name another interpreter with --python",
+        )
+    if choice.target == "xpu" and recipe.needs.oneapi is not None and facts.oneapi is None:
+        raise UnsatisfiableError(
+            f"'{recipe.name}' for XPU needs oneAPI {recipe.needs.oneapi}", why="none was captured"
+        )

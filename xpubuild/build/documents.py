@@ -1,0 +1,61 @@
+"""The JSON documents of plan and status, as docs/schema describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.model import Plan, Step
+from xpubuild.engine.state import StepState
+
+
+def plan_document(plan: Plan, states: Mapping[str, StepState]) -> dict[str, Any]:
+    """Return the ``xpubuild.plan/1`` document."""
+    return {
+        "schema": "xpubuild.plan/1",
+        "recipe": plan.recipe,
+        "workspace": plan.workspace,
+        "lock_digest": plan.lock_digest,
+        "summary": dict(plan.summary),
+        "steps": [_step(step, plan.fingerprints[step.id], states[step.id]) for step in plan.steps],
+    }
+
+
+def _step(step: Step, fingerprint: str, state: StepState) -> dict[str, Any]:
+    return {
+        "id": step.id,
+        "title": step.title,
+        "needs": list(step.needs),
+        "commands": [command.to_json() for command in step.commands],
+        "proves": [proof.describe() for proof in step.proofs],
+        "inputs": list(step.inputs),
+        "outputs": list(step.outputs),
+        "fingerprint": fingerprint,
+        "memory_bytes": step.memory_bytes,
+        "state": state.word,
+        "reason": state.reason,
+    }
+
+
+def status_document(workspace: str, journal: Journal, owner: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``xpubuild.status/1`` document: what the journal of a workspace knows."""
+    return {
+        "schema": "xpubuild.status/1",
+        "workspace": workspace,
+        "locked_by": dict(owner) or None,
+        "runs": journal.runs(),
+        "steps": [
+            {
+                "id": record.step,
+                "status": record.status,
+                "fingerprint": record.fingerprint,
+                "started": record.started,
+                "duration_s": (record.ended - record.started) if record.ended else None,
+                "detail": record.detail,
+                "evidence": record.evidence,
+                "published": record.published,
+            }
+            for record in journal.records()
+        ],
+    }

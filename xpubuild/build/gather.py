@@ -1,0 +1,171 @@
+"""Everything the planner may know, gathered: the only part of planning that looks at the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+
+from xpubuild.build.choose import choose
+from xpubuild.build.planner import make_plan, requirement_names
+from xpubuild.build.request import Choice, Compilers, Facts, Layout, OneapiFacts, Request
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.model import Plan
+from xpubuild.errors import UsageError
+from xpubuild.host.jobs import plan_jobs
+from xpubuild.host.report import HostReport, host_report
+from xpubuild.oneapi.envdiff import apply
+from xpubuild.oneapi.environment import OneapiNeeds, oneapi_environment
+from xpubuild.recipe.load import load, requirement_file
+from xpubuild.recipe.model import Recipe, Target
+from xpubuild.source.integrity import dirty_digest
+from xpubuild.toolchain.compilers import choose_compilers
+from xpubuild.toolchain.pythons import require_python, resolve_python
+
+_GIB_PER_JOB = 2.0
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """The build options as the command line gives them."""
+
+    recipe: str
+    workspace: Path | None = None
+    with_: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    cxx11_abi: str | None = None
+    target: Target | None = None
+    variant: str | None = None
+    arch: tuple[str, ...] = ()
+    python: str | None = None
+    jobs: str = "auto"
+    oneapi_root: Path | None = None
+    editable: bool = False
+    allow_dirty: bool = False
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan with the facts it was made from."""
+
+    plan: Plan
+    facts: Facts
+    host: Mapping[str, Any]
+    disk_gib: float
+
+
+def default_workspace(recipe: str) -> Path:
+    """Return ``$XDG_DATA_HOME/xpubuild/<recipe>``."""
+    return platformdirs.user_data_path("xpubuild") / recipe
+
+
+def prepare(options: PlanOptions) -> Prepared:
+    """Look at recipe and host and return the plan.
+
+    Raises:
+        XpuBuildError: one of RecipeError, UsageError, UnsatisfiableError, ToolchainError; nothing was made.
+    """
+    loaded = load(options.recipe)
+    recipe = loaded.recipe
+    request = Request(
+        loaded=loaded,
+        workspace=options.workspace or default_workspace(recipe.name),
+        with_=options.with_,
+        without=options.without,
+        cxx11_abi=None if options.cxx11_abi is None else int(options.cxx11_abi),
+        target=options.target,
+        variant=options.variant,
+        arch=options.arch,
+        editable=options.editable,
+        allow_dirty=options.allow_dirty,
+    )
+    # Refusals that need no look at the machine come first: they are certain and cost nothing.
+    choice = choose(request)
+    host = host_report(workspace=request.workspace)
+    facts = _facts(options, request, choice, host)
+    return Prepared(
+        plan=make_plan(request, facts), facts=facts, host=host.to_json(), disk_gib=recipe.needs.disk_gib
+    )
+
+
+def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostReport) -> Facts:
+    recipe = request.loaded.recipe
+    python = require_python(
+        resolve_python(options.python, base_environment()), recipe.needs.python, system=host.os
+    )
+    compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os)
+    jobs = plan_jobs(
+        host.cpu.usable, host.memory.usable_bytes, _jobs(options.jobs), _bytes_per_job(recipe, choice)
+    )
+    return Facts(
+        python=python.executable,
+        python_version=python.version,
+        compilers=Compilers(
+            cc=compilers.cc.path,
+            cxx=compilers.cxx.path,
+            version=compilers.cxx.version,
+            key=compilers.relevant(),
+        ),
+        jobs=jobs.jobs,
+        jobs_reason=jobs.reason,
+        cache=platformdirs.user_cache_path("xpubuild"),
+        requirements={
+            name: requirement_file(request.loaded, name).read_text("utf-8")
+            for name in requirement_names(request, choice)
+        },
+        oneapi=_oneapi(options, request, choice),
+        dirty=_dirty(request, choice),
+    )
+
+
+def _bytes_per_job(recipe: Recipe, choice: Choice) -> int:
+    sizes = [recipe.components[name].build.memory_gib_per_job for name in choice.components]
+    return int(max(sizes, default=_GIB_PER_JOB) * (1 << 30))
+
+
+def _jobs(value: str) -> int | Literal["auto"]:
+    if value == "auto":
+        return "auto"
+    if not value.isdigit() or int(value) < 1:
+        raise UsageError(f"--jobs takes a number of at least 1 or 'auto', not '{value}'", fix="mend --jobs")
+    return int(value)
+
+
+def _oneapi(options: PlanOptions, request: Request, choice: Choice) -> OneapiFacts | None:
+    needs = request.loaded.recipe.needs
+    if choice.target != "xpu" or needs.oneapi is None:
+        return None
+    captured = oneapi_environment(
+        OneapiNeeds(versions=needs.oneapi, components=tuple(needs.oneapi_components)),
+        explicit_root=options.oneapi_root,
+        caller_env=os.environ,
+        cache_dir=platformdirs.user_cache_path("xpubuild") / "oneapi",
+    )
+    base = base_environment()
+    whole = apply(captured.diff, base)
+    known = base.get("PATH", "").split(os.pathsep)
+    front = tuple(item for item in whole.get("PATH", "").split(os.pathsep) if item and item not in known)
+    return OneapiFacts(
+        env={name: value for name, value in whole.items() if name != "PATH" and base.get(name) != value},
+        path_prefix=front,
+        digest=captured.digest,
+        components=tuple(component.to_json() for component in captured.components),
+        warnings=tuple(finding.message for finding in captured.warnings),
+    )
+
+
+def _dirty(request: Request, choice: Choice) -> dict[str, str]:
+    if not request.allow_dirty:
+        return {}
+    layout = Layout(request.workspace)
+    found = {}
+    for name in choice.components:
+        checkout = layout.src / name
+        edits = dirty_digest(checkout) if (checkout / ".git").exists() else None
+        if edits is not None:
+            found[name] = edits
+    return found

@@ -1,0 +1,132 @@
+"""``install`` as a library: lock the workspace, run the plan, write the receipt."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xpubuild import __version__
+from xpubuild.build.gather import Prepared
+from xpubuild.build.receipt import make_receipt, write_receipt
+from xpubuild.build.request import Layout
+from xpubuild.engine import files
+from xpubuild.engine.events import Sink
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.lock import WorkspaceLock
+from xpubuild.engine.model import Plan
+from xpubuild.engine.process import Cancel
+from xpubuild.engine.redact import Redactor
+from xpubuild.engine.runner import notify, run_plan
+from xpubuild.engine.state import plan_states
+from xpubuild.errors import NoSpaceError, UsageError
+
+_OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
+_GIB = 1 << 30
+
+
+def open_workspace(root: Path) -> None:
+    """Make the workspace folder, or accept one that is ours or empty.
+
+    Raises:
+        UsageError: the folder holds somebody's files; nothing of theirs is touched.
+        NoSpaceError, ToolchainError: it cannot be made.
+    """
+    with files.explained(root, "making the workspace"):
+        if root.exists() and not root.is_dir():
+            raise UsageError(
+                f"the workspace {root} is not a folder", fix="name another place with --workspace"
+            )
+        root.mkdir(parents=True, exist_ok=True)
+        present = {entry.name for entry in root.iterdir()}
+    if "journal.db" not in present and present - _OURS:
+        raise UsageError(
+            f"the folder {root} is not empty and no workspace of xpubuild",
+            why=f"it holds {', '.join(sorted(present - _OURS)[:5])}; installing there could overwrite them",
+            fix="name an empty or new folder with --workspace",
+        )
+
+
+def apply(
+    prepared: Prepared,
+    *,
+    sink: Sink,
+    cancel: Cancel,
+    until: str | None = None,
+    patience_s: float = 10.0,
+    wheel_dir: Path | None = None,
+) -> dict[str, Any]:
+    """Run a plan in its workspace and return the receipt.
+
+    Raises:
+        XpuBuildError: the first failure; the receipt of what was done is written all the same.
+    """
+    plan = prepared.plan
+    _check_until(plan, until)
+    root = Path(plan.workspace)
+    open_workspace(root)
+    with (
+        WorkspaceLock(
+            root,
+            command=f"xpubuild install {plan.recipe}",
+            patience_s=patience_s,
+            on_wait=lambda text: notify(sink, text),
+        ) as lock,
+        Journal(Layout(root).journal) as journal,
+    ):
+        if journal.set_aside is not None:
+            notify(sink, f"the journal was damaged; it is kept as {journal.set_aside.name}", level="warning")
+        _check_space(prepared, journal)
+        redact = Redactor()
+        journal.start_run(plan.recipe, [redact(item) for item in sys.argv], __version__)
+        for path, text in plan.files.items():
+            files.write_atomic(Path(path), text.encode())
+        outcome = run_plan(plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd, until=until)
+        receipt = make_receipt(plan, prepared.facts, prepared.host, journal)
+        receipt["ran"] = outcome.ran
+        receipt["up_to_date"] = outcome.up_to_date
+        if outcome.errors:
+            _try_write(Layout(root), receipt)
+            raise outcome.errors[0]
+        write_receipt(Layout(root), receipt)
+        if wheel_dir is not None:
+            _copy_wheels(Layout(root), receipt, wheel_dir)
+    return receipt
+
+
+def _try_write(layout: Layout, receipt: Mapping[str, Any]) -> None:
+    # After a full disk the receipt may not fit either; the failure itself is what the user must hear of.
+    with contextlib.suppress(NoSpaceError):
+        write_receipt(layout, receipt)
+
+
+def _check_until(plan: Plan, until: str | None) -> None:
+    names = [step.id for step in plan.steps]
+    if until is not None and until not in names:
+        raise UsageError(
+            f"the plan has no step '{until}'", why=f"its steps are: {', '.join(names)}", fix="mend --until"
+        )
+
+
+def _check_space(prepared: Prepared, journal: Journal) -> None:
+    """Refuse early where the disk cannot hold the result; what is already there is not counted again."""
+    if plan_states(prepared.plan, journal)[prepared.plan.steps[0].id].done:
+        return
+    root = Path(prepared.plan.workspace)
+    free = shutil.disk_usage(root).free
+    if free < prepared.disk_gib * _GIB:
+        raise NoSpaceError(
+            f"{root} has {free / _GIB:.1f} GiB free, recipe '{prepared.plan.recipe}' needs about"
+            f" {prepared.disk_gib:g} GiB",
+            why="sources, build trees, the Python environment and wheels are all kept in the workspace",
+            fix="free some space, or name a folder on a larger disk with --workspace",
+            commands=(f"df -h '{root}'",),
+        )
+
+
+def _copy_wheels(layout: Layout, receipt: Mapping[str, Any], folder: Path) -> None:
+    for wheel in receipt["wheels"]:
+        files.copy_durable(layout.wheels / wheel["file"], folder)

@@ -1,0 +1,180 @@
+"""What is installed in an environment, read from RECORD files; the environment's Python is never started."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
+
+from xpubuild.build.envrepair import repair
+from xpubuild.build.record import HASHES, hash_file, is_record_file, record_hash
+from xpubuild.build.sitepackages import (
+    InstalledDist,
+    RecordEntry,
+    damaged_dists,
+    installed_dists,
+    optional,
+    prefix_of,
+    quick_problem,
+    record_entries,
+    site_packages_of,
+)
+from xpubuild.build.wheelfile import record_of
+from xpubuild.errors import AuditError
+
+__all__ = [
+    "InstalledDist",
+    "InstalledProof",
+    "damaged_dists",
+    "installed_dists",
+    "repair",
+    "site_packages_of",
+    "verify_installed",
+    "wheel_matches_installed",
+]
+
+_THREADS = 4
+_MOST_SHOWN = 3
+# What pip writes beside the wheel's own files, and what it makes anew at every installation.
+_INSTALLERS_OWN = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
+
+
+def verify_installed(site_packages: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Hash every file of some distributions and hold it against RECORD.
+
+    ``names`` are names or requirements (``torch==2.13.0``). Returns for each name ``version``, ``record``
+    (its ``.dist-info`` folder), ``files``, ``bytes`` and ``problems`` (empty for a sound one).
+    """
+    dists = {dist.name: dist for dist in installed_dists(site_packages)}
+    return {name: _verify_one(name, dists) for name in names}
+
+
+def wheel_matches_installed(wheel: Path, site_packages: Path) -> list[str]:
+    """Return how what is installed differs from a wheel, file by file; empty where it does not.
+
+    The wheel's RECORD is the measure, which the audit has held against the wheel's contents. Scripts are left
+    out, because pip rewrites their first line.
+
+    Raises:
+        AuditError: the wheel cannot be read.
+    """
+    entries = []
+    for name, (checksum, size) in record_of(wheel).items():
+        target = _target(PurePosixPath(name), site_packages)
+        if target is not None and checksum:
+            entries.append(RecordEntry(name, target, checksum, int(size) if size.isdigit() else None))
+    return _content_problems(entries)
+
+
+@dataclass(frozen=True)
+class InstalledProof:
+    """Distributions are installed, file by file as their RECORD says."""
+
+    site_packages: str
+    names: tuple[str, ...]
+
+    def describe(self) -> str:
+        """Say what is proved."""
+        return f"installed as recorded: {', '.join(self.names)}"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the proof depends on."""
+        return {"proof": "installed", "site_packages": self.site_packages, "names": list(self.names)}
+
+    def check(self) -> dict[str, Any]:
+        """Return version, number of files and bytes of each distribution.
+
+        Raises:
+            AuditError: a distribution is not installed, or a file is not what RECORD says.
+        """
+        found = verify_installed(Path(self.site_packages), self.names)
+        problems = [f"{name}: {problem}" for name, item in found.items() for problem in item["problems"]]
+        if problems:
+            damaged = [item["record"] for item in found.values() if item["problems"] and item["record"]]
+            raise self._error(problems, damaged)
+        return {"installed": found}
+
+    def _error(self, problems: Sequence[str], records: Sequence[str]) -> AuditError:
+        more = f" and {len(problems) - _MOST_SHOWN} more" if len(problems) > _MOST_SHOWN else ""
+        return AuditError(
+            f"what is installed in {self.site_packages} is not what was recorded",
+            why="; ".join(problems[:_MOST_SHOWN]) + more,
+            fix="remove the record of what is damaged, then run the same command again to install it anew"
+            if records
+            else "run the same command again",
+            commands=[f"rm -r {shlex.quote(record)}" for record in records],
+            evidence={"problems": list(problems)},
+        )
+
+
+def _verify_one(name: str, dists: Mapping[str, InstalledDist]) -> dict[str, Any]:
+    result: dict[str, Any] = {"version": None, "record": None, "files": 0, "bytes": 0, "problems": []}
+    dist, problem = _find(name, dists)
+    if dist is not None:
+        result.update(version=dist.version, record=str(dist.info))
+        problem = problem or quick_problem(dist)
+    if dist is None or problem is not None:
+        result["problems"] = [problem]
+        return result
+    entries = record_entries(dist)
+    result["files"] = len(entries)
+    result["bytes"] = sum(entry.size or 0 for entry in entries)
+    result["problems"] = _content_problems(entries)
+    return result
+
+
+def _find(name: str, dists: Mapping[str, InstalledDist]) -> tuple[InstalledDist | None, str | None]:
+    """Return the distribution that a requirement names, and what is wrong with its version."""
+    try:
+        requirement = Requirement(name)
+        dist = dists.get(canonicalize_name(requirement.name))
+        if dist is None:
+            return None, "it is not installed"
+        fits = requirement.specifier.contains(dist.version, prereleases=True)
+    except (InvalidRequirement, InvalidVersion) as error:
+        return None, str(error)
+    return dist, None if fits else f"version {dist.version} is installed, {requirement.specifier} is wanted"
+
+
+def _content_problems(entries: Sequence[RecordEntry]) -> list[str]:
+    """Read the largest files first, so that the threads end together."""
+    ordered = sorted(entries, key=lambda entry: entry.size or 0, reverse=True)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return sorted(filter(None, pool.map(_content_problem, ordered)))
+
+
+def _content_problem(entry: RecordEntry) -> str | None:
+    if optional(entry):
+        return None
+    algorithm = entry.checksum.partition("=")[0]
+    try:
+        if entry.size is not None and entry.path.stat().st_size != entry.size:
+            return f"{entry.name} has {entry.path.stat().st_size} bytes instead of {entry.size}"
+        if algorithm in HASHES and record_hash(hash_file(entry.path, algorithm), algorithm) != entry.checksum:
+            return f"{entry.name} is not what its hash in RECORD says"
+    except OSError as error:
+        return f"{entry.name} cannot be read: {error.strerror}"
+    return (
+        None if algorithm in HASHES or is_record_file(entry.name) else f"{entry.name} has no hash in RECORD"
+    )
+
+
+def _target(name: PurePosixPath, site_packages: Path) -> Path | None:
+    """Where pip puts a member of a wheel; None for what pip changes or writes itself."""
+    first, *rest = name.parts
+    if first.endswith(".dist-info") and name.name in _INSTALLERS_OWN:
+        return None
+    if not first.endswith(".data"):
+        return site_packages / name
+    if rest and rest[0] in ("purelib", "platlib"):
+        return site_packages.joinpath(*rest[1:])
+    if rest and rest[0] == "data":
+        return prefix_of(site_packages).joinpath(*rest[1:])
+    return None

@@ -1,0 +1,140 @@
+"""What an install is asked for, and what is known about the host: the two inputs of the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xpubuild.recipe.model import LoadedRecipe, Target
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of ``plan`` and ``install``, checked for form but not yet against the recipe."""
+
+    loaded: LoadedRecipe
+    workspace: Path
+    with_: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    cxx11_abi: int | None = None
+    target: Target | None = None
+    variant: str | None = None
+    arch: tuple[str, ...] = ()
+    editable: bool = False
+    allow_dirty: bool = False
+
+
+@dataclass(frozen=True)
+class OneapiFacts:
+    """The oneAPI environment as captured: what it adds to a build's environment, and what it is."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    path_prefix: tuple[str, ...] = ()
+    digest: str = ""
+    components: tuple[Mapping[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compilers:
+    """The host compilers: full paths, the version to show, and what fingerprints carry."""
+
+    cc: str
+    cxx: str
+    version: str
+    key: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the planner may know of the host; gathered beforehand, so that planning does no I/O.
+
+    ``requirements`` maps the names of hashed requirement files to their text; ``dirty`` maps a component to
+    the digest of the user's edits in its checkout, where building with edits was asked for.
+    """
+
+    python: str
+    python_version: str
+    compilers: Compilers
+    jobs: int
+    jobs_reason: str
+    cache: Path
+    requirements: Mapping[str, str]
+    oneapi: OneapiFacts | None = None
+    dirty: Mapping[str, str] = field(default_factory=dict)
+    embedded_commits: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things are in a workspace (docs/reference/workspace.md)."""
+
+    root: Path
+
+    @property
+    def env(self) -> Path:
+        """The Python environment that is built into."""
+        return self.root / "env"
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of that environment."""
+        return self.env / "bin" / "python"
+
+    @property
+    def src(self) -> Path:
+        """The checkouts, one folder per component."""
+        return self.root / "src"
+
+    @property
+    def build(self) -> Path:
+        """Build trees and scratch files."""
+        return self.root / "build"
+
+    @property
+    def wheels(self) -> Path:
+        """The finished, audited wheels."""
+        return self.root / "wheels"
+
+    @property
+    def logs(self) -> Path:
+        """One log per step, the one before as ``.log.1``."""
+        return self.root / "logs"
+
+    @property
+    def journal(self) -> Path:
+        """The journal database."""
+        return self.root / "journal.db"
+
+    @property
+    def receipt(self) -> Path:
+        """The receipt of the last install."""
+        return self.root / "receipt.json"
+
+    @property
+    def verify_report(self) -> Path:
+        """The document of the last verify."""
+        return self.build / "verify.json"
+
+    def pip_report(self, step: str) -> Path:
+        """Return where pip says what it installed in a step; beside the requirements, whose folder exists."""
+        return self.build / "requirements" / f"{step}.installed.json"
+
+    def site_packages(self, python_version: str) -> Path:
+        """Return the site-packages of the environment for a version such as 3.11.7."""
+        major, minor = python_version.split(".")[:2]
+        return self.env / "lib" / f"python{major}.{minor}" / "site-packages"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The request after it met the recipe: nothing left open, nothing contradictory."""
+
+    target: Target
+    cxx11_abi: int
+    components: tuple[str, ...]
+    variant: str | None
+    arch: tuple[str, ...]
+    switches: Mapping[str, Mapping[str, str]]

@@ -1,0 +1,148 @@
+"""Find what is installed in an environment by its files; the environment's Python is never started."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from xpubuild.build.record import parse_record
+from xpubuild.errors import ToolchainError
+
+# site-packages is PREFIX/lib/python3.X/site-packages.
+_LEVELS_BELOW_PREFIX = 3
+
+
+@dataclass(frozen=True)
+class RecordEntry:
+    """One line of an installed RECORD; ``size`` is in bytes, None where RECORD does not say."""
+
+    name: str
+    path: Path
+    checksum: str
+    size: int | None
+
+
+@dataclass(frozen=True)
+class InstalledDist:
+    """One ``.dist-info`` folder. ``name`` is normalised."""
+
+    name: str
+    version: str
+    info: Path
+
+    @property
+    def site_packages(self) -> Path:
+        """The folder it is installed in."""
+        return self.info.parent
+
+
+def site_packages_of(env: Path) -> Path:
+    """Return the site-packages folder of a virtual environment, found by ``pyvenv.cfg`` and name.
+
+    Raises:
+        ToolchainError: the folder is no virtual environment, or has not exactly one such folder.
+    """
+    found = sorted(path for path in env.glob("lib/python3*/site-packages") if path.is_dir())
+    if (env / "pyvenv.cfg").is_file() and len(found) == 1:
+        return found[0]
+    if (env / "pyvenv.cfg").is_file():
+        why = f"it has {len(found)} folders lib/python3*/site-packages instead of one"
+    else:
+        why = "it has no pyvenv.cfg"
+    raise ToolchainError(
+        f"{env} is not a complete Python environment",
+        why=why,
+        fix="remove the folder and run the same command again; it will be made anew",
+        commands=(f"rm -r '{env}'",),
+        evidence={"env": str(env)},
+    )
+
+
+def prefix_of(site_packages: Path) -> Path:
+    """Return the folder that files of RECORD may be in: the environment, or site-packages itself.
+
+    A RECORD line such as ``../../../bin/x`` leads into the environment only where this is one.
+    """
+    place = site_packages.absolute()
+    above = list(place.parents)[_LEVELS_BELOW_PREFIX - 1 : _LEVELS_BELOW_PREFIX]
+    return next((prefix for prefix in above if (prefix / "pyvenv.cfg").is_file()), place)
+
+
+def installed_dists(site_packages: Path) -> list[InstalledDist]:
+    """Return every ``.dist-info`` folder, complete or not, sorted by name."""
+    found = []
+    for info in sorted(site_packages.glob("*.dist-info")):
+        stem, _, version = info.name.removesuffix(".dist-info").rpartition("-")
+        # pip renames what it is about to remove; such a folder is a leftover and no distribution.
+        if info.is_dir() and stem and not stem.startswith("~"):
+            found.append(InstalledDist(canonicalize_name(stem), version, info))
+    return found
+
+
+def record_entries(dist: InstalledDist) -> list[RecordEntry]:
+    """Return the lines of a distribution's RECORD.
+
+    Raises:
+        OSError: there is no RECORD, or it cannot be read.
+        ValueError: it is not in the form of a RECORD.
+    """
+    entries = []
+    try:
+        for name, checksum, size in parse_record((dist.info / "RECORD").read_text("utf-8")):
+            entries.append(
+                RecordEntry(name, dist.site_packages / name, checksum, int(size) if size else None)
+            )
+    except csv.Error as error:
+        raise ValueError(str(error)) from error
+    return entries
+
+
+def quick_problem(dist: InstalledDist) -> str | None:
+    """Say what an interrupted installation left undone, without reading files; None for a sound one.
+
+    pip copies the wheel's own RECORD with the other files and replaces it at the very end by one that lists
+    what pip itself made, INSTALLER among it. So a RECORD without INSTALLER is that of an unfinished run.
+    """
+    try:
+        entries = record_entries(dist)
+    except (OSError, ValueError) as error:
+        return f"its RECORD cannot be used: {error}"
+    if not (dist.info / "METADATA").is_file():
+        return "it has no METADATA"
+    if not any(entry.name == f"{dist.info.name}/INSTALLER" for entry in entries):
+        return "its installation never came to an end"
+    bad = [entry.name for entry in entries if wrong_size(entry)]
+    return f"{len(bad)} of {len(entries)} files are missing or incomplete: {bad[0]}" if bad else None
+
+
+def damaged_dists(site_packages: Path) -> dict[str, str]:
+    """Return the ``.dist-info`` folders that are not sound: folder name -> what is wrong with it."""
+    dists = installed_dists(site_packages)
+    found = {}
+    for dist in dists:
+        problem = quick_problem(dist)
+        twins = [other for other in dists if other.name == dist.name and other.info != dist.info]
+        if problem is None and twins:
+            problem = f"{twins[0].info.name} says that another version is installed as well"
+        if problem is not None:
+            found[dist.info.name] = problem
+    return found
+
+
+def wrong_size(entry: RecordEntry) -> bool:
+    """Whether a file is gone or has another size than RECORD says."""
+    if optional(entry):
+        return False
+    try:
+        found = entry.path.stat().st_size
+    except OSError:
+        return True
+    return entry.size is not None and found != entry.size
+
+
+def optional(entry: RecordEntry) -> bool:
+    """Whether a file may be missing: compiled ones have no hash, and Python makes them again."""
+    return not entry.checksum and entry.name.endswith(".pyc")
