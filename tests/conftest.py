@@ -38,6 +38,7 @@ def _runs_tests(config: pytest.Config) -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Leave the user's environment before anything is collected."""
+    config.addinivalue_line("markers", "as_root: needs rights that only root has (added by 'needs')")
     if _runs_tests(config):
         _root.append(isolation.session_root())
         isolation.isolate(os.environ, _root[0])
@@ -45,11 +46,17 @@ def pytest_configure(config: pytest.Config) -> None:
         _guard.install()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take out the tests whose tool is missing; in CI they stay and fail."""
+    """Take out the tests whose tool is missing; in CI they stay and fail.
+
+    What needs a right instead of a package is marked ``as_root``, so that ``-m`` can choose it.
+    """
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
+        if any(not needs.TOOLS[name].package for name in _needed(item)):
+            item.add_marker("as_root")
         lacking = [name for name in _needed(item) if needs.missing(name)]
         for name in lacking:
             _not_run.setdefault(name, set()).add(item.nodeid)

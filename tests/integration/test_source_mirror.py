@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -339,6 +340,21 @@ def test_a_sha256_repository_gets_a_mirror_of_its_kind(tmp_path: Path) -> None:
         mirror = _store(tmp_path).mirror(server.url("x.git"), commit)
         _ensure(mirror, commit)
     assert not _ensure(mirror, commit)[0]
+
+
+def test_a_mirror_of_another_owner_is_used_and_a_source_of_another_owner_is_explained(
+    tmp_path: Path, upstream: Upstream, server: GitServer
+) -> None:
+    commit = upstream.commit({"a": "1\n"})
+    plain = _store(tmp_path)
+    other_owner = plain.git.env | {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}  # git's own switch for its tests
+    store = replace(plain, git=plain.git.with_env(other_owner))
+    mirror = store.mirror(server.url(upstream.path.name), commit)
+    _ensure(mirror, commit)
+    mirror.deliver(commit, Upstream.make(tmp_path / "into.git").path, ref=None, report=lambda _: None)
+    error = _refusal(store.mirror(str(upstream.path), commit), commit)
+    assert error.evidence["reason"] == "owner"
+    assert error.commands == (f"git config --global --add safe.directory '{upstream.path}'",)
 
 
 def test_two_threads_fetch_once(tmp_path: Path, upstream: Upstream, server: GitServer) -> None:

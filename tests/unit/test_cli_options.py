@@ -148,7 +148,6 @@ def test_output_holds_no_escape_sequences_without_a_terminal() -> None:
 
 
 def test_output_can_be_written_in_the_c_locale() -> None:
-    result = child(
-        "recipes", "show", "quickstart", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii:strict"
-    )
+    variables = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict"}
+    result = child("recipes", "show", "quickstart", **variables)
     assert result.status == 0, result.err

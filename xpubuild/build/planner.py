@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xpubuild.build import steps
+from xpubuild.build import env_steps, source_steps
 from xpubuild.build.choose import check_host, choose
+from xpubuild.build.context import Context
 from xpubuild.build.request import Choice, Facts, Layout, Request
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import Plan, Step
@@ -31,7 +32,7 @@ def make_plan(request: Request, facts: Facts) -> Plan:
     """
     choice = choose(request)
     check_host(request, choice, facts)
-    context = steps.Context(request, choice, facts, Layout(request.workspace))
+    context = Context(request, choice, facts, Layout(request.workspace))
     every = _steps(context)
     files = {str(context.requirement_path(name)): facts.requirements[name] for name in facts.requirements}
     return Plan(
@@ -45,11 +46,11 @@ def make_plan(request: Request, facts: Facts) -> Plan:
     )
 
 
-def _steps(context: steps.Context) -> tuple[Step, ...]:
-    every = [steps.environment_step(context)]
+def _steps(context: Context) -> tuple[Step, ...]:
+    every = [env_steps.environment_step(context)]
     base = ("env",)
     if context.recipe.toolchain.requirements:
-        every.append(steps.toolchain_step(context))
+        every.append(env_steps.toolchain_step(context))
         base = ("toolchain",)
     last_in_env = base
     last_of: dict[str, str] = {}
@@ -59,28 +60,31 @@ def _steps(context: steps.Context) -> tuple[Step, ...]:
         if component.kind == "wheel":
             # Two pips in one environment would undo each other: what installs there goes one after the other.
             every.append(
-                steps.wheel_component_step(context, name, tuple(dict.fromkeys((*needs, *last_in_env))))
+                env_steps.wheel_component_step(context, name, tuple(dict.fromkeys((*needs, *last_in_env))))
             )
             last_of[name] = name
         else:
             every += _source_steps(context, name, tuple(dict.fromkeys((*needs, *base))), last_in_env)
             last_of[name] = f"{name}.install"
         last_in_env = (last_of[name],)
-    every.append(steps.verify_step(context, tuple(last_of.values()) or base))
+    every.append(source_steps.verify_step(context, tuple(last_of.values()) or base))
     return tuple(every)
 
 
 def _source_steps(
-    context: steps.Context, name: str, needs: tuple[str, ...], last_in_env: tuple[str, ...]
+    context: Context, name: str, needs: tuple[str, ...], last_in_env: tuple[str, ...]
 ) -> list[Step]:
-    source = steps.source_step(context, name)
+    source = source_steps.source_step(context, name)
     if context.request.editable:
-        return [source, steps.editable_step(context, name, tuple(dict.fromkeys((*needs, *last_in_env))))]
-    wheel = steps.wheel_step(context, name, needs)
-    return [source, wheel, steps.install_step(context, name, last_in_env)]
+        return [
+            source,
+            source_steps.editable_step(context, name, tuple(dict.fromkeys((*needs, *last_in_env)))),
+        ]
+    wheel = source_steps.wheel_step(context, name, needs)
+    return [source, wheel, source_steps.install_step(context, name, last_in_env)]
 
 
-def inputs(context: steps.Context) -> Mapping[str, Any]:
+def inputs(context: Context) -> Mapping[str, Any]:
     """Return everything that decides what is built, free of paths and times; the lock digest hashes it."""
     recipe, choice, facts = context.recipe, context.choice, context.facts
     return {
@@ -97,7 +101,7 @@ def inputs(context: steps.Context) -> Mapping[str, Any]:
     }
 
 
-def _summary(context: steps.Context) -> dict[str, Any]:
+def _summary(context: Context) -> dict[str, Any]:
     recipe, choice, facts = context.recipe, context.choice, context.facts
     torch = recipe.components.get("torch")
     return {

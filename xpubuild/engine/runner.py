@@ -176,6 +176,8 @@ def _settle_and_run(step: Step, fingerprint: str, setting: Setting) -> bool:
     try:
         execution.perform()
     except XpuBuildError as error:
+        if error.log is None and log.exists():
+            error.log = log
         # The journal may be what is broken (a full disk): the first error is the one that tells.
         with contextlib.suppress(XpuBuildError):
             setting.journal.failed(step.id, error.what)

@@ -7,6 +7,7 @@ the locale). The order of the table matters: a cut connection also prints the li
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -151,7 +152,7 @@ _EXPLAINED: dict[str, tuple[str, str]] = {
     ),
     "owner": (
         "it belongs to another user, and git does not read such a repository unasked",
-        "if you trust it: git config --global --add safe.directory FOLDER",
+        "if you trust its owner, say so to git",
     ),
     "offline": (
         "the run is offline and the mirror does not hold it",
@@ -176,7 +177,9 @@ def error_for(failure: Failure, url: str, commit: str) -> XpuBuildError:
     why, fix = _EXPLAINED.get(failure.reason, _EXPLAINED["unknown"])
     what = f"commit {commit} is not in {url}" if failure.reason == "commit" else f"{url} could not be fetched"
     said = f" (git said: {failure.cause})" if failure.cause else ""
-    return FetchError(what, why=why + said, fix=fix, evidence=evidence)
+    folder = re.search(r"ownership in repository at '(.*)'", failure.cause)
+    trust = [f"git config --global --add safe.directory {shlex.quote(folder[1])}"] if folder else []
+    return FetchError(what, why=why + said, fix=fix, commands=trust, evidence=evidence)
 
 
 def _no_space(doing: str, failure: Failure, evidence: Mapping[str, Any]) -> NoSpaceError:

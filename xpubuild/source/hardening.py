@@ -28,6 +28,7 @@ _FIXED = {
     "GIT_EDITOR": "false",
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_OPTIONAL_LOCKS": "0",  # a look at a tree never writes to it
+    "GIT_NO_LAZY_FETCH": "1",  # a repository's own configuration must not send git to a server for objects
     "GIT_NO_REPLACE_OBJECTS": "1",  # refs/replace would show another object than the one that is pinned
 }
 

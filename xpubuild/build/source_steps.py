@@ -1,166 +1,28 @@
-"""Step by step: from a chosen component to commands, proofs and witnesses. Pure."""
+"""The steps of a source component: checkout, wheel, install; and the verification at the end. Pure."""
 
 from __future__ import annotations
 
-import functools
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xpubuild.build.audit import AuditPolicy, WheelProof
+from xpubuild.build.context import Context
 from xpubuild.build.installed import InstalledProof
-from xpubuild.build.proofs import AbiOfInstalledProof, EnvironmentProof, SameWheelProof, VerifyProof
-from xpubuild.build.request import Choice, Facts, Layout, Request
-from xpubuild.engine.fingerprint import digest
-from xpubuild.engine.model import XPUBUILD, Command, Proof, Publish, Step
+from xpubuild.build.proofs import SameWheelProof, VerifyProof
+from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.errors import RecipeError
-from xpubuild.recipe.model import Component, GitSource, Recipe
+from xpubuild.recipe.model import GitSource
 from xpubuild.resources import ops_project_dir
 from xpubuild.source.embedded import root_url
 from xpubuild.source.integrity import TreeProof
 from xpubuild.source.pin import Pin
 from xpubuild.source.portable import portable_commands, shell_lines
-from xpubuild.toolchain.environment import install_command, make_env_command, repair_env_command
-from xpubuild.toolchain.make_env import MARK as ENV_MARK
-from xpubuild.toolchain.mkl import MklStaticProof
-from xpubuild.toolchain.pins import dist_info, pinned
-from xpubuild.toolchain.pip_failures import explain_pip_failure
+from xpubuild.toolchain.environment import repair_env_command
 
 #: 2020-01-01 UTC: a fixed moment for archive members, so that a wheel depends on its inputs alone.
 SOURCE_DATE_EPOCH = "1577836800"
 GIB = 1 << 30
-
-
-@dataclass(frozen=True)
-class Context:
-    """What every step builder reads."""
-
-    request: Request
-    choice: Choice
-    facts: Facts
-    layout: Layout
-
-    @property
-    def recipe(self) -> Recipe:
-        """The recipe that is planned."""
-        return self.request.loaded.recipe
-
-    @property
-    def site_packages(self) -> Path:
-        """The site-packages of the environment that is built into."""
-        return self.layout.site_packages(self.facts.python_version)
-
-    def component(self, name: str) -> Component:
-        """Return a component of the recipe."""
-        return self.recipe.components[name]
-
-    def requirement_path(self, name: str) -> Path:
-        """Return where the text of a requirement file is put for pip to read."""
-        return self.layout.build / "requirements" / Path(name).name
-
-    def fill(self, template: str) -> str:
-        """Fill the placeholders that recipe values may carry: {cxx11_abi}, {env}, {arch}, {build}, {xpu}."""
-        values = {
-            "cxx11_abi": str(self.choice.cxx11_abi),
-            "env": str(self.layout.env),
-            "arch": ",".join(self.choice.arch),
-            "build": str(self.layout.build),
-            "xpu": "1" if self.choice.target == "xpu" else "0",
-        }
-        for key, value in values.items():
-            template = template.replace("{" + key + "}", value)
-        return template
-
-
-def environment_step(context: Context) -> Step:
-    """Return the step that makes the Python environment."""
-    layout, facts = context.layout, context.facts
-    return Step(
-        id="env",
-        title=f"Python {facts.python_version} environment",
-        commands=(make_env_command(str(layout.env), facts.python),),
-        proofs=(EnvironmentProof(str(layout.env), facts.python_version),),
-        outputs=(str(layout.env),),
-        witnesses=(str(layout.env / "pyvenv.cfg"), str(layout.python), str(layout.env / ENV_MARK)),
-        relevant={"python": facts.python_version},
-    )
-
-
-def _requirements_step(
-    context: Context,
-    names: Sequence[str],
-    *,
-    identifier: str,
-    title: str,
-    needs: tuple[str, ...],
-    indexes: Sequence[str] = (),
-    proofs: tuple[Proof, ...] = (),
-) -> Step:
-    texts = [context.facts.requirements[name] for name in names]
-    pins = [pin for text in texts for pin in pinned(text, context.facts.python_version)]
-    env, site = context.layout.env, context.site_packages
-    files = [str(context.requirement_path(name)) for name in names]
-    report = context.layout.pip_report(identifier)
-    return Step(
-        id=identifier,
-        title=title,
-        needs=needs,
-        commands=(
-            repair_env_command(str(env)),
-            *(_reported(install_command(str(env), path, indexes=indexes), report) for path in files),
-        ),
-        proofs=(InstalledProof(str(site), tuple(name for name, _ in pins)), *proofs),
-        inputs=tuple(files),
-        outputs=(str(env), str(report)),
-        witnesses=tuple(str(site / f"{dist_info(*pin)}" / "RECORD") for pin in pins),
-        relevant={"requirements": digest(texts)},
-        explain=functools.partial(explain_pip_failure, indexes=tuple(indexes)),
-    )
-
-
-def _reported(command: Command, report: Path) -> Command:
-    """Let pip leave a report of what it installed, with the hashes it checked."""
-    extra = ("--report", str(report))
-    return replace(
-        command,
-        argv=(*command.argv, *extra),
-        alternatives=tuple((*argv, *extra) for argv in command.alternatives),
-    )
-
-
-def toolchain_step(context: Context) -> Step:
-    """Return the step that installs cmake, ninja, MKL and the build backends, with hashes."""
-    tools = context.recipe.toolchain
-    proofs: tuple[Proof, ...] = ()
-    if tools.mkl is not None:
-        proofs = (MklStaticProof(str(context.layout.env), tools.mkl),)
-    return _requirements_step(
-        context,
-        tools.requirements,
-        identifier="toolchain",
-        title="build tools and MKL, pinned and hashed",
-        needs=("env",),
-        proofs=proofs,
-    )
-
-
-def wheel_component_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
-    """Return the step that installs a prebuilt wheel at its pin."""
-    component = context.component(name)
-    proofs: tuple[Proof, ...] = ()
-    if component.cxx11_abi is not None:
-        folder = context.site_packages / component.dist.replace("-", "_") / "lib"
-        proofs = (AbiOfInstalledProof(component.dist, str(folder), component.cxx11_abi),)
-    return _requirements_step(
-        context,
-        [component.requirements or ""],
-        identifier=name,
-        title=f"{component.dist} {component.version}, prebuilt",
-        needs=after,
-        indexes=component.indexes,
-        proofs=proofs,
-    )
 
 
 def pin_of(context: Context, name: str) -> Pin:

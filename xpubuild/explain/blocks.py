@@ -1,0 +1,67 @@
+"""Cuts a stream of bytes into blocks of whole lines, whatever it is encoded in, in constant memory."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from typing import Protocol
+
+from xpubuild.explain.normalise import without_escapes
+
+_SIZE = 1 << 18
+_BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+class Reader(Protocol):
+    """A binary file or pipe."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to ``size`` bytes, none at the end."""
+        ...
+
+
+def blocks(stream: Reader, size: int = _SIZE) -> Iterator[bytes]:
+    """Yield blocks of whole lines without colours; ``\\r\\n`` is ``\\n``, a lone ``\\r`` stays and ends a piece.
+
+    A line of more than ``size`` bytes is cut, by a ``\\r`` so that lines are counted right.
+    """
+    rest = b""
+    for data in _utf8(stream, size):
+        whole, end, rest = _split(rest + data)
+        if end:
+            yield _clean(whole)
+        while len(rest) > size:
+            yield _clean(rest[:size] + b"\r")
+            rest = rest[size:]
+    if rest:
+        yield _clean(rest + b"\n")
+
+
+def _split(data: bytes) -> tuple[bytes, bool, bytes]:
+    # A \r at the very end may be the first half of \r\n.
+    end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, -1)) + 1
+    if data.endswith(b"\r") and end and data[end - 1 : end] == b"\r" and not data[end:].strip(b"\r"):
+        end = len(data.rstrip(b"\r"))
+    return data[:end], end > 0, data[end:]
+
+
+def _clean(data: bytes) -> bytes:
+    data = without_escapes(data)
+    while b"\r\n" in data:
+        data = data.replace(b"\r\n", b"\n")
+    return data
+
+
+def _utf8(stream: Reader, size: int) -> Iterator[bytes]:
+    first = stream.read(size)
+    encoding = _BOMS.get(first[:2])
+    if encoding is None:
+        while first:
+            yield first
+            first = stream.read(size)
+        return
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    first = first[2:]
+    while first:
+        yield decoder.decode(first).encode("utf-8", "replace")
+        first = stream.read(size)

@@ -1,0 +1,56 @@
+"""One line that could matter, with access to what stands round it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Protocol
+
+from xpubuild.explain.normalise import LONGEST, canonical
+
+_JOINED_FROM = 12
+_JOINED_LINES = 8
+
+
+class Window(Protocol):
+    """The neighbours of a line, as ``normalise.plain`` leaves them."""
+
+    def before(self, count: int) -> Sequence[str]:
+        """Return up to ``count`` lines before it, the nearest first."""
+        ...
+
+    def after(self, count: int) -> Sequence[str]:
+        """Return up to ``count`` lines after it, the nearest first."""
+        ...
+
+
+class Line:
+    """A line: ``number`` counts from 1 as editors do, ``text`` is without prefixes and colours."""
+
+    def __init__(self, number: int, text: str, window: Window) -> None:
+        self.number = number
+        self.text = text
+        self.window = window
+
+    @functools.cached_property
+    def canonical(self) -> str:
+        """The text that signatures are searched in."""
+        return canonical(self.text)
+
+    @functools.cached_property
+    def low(self) -> str:
+        """The same in lower case, for literals."""
+        return self.canonical.lower()
+
+    @functools.cached_property
+    def joined(self) -> str:
+        """A message of CMake that is wrapped over indented lines as one line; empty for other lines.
+
+        Lines of other jobs may stand between them.
+        """
+        if not (self.text.startswith("CMake ") or self.text.startswith("  ")):
+            return ""
+        indented = [text for text in self.window.after(_JOINED_FROM) if text.startswith((" ", "\t"))]
+        if not indented:
+            return ""
+        return canonical(" ".join([self.text, *indented[:_JOINED_LINES]])[:LONGEST])

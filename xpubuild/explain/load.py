@@ -1,0 +1,85 @@
+"""Reads the signature files and holds them against each other."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from xpubuild.errors import RecipeError
+from xpubuild.explain.signature import Fact, Signature, SignatureFile
+
+_FOLDER = Path(__file__).with_name("signatures")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All signatures and facts, checked."""
+
+    signatures: tuple[Signature, ...]
+    facts: tuple[Fact, ...]
+
+    def by_id(self, name: str) -> Signature:
+        """Return one signature.
+
+        Raises:
+            KeyError: there is none of this id.
+        """
+        return {signature.id: signature for signature in self.signatures}[name]
+
+
+@functools.cache
+def shipped_rules() -> Rules:
+    """Return the signatures that ship with xpubuild."""
+    return load_rules(_FOLDER)
+
+
+def load_rules(folder: Path) -> Rules:
+    """Read every ``*.yaml`` of a folder.
+
+    Raises:
+        RecipeError: a file cannot be read or breaks the schema, or two signatures have one id.
+    """
+    files = [_read(path) for path in sorted(folder.glob("*.yaml"))]
+    signatures = tuple(
+        entry if entry.family else entry.model_copy(update={"family": file.family})
+        for file in files
+        for entry in file.signatures
+    )
+    facts = tuple(fact for file in files for fact in file.facts)
+    _check(signatures, {fact.name for fact in facts})
+    return Rules(signatures, facts)
+
+
+def _read(path: Path) -> SignatureFile:
+    fix = "see docs/how-to/add-a-signature.md for what a signature file holds"
+    try:
+        return SignatureFile.model_validate(yaml.safe_load(path.read_text("utf-8")))
+    except (OSError, yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path.name} is not a signature file", why=str(error), fix=fix) from error
+
+
+def _check(signatures: Iterable[Signature], facts: set[str]) -> None:
+    known: set[str] = set()
+    entries = list(signatures)
+    ids = {entry.id for entry in entries}
+    for entry in entries:
+        named = {name for matcher in entry.match for name in (*matcher.needs, *matcher.unless_fact)}
+        problem = (
+            "has the id of another signature"
+            if entry.id in known
+            else "has no family"
+            if not entry.family
+            else f"asks for unknown facts: {', '.join(sorted(named - facts))}"
+            if named - facts
+            else f"supersedes unknown signatures: {', '.join(sorted(set(entry.supersedes) - ids))}"
+            if set(entry.supersedes) - ids
+            else ""
+        )
+        if problem:
+            raise RecipeError(f"signature {entry.id} {problem}", fix="mend it in its signature file")
+        known.add(entry.id)

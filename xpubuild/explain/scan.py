@@ -1,0 +1,133 @@
+"""Runs all rules over a log of any length, in one pass and in constant memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpubuild.errors import UsageError
+from xpubuild.explain.blocks import Reader, blocks
+from xpubuild.explain.firsterror import LITERALS, FirstError, FirstErrorSearch
+from xpubuild.explain.line import Line
+from xpubuild.explain.load import Rules, shipped_rules
+from xpubuild.explain.matcher import Match, Matching
+from xpubuild.explain.normalise import plain
+from xpubuild.explain.prefilter import Prefilter
+from xpubuild.explain.signature import MAX_DISTANCE
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found in a log of ``lines`` lines."""
+
+    first_error: FirstError | None
+    matches: tuple[Match, ...]
+    facts: frozenset[str]
+    lines: int
+
+
+@dataclass(frozen=True)
+class _Around:
+    """The neighbours of the line from ``start`` to ``end`` in a buffer in which \\n ends every line."""
+
+    buffer: bytes
+    start: int
+    end: int
+
+    def before(self, count: int) -> list[str]:
+        found: list[str] = []
+        end = self.start - 1
+        while end >= 0 and len(found) < count:
+            start = self.buffer.rfind(b"\n", 0, end) + 1
+            found.append(plain(self.buffer[start:end]))
+            end = start - 1
+        return found
+
+    def after(self, count: int) -> list[str]:
+        found: list[str] = []
+        start = self.end + 1
+        while start < len(self.buffer) and len(found) < count:
+            end = self.buffer.find(b"\n", start)
+            end = len(self.buffer) if end < 0 else end
+            found.append(plain(self.buffer[start:end]))
+            start = end + 1
+        return found
+
+
+class Scanner:
+    """Takes blocks of whole lines in order. A line is looked at when the lines after it are there too."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.matching = Matching(rules.signatures, rules.facts)
+        self._first = FirstErrorSearch()
+        self._prefilter = Prefilter([*self.matching.literals, *LITERALS])
+        self._buffer = b""  # a lone \r still stands where it stood, for counting
+        self._done = 0
+        self._number = 1
+
+    def feed(self, block: bytes) -> None:
+        """Take the next block."""
+        self._buffer += block
+        flat = self._buffer.replace(b"\r", b"\n")
+        self._look(flat, _lines_back(flat, len(flat), MAX_DISTANCE))
+        keep = _lines_back(flat, self._done, MAX_DISTANCE)
+        self._number += self._buffer.count(b"\n", 0, keep)
+        self._buffer = self._buffer[keep:]
+        self._done -= keep
+
+    def finish(self) -> Outcome:
+        """Look at what is left and return what was found."""
+        self._look(self._buffer.replace(b"\r", b"\n"), len(self._buffer))
+        lines = self._number - 1 + self._buffer.count(b"\n")
+        return Outcome(
+            self._first.result(), tuple(self.matching.matches), frozenset(self.matching.facts), lines
+        )
+
+    def _look(self, flat: bytes, limit: int) -> None:
+        end, number, counted = -1, self._number, 0
+        for place in self._prefilter.hits(flat, self._done, limit):
+            if place < end:
+                continue
+            start = flat.rfind(b"\n", 0, place) + 1
+            end = flat.find(b"\n", place)
+            end = len(flat) if end < 0 else end
+            number += self._buffer.count(b"\n", counted, start)
+            counted = start
+            line = Line(number, plain(flat[start:end]), _Around(flat, start, end))
+            self.matching.consider(line)
+            self._first.consider(line)
+        self._done = max(self._done, limit)
+
+
+def _lines_back(flat: bytes, end: int, count: int) -> int:
+    """Return where the ``count`` last lines before ``end``, itself the beginning of a line, begin."""
+    for _ in range(count):
+        if end <= 0:
+            return 0
+        end = flat.rfind(b"\n", 0, end - 1) + 1
+    return end
+
+
+def scan(stream: Reader, rules: Rules | None = None) -> Outcome:
+    """Read a stream of bytes to its end."""
+    scanner = Scanner(rules or shipped_rules())
+    for block in blocks(stream):
+        scanner.feed(block)
+    return scanner.finish()
+
+
+def scan_file(path: Path, rules: Rules | None = None) -> Outcome:
+    """Read a log.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            return scan(stream, rules)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read",
+            why=error.strerror or str(error),
+            fix="name a log file, or - for standard input",
+        ) from error
