@@ -23,6 +23,8 @@ _MADE_BY = {
     "verify": "`xpubuild verify --json`, `xpubuild verify --output FILE`",
     "verify-checks": "`xpubuild verify --list --json`",
     "audit": "`xpubuild audit --json`",
+    "explain": "`xpubuild explain --json`",
+    "explain-signatures": "`xpubuild explain --list --json`",
     "recipe": "`xpubuild recipes show --json`",
     "recipes": "`xpubuild recipes list --json`",
     "recipes-check": "`xpubuild recipes check --json`",

@@ -82,9 +82,7 @@ _xpubuild_activate() {
     eval "$_xpubuild_restore"
     unset -v _xpubuild_restore
     unset -f xpubuild_deactivate
-    hash -r
   }
-  hash -r
 }
 
 if _xpubuild_activate "$@"; then

@@ -15,11 +15,18 @@ import sys
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
+    asked = False
+
     def find_spec(self, name, path, target=None):
-        if name != {module!r}:
+        if name != {module!r} or self.asked:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self.asked = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.asked = False
+        if spec is None:
+            return None
         execute = spec.loader.exec_module
 
         def exec_module(module):

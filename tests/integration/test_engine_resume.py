@@ -236,9 +236,9 @@ def test_a_step_that_was_interrupted_runs_again(workspace: Path) -> None:
     assert [event.reason for event in sink.of(StepStarted)] == ["was interrupted"]
 
 
-#: One install: takes the lock, runs a plan whose steps write their files in two halves, ends with 0 or 1. A tree
-#: is unpacked, three files are compiled from it side by side, two are linked and published, and these are
-#: installed over what is there.
+#: One install: takes the lock, runs a plan whose steps write their files in two halves, ends with 0 or 1. A
+#: tree is unpacked, three files are compiled from it side by side, two are linked and published, and these
+#: are installed over what is there.
 INSTALL = """
 import sys
 from pathlib import Path

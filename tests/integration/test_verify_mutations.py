@@ -6,6 +6,7 @@ for device.stream_event, which a CPU cannot run).
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -65,8 +66,8 @@ def test_hang_is_a_timeout_that_shows_where_and_the_rest_goes_on(target: Target)
     )
     assert bad(report) == {"aten.elementwise": "timeout"}
     result = by_id(report)["aten.elementwise"]
-    assert result.detail.startswith("still running after 4 s")
-    assert 4 <= result.duration_s < 12
+    assert re.fullmatch(r"still running after \d+ s", result.detail)
+    assert 4 <= result.duration_s < 30
     assert any("in elementwise" in line for line in result.output)
     assert [check.status for check in report.checks if check.group == "aten"][1:] == ["pass"] * 5
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
-import time
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -17,9 +17,11 @@ from xpubuild.verify.junit import write_junit
 
 
 def test_smoke_suite_passes_in_time(target: Target) -> None:
-    began = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     report = target.verify(require=["ops"])
-    assert time.monotonic() - began < 60
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # 60 s on two cores; in processor time, which other work on the machine does not lengthen as much.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2 * 60
     assert bad(report) == {}
     assert report.status == "pass"
     assert [check.id for check in report.checks] == [c.id for c in list_checks() if "smoke" in c.suites]
@@ -54,14 +56,22 @@ def test_numpy_is_not_missed_and_other_warnings_are_kept(target: Target) -> None
 
 
 def test_caches_and_log_stay_in_the_scratch_folder(target: Target) -> None:
-    home = Path(target.env.environ["HOME"])
-    before = sorted(home.rglob("*"))
+    temporary = target.work / "tmp"
+    temporary.mkdir()
+    target.env.environ["TMPDIR"] = str(temporary)
+    target.scratch = target.work / "scrätch"
     report = target.verify("ops.compile", suite="full")
     assert bad(report) == {}
-    scratch = target.work / "scratch with ünïcode"
-    assert any((scratch / "inductor").rglob("*.so"))
-    assert (scratch / LOG_NAME).stat().st_size > 0
-    assert sorted(home.rglob("*")) == before
+    assert any((target.scratch / "inductor").rglob("*.so"))
+    assert any((target.scratch / "tmp").rglob("*.gch"))
+    assert (target.scratch / LOG_NAME).stat().st_size > 0
+    assert not list(temporary.iterdir())
+
+
+def test_scratch_folder_with_a_space_does_not_break_the_compiler(target: Target) -> None:
+    assert " " in str(target.scratch)
+    report = target.verify("ops.compile")
+    assert bad(report) == {}
 
 
 @pytest.mark.slow

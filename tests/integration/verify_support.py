@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,10 @@ class Target:
     work: Path
     emitted: list[CheckResult] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.env = replace(self.env, environ=dict(self.env.environ))
+        self.scratch = self.work / "scratch with ünïcode"
 
     def verify(
         self,
@@ -48,7 +52,7 @@ class Target:
             python or self.env.python,
             device=device,
             env=environ,
-            work=self.work / "scratch with ünïcode",
+            work=self.scratch,
             suite=suite,
             only=only,
             require=require,

@@ -187,6 +187,7 @@ def test_repair_removes_the_files_of_what_is_damaged_and_no_others(env: Path, si
     cache = site / "demo" / "__pycache__"
     cache.mkdir()
     (cache / "__init__.cpython-312.pyc").write_bytes(b"")
+    (cache / "__init__.cpython-312.pyc.139977591848528").write_bytes(b"")
     script = env / "bin" / "demo"
     script.write_bytes(b"#!/bin/sh\n")
     with (info / "RECORD").open("a", encoding="utf-8") as record:

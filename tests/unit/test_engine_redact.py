@@ -6,7 +6,7 @@ import string
 import time
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpubuild.engine.redact import Redactor
@@ -27,11 +27,11 @@ names = st.sampled_from(
 @settings(max_examples=300, deadline=None)
 @given(names, secrets, words, words)
 def test_a_secret_of_the_environment_never_survives(name: str, secret: str, before: str, after: str) -> None:
-    assume(secret not in before and secret not in after)
+    text = f"{before}{secret}{after}{secret}"
     redact = Redactor.from_environment({name: secret, "PATH": "/bin"})
-    out = redact(f"{before}{secret}{after}{secret}")
+    out = redact(text)
     assert secret not in out
-    assert out == f"{before}****{after}****"
+    assert out == text.replace(secret, "****")
     assert redact(out) == out
 
 

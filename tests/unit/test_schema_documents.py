@@ -256,3 +256,11 @@ def test_audit_as_a_command(tmp_path: Path) -> None:
 def test_a_failed_command_prints_the_error_document(arguments: tuple[str, ...], status: int) -> None:
     document = check(run(*arguments, status=status), "error")
     assert document["error"]["exit_code"] == status
+
+
+def test_a_failed_audit_prints_one_document(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path)
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("stray.py", b"not in RECORD\n")
+    document = check(run("audit", str(wheel), status=60), "audit")
+    assert document["wheels"][0]["status"] == "fail"

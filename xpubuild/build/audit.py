@@ -39,6 +39,7 @@ __all__ = [
     "Finding",
     "WheelProof",
     "audit_wheel",
+    "check_documents",
     "check_together",
     "raise_for_findings",
 ]
@@ -123,6 +124,21 @@ def check_together(reports: Sequence[AuditReport]) -> None:
         for item in report.objects
     ]
     label = ", ".join(Path(report.wheel).name for report in reports)
+    raise_for(label, list(sycl_findings(libraries)), AuditPolicy())
+
+
+def check_documents(wheels: Sequence[Mapping[str, Any]]) -> None:
+    """Do what ``check_together`` does, from the audits that a receipt holds.
+
+    Raises:
+        AuditError: the wheels need more than one major version of libsycl.
+    """
+    libraries = [
+        (f"{wheel['file']}:{item['path']}", (*item["needed"], *item["found"], item["soname"]))
+        for wheel in wheels
+        for item in wheel["objects"]
+    ]
+    label = ", ".join(str(wheel["file"]) for wheel in wheels)
     raise_for(label, list(sycl_findings(libraries)), AuditPolicy())
 
 

@@ -103,7 +103,7 @@ class _Sweeper:
                 path.unlink(missing_ok=True)
 
     def _remove(self, place: Path) -> bool:
-        """Remove one file, and what Python compiled from it."""
+        """Remove one file, and what Python compiled from it or was about to (``x.pyc.139977591848528``)."""
         if not place.is_relative_to(self._prefix):
             return False
         there = place.is_symlink() or place.is_file()
@@ -111,7 +111,7 @@ class _Sweeper:
             if there:
                 place.unlink()
             if place.suffix == ".py":
-                for compiled in (place.parent / "__pycache__").glob(f"{glob.escape(place.stem)}.*.pyc"):
+                for compiled in (place.parent / "__pycache__").glob(f"{glob.escape(place.stem)}.*.pyc*"):
                     compiled.unlink(missing_ok=True)
         return there
 

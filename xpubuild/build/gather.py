@@ -20,6 +20,7 @@ from xpubuild.host.jobs import plan_jobs
 from xpubuild.host.report import HostReport, host_report
 from xpubuild.oneapi.envdiff import apply
 from xpubuild.oneapi.environment import OneapiNeeds, oneapi_environment
+from xpubuild.oneapi.selection import Mode
 from xpubuild.recipe.load import load, requirement_file
 from xpubuild.recipe.model import Recipe, Target
 from xpubuild.source.integrity import dirty_digest
@@ -44,6 +45,7 @@ class PlanOptions:
     python: str | None = None
     jobs: str = "auto"
     oneapi_root: Path | None = None
+    oneapi_mode: Mode = "components"
     editable: bool = False
     allow_dirty: bool = False
 
@@ -144,6 +146,7 @@ def _oneapi(options: PlanOptions, request: Request, choice: Choice) -> OneapiFac
         explicit_root=options.oneapi_root,
         caller_env=os.environ,
         cache_dir=platformdirs.user_cache_path("xpubuild") / "oneapi",
+        mode=options.oneapi_mode,
     )
     base = base_environment()
     whole = apply(captured.diff, base)

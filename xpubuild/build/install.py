@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild import __version__
+from xpubuild.build.audit import check_documents
 from xpubuild.build.gather import Prepared
 from xpubuild.build.receipt import make_receipt, write_receipt
 from xpubuild.build.request import Layout
@@ -92,6 +93,7 @@ def apply(
             _try_write(Layout(root), receipt)
             raise outcome.errors[0]
         write_receipt(Layout(root), receipt)
+        check_documents(receipt["wheels"])
         if wheel_dir is not None:
             _copy_wheels(Layout(root), receipt, wheel_dir)
     return receipt

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "clean": ("clean", "Remove what a workspace made, and nothing else."),
     "recipes": ("recipes", "List, show and check recipes."),
     "audit": ("audit", "Check wheels: C++ ABI, linkage, RECORD."),
+    "explain": ("explain", "Find the first error of a log, its cause and the fix."),
     "plumbing": ("plumbing", "Commands that plans are made of."),
 }
 _HIDDEN = frozenset({"plumbing"})

@@ -66,6 +66,10 @@ def build_options(function: Function) -> Function:
         option("--python", "python", default=None, metavar="EXE", help="Interpreter to build for."),
         option("--jobs", default="auto", metavar="N|auto", help="Compile jobs side by side."),
         path_option("--oneapi-root", default=None, help="oneAPI to use."),
+        option(
+            "--oneapi-mode", type=click.Choice(["components", "setvars", "unified"]), default="components",
+            help="Source the components' scripts (default), setvars.sh, or oneapi-vars.sh.",
+        ),
         option("--editable", is_flag=True, help="Install sources editable, for developers."),
         option("--allow-dirty", is_flag=True, help="Build with your own edits in src/ instead of refusing."),
     )):  # fmt: skip

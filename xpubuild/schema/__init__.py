@@ -11,6 +11,7 @@ from typing import Any
 
 from xpubuild.schema.audit import AuditDocument
 from xpubuild.schema.common import Document, ErrorDocument
+from xpubuild.schema.explain import ExplainDocument, ExplainSignaturesDocument
 from xpubuild.schema.plan import PlanDocument
 from xpubuild.schema.receipt import ReceiptDocument
 from xpubuild.schema.recipe import RecipeDocument, RecipesCheckDocument, RecipesDocument
@@ -27,6 +28,8 @@ DOCUMENTS: dict[str, type[Document]] = {
         VerifyDocument,
         VerifyChecksDocument,
         AuditDocument,
+        ExplainDocument,
+        ExplainSignaturesDocument,
         RecipeDocument,
         RecipesDocument,
         RecipesCheckDocument,

@@ -6,8 +6,10 @@ fresh one. Nothing here imports torch.
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -59,9 +61,9 @@ def run_suite(
     began = time.monotonic()
     checks = select(device=device, suite=suite, only=only)
     work.mkdir(parents=True, exist_ok=True)
-    child_env = {**env, **_caches(work)}
-    require_interpreter(python, child_env, work)
-    with (work / LOG_NAME).open("wb") as log:
+    require_interpreter(python, env, work)
+    with (work / LOG_NAME).open("wb") as log, _compile_scratch(work) as scratch:
+        child_env = {**env, **_caches(scratch)}
         session = _Session(checks, emit, started)
         deadlines = {check.id: deadline_s or check.deadline_s for check in checks}
         child = Child(
@@ -79,11 +81,27 @@ def run_suite(
     )
 
 
-def _caches(work: Path) -> dict[str, str]:
-    """Return where compilers may keep things: never in the user's own caches, which could hide a failure."""
+@contextlib.contextmanager
+def _compile_scratch(work: Path) -> Iterator[Path]:
+    """Yield a folder for compilers: inductor's command lines break at a space in it (torch 2.13)."""
+    if not any(character.isspace() for character in str(work)):
+        yield work
+        return
+    with tempfile.TemporaryDirectory(prefix="xpubuild-verify-") as folder:
+        yield Path(folder)
+
+
+def _caches(scratch: Path) -> dict[str, str]:
+    """Return where compilers may keep things: never in the user's own caches, which could hide a failure.
+
+    Inductor puts its precompiled headers into the temporary folder, whatever its cache folder is.
+    """
+    temporary = scratch / "tmp"
+    temporary.mkdir(exist_ok=True)
     return {
-        "TORCHINDUCTOR_CACHE_DIR": str(work / "inductor"),
-        "TRITON_CACHE_DIR": str(work / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
+        "TRITON_CACHE_DIR": str(scratch / "triton"),
+        "TMPDIR": str(temporary),
     }
 
 

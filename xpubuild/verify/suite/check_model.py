@@ -20,6 +20,11 @@ def _parameter_bytes(model: Any) -> int:
     return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
 
 
+def _first_activation_bytes(batch: int, side: int) -> int:
+    """Return the size of what the first convolution makes (64 channels, half the side), in a 2-byte type."""
+    return batch * 64 * (side // 2) ** 2 * 2
+
+
 def _infer(context: Context, dtype: Any) -> None:
     """Run inference under autocast to ``dtype`` (None: without) and compare it with float64 on the CPU."""
     torch = context.torch
@@ -31,10 +36,12 @@ def _infer(context: Context, dtype: Any) -> None:
     batch = images(2, _SIDE, seed=2)
     with torch.inference_mode():
         reference = copy.deepcopy(model).double()(batch.double())
-        with DeviceMemory(context, _parameter_bytes(model)):
-            there, data = copy.deepcopy(model).to(context.device), batch.to(context.device)
-            with torch.autocast(context.backend.name, dtype=dtype, enabled=dtype is not None):
-                result, again, single = there(data), there(data), there(data[:1])
+        there, data = copy.deepcopy(model).to(context.device), batch.to(context.device)
+        with (
+            DeviceMemory(context, _first_activation_bytes(2, _SIDE)),
+            torch.autocast(context.backend.name, dtype=dtype, enabled=dtype is not None),
+        ):
+            result, again, single = there(data), there(data), there(data[:1])
     require_placed(context, "parameters are", there.parameters())
     require_placed(context, "the output is", (result, again, single))
     require(tuple(result.shape) == (2, 1000), f"the output has shape {tuple(result.shape)}")
@@ -96,9 +103,13 @@ def resnet50_train_step(context: Context) -> None:
     model = build(context)
     data, target = images(_TRAIN_BATCH, _TRAIN_SIDE, seed=3), labels(_TRAIN_BATCH)
     loss, gradients = _first_step(context, model, data, target)
-    with DeviceMemory(context, 3 * _parameter_bytes(model)):
-        there = copy.deepcopy(model).to(context.device)
-        losses, first = _train(context, there, data.to(context.device), target.to(context.device))
+    there, data, target = (
+        copy.deepcopy(model).to(context.device),
+        data.to(context.device),
+        target.to(context.device),
+    )
+    with DeviceMemory(context, 2 * _parameter_bytes(model)):
+        losses, first = _train(context, there, data, target)
     require_placed(context, "parameters are", there.parameters())
     require_placed(context, "gradients are", first)
     context.metric("losses", losses)
@@ -133,10 +144,11 @@ def resnet50_compile(context: Context) -> None:
     context.full_precision()
     model = build(context)
     batch = images(2, _SIDE, seed=2)
-    with torch.inference_mode(), DeviceMemory(context, _parameter_bytes(model)):
+    with torch.inference_mode():
         there, data = copy.deepcopy(model).to(context.device), batch.to(context.device)
         eager = there(data)
-        compiled = torch.compile(there)(data)
+        with DeviceMemory(context, _first_activation_bytes(2, _SIDE)):
+            compiled = torch.compile(there)(data)
     require_placed(context, "the output is", (compiled,))
     roundoff = unit_roundoff(torch, torch.float32)
     limit = network_limit(LAYERS, WIDEST, roundoff, roundoff)

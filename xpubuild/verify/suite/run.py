@@ -65,9 +65,10 @@ def _prepare_process() -> None:
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy", category=UserWarning)
 
 
-def _last_line(error: BaseException) -> str:
+def _in_a_line(error: BaseException) -> str:
+    """Return the line that ends a traceback; of a message with several lines, the first."""
     text = traceback.format_exception_only(type(error), error)[-1].strip()
-    return text[-_LONGEST_DETAIL:]
+    return text.splitlines()[0]
 
 
 def _run_check(check: Any, context: Any, errors: Any) -> tuple[str, str]:
@@ -79,7 +80,7 @@ def _run_check(check: Any, context: Any, errors: Any) -> tuple[str, str]:
         return "fail", str(finding)
     except Exception as error:  # noqa: BLE001 - the boundary: whatever a check raises is its result
         traceback.print_exc()
-        return "fail", _last_line(error)
+        return "fail", _in_a_line(error)
     return "pass", "; ".join(context.notes)
 
 

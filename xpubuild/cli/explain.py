@@ -1,0 +1,67 @@
+"""``xpubuild explain``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from xpubuild.cli import options
+
+if TYPE_CHECKING:
+    from xpubuild.explain.document import Circumstances
+
+
+@click.command(name="explain", short_help="Find the first error of a log, its cause and the fix.")
+@click.argument("log", required=False, type=click.Path(path_type=Path, allow_dash=True), metavar="LOG")
+@options.option("--list", "list_", is_flag=True, envvar=None, help="List the failures that are known.")
+@options.path_option(
+    "--doctor",
+    default=None,
+    metavar="FILE",
+    help="Report of doctor from the same host: decides between causes.",
+)
+@options.json_option
+def command(log: Path | None, list_: bool, doctor: Path | None, as_json: bool) -> int:
+    """Read LOG (- is standard input) and say what failed first, why, and what to type next.
+
+    Exit status 0 also when nothing is known about the log.
+    """
+    from xpubuild.errors import UsageError
+    from xpubuild.explain.document import explain_file, explain_stream, list_document
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.explain_view import explain_view, signatures_view
+
+    if list_:
+        document = list_document()
+        view = signatures_view
+    elif log is None:
+        raise UsageError(
+            "no log was named",
+            fix="name a log file, or - for standard input",
+            commands=("xpubuild explain LOG", "xpubuild explain --list"),
+        )
+    else:
+        known = _circumstances(doctor)
+        found = explain_stream(sys.stdin.buffer, known) if str(log) == "-" else explain_file(log, known)
+        document = found.to_json()
+        view = explain_view
+    if as_json:
+        print_json(document)
+    else:
+        show(view(document))
+    return 0
+
+
+def _circumstances(doctor: Path | None) -> Circumstances:
+    from xpubuild.explain.checks import read_checks
+    from xpubuild.explain.document import Circumstances
+    from xpubuild.host.system import os_facts
+
+    system = os_facts()
+    kin = {"fedora": "rhel", "centos": "rhel", "sles": "suse", "opensuse": "suse", "ubuntu": "debian"}
+    names = (system.id, *system.id_like)
+    distributions = tuple(dict.fromkeys(name for item in names for name in (item, kin.get(item, item))))
+    return Circumstances(distributions=distributions, checks=read_checks(doctor) if doctor else None)

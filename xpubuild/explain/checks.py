@@ -1,0 +1,34 @@
+"""Reads what doctor found out on the host of a log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from xpubuild.errors import UsageError
+
+
+class _Check(BaseModel):
+    id: str
+    status: str
+
+
+class _Report(BaseModel):
+    checks: list[_Check]
+
+
+def read_checks(path: Path) -> dict[str, str]:
+    """Return check -> status of an ``xpubuild.doctor/1`` document.
+
+    Raises:
+        UsageError: the file cannot be read or is no such document.
+    """
+    try:
+        report = _Report.model_validate(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, ValidationError) as error:
+        raise UsageError(
+            f"{path} is not a report of doctor", why=str(error), fix="name a file that doctor wrote as JSON"
+        ) from error
+    return {check.id: check.status for check in report.checks}

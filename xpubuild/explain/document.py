@@ -1,0 +1,104 @@
+"""The ``xpubuild.explain/1`` document, and what ``explain`` does as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from xpubuild.explain.blocks import Reader
+from xpubuild.explain.firsterror import FirstError
+from xpubuild.explain.load import Rules, shipped_rules
+from xpubuild.explain.rank import Finding, rank
+from xpubuild.explain.scan import Outcome, scan, scan_file
+from xpubuild.explain.searchterms import search_terms
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a log says: its first error, and the likely causes, best first."""
+
+    first_error: FirstError | None
+    findings: tuple[Finding, ...]
+    lines: int
+
+    @property
+    def search_terms(self) -> tuple[str, ...]:
+        """What finds threads about an error that no signature knows; empty where there is a finding."""
+        if self.findings or self.first_error is None:
+            return ()
+        return search_terms(self.first_error.text, self.first_error.kind)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document."""
+        first = self.first_error
+        return {
+            "schema": "xpubuild.explain/1",
+            "first_error": None if first is None else {**asdict(first), "context": list(first.context)},
+            "findings": [_finding_json(finding) for finding in self.findings],
+            "search_terms": list(self.search_terms),
+            "lines": self.lines,
+        }
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What is known beside the log: the host's distribution, doctor's results, facts such as xpu-wanted."""
+
+    distributions: tuple[str, ...] = ()
+    checks: Mapping[str, str] | None = None
+    facts: frozenset[str] = frozenset()
+
+
+def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
+    """Return what follows from the matches of one log."""
+    findings = rank(
+        outcome.matches,
+        outcome.facts | known.facts,
+        outcome.first_error,
+        distributions=known.distributions,
+        checks=known.checks,
+    )
+    return Explanation(outcome.first_error, findings, outcome.lines)
+
+
+def explain_file(
+    path: Path, known: Circumstances = Circumstances(), rules: Rules | None = None  # noqa: B008
+) -> Explanation:
+    """Explain a log.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    return conclude(scan_file(path, rules), known)
+
+
+def explain_stream(
+    stream: Reader, known: Circumstances = Circumstances(), rules: Rules | None = None  # noqa: B008
+) -> Explanation:
+    """Explain what is read from a stream of bytes."""
+    return conclude(scan(stream, rules), known)
+
+
+def list_document(rules: Rules | None = None) -> dict[str, Any]:
+    """Return the ``xpubuild.explain-signatures/1`` document: all signatures by family and id."""
+    entries = sorted((rules or shipped_rules()).signatures, key=lambda item: (item.family, item.id))
+    return {
+        "schema": "xpubuild.explain-signatures/1",
+        "signatures": [
+            {
+                "id": entry.id,
+                "family": entry.family,
+                "title": entry.title,
+                "fatal": entry.fatal,
+                "releases": entry.releases,
+                "sources": list(entry.sources),
+            }
+            for entry in entries
+        ],
+    }
+
+
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    return {**asdict(finding), "sources": list(finding.sources), "probes": list(finding.probes)}

@@ -1,0 +1,123 @@
+"""From matches to findings: which cause is the likeliest, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from xpubuild.explain.firsterror import FirstError
+from xpubuild.explain.matcher import Match
+from xpubuild.explain.signature import Signature
+
+_MOST_FINDINGS = 10
+_NEAR_LINES = 40
+_NEAR_BONUS = 0.04
+# How far a cause on the same line may fall behind the best and still be told.
+_SAME_LINE_GAP = 0.25
+_SUPPORTED, _REFUTED = 0.7, 0.3
+_LEAST = 0.15
+_HIGHEST = 0.99
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A likely cause. ``confidence`` is between 0 and 1: how often this text has had this cause."""
+
+    id: str
+    family: str
+    title: str
+    line: int
+    excerpt: str
+    cause: str
+    fix: str
+    next_command: str
+    confidence: float
+    sources: tuple[str, ...]
+    releases: str
+    probes: tuple[str, ...]
+
+
+def rank(
+    matches: Iterable[Match],
+    facts: Collection[str],
+    first_error: FirstError | None,
+    *,
+    distributions: tuple[str, ...] = (),
+    checks: Mapping[str, str] | None = None,
+) -> tuple[Finding, ...]:
+    """Return the findings, best first.
+
+    ``checks`` are results of doctor on the host of the log (check -> status): they decide between causes
+    of one and the same text.
+    """
+    best = _without_superseded(_best_per_signature(matches, facts))
+    findings = [
+        replace(finding, confidence=_confidence(signature, finding, first_error, checks or {}))
+        for signature, finding in ((match.signature, _finding(match, distributions)) for match in best)
+    ]
+    findings.sort(key=lambda item: (-item.confidence, item.line, item.id))
+    return tuple(_told(findings))[:_MOST_FINDINGS]
+
+
+def fits(match: Match, facts: Collection[str]) -> bool:
+    """Whether the facts that a match depends on hold."""
+    matcher = match.matcher
+    return all(name in facts for name in matcher.needs) and not any(
+        name in facts for name in matcher.unless_fact
+    )
+
+
+def _best_per_signature(matches: Iterable[Match], facts: Collection[str]) -> list[Match]:
+    best: dict[str, Match] = {}
+    for match in matches:
+        if fits(match, facts):
+            other = best.get(match.signature.id)
+            if other is None or match.matcher.confidence > other.matcher.confidence:
+                best[match.signature.id] = match
+    return list(best.values())
+
+
+def _without_superseded(matches: list[Match]) -> list[Match]:
+    gone = {name for match in matches for name in match.signature.supersedes}
+    return [match for match in matches if match.signature.id not in gone]
+
+
+def _finding(match: Match, distributions: tuple[str, ...]) -> Finding:
+    signature = match.signature
+    return Finding(
+        id=signature.id,
+        family=signature.family,
+        title=signature.title,
+        line=match.number,
+        excerpt=match.excerpt,
+        cause=" ".join(signature.cause.split()),
+        fix=" ".join(signature.fix.split()),
+        next_command=signature.next_command(distributions),
+        confidence=match.matcher.confidence,
+        sources=signature.sources,
+        releases=signature.releases,
+        probes=tuple(probe.check for probe in signature.probes),
+    )
+
+
+def _confidence(
+    signature: Signature, finding: Finding, first_error: FirstError | None, checks: Mapping[str, str]
+) -> float:
+    value = finding.confidence
+    if first_error is not None and abs(finding.line - first_error.line) <= _NEAR_LINES:
+        value += _NEAR_BONUS
+    for probe in signature.probes:
+        status = checks.get(probe.check)
+        if status in probe.supports:
+            value += (1 - value) * _SUPPORTED
+        elif status == "ok":
+            value *= _REFUTED
+    return round(min(value, _HIGHEST), 2)
+
+
+def _told(findings: list[Finding]) -> Iterable[Finding]:
+    best_at: dict[int, float] = {}
+    for finding in findings:
+        best = best_at.setdefault(finding.line, finding.confidence)
+        if finding.confidence >= max(_LEAST, best - _SAME_LINE_GAP):
+            yield finding

@@ -1,0 +1,27 @@
+"""What to type into a search engine for an error that no signature knows."""
+
+from __future__ import annotations
+
+import re
+
+_MOST_WORDS = 12
+_PLACE = re.compile(r"^\S{1,400}?:\d{1,7}(?::\d{1,6})?:\s{0,4}")
+_HEAD = re.compile(r"^(?:\S{1,200}: )?(?:fatal |internal compiler )?(?:error|ERROR|Error|fatal): ")
+_PATH = re.compile(r"(?:[A-Za-z]:)?[\w.+~-]{0,200}[/\\](?:[\w.+@~-]{1,200}[/\\]){0,40}([\w.+@-]{1,200})")
+_NUMBER = re.compile(r"\b(?:0x[0-9a-fA-F]{1,32}|[0-9a-f]{12,64}|\d{3,})\b")
+
+
+def search_terms(text: str, kind: str) -> tuple[str, ...]:
+    """Return search terms, the most exact first; what is particular to one machine is left out."""
+    message = _HEAD.sub("", _PLACE.sub("", text.strip()))
+    message = _NUMBER.sub(" ", _PATH.sub(r"\1", message))
+    words = message.split()[:_MOST_WORDS]
+    if not words:
+        return ()
+    exact = " ".join(words)
+    names = [word.strip("'\"`\u2018\u2019:,()") for word in words]
+    telling = [word for word in names if len(word) > 3 and ("_" in word or "::" in word or "." in word)]  # noqa: PLR2004
+    terms = [f'"{exact}"', f"pytorch xpu {kind} {exact}"]
+    if telling:
+        terms.append(f"pytorch xpu {' '.join(telling[:3])}")
+    return tuple(terms)
