@@ -34,6 +34,8 @@ class XpuBuildError(Exception):
         self.commands = tuple(commands)
         self.log = log
         self.evidence = dict(evidence or {})
+        #: What ``--json`` prints instead of the error document: a report that holds the failure in detail.
+        self.document: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the error as the ``error`` object of every JSON document."""

@@ -40,7 +40,6 @@ _MEANINGS = {
     "Recipe.verify": "what is proved at the end",
     "Needs.python": "versions of the interpreter",
     "Needs.gcc": "versions of the host compiler, which then must be GCC",
-    "Needs.cmake": "versions of CMake",
     "Needs.oneapi": "versions of the oneAPI compiler; needed for target xpu only",
     "Needs.oneapi_components": "components whose scripts are run, in this order",
     "Needs.disk_gib": "free space in GiB, checked before the first step",
@@ -69,7 +68,6 @@ _MEANINGS = {
     "GitSource.commit": "full commit id; without it the component cannot be built",
     "GitSource.tree": "id of the commit's tree, checked in addition",
     "GitSource.submodules": "whether to check out submodules, recursively",
-    "Build.compiler": "compiler of the component",
 }
 
 

@@ -169,6 +169,7 @@ def new_pin(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = repository / "src/build_info.cpp"
     source.write_text(source.read_text() + "// a new pin\n")
     git(repository, "commit", "--quiet", "--all", "--message", "touch one file")
+    commit = git(repository, "rev-parse", "HEAD")
     recipe = folder / "mine.yaml"
     recipe.write_text(
         textwrap.dedent(
@@ -178,7 +179,7 @@ def new_pin(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
             extends: quickstart
             components:
               ops:
-                source: {{embedded: null, url: "{repository.as_uri()}", commit: {git(repository, "rev-parse", "HEAD")}}}
+                source: {{embedded: null, url: "{repository.as_uri()}", commit: "{commit}"}}
             """
         )
     )

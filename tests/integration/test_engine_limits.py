@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from support.engine import MARK, PATH, new_mark, nothing_left, nothing_open
+from support.engine import MARK, PATH, marked, new_mark, nothing_left, nothing_open
 
 from xpubuild.engine import watch
 from xpubuild.engine.process import Cancel, ProcessResult, query, run
@@ -170,6 +170,22 @@ def test_a_supervisor_that_is_killed_does_not_hang_its_caller() -> None:
         )
     assert result.returncode == -signal.SIGKILL
     assert not result.timed_out
+
+
+def test_a_pipe_held_by_what_nobody_can_find_does_not_hang_the_caller() -> None:
+    """It left the session, and its supervisor was killed: it cannot be ended, nor may it stop the run."""
+    mark = new_mark()
+    started = time.monotonic()
+    result = run(
+        ["sh", "-c", "setsid -f sh -c 'echo $0; sleep 60' $PPID; sleep 60"],
+        env={**BASE, MARK: mark},
+        on_line=lambda line: os.kill(int(line), signal.SIGKILL),
+        deadline_s=30,
+    )
+    for pid in marked(mark):
+        os.kill(pid, signal.SIGKILL)
+    assert result.returncode == -signal.SIGKILL
+    assert time.monotonic() - started < 25
 
 
 def test_fifty_runs_leave_no_zombie() -> None:

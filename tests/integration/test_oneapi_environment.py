@@ -337,7 +337,7 @@ def test_the_digest_follows_content(place: Path) -> None:
 
 def test_the_host_report(place: Path, tmp_path: Path) -> None:
     standin.build_root(place, {"compiler": "2025.1"})
-    standin.build_unified(place, "2025.0", ["mkl"])
+    standin.build_unified(place, "2025.0", ["mkl", "compiler"])
     (report,) = installed(explicit_root=place, caller_env={})
     assert report["root"] == str(place.resolve())
     assert report["layout"] == "component+unified"

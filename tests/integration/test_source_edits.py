@@ -77,6 +77,7 @@ _EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "new in a nested one": (lambda top: (top / _INNER / "mine").write_text("1"), f"{_INNER}/mine"),
     "commit": (_commit_in, "."),
     "commit in a submodule": (lambda top: _commit_in(top / _MID), _MID),
+    "staged commit of a submodule": (lambda top: (_commit_in(top / _MID), git("add", _MID, cwd=top)), _MID),
     "commit on a branch": (lambda top: (git("switch", "-c", "b", cwd=top), _commit_in(top)), "."),
     "assume-unchanged": (lambda top: _hide(top, "--assume-unchanged"), "run.sh"),
     "skip-worktree": (lambda top: _hide(top, "--skip-worktree"), "run.sh"),

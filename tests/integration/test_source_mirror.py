@@ -305,6 +305,7 @@ def test_what_a_killed_git_left_does_not_stop_the_next_fetch(
         (mirror.path / name).write_bytes(b"half")
     assert _ensure(mirror, two)[0]
     assert not [name for name in left if (mirror.path / name).exists()]
+    assert not mirror.path.with_suffix(".damaged").exists()
 
 
 def test_upstream_history_with_old_spellings_is_accepted_and_a_dangerous_tree_is_not(

@@ -129,6 +129,23 @@ def test_setvars_can_use_only_what_latest_leads_to(place: Path) -> None:
     assert versions(choose(place, ">=2025.3", mode="setvars"))["compiler"] == "2025.3"
 
 
+def test_setvars_does_not_choose_by_bundle(place: Path) -> None:
+    standin.build_root(place)
+    standin.add_component(place, "umf", "1.0")
+    assert versions(choose(place))["umf"] == "0.10"
+    selection = choose(place, mode="setvars")
+    assert versions(selection)["umf"] == "1.0"
+    assert codes(selection) == ["oneapi-mixed-stack"]
+
+
+def test_a_folder_whose_name_tells_its_version_is_preferred(place: Path) -> None:
+    standin.build_root(place)
+    standin.add_component(place, "compiler", "nightly")
+    assert versions(choose(place))["compiler"] == "2025.1"
+    standin.remove(place / "compiler" / "2025.1")
+    assert versions(choose(place))["compiler"] == "nightly"
+
+
 def test_a_purely_unified_installation_is_used_through_its_entry_script(place: Path) -> None:
     standin.build_unified(place, "2025.1")
     selection = choose(place)

@@ -86,11 +86,11 @@ class Works:
 def make_plan(root: Path) -> Plan:
     """A plan with one step of each kind that leaves something in the documents."""
     layout = Layout(root)
-    for folder in (layout.wheels, layout.pip_report("torch").parent):
+    for folder in (layout.wheels, layout.pip_report("torch", "x").parent):
         folder.mkdir(parents=True)
     make_wheel(layout.wheels)
     verify_report(layout.verify_report)
-    layout.pip_report("torch").write_text(json.dumps(PIP_REPORT))
+    layout.pip_report("torch", "x").write_text(json.dumps(PIP_REPORT))
     policy = AuditPolicy(forbid_needed=("libmkl_*",))
     steps = (
         Step(

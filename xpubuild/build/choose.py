@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from packaging.specifiers import SpecifierSet
@@ -9,6 +10,8 @@ from packaging.specifiers import SpecifierSet
 from xpubuild.build.request import Choice, Facts, Request
 from xpubuild.errors import UnsatisfiableError, UsageError
 from xpubuild.recipe.model import Component, Recipe, Target
+
+_ARCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def choose(request: Request) -> Choice:
@@ -25,6 +28,9 @@ def choose(request: Request) -> Choice:
             fix="choose a recipe that can be built",
             commands=("xpubuild recipes list",),
         )
+    for name in request.arch:
+        if not _ARCH.fullmatch(name):
+            raise UsageError(f"--arch '{name}' is no AOT target", fix="name targets such as pvc or bmg")
     target = _target(request, recipe)
     components = _components(request, recipe, target)
     variant = _variant(request, recipe)

@@ -47,18 +47,21 @@ def _requirements_step(
     pins = [pin for text in texts for pin in pinned(text, context.facts.python_version)]
     env, site = context.layout.env, context.site_packages
     files = [str(context.requirement_path(name)) for name in names]
-    report = context.layout.pip_report(identifier)
+    reports = [context.layout.pip_report(identifier, Path(name).stem) for name in names]
     return Step(
         id=identifier,
         title=title,
         needs=needs,
         commands=(
             repair_env_command(str(env)),
-            *(_reported(install_command(str(env), path, indexes=indexes), report) for path in files),
+            *(
+                _reported(install_command(str(env), path, indexes=indexes), report)
+                for path, report in zip(files, reports, strict=True)
+            ),
         ),
         proofs=(InstalledProof(str(site), tuple(name for name, _ in pins)), *proofs),
         inputs=tuple(files),
-        outputs=(str(env), str(report)),
+        outputs=(str(env), *map(str, reports)),
         witnesses=tuple(str(site / f"{dist_info(*pin)}" / "RECORD") for pin in pins),
         relevant={"requirements": digest(texts)},
         explain=functools.partial(explain_pip_failure, indexes=tuple(indexes)),

@@ -132,7 +132,7 @@ def _bytes_per_job(recipe: Recipe, choice: Choice) -> int:
 def _jobs(value: str) -> int | Literal["auto"]:
     if value == "auto":
         return "auto"
-    if not value.isdigit() or int(value) < 1:
+    if not (value.isascii() and value.isdigit()) or int(value) < 1:
         raise UsageError(f"--jobs takes a number of at least 1 or 'auto', not '{value}'", fix="mend --jobs")
     return int(value)
 

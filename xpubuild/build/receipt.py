@@ -98,19 +98,17 @@ def _prebuilt(layout: Layout, plan: Plan) -> list[dict[str, Any]]:
     """Return what pip installed ready-made, with the hashes pip reported."""
     found = []
     for step in plan.steps:
-        report = layout.pip_report(step.id)
-        if not report.is_file():
-            continue
-        for item in json.loads(report.read_text("utf-8")).get("install", []):
-            archive = item.get("download_info", {}).get("archive_info", {})
-            found.append(
-                {
-                    "step": step.id,
-                    "name": item["metadata"]["name"],
-                    "version": item["metadata"]["version"],
-                    "sha256": archive.get("hashes", {}).get("sha256"),
-                }
-            )
+        for report in layout.pip_reports(step.id):
+            for item in json.loads(report.read_text("utf-8")).get("install", []):
+                archive = item.get("download_info", {}).get("archive_info", {})
+                found.append(
+                    {
+                        "step": step.id,
+                        "name": item["metadata"]["name"],
+                        "version": item["metadata"]["version"],
+                        "sha256": archive.get("hashes", {}).get("sha256"),
+                    }
+                )
     return found
 
 

@@ -118,9 +118,13 @@ class Layout:
         """The document of the last verify."""
         return self.build / "verify.json"
 
-    def pip_report(self, step: str) -> Path:
-        """Return where pip says what it installed in a step; beside the requirements, whose folder exists."""
-        return self.build / "requirements" / f"{step}.installed.json"
+    def pip_report(self, step: str, requirements: str) -> Path:
+        """Return where pip says what it installed of a requirements file in a step; that folder exists."""
+        return self.build / "requirements" / f"{step}+{requirements}.installed.json"
+
+    def pip_reports(self, step: str) -> list[Path]:
+        """Return the reports of a step that are there."""
+        return sorted((self.build / "requirements").glob(f"{step}+*.installed.json"))
 
     def site_packages(self, python_version: str) -> Path:
         """Return the site-packages of the environment for a version such as 3.11.7."""

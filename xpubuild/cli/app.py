@@ -7,11 +7,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from xpubuild import __version__
+
+if TYPE_CHECKING:
+    from xpubuild.errors import XpuBuildError
 
 #: name -> (module, short help). The help texts stand here so that ``--help`` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -76,13 +79,14 @@ def cli() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; every failure a user can cause ends here, as text."""
-    from xpubuild.errors import InterruptedByUserError, XpuBuildError
+    from xpubuild.errors import InterruptedByUserError, UsageError, XpuBuildError
 
     try:
         result: Any = cli.main(args=list(arguments), prog_name="xpubuild", standalone_mode=False)
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
+        _document(UsageError(error.format_message(), fix="see --help"), arguments)
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
@@ -96,16 +100,26 @@ def run(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _failed(error: Any, arguments: Sequence[str]) -> int:
-    from xpubuild.engine.runner import ERROR_FILE
-    from xpubuild.ui.console import print_json, render_error
+def _document(error: XpuBuildError, arguments: Sequence[str]) -> None:
+    """Print the JSON document of a failure where JSON was asked for, by option or by variable."""
+    from xpubuild.ui.console import print_json
 
-    if "--json" in arguments:
-        print_json({"schema": "xpubuild.error/1", "status": "error", "error": error.to_json()})
+    asked = os.environ.get("XPUBUILD_JSON", "").lower() in ("1", "true", "yes", "on", "t", "y")
+    if asked or "--json" in arguments:
+        print_json(
+            error.document or {"schema": "xpubuild.error/1", "status": "error", "error": error.to_json()}
+        )
+
+
+def _failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
+    from xpubuild.engine.execution import ERROR_FILE
+    from xpubuild.ui.console import render_error
+
+    _document(error, arguments)
     report = os.environ.get(ERROR_FILE)
     if report:
         import json
 
         Path(report).write_text(json.dumps(error.to_json()), "utf-8")
     render_error(error, sys.stderr, github=os.environ.get("GITHUB_ACTIONS") == "true")
-    return int(error.exit_code)
+    return error.exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,6 +27,7 @@ def command(
 ) -> int:
     """Read WHEELS and say whether they are what they claim: exit 60 where one is not."""
     from xpubuild.build.audit import AuditPolicy, audit_wheel, raise_for_findings
+    from xpubuild.errors import AuditError
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import audit_view
 
@@ -35,10 +37,17 @@ def command(
         allow_missing=allow_missing,
     )
     reports = [audit_wheel(wheel, policy, search=search) for wheel in wheels]
-    if as_json:
-        print_json({"schema": "xpubuild.audit/1", "wheels": [report.to_json() for report in reports]})
-    else:
-        show(audit_view([report.to_json() for report in reports]))
-    for report in reports:
-        raise_for_findings(report)
+    document: dict[str, Any] = {
+        "schema": "xpubuild.audit/1",
+        "wheels": [report.to_json() for report in reports],
+    }
+    try:
+        for report in reports:
+            raise_for_findings(report)
+    except AuditError as error:
+        error.document = document
+        if not as_json:
+            show(audit_view(document["wheels"]))
+        raise
+    print_json(document) if as_json else show(audit_view(document["wheels"]))
     return 0

@@ -14,7 +14,13 @@ from xpubuild.cli import options
 @click.command(name="env", short_help="Print the activation of a workspace for a shell.")
 @click.argument("recipe", required=False)
 @options.workspace_option
-@options.option("--shell", type=click.Choice(["bash", "fish", "json"]), default="bash", envvar=None)
+@options.option(
+    "--shell",
+    type=click.Choice(["bash", "fish", "json"]),
+    default="bash",
+    envvar=None,
+    help="Syntax of the output.",
+)
 @options.json_option
 def command(recipe: str | None, workspace: Path | None, shell: str, as_json: bool) -> int:
     """Print assignments that enter a workspace (by default RECIPE's): eval "$(xpubuild env)"."""

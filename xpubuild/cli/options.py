@@ -20,7 +20,10 @@ def option(*names: str, **settings: Any) -> Callable[[Function], Function]:
 
 
 def _absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | None:
-    return Path(value).expanduser().absolute() if value else None
+    if value is not None and not value.strip():
+        # An unset variable in a script: the default place would be a surprise, for clean above all.
+        raise click.BadParameter("it is empty; give a path, or leave the option away")
+    return Path(value).expanduser().absolute() if value is not None else None
 
 
 def path_option(*names: str, **settings: Any) -> Callable[[Function], Function]:

@@ -21,7 +21,13 @@ from xpubuild.cli import options
     default=None,
     help="Where to run (default: what the workspace was built for).",
 )
-@options.option("--suite", type=click.Choice(["smoke", "full"]), default="smoke", show_default=True)
+@options.option(
+    "--suite",
+    type=click.Choice(["smoke", "full"]),
+    default="smoke",
+    show_default=True,
+    help="How much to check: smoke answers within a minute or two.",
+)
 @options.names_option("--only", help="Ids, groups or patterns of checks.", envvar=None)
 @options.names_option(
     "--require", help="Optional parts whose absence is a failure, such as ops.", envvar=None
@@ -56,7 +62,7 @@ def command(
     from xpubuild.cli.workspace import existing
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.ui.console import print_json, render_error, show
+    from xpubuild.ui.console import print_json, show
     from xpubuild.ui.verify_view import CheckPrinter, checks_view, verify_view
     from xpubuild.verify.catalogue import list_checks, select
     from xpubuild.verify.harness import run_suite
@@ -83,15 +89,13 @@ def command(
             cancel=cancel,
         )
     write_reports(report, json_file=output, junit_file=junit)
-    if as_json:
-        print_json(report.to_json())
-    elif not quiet:
-        show(verify_view(report.to_json()))
+    document = report.to_json()
+    if not as_json and not quiet:
+        show(verify_view(document))
     error = failure(report)
-    if error is not None and as_json:
-        # The one document on stdout is the report; the error is told on stderr only.
-        render_error(error)
-        return error.exit_code
     if error is not None:
+        error.document = document
         raise error
+    if as_json:
+        print_json(document)
     return 0

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from xpubuild.errors import UsageError
+
+
+def _name(recipe: str) -> str:
+    """Return the name of a recipe that may be given as a file."""
+    from xpubuild.recipe.load import load
+
+    return load(recipe).recipe.name if os.sep in recipe or recipe.endswith((".yaml", ".yml")) else recipe
 
 
 def existing(workspace: Path | None, recipe: str | None) -> Path:
@@ -15,7 +23,7 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
     """
     from xpubuild.build.gather import default_workspace
 
-    root = workspace or default_workspace(recipe or "quickstart")
+    root = workspace or default_workspace(_name(recipe or "quickstart"))
     if not (root / "journal.db").is_file():
         raise UsageError(
             f"there is no workspace at {root}",

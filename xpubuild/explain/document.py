@@ -64,7 +64,9 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
 
 
 def explain_file(
-    path: Path, known: Circumstances = Circumstances(), rules: Rules | None = None  # noqa: B008
+    path: Path,
+    known: Circumstances = Circumstances(),
+    rules: Rules | None = None,  # noqa: B008
 ) -> Explanation:
     """Explain a log.
 
@@ -75,7 +77,9 @@ def explain_file(
 
 
 def explain_stream(
-    stream: Reader, known: Circumstances = Circumstances(), rules: Rules | None = None  # noqa: B008
+    stream: Reader,
+    known: Circumstances = Circumstances(),
+    rules: Rules | None = None,  # noqa: B008
 ) -> Explanation:
     """Explain what is read from a stream of bytes."""
     return conclude(scan(stream, rules), known)

@@ -25,7 +25,9 @@ def _valid_literal(text: str) -> str:
     if text != text.lower() or len(text) < 4 or not re.fullmatch(r"[\x20-\x7e]{4,80}", text):  # noqa: PLR2004
         raise ValueError("a literal is 4 to 80 ASCII characters in lower case")
     if re.search(r"['`\"]|  ", text):
-        raise ValueError("a literal has no quotes and no double blanks: they differ between tools and locales")
+        raise ValueError(
+            "a literal has no quotes and no double blanks: they differ between tools and locales"
+        )
     return text
 
 
@@ -81,7 +83,7 @@ class Probe(_Data):
 class Signature(_Data):
     """A known failure. ``next`` is one command, or one per distribution with a ``default``."""
 
-    id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    id: str = Field(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$")
     family: str = ""
     title: str
     match: tuple[Matcher, ...] = Field(min_length=1)

@@ -42,6 +42,6 @@ def may_satisfy(folder: str, wanted: SpecifierSet) -> bool | None:
     for clause in wanted:
         bound = parse_version(clause.version.removesuffix(".*"))
         if bound is not None and len(bound.release) > len(version.release):
-            patches.update({max(bound.micro - 1, 0), bound.micro, bound.micro + 1})
+            patches.update({max(bound.micro - 1, 0), bound.micro})
     possible = [version, *(Version(f"{version.major}.{version.minor}.{patch}") for patch in sorted(patches))]
     return any(wanted.contains(candidate, prereleases=True) for candidate in possible)

@@ -20,7 +20,7 @@ from xpubuild.oneapi.report import installed
 from xpubuild.oneapi.roots import SETVARS, UNIFIED_ENTRY, Root, candidates, find_roots
 from xpubuild.oneapi.selection import Mode, OneapiNeeds, Selection, select
 from xpubuild.oneapi.trust import OWNERS_VARIABLE, owners
-from xpubuild.oneapi.validate import validate
+from xpubuild.oneapi.validate import Validation, validate
 
 __all__ = ["OneapiEnvironment", "OneapiNeeds", "installed", "oneapi_environment"]
 
@@ -131,6 +131,18 @@ def _several_roots(roots: tuple[Root, ...], used: Root) -> tuple[Finding, ...]:
     )
 
 
+def _digest(selection: Selection, captured: Capture, validation: Validation) -> str:
+    return digest(
+        {
+            "root": str(selection.root.real),
+            "mode": selection.mode,
+            "compiler_version": validation.compiler_version,
+            "components": [[item.name, item.version, str(item.path)] for item in selection.components],
+            "diff": captured.diff.to_json(),
+        }
+    )
+
+
 def oneapi_environment(
     needs: OneapiNeeds,
     *,
@@ -172,15 +184,7 @@ def oneapi_environment(
             *validation.findings,
             *cache_findings,
         ),
-        digest=digest(
-            {
-                "root": str(selection.root.real),
-                "mode": selection.mode,
-                "compiler_version": validation.compiler_version,
-                "components": [[c.name, c.version, str(c.path)] for c in selection.components],
-                "diff": captured.diff.to_json(),
-            }
-        ),
+        digest=_digest(selection, captured, validation),
         compiler_version=validation.compiler_version,
         mode=selection.mode,
     )

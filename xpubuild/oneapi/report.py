@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.oneapi.components import list_components
+from xpubuild.oneapi.components import Component, list_components
 from xpubuild.oneapi.paths import SLASH, real
 from xpubuild.oneapi.roots import find_roots
 
@@ -17,6 +17,12 @@ def _shown(path: Path, root_dir: Path) -> str:
     if root_dir != SLASH and path.is_relative_to(real_base):
         return str(SLASH / path.relative_to(real_base))
     return str(path)
+
+
+def _without_views(components: Sequence[Component]) -> list[Component]:
+    """A toolkit's folder is usually a view of components that are listed with their own versions already."""
+    own = {component.name for component in components if component.layout == "component"}
+    return [item for item in components if item.layout == "component" or item.name not in own]
 
 
 def installed(
@@ -41,7 +47,7 @@ def installed(
                 "layout": "+".join(sorted({component.layout for component in components})),
                 "components": [
                     {"name": item.name, "version": item.version, "path": _shown(item.path, root_dir)}
-                    for item in components
+                    for item in _without_views(components)
                 ],
             }
         )

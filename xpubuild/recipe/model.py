@@ -97,9 +97,7 @@ class Build(Strict):
         default_factory=list, description="hashed requirement files beside the recipe"
     )
     env: dict[str, Switch] = Field(default_factory=dict, description="environment variables of the build")
-    cmake: dict[str, Switch] = Field(default_factory=dict, description="CMake cache entries, passed as -D")
     config_settings: dict[str, str] = Field(default_factory=dict, description="PEP 517 config settings")
-    compiler: Literal["host", "icpx"] = "host"
     resume: bool = Field(False, description="keep a half-built tree, the build tool carries on with it")
     memory_gib_per_job: float = Field(2.0, gt=0, description="what one compiler process may need")
     source_dir: str = Field(".", description="folder of pyproject.toml or setup.py inside the checkout")
@@ -150,7 +148,6 @@ class Needs(Strict):
 
     python: Specifier = ">=3.10"
     gcc: Specifier | None = None
-    cmake: Specifier | None = None
     oneapi: Specifier | None = None
     oneapi_components: list[Name] = Field(default_factory=list)
     disk_gib: float = Field(5.0, gt=0)

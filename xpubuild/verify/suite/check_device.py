@@ -117,25 +117,31 @@ def round_trip(context: Context) -> None:
 
 @check("device.stream_event", "streams keep their order and events join them")
 def stream_event(context: Context) -> None:
-    """Fill on one stream, wait for its event on another, and read the time between two events."""
+    """Fill a tensor on one stream, wait for the event on another, and read the time between two events.
+
+    The tensor is zero until the queued products are done: a stream that does not wait reads another sum.
+    """
     if not context.backend.streams:
         raise CheckSkippedError(f"{context.backend.name} has no streams")
     torch, module = context.torch, context.module
     producer, consumer = module.Stream(), module.Stream()
     begin, ready = module.Event(enable_timing=True), module.Event(enable_timing=True)
-    side = 2048
+    side, steps = 4096, 10
     matrix = torch.full((side, side), 1.0 / side, device=context.device)
+    filled = torch.zeros_like(matrix)
+    (matrix @ matrix).sum()  # libraries that initialise themselves on first use wait for the whole device
     module.synchronize()
     with module.stream(producer):
         require(module.current_stream() == producer, "the stream context does not set the current stream")
         begin.record()
         product = matrix
-        for _ in range(10):
+        for _ in range(steps):
             product = product @ matrix
+        filled.copy_(product)
         ready.record()
     with module.stream(consumer):
         consumer.wait_event(ready)
-        total = product.sum()
+        total = filled.sum()
     consumer.synchronize()
     require(ready.query(), "an event that another stream waited for is not complete")
     require(
@@ -143,7 +149,7 @@ def stream_event(context: Context) -> None:
     )
     elapsed = begin.elapsed_time(ready)
     context.metric("elapsed_ms", elapsed)
-    require(elapsed > 0, f"ten products of {side} x {side} took {elapsed} ms by the events")
+    require(elapsed > 0, f"{steps} products of {side} x {side} took {elapsed} ms by the events")
 
 
 @check("device.out_of_bounds", "a wrong index is a Python error and leaves the device usable")
