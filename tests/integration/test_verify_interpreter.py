@@ -56,8 +56,7 @@ def test_python_without_torch(tmp_path: Path) -> None:
     assert by_id(report)["import.torch"].detail == "ModuleNotFoundError: No module named 'torch'"
     others = report.checks[1:]
     assert {check.status for check in others} == {"skip"}
-    assert by_id(report)["import.abi"].detail == "needs import.torch, which failed"
-    assert by_id(report)["model.resnet50_train_step"].detail == "needs device.availability, which was skipped"
+    assert {check.detail for check in others} == {"needs import.torch, which failed"}
     assert report.to_json()["torch"] == {}
 
 

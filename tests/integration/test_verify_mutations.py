@@ -125,9 +125,8 @@ def test_torchvision_that_does_not_work_is_said_and_replaced(target: Target) -> 
     assert "torchvision does not work: RuntimeError: operator torchvision::nms does not exist" in detail
 
 
-def test_compiler_that_is_missing_at_run_time(target: Target) -> None:
-    report = target.verify(
-        "ops.compile", mutation="import os\nos.environ.update(PATH='/nowhere', CXX='')", module="torch"
-    )
-    assert bad(report) == {"ops.compile": "fail"}
-    assert "InvalidCxxCompiler" in " ".join(by_id(report)["ops.compile"].output)
+@pytest.mark.parametrize("check", ["ops.compile", "model.resnet50_compile"])
+def test_compiler_that_is_missing_at_run_time(target: Target, check: str) -> None:
+    report = target.verify(check, mutation="import os\nos.environ.update(PATH='/nowhere', CXX='')")
+    assert bad(report) == {check: "fail"}
+    assert "InvalidCxxCompiler" in by_id(report)[check].detail

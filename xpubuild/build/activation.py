@@ -10,6 +10,7 @@ from typing import Any
 
 from xpubuild.build.request import Layout
 from xpubuild.errors import UsageError
+from xpubuild.oneapi import envdiff
 
 
 def read_receipt(root: Path) -> dict[str, Any]:
@@ -29,16 +30,18 @@ def read_receipt(root: Path) -> dict[str, Any]:
             commands=("xpubuild install quickstart",),
         ) from error
     except ValueError as error:
-        raise UsageError(
-            f"the receipt {path} is damaged",
-            why=str(error),
-            fix="run the same install again; it writes it anew",
-        ) from error
+        raise _damaged(path, str(error)) from error
     if not isinstance(document, dict):
         raise UsageError(
             f"the receipt {path} is damaged", fix="run the same install again; it writes it anew"
         )
     return document
+
+
+def _damaged(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"the receipt {path} is damaged", why=why, fix="run the same install again; it writes it anew"
+    )
 
 
 def assignments(root: Path, caller: Mapping[str, str]) -> dict[str, str | None]:
@@ -47,13 +50,18 @@ def assignments(root: Path, caller: Mapping[str, str]) -> dict[str, str | None]:
     The workspace's programs come first on PATH, once, however often it is entered.
     """
     layout = Layout(root)
-    activation = read_receipt(root).get("activation", {})
-    ours = [str(layout.env / "bin"), *activation.get("path_prefix", [])]
-    rest = [item for item in caller.get("PATH", os.defpath).split(os.pathsep) if item not in ours]
+    captured = read_receipt(root).get("activation", {}).get("oneapi")
+    try:
+        changes = envdiff.assignments(envdiff.from_json(captured), caller) if captured else {}
+    except ValueError as error:
+        raise _damaged(layout.receipt, str(error)) from error
+    ours = str(layout.env / "bin")
+    path = changes.get("PATH") or caller.get("PATH", os.defpath)
+    rest = [item for item in path.split(os.pathsep) if item != ours]
     return {
-        **{str(name): str(value) for name, value in activation.get("env", {}).items()},
+        **changes,
         "VIRTUAL_ENV": str(layout.env),
         "XPUBUILD_WORKSPACE": str(root),
-        "PATH": os.pathsep.join([*ours, *rest]),
+        "PATH": os.pathsep.join([ours, *rest]),
         "PYTHONHOME": None,
     }

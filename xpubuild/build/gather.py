@@ -145,7 +145,7 @@ def _oneapi(options: PlanOptions, request: Request, choice: Choice) -> OneapiFac
         OneapiNeeds(versions=needs.oneapi, components=tuple(needs.oneapi_components)),
         explicit_root=options.oneapi_root,
         caller_env=os.environ,
-        cache_dir=platformdirs.user_cache_path("xpubuild") / "oneapi",
+        cache_dir=platformdirs.user_cache_path("xpubuild"),
         mode=options.oneapi_mode,
     )
     base = base_environment()
@@ -155,6 +155,7 @@ def _oneapi(options: PlanOptions, request: Request, choice: Choice) -> OneapiFac
     return OneapiFacts(
         env={name: value for name, value in whole.items() if name != "PATH" and base.get(name) != value},
         path_prefix=front,
+        difference=captured.diff.to_json(),
         digest=captured.digest,
         components=tuple(component.to_json() for component in captured.components),
         warnings=tuple(finding.message for finding in captured.warnings),

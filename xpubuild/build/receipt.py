@@ -58,10 +58,8 @@ def make_receipt(plan: Plan, facts: Facts, host: Mapping[str, Any], journal: Jou
 
 
 def _activation(facts: Facts) -> dict[str, Any]:
-    """Return what a shell needs beside the Python environment: the oneAPI that was built with."""
-    if facts.oneapi is None:
-        return {"env": {}, "path_prefix": []}
-    return {"env": dict(facts.oneapi.env), "path_prefix": list(facts.oneapi.path_prefix)}
+    """Return what a shell needs beside the Python environment: what oneAPI changes in it."""
+    return {"oneapi": dict(facts.oneapi.difference) if facts.oneapi is not None else None}
 
 
 def _done(records: Mapping[str, Any], name: str) -> bool:

@@ -32,6 +32,7 @@ class OneapiFacts:
 
     env: Mapping[str, str] = field(default_factory=dict)
     path_prefix: tuple[str, ...] = ()
+    difference: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
     components: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()

@@ -34,5 +34,8 @@ def command(recipe: str | None, workspace: Path | None, shell: str, as_json: boo
     if as_json or shell == "json":
         print_json({"schema": "xpubuild.env/1", "workspace": str(root), "env": values})
     else:
-        sys.stdout.write((bash_lines if shell == "bash" else fish_lines)(values))
+        lines = (bash_lines if shell == "bash" else fish_lines)(values)
+        # A value of the environment may hold bytes that are no UTF-8: they go out as they came in.
+        sys.stdout.buffer.write(lines.encode("utf-8", "surrogateescape"))
+        sys.stdout.flush()
     return 0

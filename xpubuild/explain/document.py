@@ -66,7 +66,7 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
 def explain_file(
     path: Path,
     known: Circumstances = Circumstances(),
-    rules: Rules | None = None,  # noqa: B008
+    rules: Rules | None = None,
 ) -> Explanation:
     """Explain a log.
 
@@ -79,7 +79,7 @@ def explain_file(
 def explain_stream(
     stream: Reader,
     known: Circumstances = Circumstances(),
-    rules: Rules | None = None,  # noqa: B008
+    rules: Rules | None = None,
 ) -> Explanation:
     """Explain what is read from a stream of bytes."""
     return conclude(scan(stream, rules), known)

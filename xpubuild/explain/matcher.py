@@ -52,13 +52,15 @@ class Matching:
 
     def __post_init__(self) -> None:
         self._entries: dict[str, list[_Entry]] = {}
+        literals: set[str] = set()
         for signature in self.signatures:
             for matcher in signature.match:
                 entry = _Entry(signature, matcher, _compiled(matcher.line))
                 for literal in matcher.find:
                     self._entries.setdefault(literal, []).append(entry)
+                literals.update(matcher.beside or matcher.find)
         self._facts = [_FactEntry(fact.name, fact.find, _compiled(fact.line)) for fact in self.known]
-        self.literals = {*self._entries, *(text for fact in self._facts for text in fact.literals)}
+        self.literals = literals.union(*(fact.literals for fact in self._facts))
 
     def consider(self, line: Line) -> list[Match]:
         """Look at one line and return what is new."""

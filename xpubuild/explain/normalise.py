@@ -42,7 +42,7 @@ _PREFIX = re.compile(
 _MOST_PREFIXES = 4
 # What pip draws round the output of a build backend.
 _DRAWN = re.compile(r"[ ]{0,12}[\u2502\u2570\u2500\u00d7>]{1,4}[ ]{0,4}")
-_QUOTES = str.maketrans({quote: "'" for quote in '\u2018\u2019\u201a\u201b\u201c\u201d\u00b4\u00ab\u00bb`"'})
+_QUOTES = str.maketrans(dict.fromkeys('‘’‚‛“”´«»`"', "'"))
 _BLANKS = re.compile(r"\s{1,4096}")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+# Words that many literals contain; looking for these alone finds the lines of all of them.
+_STEMS = ("error", "not ", "fail", "undefined", "require", "no such", "missing", "unable", "unknown", "timed out")
 _FLAG = b"error"
 _SWITCH = b"-w"
 
@@ -11,7 +13,8 @@ _SWITCH = b"-w"
 def smallest(literals: Iterable[str]) -> tuple[str, ...]:
     """Return the literals that contain no other one: who finds these finds all."""
     kept: list[str] = []
-    for text in sorted(set(literals), key=lambda item: (len(item), item)):
+    stems = {next((stem for stem in _STEMS if stem in text), text) for text in literals}
+    for text in sorted(stems, key=lambda item: (len(item), item)):
         if not any(other in text for other in kept):
             kept.append(text)
     return tuple(kept)

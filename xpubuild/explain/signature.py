@@ -58,13 +58,15 @@ class Matcher(_Data):
     """One way a failure shows in a log.
 
     ``find`` are literals of which one is in every line that can match; they are looked for before any
-    pattern is tried. ``line`` is searched without regard to case in the line with its prefixes, colours and
+    pattern is tried; ``beside`` are commoner ones of which one is in these lines too, for finding them sooner.
+    ``line`` is searched without regard to case in the line with its prefixes, colours and
     surplus blanks removed and all quotes written as ', and in a CMake message joined to one line. ``needs``
     and ``unless_fact`` name facts of the whole log.
     """
 
     find: tuple[Literal, ...] = Field(min_length=1)
     line: Pattern
+    beside: tuple[Literal, ...] = ()
     before: tuple[Nearby, ...] = ()
     after: tuple[Nearby, ...] = ()
     unless: Unless | None = None

@@ -87,8 +87,7 @@ class ReceiptVerify(Part):
 class Activation(Part):
     """What a shell needs to work in the workspace, apart from the Python environment."""
 
-    env: dict[str, str]
-    path_prefix: list[str]
+    oneapi: dict[str, Any] | None = Field(description="What oneAPI's scripts change; null without oneAPI.")
 
 
 class ReceiptDocument(Document):
@@ -111,6 +110,6 @@ class ReceiptDocument(Document):
     wheels: list[ReceiptWheel] = Field(description="Built here.")
     prebuilt: list[Prebuilt] = Field(description="Installed ready-made, each at its pinned hash.")
     verify: ReceiptVerify | None = Field(description="Null where verify did not run or did not pass.")
-    activation: Activation | None = None
+    activation: Activation
     ran: list[str] = Field(description="Steps that ran in the last install.")
     up_to_date: list[str] = Field(description="Steps that had nothing to do in the last install.")

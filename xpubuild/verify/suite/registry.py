@@ -103,9 +103,14 @@ def closure(identifiers: Iterable[str], checks: Mapping[str, Check]) -> list[str
 
 
 def blocked_by(check: Check, statuses: Mapping[str, str]) -> str | None:
-    """Return why a check cannot say anything, given the statuses so far; None where it can run."""
+    """Return why a check cannot say anything, given the statuses so far; None where it can run.
+
+    Of a chain of checks that were skipped for each other, the first link is named.
+    """
     for need in check.needs:
         status = statuses.get(need)
-        if status is not None and status != "pass":
-            return f"needs {need}, {OUTCOMES[status]}"
+        if status is None or status == "pass":
+            continue
+        deeper = blocked_by(_CHECKS[need], statuses) if need in _CHECKS else None
+        return deeper or f"needs {need}, {OUTCOMES[status]}"
     return None
