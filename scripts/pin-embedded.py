@@ -1,6 +1,6 @@
 """Writes the commit that the embedded ``ops`` sources make into the recipes that pin it.
 
-Run it after changing a file below xpubuild/ops/project; ``xpubuild recipes check`` says when it was forgotten.
+Run it after changing a file below xpubuild/ops/project; ``xpubuild recipes check`` tells when it is due.
 """
 
 from __future__ import annotations

@@ -103,9 +103,8 @@ def test_an_environment_that_cannot_be_is_a_bug(env: dict[str, str]) -> None:
 
 def test_signals_start_as_in_a_fresh_shell() -> None:
     def masks(text: str) -> dict[str, int]:
-        return {
-            k: int(v, 16) for k, v in (line.split(":\t") for line in text.splitlines() if line[:3] == "Sig")
-        }
+        fields = (line.split(":\t") for line in text.splitlines() if line.startswith(("SigBlk", "SigIgn")))
+        return {name: int(value, 16) for name, value in fields}
 
     ours = masks(Path("/proc/self/status").read_text())["SigIgn"]
     theirs = masks("\n".join(shell("grep -e ^SigBlk -e ^SigIgn /proc/self/status").tail))

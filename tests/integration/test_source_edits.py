@@ -155,14 +155,14 @@ def test_ignored_files_do_not_hinder(nested: Nested, into: Path) -> None:
 
 
 def test_what_belongs_to_another_part_of_the_build_is_left_out(nested: Nested, into: Path) -> None:
-    place = into / "third_party" / "torch-xpu-ops"
-    place.mkdir()
+    place = into / "generated" / "torch-xpu-ops"
+    place.mkdir(parents=True)
     git("init", "--quiet", cwd=place)
     (place / "x").write_text("1")
     pin = _pin(nested, nested.first)
     with pytest.raises(SourceIntegrityError):
         verify_checkout(into, pin)
-    besides = ["third_party/torch-xpu-ops"]
+    besides = ["generated/torch-xpu-ops"]
     assert verify_checkout(into, pin, besides=besides)["commit"] == nested.first
     assert TreeProof(str(into), pin, tuple(besides)).check()["commit"] == nested.first
     done = checkout(
@@ -171,6 +171,10 @@ def test_what_belongs_to_another_part_of_the_build_is_left_out(nested: Nested, i
     )  # fmt: skip
     assert done.action == "moved"
     assert (place / "x").read_text() == "1"
+    (into / "generated" / "mine").write_text("1")
+    with pytest.raises(SourceIntegrityError) as caught:
+        verify_checkout(into, _pin(nested, nested.second), besides=besides)
+    assert caught.value.evidence["edits"] == [["generated/mine", "untracked"]]
 
 
 def test_a_commit_that_the_pin_contains_is_no_edit(nested: Nested, into: Path) -> None:

@@ -16,7 +16,9 @@ def _wheel(name: str, *needed: str) -> dict[str, Any]:
 
 
 def test_one_runtime_for_all_passes() -> None:
-    check_documents([_wheel("torch", "libsycl.so.8", "libc.so.6"), _wheel("ops", "libsycl.so.8"), _wheel("x")])
+    check_documents(
+        [_wheel("torch", "libsycl.so.8", "libc.so.6"), _wheel("ops", "libsycl.so.8"), _wheel("x")]
+    )
 
 
 def test_two_runtimes_are_refused_and_named() -> None:

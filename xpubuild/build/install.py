@@ -81,6 +81,7 @@ def apply(
         if journal.set_aside is not None:
             notify(sink, f"the journal was damaged; it is kept as {journal.set_aside.name}", level="warning")
         _check_space(prepared, journal)
+        _warn(prepared, sink)
         redact = Redactor()
         journal.start_run(plan.recipe, [redact(item) for item in sys.argv], __version__)
         for path, text in plan.files.items():
@@ -97,6 +98,19 @@ def apply(
         if wheel_dir is not None:
             _copy_wheels(Layout(root), receipt, wheel_dir)
     return receipt
+
+
+def _warn(prepared: Prepared, sink: Sink) -> None:
+    """Tell beforehand what will be surprising afterwards."""
+    if any(character.isspace() for character in prepared.plan.workspace):
+        # Seen with torch 2.13: Inductor writes its compiler command as one text and splits it at blanks.
+        notify(
+            sink,
+            "the workspace's path has a space: torch.compile for the CPU cannot link there, all else works",
+            level="warning",
+        )
+    for text in prepared.facts.oneapi.warnings if prepared.facts.oneapi else ():
+        notify(sink, text, level="warning")
 
 
 def _try_write(layout: Layout, receipt: Mapping[str, Any]) -> None:

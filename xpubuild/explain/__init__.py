@@ -1,1 +1,1 @@
-"""From a log to its first error, the likely causes and the next command: signatures as data, and a matcher."""
+"""From a log to its first error, the likely causes and the next command, by signatures that are data."""

@@ -21,7 +21,7 @@ class Reader(Protocol):
 
 
 def blocks(stream: Reader, size: int = _SIZE) -> Iterator[bytes]:
-    """Yield blocks of whole lines without colours; ``\\r\\n`` is ``\\n``, a lone ``\\r`` stays and ends a piece.
+    """Yield blocks of whole lines without colours; ``\\r\\n`` becomes ``\\n``, a lone ``\\r`` stays.
 
     A line of more than ``size`` bytes is cut, by a ``\\r`` so that lines are counted right.
     """

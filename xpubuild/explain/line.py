@@ -10,6 +10,8 @@ from xpubuild.explain.normalise import LONGEST, canonical
 
 _JOINED_FROM = 12
 _JOINED_LINES = 8
+# What stands behind a message of CMake and is none of it.
+_ENDS = ("CMake ", "-- ", "Call Stack", "This warning is for")
 
 
 class Window(Protocol):
@@ -46,11 +48,17 @@ class Line:
     def joined(self) -> str:
         """A message of CMake that is wrapped over indented lines as one line; empty for other lines.
 
-        Lines of other jobs may stand between them.
+        Behind the head of a message lines of other jobs may stand between its own.
         """
-        if not (self.text.startswith("CMake ") or self.text.startswith("  ")):
+        head = self.text.startswith("CMake ")
+        if not head and not self.text.startswith("  "):
             return ""
-        indented = [text for text in self.window.after(_JOINED_FROM) if text.startswith((" ", "\t"))]
-        if not indented:
+        parts: list[str] = []
+        for text in self.window.after(_JOINED_FROM):
+            if text.startswith((" ", "\t")):
+                parts.append(text)
+            elif text.startswith(_ENDS) or (text and not head):
+                break
+        if not parts:
             return ""
-        return canonical(" ".join([self.text, *indented[:_JOINED_LINES]])[:LONGEST])
+        return canonical(" ".join([self.text, *parts[:_JOINED_LINES]])[:LONGEST])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xpubuild.explain.line import Line
 from xpubuild.explain.normalise import canonical
+from xpubuild.explain.prefilter import trigger
 from xpubuild.explain.signature import Fact, Matcher, Nearby, Signature
 
 # A matcher whose line is everywhere and whose surroundings never fit must not cost more and more.
 _MOST_LOOKS = 2000
 _EXCERPT = 400
+_MOST_GROUPS = 1000
 
 
 @dataclass(frozen=True)
@@ -52,33 +54,51 @@ class Matching:
 
     def __post_init__(self) -> None:
         self._entries: dict[str, list[_Entry]] = {}
-        literals: set[str] = set()
+        self._groups: dict[frozenset[str], dict[str, list[_Entry]]] = {}
+        self._triggered: dict[str, dict[str, list[_Entry]]] = {}
         for signature in self.signatures:
             for matcher in signature.match:
-                entry = _Entry(signature, matcher, _compiled(matcher.line))
-                for literal in matcher.find:
-                    self._entries.setdefault(literal, []).append(entry)
-                literals.update(matcher.beside or matcher.find)
+                self._add(_Entry(signature, matcher, _compiled(matcher.line)))
         self._facts = [_FactEntry(fact.name, fact.find, _compiled(fact.line)) for fact in self.known]
-        self.literals = literals.union(*(fact.literals for fact in self._facts))
+        self.literals = set(self._triggered).union(*(fact.literals for fact in self._facts))
 
-    def consider(self, line: Line) -> list[Match]:
-        """Look at one line and return what is new."""
+    def _add(self, entry: _Entry) -> None:
+        for literal in entry.matcher.find:
+            entries = self._entries.setdefault(literal, [])
+            entries.append(entry)
+            for text in map(trigger, entry.matcher.beside or (literal,)):
+                self._triggered.setdefault(text, {})[literal] = entries
+
+    def consider(self, line: Line, triggers: Collection[str] | None = None) -> list[Match]:
+        """Look at one line and return what is new; ``triggers`` are the ``literals`` that are in it."""
         new: list[Match] = []
-        for literal, entries in self._entries.items():
-            if literal in line.low:
-                new += self._try(entries, line, line.canonical)
+        for entries in self._candidates(line.low, triggers):
+            new += self._try(entries, line, line.canonical)
         if line.text.startswith(("CMake ", "  ")) and line.joined:
-            low = line.joined.lower()
-            for literal, entries in self._entries.items():
-                if literal in low:
-                    new += self._try(entries, line, line.joined)
+            for entries in self._candidates(line.joined.lower(), None):
+                new += self._try(entries, line, line.joined)
         for fact in self._facts:
-            if fact.name not in self.facts and any(text in line.low for text in fact.literals):
-                if fact.line.search(line.canonical):
-                    self.facts.add(fact.name)
+            if any(text in line.low for text in fact.literals) and fact.line.search(line.canonical):
+                self.facts.add(fact.name)
         self.matches += new
         return new
+
+    def _candidates(self, low: str, triggers: Collection[str] | None) -> list[list[_Entry]]:
+        if triggers is None:
+            return [entries for literal, entries in self._entries.items() if literal in low]
+        return [entries for literal, entries in self._group(frozenset(triggers)).items() if literal in low]
+
+    def _group(self, triggers: frozenset[str]) -> dict[str, list[_Entry]]:
+        """Return what a line with these triggers could match: few literals rather than all."""
+        found = self._groups.get(triggers)
+        if found is None:
+            found = {}
+            for name, group in self._triggered.items():
+                if any(text in name for text in triggers):
+                    found.update(group)
+            if len(self._groups) < _MOST_GROUPS:
+                self._groups[triggers] = found
+        return found
 
     def _try(self, entries: Iterable[_Entry], line: Line, text: str) -> Iterable[Match]:
         for entry in entries:

@@ -42,7 +42,8 @@ _PREFIX = re.compile(
 _MOST_PREFIXES = 4
 # What pip draws round the output of a build backend.
 _DRAWN = re.compile(r"[ ]{0,12}[\u2502\u2570\u2500\u00d7>]{1,4}[ ]{0,4}")
-_QUOTES = str.maketrans(dict.fromkeys('‘’‚‛“”´«»`"', "'"))
+# Curved, low, reversed, doubled and angled quotes, the acute accent, the backquote, and ".
+_QUOTES = dict.fromkeys((0x2018, 0x2019, 0x201A, 0x201B, 0x201C, 0x201D, 0xB4, 0xAB, 0xBB, 0x60, 0x22), "'")
 _BLANKS = re.compile(r"\s{1,4096}")
 
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 # Words that many literals contain; looking for these alone finds the lines of all of them.
-_STEMS = ("error", "not ", "fail", "undefined", "require", "no such", "missing", "unable", "unknown", "timed out")
+_STEMS = ("error", "not ", "fail", "undefined", "no s", "unable", "unknown", "timed out")
 _FLAG = b"error"
 _SWITCH = b"-w"
+# "ErrorReport.cpp", not "errors" and not "ERROR_DEVICE_LOST".
+_NAME = frozenset(b"abcdefghijklmnopqrtuvwxyz")
+
+
+def trigger(literal: str) -> str:
+    """Return what a line with this literal is found by."""
+    return next((stem for stem in _STEMS if stem in literal), literal)
 
 
 def smallest(literals: Iterable[str]) -> tuple[str, ...]:
     """Return the literals that contain no other one: who finds these finds all."""
     kept: list[str] = []
-    stems = {next((stem for stem in _STEMS if stem in text), text) for text in literals}
-    for text in sorted(stems, key=lambda item: (len(item), item)):
+    for text in sorted(set(literals), key=lambda item: (len(item), item)):
         if not any(other in text for other in kept):
             kept.append(text)
     return tuple(kept)
@@ -24,17 +30,23 @@ class Prefilter:
     """Looks for literals in bytes; ``bytes.find`` is faster than any pattern with alternatives."""
 
     def __init__(self, literals: Iterable[str]) -> None:
-        self.literals = tuple(text.encode() for text in smallest(literals))
+        self.literals = tuple(smallest(map(trigger, literals)))
+        self._needles = [(text, text.encode()) for text in self.literals]
 
-    def hits(self, block: bytes, start: int, end: int) -> list[int]:
-        """Return positions in ``block`` from ``start`` to ``end``, ascending."""
+    def hits(self, block: bytes, start: int, end: int) -> list[tuple[int, str]]:
+        """Return (position, literal) for what is in ``block`` from ``start`` to ``end``, in order."""
         low = block.lower()
-        found: set[int] = set()
-        for literal in self.literals:
-            place = low.find(literal, start, end)
+        found: list[tuple[int, str]] = []
+        for text, needle in self._needles:
+            place = low.find(needle, start, end)
             while place >= 0:
-                # -Werror stands in every command line of some projects.
-                if literal != _FLAG or low[max(place - 2, 0) : place] != _SWITCH:
-                    found.add(place)
-                place = low.find(literal, place + len(literal), end)
+                if needle != _FLAG or _is_word(low, place):
+                    found.append((place, text))
+                place = low.find(needle, place + len(needle), end)
         return sorted(found)
+
+
+def _is_word(low: bytes, place: int) -> bool:
+    """Whether "error" is neither part of a longer name nor of -Werror, of which command lines are full."""
+    after = place + len(_FLAG)
+    return low[max(place - 2, 0) : place] != _SWITCH and (after >= len(low) or low[after] not in _NAME)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,19 +85,30 @@ class Scanner:
         )
 
     def _look(self, flat: bytes, limit: int) -> None:
-        end, number, counted = -1, self._number, 0
-        for place in self._prefilter.hits(flat, self._done, limit):
-            if place < end:
-                continue
-            start = flat.rfind(b"\n", 0, place) + 1
-            end = flat.find(b"\n", place)
-            end = len(flat) if end < 0 else end
+        number, counted = self._number, 0
+        for start, end, triggers in _by_line(flat, self._prefilter.hits(flat, self._done, limit)):
             number += self._buffer.count(b"\n", counted, start)
             counted = start
             line = Line(number, plain(flat[start:end]), _Around(flat, start, end))
-            self.matching.consider(line)
+            self.matching.consider(line, triggers)
             self._first.consider(line)
         self._done = max(self._done, limit)
+
+
+def _by_line(flat: bytes, hits: list[tuple[int, str]]) -> Iterator[tuple[int, int, set[str]]]:
+    """Yield beginning, end and literals of each line that was hit."""
+    start, end, triggers = 0, -1, set[str]()
+    for place, text in hits:
+        if place >= end:
+            if triggers:
+                yield start, end, triggers
+            start = flat.rfind(b"\n", 0, place) + 1
+            end = flat.find(b"\n", place)
+            end = len(flat) if end < 0 else end
+            triggers = set()
+        triggers.add(text)
+    if triggers:
+        yield start, end, triggers
 
 
 def _lines_back(flat: bytes, end: int, count: int) -> int:

@@ -86,10 +86,11 @@ def checkout(
     linked = LinkedCancel(cancel)
     store = MirrorStore(cache, Git.open(env), offline=offline, retry=retry or Retry(), cancel=linked)
 
-    def waiting() -> None:
-        report(f"waiting for another xpubuild that works in {place}")
-
-    with locked(_beside(place, "lock"), cancel=linked, on_wait=waiting) as fd:
+    with locked(
+        _beside(place, "lock"),
+        cancel=linked,
+        on_wait=lambda: report(f"waiting for another xpubuild that works in {place}"),
+    ) as fd:
         git_dir = find_git_dir(place)
         if git_dir is not None:
             action, fetched = Move(pin, place, git_dir, store, jobs, report, (fd,), tuple(besides)).run()

@@ -41,7 +41,9 @@ def verify(git: Git, into: Path, pin: Pin, *, besides: Sequence[str] = ()) -> di
     git_dir = find_git_dir(into)
     if git_dir is None:
         raise _broken(into, "it is not a git checkout", _AGAIN)
-    found = list(walk(git, into, git_dir, submodules=pin.submodules))
+    # An untracked folder is listed as one line, which would hide what of it is in ``besides``.
+    every_file = bool(besides)
+    found = list(walk(git, into, git_dir, submodules=pin.submodules, every_file=every_file))
     expected = {"": {pin.commit}}
     repositories = [item for item in found if isinstance(item, Repository)]
     for item in repositories:

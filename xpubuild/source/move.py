@@ -46,7 +46,7 @@ class Move:
             FetchError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError.
         """
         moving = notes.read_move(self.git_dir)
-        every_file = moving is not None
+        every_file = moving is not None or bool(self.besides)
         found = tuple(walk(self.store.git, self.place, self.git_dir, submodules=True, every_file=every_file))
         self._require_no_edits(found, moving)
         if moving is None and self._is_there(found):

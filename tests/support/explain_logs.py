@@ -1,0 +1,74 @@
+"""Logs for the tests of explain: excerpts of real failures amid what builds print when all is well."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "explain"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An excerpt, where it comes from, and what explain has to call it."""
+
+    id: str
+    family: str
+    kind: str
+    text: str
+    sources: tuple[str, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """The excerpt in lines."""
+        return self.text.rstrip("\n").split("\n")
+
+
+def samples(name: str = "teaching.yaml") -> list[Sample]:
+    """Return the excerpts of a file in tests/data/explain."""
+    entries = yaml.safe_load((DATA / name).read_text("utf-8"))
+    return [
+        Sample(item["id"], item["family"], item["kind"], item["text"], tuple(item["sources"]))
+        for item in entries
+    ]
+
+
+# What a build that works prints: warnings, names with "error" in them, tests that failed on purpose.
+_UNITS, _CONFIGURE, _PIP, _WARNINGS = yaml.safe_load((DATA / "ordinary.yaml").read_text("utf-8")).values()
+_FLAGS = " ".join(
+    (
+        "-DAT_PER_OPERATOR_HEADERS -DUSE_XPU",
+        *(f"-I../third_party/lib{number}/include" for number in range(20)),
+        "-Wall -Werror=return-type -Werror=non-virtual-dtor -Wno-error=redundant-move -O3 -fPIC -std=gnu++17",
+    )
+)
+
+
+def ordinary(count: int, seed: int = 0) -> list[str]:
+    """Return ``count`` lines of a build in which nothing goes wrong: pip, CMake, ninja, warnings, commands."""
+    chance = random.Random(seed)  # noqa: S311
+    lines = [chance.choice(_PIP) for _ in range(count // 20)]
+    lines += [chance.choice(_CONFIGURE) for _ in range(count // 8)]
+    total = count - len(lines)
+    for number in range(1, total + 1):
+        kind = chance.random()
+        if kind < 0.75:
+            unit = chance.choice(_UNITS)
+            lines.append(
+                f"[{number}/{total}] Building CXX object caffe2/CMakeFiles/torch_cpu.dir/__/{unit}.cpp.o"
+            )
+        elif kind < 0.85:
+            unit = chance.choice(_UNITS)
+            lines.append(f"/usr/bin/c++ {_FLAGS} -MD -MF {unit}.cpp.o.d -o {unit}.cpp.o -c ../{unit}.cpp")
+        else:
+            lines.append(chance.choice(_WARNINGS))
+    return lines
+
+
+def embed(sample: list[str], *, before: int = 3000, after: int = 800, seed: int = 0) -> bytes:
+    """Return a long log with the excerpt in it."""
+    lines = ordinary(before + after, seed)
+    return ("\n".join([*lines[:before], *sample, *lines[before:]]) + "\n").encode()

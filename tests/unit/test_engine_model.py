@@ -1,0 +1,82 @@
+"""Steps, plans and events as documents show them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from xpubuild.engine import events
+from xpubuild.engine.events import Event, NullSink
+from xpubuild.engine.model import XPUBUILD, Command, Plan, Step
+from xpubuild.engine.runner import needed_for
+
+FILLERS: dict[str, Any] = {"float": 1.5, "str": "w\u00f6rd", "int": 3, "tuple[str, ...]": ("a",)}
+KINDS = Event.__subclasses__()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_event_can_be_written_as_json(kind: type[Event]) -> None:
+    fields = {field.name: FILLERS.get(str(field.type), (("a", "b"),)) for field in dataclasses.fields(kind)}
+    event = kind(**fields)
+    document = json.loads(json.dumps(event.to_json()))
+    words = "".join(f"-{c.lower()}" if c.isupper() else c for c in kind.__name__)[1:]
+    assert document.pop("event") == words
+    assert document.keys() == fields.keys()
+    NullSink().emit(event)
+
+
+def test_every_event_of_the_module_is_known() -> None:
+    named = {value for value in vars(events).values() if isinstance(value, type) and issubclass(value, Event)}
+    assert named - {Event} == set(KINDS)
+    assert len(KINDS) == 7
+
+
+def test_a_command_shows_all_that_reaches_the_process() -> None:
+    command = Command(
+        argv=("ninja", "a b"), env={"CC": "gcc"}, cwd="/s", tuning={"MAX_JOBS": "2"}, path_prefix=("/opt",),
+        alternatives=(("make",),),
+    )  # fmt: skip
+    assert command.to_json() == {
+        "argv": ["ninja", "a b"],
+        "env": {"CC": "gcc", "MAX_JOBS": "2"},
+        "cwd": "/s",
+        "path_prefix": ["/opt"],
+        "alternatives": [["make"]],
+    }
+    assert Command(("true",)).to_json() == {"argv": ["true"], "env": {}, "cwd": None}
+
+
+@pytest.mark.parametrize(
+    ("command", "portable"),
+    [
+        (Command(("make",)), True),
+        (Command((XPUBUILD, "verify")), False),
+        (Command((XPUBUILD, "verify"), portable=()), True),
+        (Command((XPUBUILD, "x"), portable=("true",)), True),
+    ],
+)
+def test_what_a_shell_can_do_too(command: Command, portable: bool) -> None:
+    assert Step(id="a", title="a", commands=(Command(("true",)), command)).all_portable() is portable
+
+
+def plan(*steps: Step) -> Plan:
+    return Plan(recipe="r", workspace="/w", lock_digest="", steps=steps, fingerprints={})
+
+
+def test_what_a_step_needs_is_found_through_all_levels() -> None:
+    diamond = plan(
+        Step(id="a", title=""),
+        Step(id="x", title=""),
+        Step(id="b", title="", needs=("a",)),
+        Step(id="c", title="", needs=("a",)),
+        Step(id="d", title="", needs=("c", "b")),
+        Step(id="e", title="", needs=("d", "x")),
+    )
+    assert [step.id for step in needed_for(diamond, "d")] == ["a", "b", "c", "d"]
+    assert [step.id for step in needed_for(diamond, "x")] == ["x"]
+    assert needed_for(diamond, None) == diamond.steps
+    with pytest.raises(KeyError, match="nothing"):
+        needed_for(diamond, "nothing")
