@@ -36,19 +36,26 @@ def samples(name: str = "teaching.yaml") -> list[Sample]:
     ]
 
 
+def variants() -> list[tuple[str, str]]:
+    """Return (id of the signature, line) of lines that are like the samples but no samples."""
+    return [
+        (item["id"], item["text"]) for item in yaml.safe_load((DATA / "variants.yaml").read_text("utf-8"))
+    ]
+
+
 # What a build that works prints: warnings, names with "error" in them, tests that failed on purpose.
 _UNITS, _CONFIGURE, _PIP, _WARNINGS = yaml.safe_load((DATA / "ordinary.yaml").read_text("utf-8")).values()
 _FLAGS = " ".join(
     (
         "-DAT_PER_OPERATOR_HEADERS -DUSE_XPU",
         *(f"-I../third_party/lib{number}/include" for number in range(20)),
-        "-Wall -Werror=return-type -Werror=non-virtual-dtor -Wno-error=redundant-move -O3 -fPIC -std=gnu++17",
+        "-Wall -Werror=return-type -Werror=non-virtual-dtor -Wno-error=redundant-move -O3 -fPIC",
     )
 )
 
 
 def ordinary(count: int, seed: int = 0) -> list[str]:
-    """Return ``count`` lines of a build in which nothing goes wrong: pip, CMake, ninja, warnings, commands."""
+    """Return ``count`` lines of a build without errors: pip, CMake, ninja, warnings, commands."""
     chance = random.Random(seed)  # noqa: S311
     lines = [chance.choice(_PIP) for _ in range(count // 20)]
     lines += [chance.choice(_CONFIGURE) for _ in range(count // 8)]

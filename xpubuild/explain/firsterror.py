@@ -28,6 +28,10 @@ _HARMLESS = re.compile(
 
 _TOOL = r"(?:\S{1,300}: )?(?:collect2|clang|clang\+\+|icpx|icx|dpcpp|c\+\+|g\+\+)(?:-[\d.]{1,8})?: error: "
 
+_LD = r"(?:\S{0,300}/)?(?:[\w-]{1,40}-)?ld(?:\.\w{1,8})?: "
+_CMAKE = r"(?: at [^\n]{1,400}:\d{1,7} \(\w{1,80}\)| in [^\n]{1,400}| \([^)\n]{1,80}\)[^\n]{0,400})?:"
+_GIT = r"(?:pathspec|RPC failed|Your local changes|unable to (?:create|read|write)|invalid object)"
+
 #: The error of something else, reported by who started it: only shown where that error itself is not found.
 _WRAPPERS: tuple[tuple[str, str], ...] = (
     ("ninja", r"FAILED: (?:\[code=\d{1,12}\] )?\S"),
@@ -57,18 +61,18 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ),
     (
         "linker",
-        r"(?:\S{0,300}/)?(?:[\w-]{1,40}-)?ld(?:\.\w{1,8})?: (?:cannot find|final link failed|(?:fatal )?error:)",
+        _LD + r"(?:cannot find|final link failed|(?:fatal )?error:)",
     ),
     (
         "linker",
-        r"(?:\S{0,300}/)?ld(?:\.\w{1,8})?: [^\n]{1,400}: (?:error adding symbols|file not recognized)",
+        _LD + r"[^\n]{1,400}: (?:error adding symbols|file not recognized)",
     ),
     ("linker", r"LINK : fatal error LNK\d|[^\n]{1,300}: (?:fatal )?error LNK\d"),
     ("ninja", r"ninja: (?:error|fatal): "),
     ("make", r"\S{0,200}make(?:\[\d{1,4}\])?: \*\*\* No rule to make target"),
     (
         "cmake",
-        r"CMake Error(?: at [^\n]{1,400}:\d{1,7} \(\w{1,80}\)| in [^\n]{1,400}| \([^)\n]{1,80}\)[^\n]{0,400})?:",
+        r"CMake Error" + _CMAKE,
     ),
     (
         "ocloc",
@@ -80,7 +84,7 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("compiler", r"llvm-foreach: "),
     (
         "git",
-        r"fatal: |error: (?:pathspec|RPC failed|Your local changes|unable to (?:create|read|write)|invalid object)",
+        r"fatal: |error: " + _GIT,
     ),
     ("signal", r"[^\n]{0,200}(?:Segmentation fault|Bus error|Illegal instruction|Aborted) ?\(core dumped\)"),
     ("signal", r"(?:Segmentation fault|Bus error|Illegal instruction)$|LLVM ERROR: |Fatal Python error: "),

@@ -58,7 +58,7 @@ class Matcher(_Data):
     """One way a failure shows in a log.
 
     ``find`` are literals of which one is in every line that can match; they are looked for before any
-    pattern is tried; ``beside`` are commoner ones of which one is in these lines too, for finding them sooner.
+    pattern is tried; ``beside`` are commoner ones, of which one is in these lines too: they cost less.
     ``line`` is searched without regard to case in the line with its prefixes, colours and
     surplus blanks removed and all quotes written as ', and in a CMake message joined to one line. ``needs``
     and ``unless_fact`` name facts of the whole log.

@@ -1,0 +1,89 @@
+"""Signature files: what they must hold, and what is refused with a message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from xpubuild.errors import RecipeError
+from xpubuild.explain.load import load_rules, shipped_rules
+from xpubuild.explain.prefilter import Prefilter, smallest
+
+ENTRY = {
+    "id": "a-b",
+    "family": "X-test",
+    "title": "t",
+    "match": [{"find": ["some text"], "line": "some text"}],
+    "cause": "c",
+    "fix": "f",
+    "next": "true",
+    "sources": ["https://github.com/pytorch/pytorch/issues/1"],
+}
+
+
+def load(folder: Path, *entries: dict[str, object]) -> None:
+    (folder / "é x.yaml").write_text(yaml.safe_dump({"signatures": list(entries)}), "utf-8")
+    load_rules(folder)
+
+
+def matcher(**changes: object) -> dict[str, object]:
+    return {**ENTRY, "match": [{"find": ["some text"], "line": "some text", **changes}]}
+
+
+def test_a_minimal_signature_is_enough(tmp_path: Path) -> None:
+    load(tmp_path, ENTRY)
+    assert load_rules(tmp_path).by_id("a-b").family == "X-test"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({**ENTRY, "colour": "red"}, "colour"),
+        ({**ENTRY, "family": ""}, "has no family"),
+        ({**ENTRY, "sources": ["http://example.org"]}, "https://"),
+        ({**ENTRY, "sources": []}, "sources"),
+        ({**ENTRY, "next": {"debian": "x"}}, "no default"),
+        ({**ENTRY, "supersedes": ["no-such"]}, "no-such"),
+        (matcher(line="(unclosed"), "not a regular expression"),
+        (matcher(line="a.*b"), "no bound"),
+        (matcher(line="a+b"), "no bound"),
+        (matcher(find=["Some Text"]), "lower case"),
+        (matcher(find=["it's so"]), "quotes"),
+        (matcher(needs=["no-such-fact"]), "no-such-fact"),
+        (matcher(before=[{"pattern": "x", "within": 4000}]), "within"),
+        ({**matcher(after=[{"pattern": "x"}]), "fatal": True}, "fatal"),
+    ],
+)
+def test_what_is_wrong_is_named(entry: dict[str, object], message: str, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError) as caught:
+        load(tmp_path, entry)
+    assert message in f"{caught.value.what} {caught.value.why}"
+
+
+def test_two_signatures_of_one_id(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="another signature"):
+        load(tmp_path, ENTRY, ENTRY)
+
+
+def test_a_file_that_is_no_yaml(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("a: [", "utf-8")
+    with pytest.raises(RecipeError, match="not a signature file"):
+        load_rules(tmp_path)
+
+
+def test_the_shipped_ones_say_what_to_do() -> None:
+    rules = shipped_rules()
+    assert len(rules.signatures) >= 135
+    for entry in rules.signatures:
+        assert entry.cause.rstrip().endswith("."), entry.id
+        assert entry.fix.rstrip().endswith("."), entry.id
+        assert entry.next_command(), entry.id
+        assert "\n" not in entry.next_command(), entry.id
+
+
+def test_few_literals_find_the_lines_of_all_rules() -> None:
+    assert smallest(["error", "an error", "kill", "killed", "fail"]) == ("fail", "kill", "error")
+    found = Prefilter(["error"]).hits(b"-Werror errorReport.cpp errors error: ERROR_X error", 0, 60)
+    assert [place for place, _ in found] == [24, 31, 38, 46]
