@@ -46,17 +46,12 @@ def assert_calm(log: Path, at_least: int = 10) -> None:
     assert answer.first_error is None, answer.first_error
 
 
-@pytest.fixture
-def scripts() -> str:
-    return str(Path(sys.executable).parent)
-
-
 def tool(name: str) -> str:
     beside = Path(sys.executable).parent / name
     return str(beside) if beside.exists() else name
 
 
-@pytest.mark.parametrize("generator", ["Unix Makefiles"])
+@pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])
 def test_configuring_building_and_testing_with_cmake(generator: str, tmp_path: Path) -> None:
     source = tmp_path / "quelle é"
     source.mkdir()
@@ -76,7 +71,8 @@ def test_pip_building_and_installing_a_package(tmp_path: Path) -> None:
     project.mkdir()
     (project / "error_handling.py").write_text("class FatalError(Exception): pass\n")
     (project / "pyproject.toml").write_text(
-        '[project]\nname = "error-handling"\nversion = "1.0"\n[tool.setuptools]\npy-modules = ["error_handling"]\n'
+        '[project]\nname = "error-handling"\nversion = "1.0"\n'
+        '[tool.setuptools]\npy-modules = ["error_handling"]\n'
         '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
     )
     log = tmp_path / "pip.log"

@@ -52,7 +52,8 @@ def source_step(context: Context, name: str) -> Step:
     pin = pin_of(context, name)
     into = context.layout.src / name
     commands: list[Command] = []
-    outputs = [str(into)]
+    # What a checkout keeps beside its place: the lock, and a half-made tree after a kill.
+    outputs = [str(into), *(str(into.parent / f".{name}.xpubuild-{what}") for what in ("lock", "new"))]
     if source is not None and source.embedded is not None:
         folder = _embedded_folder(context, source)
         outputs.append(str(folder))
@@ -65,7 +66,7 @@ def source_step(context: Context, name: str) -> Step:
                 ),
             )
         )
-    options = ["--cache", str(context.facts.cache / "git")]
+    options = ["--cache", str(context.facts.cache)]
     options += ["--tree", pin.tree] if pin.tree else []
     options += ["--ref", pin.ref] if pin.ref else []
     options += [] if pin.submodules else ["--no-submodules"]

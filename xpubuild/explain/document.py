@@ -63,26 +63,20 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
     return Explanation(outcome.first_error, findings, outcome.lines)
 
 
-def explain_file(
-    path: Path,
-    known: Circumstances = Circumstances(),
-    rules: Rules | None = None,
-) -> Explanation:
+def explain_file(path: Path, known: Circumstances | None = None, rules: Rules | None = None) -> Explanation:
     """Explain a log.
 
     Raises:
         UsageError: it cannot be read.
     """
-    return conclude(scan_file(path, rules), known)
+    return conclude(scan_file(path, rules), known or Circumstances())
 
 
 def explain_stream(
-    stream: Reader,
-    known: Circumstances = Circumstances(),
-    rules: Rules | None = None,
+    stream: Reader, known: Circumstances | None = None, rules: Rules | None = None
 ) -> Explanation:
     """Explain what is read from a stream of bytes."""
-    return conclude(scan(stream, rules), known)
+    return conclude(scan(stream, rules), known or Circumstances())
 
 
 def list_document(rules: Rules | None = None) -> dict[str, Any]:

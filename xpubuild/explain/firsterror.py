@@ -133,23 +133,23 @@ class FirstErrorSearch:
         self._wrapper: FirstError | None = None
         self._command: str | None = None
 
-    def consider(self, line: Line) -> None:
-        """Look at one line."""
+    def consider(self, line: Line) -> bool:
+        """Look at one line and return whether it is an error, as far as that still matters."""
         if self._error is not None:
-            return
+            return False
         text = undrawn(line.text)
         if _HARMLESS.match(text):
-            return
+            return False
         wrapper = _WRAPPER_RULES.match(text)
         if wrapper:
-            if self._wrapper is None:
-                self._wrapper = _found(wrapper, line, text)
+            self._wrapper = self._wrapper or _found(wrapper, line, text)
             if text.startswith("FAILED: "):
                 self._command = _next_line(line)
-            return
+            return True
         found = _ERROR_RULES.match(text)
         if found:
             self._error = _found(found, line, text, self._command if _near_failed(line) else None)
+        return found is not None
 
     def result(self) -> FirstError | None:
         """Return the first error of the log."""

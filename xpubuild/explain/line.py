@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -27,26 +26,20 @@ class Window(Protocol):
 
 
 class Line:
-    """A line: ``number`` counts from 1 as editors do, ``text`` is without prefixes and colours."""
+    """A line: ``number`` counts from 1 as editors do, ``text`` is without prefixes and colours.
+
+    ``canonical`` is what signatures are searched in, ``low`` the same in lower case, for literals.
+    """
 
     def __init__(self, number: int, text: str, window: Window) -> None:
         self.number = number
         self.text = text
         self.window = window
+        self.canonical = canonical(text)
+        self.low = self.canonical.lower()
 
-    @functools.cached_property
-    def canonical(self) -> str:
-        """The text that signatures are searched in."""
-        return canonical(self.text)
-
-    @functools.cached_property
-    def low(self) -> str:
-        """The same in lower case, for literals."""
-        return self.canonical.lower()
-
-    @functools.cached_property
     def joined(self) -> str:
-        """A message of CMake that is wrapped over indented lines as one line; empty for other lines.
+        """Return a message of CMake that is wrapped over indented lines as one; nothing for other lines.
 
         Behind the head of a message lines of other jobs may stand between its own.
         """

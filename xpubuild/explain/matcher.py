@@ -51,6 +51,8 @@ class Matching:
     known: Iterable[Fact]
     matches: list[Match] = field(default_factory=list)
     facts: set[str] = field(default_factory=set)
+    #: Whether the last line meant nothing to any rule, whatever stands round it.
+    idle: bool = True
 
     def __post_init__(self) -> None:
         self._entries: dict[str, list[_Entry]] = {}
@@ -72,14 +74,17 @@ class Matching:
     def consider(self, line: Line, triggers: Collection[str] | None = None) -> list[Match]:
         """Look at one line and return what is new; ``triggers`` are the ``literals`` that are in it."""
         new: list[Match] = []
+        joined = line.joined()
+        self.idle = not joined
         for entries in self._candidates(line.low, triggers):
             new += self._try(entries, line, line.canonical)
-        if line.text.startswith(("CMake ", "  ")) and line.joined:
-            for entries in self._candidates(line.joined.lower(), None):
-                new += self._try(entries, line, line.joined)
-        for fact in self._facts:
+        if joined:
+            for entries in self._candidates(joined.lower(), None):
+                new += self._try(entries, line, joined)
+        for fact in (item for item in self._facts if item.name not in self.facts):
             if any(text in line.low for text in fact.literals) and fact.line.search(line.canonical):
                 self.facts.add(fact.name)
+                self.idle = False
         self.matches += new
         return new
 
@@ -104,6 +109,7 @@ class Matching:
         for entry in entries:
             if entry.done or entry.looks >= _MOST_LOOKS or not entry.line.search(text):
                 continue
+            self.idle = False
             if entry.matcher.before or entry.matcher.after or entry.matcher.unless:
                 entry.looks += 1
                 if not _surroundings_fit(entry.matcher, line, text):

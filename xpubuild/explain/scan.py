@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,12 @@ from xpubuild.explain.matcher import Match, Matching
 from xpubuild.explain.normalise import plain
 from xpubuild.explain.prefilter import Prefilter
 from xpubuild.explain.signature import MAX_DISTANCE
+
+# "[3/10] Building CXX object error.cpp.o": what ninja is about to do is never an error.
+_STATUS = re.compile(rb"\[\d{1,7}/\d{1,7}\] [A-Z]")
+_STATUS_WITHIN = 200
+# Lines that mean nothing are remembered: one header's warning comes once per file that includes it.
+_MOST_IDLE, _IDLE_LENGTH = 20000, 500
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,7 @@ class Scanner:
         self._prefilter = Prefilter([*self.matching.literals, *LITERALS])
         self._buffer = b""  # a lone \r still stands where it stood, for counting
         self._done = 0
+        self._idle: set[bytes] = set()
         self._number = 1
 
     def feed(self, block: bytes) -> None:
@@ -89,9 +97,15 @@ class Scanner:
         for start, end, triggers in _by_line(flat, self._prefilter.hits(flat, self._done, limit)):
             number += self._buffer.count(b"\n", counted, start)
             counted = start
-            line = Line(number, plain(flat[start:end]), _Around(flat, start, end))
+            raw = flat[start:end]
+            if raw in self._idle or (b": " not in raw and _STATUS.search(raw, 0, _STATUS_WITHIN)):
+                continue
+            line = Line(number, plain(raw), _Around(flat, start, end))
             self.matching.consider(line, triggers)
-            self._first.consider(line)
+            if not self._first.consider(line) and self.matching.idle and len(raw) <= _IDLE_LENGTH:
+                self._idle.add(raw)
+        if len(self._idle) > _MOST_IDLE:
+            self._idle.clear()
         self._done = max(self._done, limit)
 
 

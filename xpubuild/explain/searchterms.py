@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _MOST_WORDS = 12
+_TELLING = 4  # letters
 _PLACE = re.compile(r"^\S{1,400}?:\d{1,7}(?::\d{1,6})?:\s{0,4}")
 _HEAD = re.compile(r"^(?:\S{1,200}: )?(?:fatal |internal compiler )?(?:error|ERROR|Error|fatal): ")
 _PATH = re.compile(r"(?:[A-Za-z]:)?[\w.+~-]{0,200}[/\\](?:[\w.+@~-]{1,200}[/\\]){0,40}([\w.+@-]{1,200})")
@@ -20,7 +21,7 @@ def search_terms(text: str, kind: str) -> tuple[str, ...]:
         return ()
     exact = " ".join(words)
     names = [word.strip("'\"`\u2018\u2019:,()") for word in words]
-    telling = [word for word in names if len(word) > 3 and ("_" in word or "::" in word or "." in word)]  # noqa: PLR2004
+    telling = [word for word in names if len(word) >= _TELLING and re.search(r"_|::|\.", word)]
     terms = [f'"{exact}"', f"pytorch xpu {kind} {exact}"]
     if telling:
         terms.append(f"pytorch xpu {' '.join(telling[:3])}")

@@ -40,9 +40,9 @@ class LogWatcher:
     without reading it again. Memory does not grow with the number of lines. Not for several threads at once.
     """
 
-    def __init__(self, known: Circumstances = Circumstances(), rules: Rules | None = None) -> None:  # noqa: B008
+    def __init__(self, known: Circumstances | None = None, rules: Rules | None = None) -> None:
         rules = rules or shipped_rules()
-        self._known = known
+        self._known = known or Circumstances()
         self._scanner = Scanner(rules)
         fatal = tuple(entry for entry in rules.signatures if entry.fatal)
         self._matching = Matching(fatal, rules.facts)

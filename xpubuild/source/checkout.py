@@ -70,32 +70,29 @@ def checkout(
 ) -> CheckoutReport:
     """Make ``into`` be the tree of ``pin``; the network is used for what the mirrors below ``cache`` lack.
 
-    ``env`` is the whole environment (``base_environment()``). ``report`` gets lines to show, one call at a
-    time, from several threads. ``besides`` are paths in the tree that belong
-    to other parts of a build, such as a repository that CMake clones into it. Safe to call again after a kill
-    at any moment, and from several processes at once.
+    ``env`` is the whole environment (``base_environment()``). ``report`` gets lines to show, one at a time,
+    from several threads. ``besides`` are paths in the tree that belong to other parts of a build, such as a
+    repository that CMake clones into it. Safe to call again after a kill at any moment, and from several
+    processes at once.
 
     Raises:
         FetchError: something could not be fetched.
         SourceIntegrityError: the user's work is in the way, or what came is not what the pin says.
         RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    started = time.monotonic()
-    place = into.resolve()
-    report = one_at_a_time(report)
-    linked = LinkedCancel(cancel)
+    started, place = time.monotonic(), into.resolve()
+    say, linked = one_at_a_time(report), LinkedCancel(cancel)
     store = MirrorStore(cache, Git.open(env), offline=offline, retry=retry or Retry(), cancel=linked)
 
-    with locked(
-        _beside(place, "lock"),
-        cancel=linked,
-        on_wait=lambda: report(f"waiting for another xpubuild that works in {place}"),
-    ) as fd:
+    def waiting() -> None:
+        say(f"waiting for another xpubuild that works in {place}")
+
+    with locked(_beside(place, "lock"), cancel=linked, on_wait=waiting) as fd:
         git_dir = find_git_dir(place)
         if git_dir is not None:
-            action, fetched = Move(pin, place, git_dir, store, jobs, report, (fd,), tuple(besides)).run()
+            action, fetched = Move(pin, place, git_dir, store, jobs, say, (fd,), tuple(besides)).run()
         else:
-            action, fetched = "made", _make(pin, place, store=store, jobs=jobs, report=report, fd=fd)
+            action, fetched = "made", _make(pin, place, store=store, jobs=jobs, report=say, fd=fd)
         evidence = verify(store.git, place, pin, besides=besides)
     return CheckoutReport(str(place), pin, action, fetched, time.monotonic() - started, evidence)
 
