@@ -13,7 +13,15 @@ import re
 import sys
 from pathlib import Path
 
-from docgen import cli_page, documents_page, environment_page, exit_codes_page, recipe_page, workspace_page
+from docgen import (
+    cli_page,
+    documents_page,
+    environment_page,
+    exit_codes_page,
+    explain_page,
+    recipe_page,
+    workspace_page,
+)
 
 from xpubuild.schema import DOCUMENTS, file_name, json_schema
 
@@ -27,6 +35,7 @@ def pages() -> dict[str, str]:
         "reference/documents.md": documents_page.page(),
         "reference/environment.md": environment_page.page(),
         "reference/exit-codes.md": exit_codes_page.page(),
+        "reference/explain.md": explain_page.page(),
         "reference/recipe.md": recipe_page.page(),
         "reference/workspace.md": workspace_page.page(),
     }

@@ -100,13 +100,16 @@ def test_cloning_with_git(tmp_path: Path) -> None:
     assert_calm(log)
 
 
+WORDS = (
+    *("the", "build", "torch", "error", "not", "found", "failed", "xpu", "sycl"),
+    *("device", "cannot", "warning", "linked", "fatal"),
+)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_random_text(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)  # noqa: S311
-    words = (
-        "the build of torch with error not found failed xpu sycl device library linked cannot warning".split()
-    )
-    lines = [" ".join(chance.choice(words) for _ in range(chance.randint(1, 14))) for _ in range(3000)]
+    lines = [" ".join(chance.choice(WORDS) for _ in range(chance.randint(1, 14))) for _ in range(3000)]
     log = tmp_path / "random.log"
     log.write_text("\n".join(lines))
     answer = explain_file(log)

@@ -46,7 +46,7 @@ def test_the_list_of_heavy_modules_can_catch_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["install", "plan", "status", "env", "clean", "recipes", "audit", "verify"]
+    "command", ["install", "plan", "status", "env", "clean", "recipes", "audit", "verify", "explain"]
 )
 def test_the_help_of_a_command_imports_nothing_heavy(command: str) -> None:
     output, modules = loaded(command, "--help")
