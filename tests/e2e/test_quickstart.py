@@ -164,12 +164,15 @@ def test_the_users_edits_survive_and_are_refused(cli: Cli, built: Built) -> None
 def new_pin(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recipe of a site: quickstart with a repository of its own, one source file of ops changed."""
     folder = tmp_path_factory.mktemp("site")
-    repository = folder / "ops"
-    git(folder, "clone", "--quiet", "--recurse-submodules", str(built.workspace / "src/ops"), str(repository))
-    source = repository / "src/build_info.cpp"
+    # With its submodules beside it: their URLs are relative.
+    shutil.copytree(built.workspace / "build/embedded/ops", folder, dirs_exist_ok=True)
+    origin, work = folder / "ops.git", folder / "work"
+    git(folder, "clone", "--quiet", str(origin), str(work))
+    source = work / "src/build_info.cpp"
     source.write_text(source.read_text() + "// a new pin\n")
-    git(repository, "commit", "--quiet", "--all", "--message", "touch one file")
-    commit = git(repository, "rev-parse", "HEAD")
+    git(work, "commit", "--quiet", "--all", "--message", "touch one file")
+    git(work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+    commit = git(work, "rev-parse", "HEAD")
     recipe = folder / "mine.yaml"
     recipe.write_text(
         textwrap.dedent(
@@ -179,7 +182,7 @@ def new_pin(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
             extends: quickstart
             components:
               ops:
-                source: {{embedded: null, url: "{repository.as_uri()}", commit: "{commit}"}}
+                source: {{embedded: null, url: "{origin.as_uri()}", commit: "{commit}"}}
             """
         )
     )
