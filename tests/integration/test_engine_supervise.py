@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 import pytest
@@ -23,23 +25,29 @@ SCRIPT = Path(module.__file__)
 
 @dataclass
 class Supervisor:
-    """A supervisor that was started by hand; ``life`` is the descriptor whose end is its order to kill."""
+    """A supervisor that was started by hand; the end of ``life`` is its order to kill."""
 
     process: subprocess.Popen[str]
-    life: int
-    result: int
+    life: IO[bytes]
+    result: IO[bytes]
+    out: str = ""
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
 
     def document(self) -> dict[str, Any]:
-        out, _ = self.process.communicate(timeout=60)
-        with os.fdopen(self.result, "rb") as stream:
-            text = stream.read()
-        os.close(self.life)
-        self.out = out
+        """Wait for the end; return the result, and keep the output as ``out``."""
+        self.out, _ = self.process.communicate(timeout=60)
+        text = self.result.read()
         document: dict[str, Any] = json.loads(text) if text else {}
         return document
 
 
-def start(*argv: str, env: dict[str, str] | None = None, interpreter: str = sys.executable) -> Supervisor:
+@contextlib.contextmanager
+def supervised(
+    *argv: str, env: dict[str, str] | None = None, interpreter: str = sys.executable
+) -> Iterator[Supervisor]:
     life_read, life_write = os.pipe()
     result_read, result_write = os.pipe()
     environment = os.memfd_create("environment")
@@ -57,7 +65,11 @@ def start(*argv: str, env: dict[str, str] | None = None, interpreter: str = sys.
     )
     for fd in fds:
         os.close(fd)
-    return Supervisor(process, life_write, result_read)
+    with os.fdopen(result_read, "rb") as result, process:
+        with os.fdopen(life_write, "wb", buffering=0) as life:
+            yield Supervisor(process, life, result)
+        # With its life pipe at an end it ends, whatever the test left running.
+        process.wait(60)
 
 
 def test_it_needs_nothing_but_the_standard_library() -> None:
@@ -71,26 +83,29 @@ def test_it_needs_nothing_but_the_standard_library() -> None:
 def test_an_interpreter_without_site_packages(tmp_path: Path) -> None:
     bare = tmp_path / "b\u00e4re env"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
-    supervisor = start("/bin/sh", "-c", "echo hello; exit 3", interpreter=str(bare / "bin" / "python"))
-    assert supervisor.document()["returncode"] == 3
-    assert supervisor.out == "hello\n"
+    with supervised(
+        "/bin/sh", "-c", "echo hello; exit 3", interpreter=str(bare / "bin/python")
+    ) as supervisor:
+        assert supervisor.document()["returncode"] == 3
+        assert supervisor.out == "hello\n"
 
 
 def test_the_document() -> None:
-    supervisor = start("/bin/sh", "-c", "exit 3")
-    document = supervisor.document()
-    assert document.keys() == {"returncode", "max_rss_bytes", "user_s", "system_s", "exec_error"}
-    assert (document["returncode"], document["exec_error"]) == (3, "")
-    assert 100_000 < document["max_rss_bytes"] < 200_000_000
-    assert 0 <= document["user_s"] < 10
-    assert supervisor.process.returncode == 0
-    assert supervisor.out == ""
+    with supervised("/bin/sh", "-c", "exit 3") as supervisor:
+        document = supervisor.document()
+        assert document.keys() == {"returncode", "max_rss_bytes", "user_s", "system_s", "exec_error"}
+        assert (document["returncode"], document["exec_error"]) == (3, "")
+        assert 100_000 < document["max_rss_bytes"] < 200_000_000
+        assert 0 <= document["user_s"] < 10
+        assert supervisor.process.returncode == 0
+        assert supervisor.out == ""
 
 
 def test_the_document_of_a_signal_and_of_what_cannot_start(tmp_path: Path) -> None:
-    assert start("/bin/sh", "-c", "kill -KILL $$").document()["returncode"] == -signal.SIGKILL
-    error = start(str(tmp_path / "missing")).document()["exec_error"]
-    assert "No such file" in error
+    with supervised("/bin/sh", "-c", "kill -KILL $$") as supervisor:
+        assert supervisor.document()["returncode"] == -signal.SIGKILL
+    with supervised(str(tmp_path / "missing")) as supervisor:
+        assert "No such file" in supervisor.document()["exec_error"]
 
 
 #: A leader that waits for its child, and a child in a session of its own. Each says what it gets.
@@ -119,10 +134,11 @@ while True:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_goes_to_the_whole_group(number: signal.Signals) -> None:
     mark = new_mark()
-    with nothing_left(mark):
-        supervisor = start(sys.executable, "-c", GROUP, env={"PATH": PATH, MARK: mark})
-        assert supervisor.process.stdout is not None
-        assert [supervisor.process.stdout.readline() for _ in range(3)] == ["ready\n"] * 3
+    with (
+        nothing_left(mark),
+        supervised(sys.executable, "-c", GROUP, env={"PATH": PATH, MARK: mark}) as supervisor,
+    ):
+        assert [supervisor.line() for _ in range(3)] == ["ready\n"] * 3
         os.kill(supervisor.process.pid, number)
         assert supervisor.document()["returncode"] == 7
         assert supervisor.out.splitlines() == [f"second {number.name}", f"leader {number.name}"]
@@ -131,22 +147,24 @@ def test_a_signal_goes_to_the_whole_group(number: signal.Signals) -> None:
 def test_the_end_of_the_life_pipe_is_the_order_to_kill() -> None:
     mark = new_mark()
     text = "trap '' INT TERM; setsid sleep 300 & echo ready; sleep 300"
-    with nothing_left(mark):
-        supervisor = start("/bin/sh", "-c", text, env={"PATH": PATH, MARK: mark})
-        assert supervisor.process.stdout is not None
-        assert supervisor.process.stdout.readline() == "ready\n"
-        assert len(marked(mark)) == 3
-        os.close(supervisor.life)
+    with (
+        nothing_left(mark),
+        supervised("/bin/sh", "-c", text, env={"PATH": PATH, MARK: mark}) as supervisor,
+    ):
+        assert supervisor.line() == "ready\n"
+        assert eventually(lambda: len(marked(mark)) == 3) is not None
+        supervisor.life.close()
         assert supervisor.process.wait(20) == 1
-        assert os.read(supervisor.result, 100) == b""
-        os.close(supervisor.result)
-        supervisor.process.stdout.close()
+        assert not marked(mark)
+        assert supervisor.document() == {}
 
 
 def test_the_command_dies_with_a_supervisor_that_is_killed() -> None:
     mark = new_mark()
-    with nothing_left(mark):
-        supervisor = start("/bin/sleep", "300", env={"PATH": PATH, MARK: mark})
+    with (
+        nothing_left(mark),
+        supervised("/bin/sleep", "300", env={"PATH": PATH, MARK: mark}) as supervisor,
+    ):
         assert eventually(lambda: len(marked(mark)) == 1) is not None
         supervisor.process.kill()
         assert supervisor.document() == {}
@@ -155,22 +173,19 @@ def test_the_command_dies_with_a_supervisor_that_is_killed() -> None:
 
 def test_the_command_has_no_descriptor_of_the_supervisor() -> None:
     """Were one inherited, the supervisor would wait for its own error pipe for as long as a daemon lives."""
-    supervisor = start("/bin/ls", "/proc/self/fd")
-    assert supervisor.document()["returncode"] == 0
-    assert supervisor.out.split() == ["0", "1", "2", "3"]
+    with supervised("/bin/ls", "/proc/self/fd") as supervisor:
+        assert supervisor.document()["returncode"] == 0
+        assert supervisor.out.split() == ["0", "1", "2", "3"]
 
 
 def test_orphans_are_reaped_while_the_command_runs() -> None:
     """A build of days would else fill the process table."""
     mark = new_mark()
     text = "i=0; while [ $i -lt 40 ]; do (setsid true &); i=$((i + 1)); done; echo ready; sleep 300"
-    with nothing_left(mark):
-        supervisor = start("/bin/sh", "-c", text, env={"PATH": PATH, MARK: mark})
-        assert supervisor.process.stdout is not None
-        assert supervisor.process.stdout.readline() == "ready\n"
+    with (
+        nothing_left(mark),
+        supervised("/bin/sh", "-c", text, env={"PATH": PATH, MARK: mark}) as supervisor,
+    ):
+        assert supervisor.line() == "ready\n"
         tree = psutil.Process(supervisor.process.pid)
         assert eventually(lambda: len(tree.children(recursive=True)) == 2) is not None, tree.children()
-        os.close(supervisor.life)
-        supervisor.process.wait(20)
-        os.close(supervisor.result)
-        supervisor.process.stdout.close()

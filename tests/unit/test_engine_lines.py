@@ -116,3 +116,12 @@ def test_counted_bytes_reach_the_listener_and_not_the_log() -> None:
     assert heard == ["Downloading torch", "Progress 12 of 345", "Progress 345 of 345", "Progress is good"]
     assert log.getvalue() == b"Downloading torch\nProgress is good\n"
     assert list(reader.tail) == ["Downloading torch", "Progress is good"]
+
+
+def test_counts_of_a_download_are_heard_and_not_kept() -> None:
+    heard: list[str] = []
+    log = io.BytesIO()
+    reader = LineReader(log, heard.append, Redactor())
+    reader.feed(b"Downloading x\nProgress 10 of 20\rProgress 20 of 20\nProgress report: 1 of 2\n")
+    assert heard == ["Downloading x", "Progress 10 of 20", "Progress 20 of 20", "Progress report: 1 of 2"]
+    assert list(reader.tail) == log.getvalue().decode().splitlines() == ["Downloading x", heard[-1]]

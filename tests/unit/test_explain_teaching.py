@@ -50,3 +50,14 @@ def test_the_log_without_the_excerpt_has_no_finding_and_no_error(seed: int) -> N
 def test_every_family_of_the_teaching_set_has_signatures() -> None:
     known = {entry.family for entry in shipped_rules().signatures}
     assert {sample.family for sample in SAMPLES} <= known
+
+
+def test_threads_that_no_signature_was_written_from() -> None:
+    unseen = samples("unseen.yaml")
+    assert not {source for sample in unseen for source in sample.sources} & {
+        source for entry in shipped_rules().signatures for source in entry.sources
+    }
+    answers = [(sample, explained(embed(sample.lines, before=500, after=100))) for sample in unseen]
+    wrong = [sample.text for sample, answer in answers if not answer.findings]
+    wrong += [s.text for s, answer in answers if answer.findings and answer.findings[0].family != s.family]
+    assert not wrong

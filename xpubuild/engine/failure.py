@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,7 +82,8 @@ def explain_failure(
         error = BuildError(
             f"{step.title} failed",
             why=f"'{Path(result.argv[0]).name}' {result.describe()}" + (f": {line}" if line else ""),
-            fix="read the log; mend the cause, then run the same command again: finished steps are kept",
+            fix="mend the cause, then run the same command again: finished steps are kept",
+            commands=(shlex.join(["xpubuild", "explain", str(log)]),),
         )
     error.log = error.log or log
     return error

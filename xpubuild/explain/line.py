@@ -41,7 +41,7 @@ class Line:
     def joined(self) -> str:
         """Return a message of CMake that is wrapped over indented lines as one; nothing for other lines.
 
-        Behind the head of a message lines of other jobs may stand between its own.
+        Lines of other jobs may stand between its own; where its head is missing, only those of ninja.
         """
         head = self.text.startswith("CMake ")
         if not head and not self.text.startswith("  "):
@@ -50,7 +50,7 @@ class Line:
         for text in self.window.after(_JOINED_FROM):
             if text.startswith((" ", "\t")):
                 parts.append(text)
-            elif text.startswith(_ENDS) or (text and not head):
+            elif text.startswith(_ENDS) or (text and not head and not text.startswith("[")):
                 break
         if not parts:
             return ""

@@ -27,7 +27,7 @@ _PREFIX = re.compile(
     | \#\d{1,5}[ ]\d{1,6}\.\d{1,4}[ ]                                    # docker build
     | \[(?!(?i:error|fatal)\])[A-Za-z][\w./:-]{0,40}\]:?[ ]              # labels of all kinds: [build]
     | [\w.-]{1,40}[ ]{1,20}\|[ ]                                         # docker compose, foreman
-    | \[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>)?:?[ ]                 # mpirun
+    | \[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>:[ ]?|:?[ ])              # mpirun
     | \d{1,6}:[ ]                                                        # srun --label
     | \((?:[\w.:-]{1,60}[ ])?pid=\d{1,8}[^)]{0,60}\)[ ]                  # ray
     | [A-Za-z][\w.+-]{2,60}>[ ]                                          # nix
