@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
-from support.engine import PATH, eventually, nothing_open
+from support.engine import PATH, descriptors, eventually, nothing_open
 
 from xpubuild.engine.process import Cancel, ProcessResult, query, run
 from xpubuild.errors import ToolchainError
@@ -257,21 +257,23 @@ def test_too_many_arguments() -> None:
 
 def test_no_descriptors_left_to_start_with() -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken: list[int] = []
+    before = set(descriptors())
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
         with contextlib.suppress(OSError):
             while True:
-                taken.append(os.open(os.devnull, os.O_RDONLY))
-        for _ in range(8):
+                last = os.open(os.devnull, os.O_RDONLY)
+        for free in range(8):
             with pytest.raises(ToolchainError) as caught:
                 run(["/bin/true"], env=BASE)
             assert caught.value.why == os.strerror(errno.EMFILE)
-            os.close(taken.pop())
+            os.close(last - free)
     finally:
-        for fd in taken:
-            os.close(fd)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        # Also those that Popen of Python 3.11.2 itself leaves open then.
+        for fd, target in descriptors().items():
+            if fd not in before and target == os.devnull:
+                os.close(fd)
 
 
 def test_secrets_stay_out_of_the_error_of_what_cannot_start(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ def nothing_left(mark: str, within_s: float = 0.0) -> Iterator[None]:
                 os.kill(pid, signal.SIGKILL)
 
 
-def _descriptors() -> dict[int, str]:
+def descriptors() -> dict[int, str]:
+    """Return what this process has open, by number."""
     found = {}
     for entry in Path("/proc/self/fd").iterdir():
         # The one that reads the folder is gone again.
@@ -86,10 +87,10 @@ def _descriptors() -> dict[int, str]:
 def nothing_open() -> Iterator[None]:
     """Assert that the block leaves no descriptor and no child, without the garbage collector's help."""
     gc.disable()
-    before = _descriptors()
+    before = descriptors()
     try:
         yield
-        left = {fd: target for fd, target in _descriptors().items() if fd not in before}
+        left = {fd: target for fd, target in descriptors().items() if fd not in before}
         assert not left, f"still open: {left}"
         children = psutil.Process().children()
         assert not children, f"still there: {children}"

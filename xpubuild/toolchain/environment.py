@@ -69,10 +69,17 @@ def install_command(
         "--requirement",
         requirements,
     )
+    alternatives = tuple((*argv, "--extra-index-url", url, *_EXTRA_INDEX_OPTIONS) for url in indexes)
     return Command(
         argv=argv,
-        alternatives=tuple((*argv, "--extra-index-url", url, *_EXTRA_INDEX_OPTIONS) for url in indexes),
+        alternatives=alternatives,
+        portable=(" || ".join(_for_any_pip(words) for words in (argv, *alternatives)),),
     )
+
+
+def _for_any_pip(argv: Sequence[str]) -> str:
+    """Return a shell line for the pip that ``python -m venv`` brings: before 24.1 it knows no raw progress."""
+    return shlex.join(word for word in argv if word not in ("--progress-bar", "raw"))
 
 
 def fill_env_commands(
