@@ -13,7 +13,8 @@ _ABOUT = """
 
 Each of these variables is an option of the commands named beside it; an option on the command line wins. A
 flag is set by `1` or `true`; several values are separated by commas. A shell that entered a workspace
-(`eval "$(xpubuild env)"`) has `XPUBUILD_WORKSPACE` set, so commands typed there mean that workspace.
+(`eval "$(xpubuild env)"`) has `XPUBUILD_ENTERED` set: commands without a recipe or `--workspace`
+mean that workspace.
 """
 
 #: Variables that the code reads beside the options. A test holds this list against the source.

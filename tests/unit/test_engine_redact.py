@@ -145,3 +145,10 @@ def test_a_long_line_takes_no_time(text: str) -> None:
     started = time.process_time()
     redact(text)
     assert time.process_time() - started < 1.0
+
+
+def test_secrets_in_the_query_of_a_url_are_masked() -> None:
+    text = Redactor()("GET https://host/me.git?token=S1abc&access_token=S2def&page=3 done")
+    assert "S1abc" not in text
+    assert "S2def" not in text
+    assert "page=3 done" in text

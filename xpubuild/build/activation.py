@@ -12,6 +12,9 @@ from xpubuild.build.request import Layout
 from xpubuild.errors import UsageError
 from xpubuild.oneapi import envdiff
 
+#: Set in a shell that entered a workspace: what commands without a recipe or --workspace mean.
+ENTERED = "XPUBUILD_ENTERED"
+
 
 def read_receipt(root: Path) -> dict[str, Any]:
     """Return the receipt of a workspace.
@@ -61,7 +64,7 @@ def assignments(root: Path, caller: Mapping[str, str]) -> dict[str, str | None]:
     return {
         **changes,
         "VIRTUAL_ENV": str(layout.env),
-        "XPUBUILD_WORKSPACE": str(root),
+        ENTERED: str(root),
         "PATH": os.pathsep.join([ours, *rest]),
         "PYTHONHOME": None,
     }

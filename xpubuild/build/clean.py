@@ -94,11 +94,11 @@ def _keep(root: Path, path: Path) -> str:
     return ""
 
 
-def remove(removal: Removal) -> Removal:
-    """Remove, under the workspace's lock, and forget the steps."""
-    root = removal.root
+def remove(root: Path, steps: Sequence[str] = ()) -> Removal:
+    """Remove and forget; what is removed is decided with the workspace's lock held."""
     freed = 0
     with WorkspaceLock(root, command="xpubuild clean"):
+        removal = plan_clean(root, steps)
         with Journal(root / "journal.db") as journal:
             for path in removal.paths:
                 freed += _size(path)
@@ -110,11 +110,21 @@ def remove(removal: Removal) -> Removal:
 
 
 def _remove_workspace(root: Path) -> None:
+    """Remove the rest of a workspace; where something of the user's is left, it stays a workspace."""
     for name in _FOLDERS:
-        _remove_empty(root / name)
+        _prune(root / name)
+    if {entry.name for entry in root.iterdir()} - set(_RUN_FILES):
+        return
     for name in _RUN_FILES:
         (root / name).unlink(missing_ok=True)
     _remove_empty(root)
+
+
+def _prune(folder: Path) -> None:
+    if folder.is_dir() and not folder.is_symlink():
+        for entry in folder.iterdir():
+            _prune(entry)
+        _remove_empty(folder)
 
 
 def _remove_empty(folder: Path) -> None:

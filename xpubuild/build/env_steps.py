@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from xpubuild.build.context import Context
-from xpubuild.build.installed import InstalledProof
+from xpubuild.build.installed import InstalledProof, installed_stamp
 from xpubuild.build.proofs import AbiOfInstalledProof, EnvironmentProof
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.model import Command, Proof, Step
@@ -22,10 +23,11 @@ from xpubuild.toolchain.pip_failures import explain_pip_failure
 def environment_step(context: Context) -> Step:
     """Return the step that makes the Python environment."""
     layout, facts = context.layout, context.facts
+    venv = f'"${{PYTHON:-{facts.python}}}" -m venv {shlex.quote(str(layout.env))}'
     return Step(
         id="env",
         title=f"Python {facts.python_version} environment",
-        commands=(make_env_command(str(layout.env), facts.python),),
+        commands=(replace(make_env_command(str(layout.env), facts.python), portable=(venv,)),),
         proofs=(EnvironmentProof(str(layout.env), facts.python_version),),
         outputs=(str(layout.env),),
         witnesses=(str(layout.env / "pyvenv.cfg"), str(layout.python), str(layout.env / ENV_MARK)),
@@ -63,6 +65,7 @@ def _requirements_step(
         inputs=tuple(files),
         outputs=(str(env), *map(str, reports)),
         witnesses=tuple(str(site / f"{dist_info(*pin)}" / "RECORD") for pin in pins),
+        outputs_stamp=functools.partial(installed_stamp, site, tuple(name for name, _ in pins)),
         relevant={"requirements": digest(texts)},
         explain=functools.partial(explain_pip_failure, indexes=tuple(indexes)),
     )

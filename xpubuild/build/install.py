@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from xpubuild.engine.redact import Redactor
 from xpubuild.engine.runner import notify, run_plan
 from xpubuild.engine.state import plan_states
 from xpubuild.errors import NoSpaceError, UsageError
+from xpubuild.toolchain.make_env import MARK as ENV_MARK
 
 _OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
 _GIB = 1 << 30
@@ -43,12 +45,23 @@ def open_workspace(root: Path) -> None:
             )
         root.mkdir(parents=True, exist_ok=True)
         present = {entry.name for entry in root.iterdir()}
-    if "journal.db" not in present and present - _OURS:
+    if "journal.db" not in present and present - _OURS and not _was_ours(root):
         raise UsageError(
             f"the folder {root} is not empty and no workspace of xpubuild",
             why=f"it holds {', '.join(sorted(present - _OURS)[:5])}; installing there could overwrite them",
             fix="name an empty or new folder with --workspace",
         )
+
+
+def _was_ours(root: Path) -> bool:
+    """Whether a folder without a journal was made by xpubuild all the same."""
+    return (root / "receipt.json").is_file() or (root / "env" / ENV_MARK).is_file()
+
+
+def _adopt(root: Path, journal: Journal) -> None:
+    """Take build folders as ours where the journal that said so is lost; sources are judged by git."""
+    if not journal.runs() and _was_ours(root):
+        journal.add_made("adopted", [str(Layout(root).build), str(Layout(root).env)])
 
 
 def apply(
@@ -74,16 +87,19 @@ def apply(
             root,
             command=f"xpubuild install {plan.recipe}",
             patience_s=patience_s,
+            cancel=cancel,
             on_wait=lambda text: notify(sink, text),
         ) as lock,
         Journal(Layout(root).journal) as journal,
     ):
         if journal.set_aside is not None:
             notify(sink, f"the journal was damaged; it is kept as {journal.set_aside.name}", level="warning")
+        _adopt(root, journal)
         _check_space(prepared, journal)
         _warn(prepared, sink)
-        redact = Redactor()
+        redact = Redactor.from_environment(os.environ)
         journal.start_run(plan.recipe, [redact(item) for item in sys.argv], __version__)
+        journal.add_made("install", list(plan.files))
         for path, text in plan.files.items():
             files.write_atomic(Path(path), text.encode())
         outcome = run_plan(plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd, until=until)
@@ -145,4 +161,6 @@ def _check_space(prepared: Prepared, journal: Journal) -> None:
 
 def _copy_wheels(layout: Layout, receipt: Mapping[str, Any], folder: Path) -> None:
     for wheel in receipt["wheels"]:
-        files.copy_durable(layout.wheels / wheel["file"], folder)
+        source = layout.wheels / wheel["file"]
+        if not (folder / wheel["file"]).exists() or not (folder / wheel["file"]).samefile(source):
+            files.copy_durable(source, folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,7 @@ __all__ = [
     "InstalledProof",
     "damaged_dists",
     "installed_dists",
+    "installed_stamp",
     "repair",
     "site_packages_of",
     "verify_installed",
@@ -178,3 +180,32 @@ def _target(name: PurePosixPath, site_packages: Path) -> Path | None:
     if rest and rest[0] == "data":
         return prefix_of(site_packages).joinpath(*rest[1:])
     return None
+
+
+def installed_stamp(site_packages: Path, names: Sequence[str]) -> int:
+    """Return a number that changes when a recorded file is lost, or changes its size or time.
+
+    Cheap: one look at each file's entry. Compiled Python files come and go with use and do not count.
+    """
+    wanted = {canonicalize_name(name) for name in names}
+    total = hashlib.sha256()
+    for dist in installed_dists(site_packages):
+        if dist.name not in wanted:
+            continue
+        try:
+            entries = sorted(record_entries(dist), key=lambda entry: str(entry.path))
+        except (OSError, ValueError):
+            total.update(b"unreadable")
+            continue
+        for entry in entries:
+            if not str(entry.path).endswith(".pyc"):
+                total.update(f"{entry.path} {_look(entry.path)}".encode("utf-8", "surrogateescape"))
+    return int.from_bytes(total.digest()[:7], "big")
+
+
+def _look(path: Path) -> str:
+    try:
+        status = path.lstat()
+    except OSError:
+        return "gone"
+    return f"{status.st_size} {status.st_mtime_ns}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,12 @@ def make_receipt(plan: Plan, facts: Facts, host: Mapping[str, Any], journal: Jou
     """Return the ``xpubuild.receipt/1`` document for the present state of a workspace."""
     layout = Layout(Path(plan.workspace))
     ids = {step.id for step in plan.steps}
-    records = {record.step: record for record in journal.records() if record.step in ids}
+    # A record of another recipe or pin in the same workspace proves nothing about this plan.
+    records = {
+        record.step: record
+        for record in journal.records()
+        if plan.fingerprints.get(record.step) == record.fingerprint
+    }
     return {
         "schema": "xpubuild.receipt/1",
         "xpubuild": __version__,
@@ -49,10 +54,10 @@ def make_receipt(plan: Plan, facts: Facts, host: Mapping[str, Any], journal: Jou
         "wheels": [
             wheel
             for step in plan.steps
-            if step.id in records
+            if _done(records, step.id)
             for wheel in _wheels(records[step.id].evidence, layout)
         ],
-        "prebuilt": _prebuilt(layout, plan),
+        "prebuilt": _prebuilt(layout, [name for name in records if _done(records, name)]),
         "verify": _verify(layout, done=_done(records, "verify")),
     }
 
@@ -92,16 +97,16 @@ def _wheels(evidence: list[dict[str, Any]], layout: Layout) -> list[dict[str, An
     return found
 
 
-def _prebuilt(layout: Layout, plan: Plan) -> list[dict[str, Any]]:
+def _prebuilt(layout: Layout, steps: Sequence[str]) -> list[dict[str, Any]]:
     """Return what pip installed ready-made, with the hashes pip reported."""
     found = []
-    for step in plan.steps:
-        for report in layout.pip_reports(step.id):
+    for step in steps:
+        for report in layout.pip_reports(step):
             for item in json.loads(report.read_text("utf-8")).get("install", []):
                 archive = item.get("download_info", {}).get("archive_info", {})
                 found.append(
                     {
-                        "step": step.id,
+                        "step": step,
                         "name": item["metadata"]["name"],
                         "version": item["metadata"]["version"],
                         "sha256": archive.get("hashes", {}).get("sha256"),
@@ -113,7 +118,10 @@ def _prebuilt(layout: Layout, plan: Plan) -> list[dict[str, Any]]:
 def _verify(layout: Layout, *, done: bool) -> dict[str, Any] | None:
     if not done or not layout.verify_report.is_file():
         return None
-    document = json.loads(layout.verify_report.read_text("utf-8"))
+    try:
+        document = json.loads(layout.verify_report.read_text("utf-8"))
+    except ValueError:
+        return None
     counts = Counter(check["status"] for check in document["checks"])
     return {
         "status": document["status"],

@@ -11,7 +11,7 @@ _END = "XPUBUILD_END_OF_FILE"
 _HEAD = r"""#!/usr/bin/env bash
 # Made by: xpubuild plan %(recipe)s --format sh
 # Builds the wheels of recipe '%(recipe)s' (inputs sha256 %(digest)s) into the folder wheels of a workspace.
-# Usage: bash THIS-FILE [WORKSPACE]
+# Usage: bash THIS-FILE [WORKSPACE]; PYTHON=EXE names another interpreter of the same version
 # Needs git, a C++ compiler and Python with venv, not xpubuild. What xpubuild proves about the results (ABI,
 # linkage, RECORD, verify) is not part of this script.
 set -euo pipefail
@@ -23,7 +23,7 @@ if [ -z "${XPUBUILD_CLEAN:-}" ]; then
   keep=(XPUBUILD_CLEAN=1 "HOME=$HOME" "PATH=$PATH" LC_ALL=C.UTF-8 PYTHONUNBUFFERED=1 PYTHONNOUSERSITE=1)
   for name in $(compgen -e); do
     case $name in
-      USER|LOGNAME|TMPDIR|SSH_AUTH_SOCK|*_proxy|*_PROXY|SSL_CERT_*|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|GIT_SSL_CAINFO|PIP_*)
+      PYTHON|USER|LOGNAME|TMPDIR|SSH_AUTH_SOCK|*_proxy|*_PROXY|SSL_CERT_*|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|GIT_SSL_CAINFO|PIP_*)
         keep+=("$name=${!name}") ;;
     esac
   done

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from xpubuild.build.audit import AuditPolicy, WheelProof
 from xpubuild.build.context import Context
-from xpubuild.build.installed import InstalledProof
+from xpubuild.build.installed import InstalledProof, installed_stamp
 from xpubuild.build.proofs import SameWheelProof, VerifyProof
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.errors import RecipeError
@@ -17,7 +18,7 @@ from xpubuild.resources import ops_project_dir
 from xpubuild.source.embedded import root_url
 from xpubuild.source.integrity import TreeProof
 from xpubuild.source.pin import Pin
-from xpubuild.source.portable import portable_commands, shell_lines
+from xpubuild.source.portable import ShellWord, portable_commands, shell_lines
 from xpubuild.toolchain.environment import repair_env_command
 
 #: 2020-01-01 UTC: a fixed moment for archive members, so that a wheel depends on its inputs alone.
@@ -53,9 +54,12 @@ def source_step(context: Context, name: str) -> Step:
     into = context.layout.src / name
     commands: list[Command] = []
     # What a checkout keeps beside its place: the lock, and a half-made tree after a kill.
+    origin: ShellWord | None = None
     outputs = [str(into), *(str(into.parent / f".{name}.xpubuild-{what}") for what in ("lock", "new"))]
     if source is not None and source.embedded is not None:
         folder = _embedded_folder(context, source)
+        # A path and no URL: the script may be run with another workspace, and a URL would be percent-encoded.
+        origin = ShellWord(f'"$EMBEDDED"/{source.embedded}.git')
         outputs.append(str(folder))
         commands.append(
             Command(
@@ -75,7 +79,7 @@ def source_step(context: Context, name: str) -> Step:
     commands.append(
         Command(
             argv=(XPUBUILD, "plumbing", "checkout", pin.url, pin.commit, str(into), *options),
-            portable=portable_commands(pin, str(into)),
+            portable=portable_commands(pin, str(into), url=origin),
         )
     )
     dirty = context.facts.dirty.get(name)
@@ -165,7 +169,7 @@ def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
         commands=(command,),
         proofs=(WheelProof(str(stage), "*.whl", policy, tuple(str(folder) for folder in search)),),
         inputs=(_source_folder(context, name),),
-        outputs=(str(build_folder), str(layout.wheels)),
+        outputs=(str(build_folder),),
         fresh=(str(stage), *(() if component.build.resume else (str(build_folder),))),
         publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
         relevant={"compiler": dict(context.facts.compilers.key), "oneapi": _oneapi_digest(context)},
@@ -201,6 +205,7 @@ def install_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
         inputs=(str(layout.wheels),),
         outputs=(str(layout.env),),
         witness_globs=((str(site), f"{normal}-*.dist-info/RECORD"),),
+        outputs_stamp=functools.partial(installed_stamp, site, (component.dist,)),
     )  # fmt: skip
 
 

@@ -104,8 +104,8 @@ def _document(error: XpuBuildError, arguments: Sequence[str]) -> None:
     """Print the JSON document of a failure where JSON was asked for, by option or by variable."""
     from xpubuild.ui.console import print_json
 
-    asked = os.environ.get("XPUBUILD_JSON", "").lower() in ("1", "true", "yes", "on", "t", "y")
-    if asked or "--json" in arguments:
+    asked = os.environ.get("XPUBUILD_JSON", "").strip().lower() in ("1", "true", "yes", "on", "t", "y")
+    if asked or {"--json", "json", "--format=json", "--shell=json"} & set(arguments):
         print_json(
             error.document or {"schema": "xpubuild.error/1", "status": "error", "error": error.to_json()}
         )

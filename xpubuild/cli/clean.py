@@ -37,7 +37,7 @@ def command(
     if not dry_run:
         if not yes and sys.stdin.isatty():
             click.confirm(f"Remove {len(removal.paths)} items made in {root}?", abort=True, err=True)
-        removal = remove(removal)
+        removal = remove(root, steps)
     if as_json:
         print_json(removal.to_json(dry_run=dry_run))
     else:

@@ -21,9 +21,11 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
     Raises:
         UsageError: nothing was installed there.
     """
+    from xpubuild.build.activation import ENTERED
     from xpubuild.build.gather import default_workspace
 
-    root = workspace or default_workspace(_name(recipe or "quickstart"))
+    entered = os.environ.get(ENTERED) if recipe is None else None
+    root = workspace or (Path(entered) if entered else default_workspace(_name(recipe or "quickstart")))
     if not (root / "journal.db").is_file():
         raise UsageError(
             f"there is no workspace at {root}",

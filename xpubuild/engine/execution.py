@@ -14,12 +14,13 @@ from typing import IO, Any
 from xpubuild.engine import files
 from xpubuild.engine.events import Sink, StepOutput, StepProgress
 from xpubuild.engine.failure import explain_failure, read_child_error
+from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.state import take_witnesses
+from xpubuild.engine.state import PUBLISHED, witnesses_of
 from xpubuild.errors import ToolchainError, XpuBuildError
 
 #: Where a child xpubuild leaves its error document.
@@ -60,7 +61,7 @@ class Execution:
         before = journal.record(step.id)
         self._refuse_foreign(journal)
         journal.begin(step.id, self.fingerprint)
-        journal.add_made(step.id, [*makes(step), str(self.log)])
+        journal.add_made(step.id, [*makes(step), str(self.log), str(self.log.with_suffix(".log.1"))])
         for path in step.fresh:
             files.remove_tree(Path(path))
         if step.publish is not None:
@@ -71,10 +72,13 @@ class Execution:
         self._run_commands()
         evidence = self._prove()
         published = self._publish(step.publish, before.published if before else [])
+        if published:
+            hashes = {path: file_sha256(Path(path)) for path in published}
+            evidence.append({"proof": "published as proved", PUBLISHED: hashes})
         journal.done(
             step.id,
             evidence=evidence,
-            witnesses=take_witnesses([*step.witnesses, *_globbed(step), *published]),
+            witnesses=witnesses_of(step, [*step.witnesses, *_globbed(step), *published]),
             published=published,
         )
 

@@ -9,7 +9,6 @@ import contextlib
 import errno
 import json
 import os
-import shlex
 import sqlite3
 import tempfile
 import threading
@@ -333,6 +332,5 @@ def _translated(error: sqlite3.DatabaseError, path: Path) -> NoSpaceError | Tool
     return ToolchainError(
         f"the journal {path} cannot be used",
         why=str(error),
-        fix="move it away and run the same command again; steps are then proved or built anew",
-        commands=(shlex.join(["mv", str(path), f"{path}.old"]),),
+        fix="run the install again: it keeps the damaged journal aside, and proves or builds every step anew",
     )

@@ -89,7 +89,8 @@ class Step:
 
     ``relevant`` is hashed beside the commands: pins, hashes of input files, versions of the compilers used.
     ``witnesses`` are files whose change or loss after the fact makes the step run again; ``witness_globs``
-    are (folder, pattern) pairs, for names that only exist once the step ran.
+    are (folder, pattern) pairs, for names that only exist once the step ran. ``outputs_stamp`` sums up sizes
+    and times of outputs that are too many to be named, such as the files of an installed distribution.
     ``fresh`` are outputs that are removed before the step runs (they were made by it and hold nothing else).
     ``always_prove`` marks proofs that are cheap and guard the user's own edits: they run on every install.
     ``explain`` turns the last lines of a failed command into the error a user should read, or None.
@@ -104,6 +105,7 @@ class Step:
     outputs: tuple[str, ...] = ()
     witnesses: tuple[str, ...] = ()
     witness_globs: tuple[tuple[str, str], ...] = ()
+    outputs_stamp: Callable[[], int] | None = None
     fresh: tuple[str, ...] = ()
     publish: Publish | None = None
     relevant: Mapping[str, Any] = field(default_factory=dict)

@@ -12,6 +12,10 @@ _URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]{0,30}://)(?P<s
 _SECRET_NAME = re.compile(
     r"(TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|PRIVATE_?KEY|AUTH_?HEADER)", re.IGNORECASE
 )
+_QUERY_SECRET = re.compile(
+    r"(?P<name>[?&][^=&\s'\"]{0,60}(?:token|secret|passw|key|auth|sig)[^=&\s'\"]{0,60}=)[^&\s'\"#]+",
+    re.IGNORECASE,
+)
 # As HTTP has it, and as Python and JSON print a mapping of headers.
 _AUTH_HEADER = re.compile(
     r"(?P<name>(?:proxy-)?authorization['\"]?\s*:\s*['\"]?(?:basic|bearer|token|negotiate|digest)\s+)"
@@ -40,6 +44,7 @@ class Redactor:
             text = self._known.sub(_MASK, text)
         if "://" in text:
             text = _URL_CREDENTIALS.sub(rf"\g<scheme>{_MASK}@", text)
+            text = _QUERY_SECRET.sub(rf"\g<name>{_MASK}", text)
         if "uthorization" in text.casefold():
             text = _AUTH_HEADER.sub(rf"\g<name>{_MASK}", text)
         return text

@@ -6,9 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal, StepRecord
 from xpubuild.engine.model import Plan, Step
 from xpubuild.errors import XpuBuildError
+
+#: The witness that stands for a step's ``outputs_stamp``.
+OUTPUTS = "*"
+#: The key of the evidence that holds path -> sha256 of what a step published.
+PUBLISHED = "published_sha256"
 
 
 @dataclass(frozen=True)
@@ -44,9 +50,29 @@ def take_witnesses(paths: Sequence[str]) -> dict[str, list[int]]:
     return found
 
 
-def changed_witnesses(record: StepRecord) -> list[str]:
+def witnesses_of(step: Step, names: Sequence[str]) -> dict[str, list[int]]:
+    """Return the stamps of named witnesses and of everything else a step put in place."""
+    found = take_witnesses([name for name in names if name != OUTPUTS])
+    if step.outputs_stamp is not None:
+        found[OUTPUTS] = [0, step.outputs_stamp()]
+    return found
+
+
+def changed_witnesses(step: Step, record: StepRecord) -> list[str]:
     """Return the witnesses that are gone or are no longer what they were."""
-    return [name for name, mark in record.witnesses.items() if take_witnesses([name]).get(name) != mark]
+    now = witnesses_of(step, list(record.witnesses))
+    return [name for name, mark in record.witnesses.items() if now.get(name) != mark]
+
+
+def _only_touched(record: StepRecord, changed: Sequence[str]) -> bool:
+    """Whether the changed files are all published ones with the content they were published with."""
+    hashes: dict[str, str] = {}
+    for item in record.evidence:
+        hashes.update(item.get(PUBLISHED, {}))
+    return all(
+        name in hashes and stamp(Path(name)) is not None and file_sha256(Path(name)) == hashes[name]
+        for name in changed
+    )
 
 
 def from_journal(step: Step, fingerprint: str, journal: Journal | None) -> StepState:
@@ -59,9 +85,10 @@ def from_journal(step: Step, fingerprint: str, journal: Journal | None) -> StepS
         return StepState(done=False, reason=reason)
     if record.fingerprint != fingerprint:
         return StepState(done=False, reason="its inputs changed")
-    changed = changed_witnesses(record)
+    changed = changed_witnesses(step, record)
     if changed:
-        return StepState(done=False, reason=f"{changed[0]} changed or is gone", changed=tuple(changed))
+        what = "an installed file" if changed[0] == OUTPUTS else changed[0]
+        return StepState(done=False, reason=f"{what} changed or is gone", changed=tuple(changed))
     return StepState(done=True, reason="")
 
 
@@ -75,17 +102,19 @@ def settle(step: Step, fingerprint: str, journal: Journal) -> StepState:
     if state.done and step.always_prove:
         for proof in step.proofs:
             proof.check()
-    if not state.changed or not step.proofs or any(stamp(Path(name)) is None for name in state.changed):
-        return state
-    try:
-        for proof in step.proofs:
-            proof.check()
-    except XpuBuildError as error:
-        if step.always_prove:
-            raise
-        return StepState(done=False, reason=error.what, changed=state.changed)
     record = journal.record(step.id)
-    journal.refresh_witnesses(step.id, take_witnesses(list(record.witnesses) if record else []))
+    gone = any(stamp(Path(name)) is None for name in state.changed if name != OUTPUTS)
+    if record is None or not state.changed or not step.proofs or gone:
+        return state
+    if not _only_touched(record, state.changed):
+        try:
+            for proof in step.proofs:
+                proof.check()
+        except XpuBuildError as error:
+            if step.always_prove:
+                raise
+            return StepState(done=False, reason=error.what, changed=state.changed)
+    journal.refresh_witnesses(step.id, witnesses_of(step, list(record.witnesses)))
     return StepState(done=True, reason="touched, and proved unchanged")
 
 

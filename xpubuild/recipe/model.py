@@ -5,6 +5,7 @@ Unknown keys are errors: a misspelt switch must not be ignored for three hours o
 
 from __future__ import annotations
 
+import graphlib
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -171,7 +172,7 @@ class Toolchain(Strict):
 class Verify(Strict):
     """What ``install`` proves at its end."""
 
-    suite: str = "smoke"
+    suite: Literal["smoke", "full"] = "smoke"
     require: list[str] = Field(default_factory=list)
 
 
@@ -212,9 +213,20 @@ class Recipe(Strict):
             for component_name in variant.env:
                 if component_name not in self.components:
                     raise ValueError(f"variants.{name}.env names '{component_name}', which is no component")
+        _no_circle({name: component.needs for name, component in self.components.items()})
+        for name in self.verify.require:
+            if name not in self.components:
+                raise ValueError(f"verify.require names '{name}', which is no component")
         if self.target not in self.targets:
             raise ValueError(f"target '{self.target}' is not among targets {self.targets}")
         return self
+
+
+def _no_circle(needs: dict[str, list[str]]) -> None:
+    try:
+        graphlib.TopologicalSorter(needs).prepare()
+    except graphlib.CycleError as error:
+        raise ValueError(f"components need each other in a circle: {' -> '.join(error.args[1])}") from error
 
 
 class LoadedRecipe(BaseModel):

@@ -78,7 +78,7 @@ def install_command(
 
 
 def _for_any_pip(argv: Sequence[str]) -> str:
-    """Return a shell line for the pip that ``python -m venv`` brings: before 24.1 it knows no raw progress."""
+    """Return a line for the pip that ``python -m venv`` brings: before 24.1 it knows no raw progress."""
     return shlex.join(word for word in argv if word not in ("--progress-bar", "raw"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -45,3 +46,19 @@ def failure(report: VerifyReport) -> VerifyError | None:
         ),
         evidence={"failed": [check.id for check in bad]},
     )
+
+
+def _again(report: VerifyReport, ids: Sequence[str]) -> str:
+    device = str(report.device.get("type", "xpu"))
+    words = [
+        "xpubuild",
+        "verify",
+        "--python",
+        report.python,
+        "--device",
+        device,
+        "--only",
+        ",".join(ids),
+        "--json",
+    ]
+    return shlex.join(words)
