@@ -92,6 +92,22 @@ def test_a_removed_package_is_installed_again(cli: Cli, built: Built) -> None:
     assert shown.stdout.strip() in ("1", "True")
 
 
+def test_a_touched_wheel_is_not_built_again(cli: Cli, built: Built) -> None:
+    Path(built.receipt["wheels"][0]["path"]).touch()
+    again = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0).document
+    assert again["ran"] == []
+
+
+def test_a_damaged_installation_is_noticed_and_mended(cli: Cli, built: Built) -> None:
+    (site,) = built.workspace.glob("env/lib/python3*/site-packages")
+    lost = site / "xpubuild_ops/__init__.py"
+    content = lost.read_bytes()
+    lost.unlink()
+    again = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0).document
+    assert again["ran"] == ["ops.install"]
+    assert lost.read_bytes() == content
+
+
 def test_the_plan_of_a_finished_workspace_is_done(cli: Cli, built: Built) -> None:
     plan = cli("plan", "quickstart", "--workspace", built.workspace, "--json").must(0).document
     documents.check(plan, "plan")
@@ -243,5 +259,8 @@ def test_clean_removes_what_was_made_and_nothing_else(cli: Cli, built: Built) ->
     cli("clean", "--workspace", built.workspace, "--yes", "--json").must(0)
     assert mine.read_text() == "mine"
     assert not (built.workspace / "env").exists()
+    # What is left is still a workspace; without the foreign file nothing is left.
+    cli("install", "quickstart", "--workspace", built.workspace, "--until", "ops.source").must(0)
     mine.unlink()
-    shutil.rmtree(built.workspace)
+    cli("clean", "--workspace", built.workspace, "--yes").must(0)
+    assert not built.workspace.exists()
