@@ -183,7 +183,8 @@ def test_every_field_of_a_command_and_a_step_was_thought_of() -> None:
     assert Command(("x",)).key().keys() == hashed_of_command
     hashed_of_step = {"id", "commands", "proofs", "relevant", "publish", "needs"}
     left_out_of_step = {
-        "title", "inputs", "outputs", "witnesses", "witness_globs", "outputs_stamp", "fresh", "memory_bytes", "always_prove",
+        "title", "inputs", "outputs", "witnesses", "witness_globs", "outputs_stamp", "fresh",
+        "memory_bytes", "always_prove",
         "explain",
     }  # fmt: skip
     assert {f.name for f in dataclasses.fields(Step)} == hashed_of_step | left_out_of_step
