@@ -60,8 +60,8 @@ def pins_for(path: Path, python: str) -> dict[str, str]:
     }
 
 
-def test_both_files_are_there() -> None:
-    assert FILES == [TOOLCHAIN, TORCH]
+def test_the_files_of_the_quickstart_are_there() -> None:
+    assert {TOOLCHAIN, TORCH} <= set(FILES)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
