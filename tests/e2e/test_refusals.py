@@ -114,6 +114,22 @@ def test_a_hostile_url(cli: Cli, tmp_path: Path, url: str) -> None:
     assert "Traceback" not in answer.err
 
 
+def test_a_damaged_or_lost_journal_costs_no_workspace(cli: Cli, tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    install = ("install", "quickstart", "--workspace", workspace, "--until", "ops.source")
+    cli(*install).must(0)
+    journal = workspace / "journal.db"
+    for suffix in ("-wal", "-shm"):
+        (workspace / f"journal.db{suffix}").unlink(missing_ok=True)
+    journal.write_bytes(b"no database" * 300)
+    advice = cli("status", "--workspace", workspace).must(40)
+    assert "run the install again" in advice.err
+    cli(*install).must(0)
+    assert list(workspace.glob("journal.db.damaged-*"))
+    journal.unlink()
+    cli(*install).must(0)
+
+
 def test_somebodys_folder_is_not_taken_for_a_workspace(cli: Cli, tmp_path: Path) -> None:
     mine = tmp_path / "project"
     (mine / "env").mkdir(parents=True)
