@@ -169,7 +169,9 @@ def _dirty(request: Request, choice: Choice) -> dict[str, str]:
     found = {}
     for name in choice.components:
         checkout = layout.src / name
-        edits = dirty_digest(checkout) if (checkout / ".git").exists() else None
+        source = request.loaded.recipe.components[name].source
+        skip = source.skip_submodules if source is not None else ()
+        edits = dirty_digest(checkout, skip=skip) if (checkout / ".git").exists() else None
         if edits is not None:
             found[name] = edits
     return found

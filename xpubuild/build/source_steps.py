@@ -40,7 +40,14 @@ def pin_of(context: Context, name: str) -> Pin:
             fix=f"put the full commit id at components.{name}.source.commit",
         )
     url = source.url or root_url(ops_project_dir(), _embedded_folder(context, source))
-    return Pin(url=url, commit=source.commit, tree=source.tree, submodules=source.submodules, ref=source.ref)
+    return Pin(
+        url=url,
+        commit=source.commit,
+        tree=source.tree,
+        submodules=source.submodules,
+        ref=source.ref,
+        skip=tuple(source.skip_submodules),
+    )
 
 
 def _embedded_folder(context: Context, source: GitSource) -> Path:
@@ -74,6 +81,7 @@ def source_step(context: Context, name: str) -> Step:
     options += ["--tree", pin.tree] if pin.tree else []
     options += ["--ref", pin.ref] if pin.ref else []
     options += [] if pin.submodules else ["--no-submodules"]
+    options += [part for path in pin.skip for part in ("--skip-submodule", path)]
     besides = tuple(source.made_by_build) if source is not None else ()
     options += [part for path in besides for part in ("--besides", path)]
     commands.append(

@@ -72,6 +72,7 @@ def embed(project: str, folder: Path, commit: str) -> int:  # noqa: ARG001
 @click.option("--ref", default=None)
 @click.option("--submodules/--no-submodules", default=True)
 @click.option("--besides", multiple=True)
+@click.option("--skip-submodule", "skip", multiple=True)
 @click.option("--jobs", default=4)
 def checkout(
     url: str,
@@ -82,6 +83,7 @@ def checkout(
     ref: str | None,
     submodules: bool,
     besides: tuple[str, ...],
+    skip: tuple[str, ...],
     jobs: int,
 ) -> int:
     """Make a pinned checkout with its submodules."""
@@ -89,7 +91,7 @@ def checkout(
     from xpubuild.source.checkout import checkout as make
     from xpubuild.source.pin import Pin
 
-    pin = Pin(url=url, commit=commit, tree=tree, submodules=submodules, ref=ref)
+    pin = Pin(url=url, commit=commit, tree=tree, submodules=submodules, ref=ref, skip=skip)
     report = make(pin, into, cache=cache, jobs=jobs, env=base_environment(), report=_say, besides=besides)
     _say(f"{into} is at {commit} with {len(report.evidence['submodules'])} submodules")
     return 0

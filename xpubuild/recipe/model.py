@@ -1,6 +1,7 @@
 """The recipe schema. A recipe is data: what to build, from which pins, with which switches, and why we know.
 
-Unknown keys are errors: a misspelt switch must not be ignored for three hours of compiling.
+Unknown keys are errors: a misspelt switch must not be ignored for three hours of compiling. Null is a value
+that upstream has and that we do not know: it is listed in ``facts`` with confidence ``unknown``.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import graphlib
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -16,6 +17,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 SCHEMA = 1
 Target = Literal["xpu", "cpu"]
+#: Intel's package streams: LTS 2350 (agama-lts), LTS2 2523, and the rolling one (Ubuntu PPA, rolling server).
+DriverFamily = Literal["lts-2350", "lts2-2523", "rolling"]
+GpuFamily = Literal["max", "flex", "arc-a", "arc-b", "core-ultra", "panther-lake"]
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
@@ -70,6 +74,18 @@ class Fact(Strict):
     note: str = ""
 
 
+class ConfigureTime(Strict):
+    """A repository that the build itself clones while it configures, and where its pin is written down."""
+
+    url: str
+    path: str | None = Field(None, description="where the build puts it, below the checkout")
+    pin_file: str | None = Field(None, description="file of the tree that holds the commit")
+    commit: Commit | None = None
+    ref: str | None = Field(None, description="tag that the tree asks for, where it names no commit")
+    when: Literal["always", "xpu"] = "xpu"
+    note: str = ""
+
+
 class GitSource(Strict):
     """A pinned git repository, or sources embedded in xpubuild that are turned into one."""
 
@@ -79,10 +95,19 @@ class GitSource(Strict):
     ref: str | None = Field(None, description="tag or branch that contains the commit; a hint for the server")
     tree: Commit | None = None
     submodules: bool = True
+    skip_submodules: list[str] = Field(
+        default_factory=list,
+        description="submodules, at any depth, that the build does not read and that are not fetched",
+    )
     made_by_build: list[str] = Field(
         default_factory=list,
         description="paths that the build itself puts into the tree, no edits of the user's",
     )
+    configure_time: list[ConfigureTime] = Field(
+        default_factory=list, description="repositories that the build clones while it configures"
+    )
+    version: VersionText | None = Field(None, description="what version.txt of the tree says")
+    requires_python: Specifier | None = Field(None, description="what the tree itself asks for")
 
     @model_validator(mode="after")
     def _one_origin(self) -> GitSource:
@@ -102,6 +127,9 @@ class Build(Strict):
     resume: bool = Field(False, description="keep a half-built tree, the build tool carries on with it")
     memory_gib_per_job: float = Field(2.0, gt=0, description="what one compiler process may need")
     source_dir: str = Field(".", description="folder of pyproject.toml or setup.py inside the checkout")
+    front_end: Literal["auto", "pip", "setup.py"] = Field(
+        "auto", description="how the wheel is made; auto looks at the tree: pyproject.toml means pip"
+    )
 
 
 class Audit(Strict):
@@ -123,6 +151,12 @@ class Component(Strict):
     kind: Literal["wheel", "source"]
     dist: str
     version: VersionText | None = None
+    commit: Commit | None = Field(None, description="commit that a prebuilt wheel was made from")
+    requires: list[str] = Field(
+        default_factory=list,
+        description="requirements on other distributions that upstream declares, such as torch==2.6.0",
+    )
+    end_of_life: str | None = Field(None, description="since when upstream no longer maintains it")
     needs: list[Name] = Field(default_factory=list)
     optional: bool = Field(False, description="left out unless asked for with --with")
     requirements: str | None = Field(None, description="hashed requirement file of a prebuilt wheel")
@@ -149,9 +183,34 @@ class Needs(Strict):
 
     python: Specifier = ">=3.10"
     gcc: Specifier | None = None
+    host_compiler: Literal["GNU", "any"] = "any"
+    cmake: Specifier | None = None
+    cxx_standard: int | None = None
+    drivers: list[DriverFamily] = Field(
+        default_factory=list, description="driver families the release runs with, the tested one first"
+    )
+    gpus: list[GpuFamily] = Field(default_factory=list, description="GPU families that upstream supports")
     oneapi: Specifier | None = None
     oneapi_components: list[Name] = Field(default_factory=list)
     disk_gib: float = Field(5.0, gt=0)
+
+
+class Loss(Strict):
+    """A feature that is missing where a condition holds; the build succeeds all the same."""
+
+    when: dict[Literal["gcc", "oneapi", "python"], Specifier] = Field(default_factory=dict)
+    driver: DriverFamily | None = None
+    feature: str
+    note: str = ""
+
+
+class Refusal(Strict):
+    """A combination that is known not to work although each part alone satisfies ``needs``."""
+
+    when: dict[Literal["gcc", "oneapi", "python"], Specifier] = Field(default_factory=dict)
+    driver: DriverFamily | None = None
+    gpu: GpuFamily | None = None
+    why: str
 
 
 class Abi(Strict):
@@ -191,6 +250,11 @@ class Recipe(Strict):
     title: str
     extends: str | None = None
     abstract: bool = Field(False, description="only there to be extended")
+    release: VersionText | None = Field(None, description="torch version that is built; null for a branch")
+    patches: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="older patch releases of the line, by version: what differs from the recipe",
+    )
     target: Target = "xpu"
     targets: tuple[Target, ...] = ("xpu", "cpu")
     needs: Needs = Field(default_factory=Needs)
@@ -200,6 +264,11 @@ class Recipe(Strict):
     env: dict[str, Switch] = Field(default_factory=dict, description="environment of every source build")
     variants: dict[Name, Variant] = Field(default_factory=dict)
     arch: list[str] = Field(default_factory=list, description="AOT targets by default")
+    arch_upstream: list[str] = Field(
+        default_factory=list, description="AOT targets that upstream builds where none are named"
+    )
+    loses: list[Loss] = Field(default_factory=list)
+    refuses: list[Refusal] = Field(default_factory=list)
     verify: Verify = Field(default_factory=Verify)
     facts: dict[str, Fact] = Field(default_factory=dict, description="source of each value, by dotted path")
 

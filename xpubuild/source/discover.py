@@ -60,7 +60,8 @@ def discover(store: MirrorStore, pin: Pin, *, jobs: int, report: Report) -> Sour
             fetched.append(node.url)
         if node.parent is None:
             _require_tree(mirror, pin)
-        return _children(mirror, node) if pin.submodules else []
+        below = _children(mirror, node) if pin.submodules else []
+        return [child for child in below if child.path not in pin.skip]
 
     def progress(done: int, known: int, node: Node) -> None:
         if known > _MOST:

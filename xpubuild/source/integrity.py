@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def verify(git: Git, into: Path, pin: Pin, *, besides: Sequence[str] = ()) -> di
         raise _broken(into, "it is not a git checkout", _AGAIN)
     # An untracked folder is listed as one line, which would hide what of it is in ``besides``.
     every_file = bool(besides)
-    found = list(walk(git, into, git_dir, submodules=pin.submodules, every_file=every_file))
+    found = list(walk(git, into, git_dir, submodules=pin.submodules, every_file=every_file, skip=pin.skip))
     expected = {"": {pin.commit}}
     repositories = [item for item in found if isinstance(item, Repository)]
     for item in repositories:
@@ -68,6 +68,7 @@ def verify(git: Git, into: Path, pin: Pin, *, besides: Sequence[str] = ()) -> di
 
 def _submodules(git: Git, repositories: Sequence[Repository], url: str) -> list[dict[str, str]]:
     urls = {"": url}
+    there = {item.path for item in repositories}
     found = []
     for item in repositories:
         if item.head is None or not item.links() or item.path not in urls:
@@ -75,7 +76,8 @@ def _submodules(git: Git, repositories: Sequence[Repository], url: str) -> list[
         for link in read_links(git, item.git_dir, item.head, urls[item.path]):
             place = item.place(link.path)
             urls[place] = link.url
-            found.append({"path": place, "url": link.url, "commit": link.commit})
+            if place in there:  # else the pin skips it
+                found.append({"path": place, "url": link.url, "commit": link.commit})
     return sorted(found, key=lambda entry: entry["path"])
 
 
@@ -91,10 +93,12 @@ def _digest(repositories: Sequence[Repository]) -> str:
     return total.hexdigest()
 
 
-def dirty_digest(into: Path, *, env: Mapping[str, str] | None = None) -> str | None:
+def dirty_digest(
+    into: Path, *, env: Mapping[str, str] | None = None, skip: Collection[str] = ()
+) -> str | None:
     """Return the sha256 of what differs from HEAD in ``into`` and its submodules; None if nothing does.
 
-    For a developer who builds with edits on purpose: the same edits give the same digest.
+    ``skip`` are submodules that need not be there. For a developer who builds with edits on purpose: the same edits give the same digest.
 
     Raises:
         SourceIntegrityError: ``into`` is not a checkout, or git cannot read it.
@@ -106,7 +110,7 @@ def dirty_digest(into: Path, *, env: Mapping[str, str] | None = None) -> str | N
     total = hashlib.sha256()
     clean = True
     links: dict[str, str] = {}
-    for item in walk(git, into, git_dir, submodules=True, every_file=True):
+    for item in walk(git, into, git_dir, submodules=True, every_file=True, skip=skip):
         if isinstance(item, Missing):
             clean = False
             total.update(os.fsencode(item.path) + b"\0missing\n")

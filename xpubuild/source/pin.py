@@ -20,7 +20,8 @@ class Pin:
     """A commit (40 or 64 hex digits) of the repository at ``url``, with its recursive submodules.
 
     ``tree`` is the id of the commit's tree, where the lock knows it. ``ref`` is a tag or branch that has
-    held the commit: a hint for servers that give no single commits, never trusted.
+    held the commit: a hint for servers that give no single commits, never trusted. ``skip`` are paths of
+    submodules, below the top and at any depth, that the build does not need and that are not fetched.
 
     Raises:
         RecipeError: a field is not what it should be.
@@ -31,6 +32,7 @@ class Pin:
     tree: str | None = None
     submodules: bool = True
     ref: str | None = None
+    skip: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         reason = problem_with(self.url)
@@ -55,6 +57,13 @@ class Pin:
                 why=f"'{self.ref}' holds characters that git does not allow or would read otherwise",
                 fix="write the name of a tag or branch, for instance v2.8.0 or refs/heads/main",
             )
+        for path in self.skip:
+            if path.startswith(("/", "-")) or any(part in ("", ".", "..") for part in path.split("/")):
+                raise RecipeError(
+                    f"the source {self.url} skips '{path}', which is no path of a submodule",
+                    why="a path below the top of the tree is needed, such as third_party/cutlass",
+                    fix="mend skip_submodules in the recipe",
+                )
 
     def _require_id(self, field: str, value: str) -> None:
         if not _ID.fullmatch(value):
@@ -67,7 +76,9 @@ class Pin:
 
     def key(self) -> dict[str, Any]:
         """Return what the resulting tree depends on; the URL is only the way to it."""
-        return {"commit": self.commit, "tree": self.tree, "submodules": self.submodules}
+        key: dict[str, Any] = {"commit": self.commit, "tree": self.tree, "submodules": self.submodules}
+        # Only where there are some: the key of every other pin stays what it was.
+        return {**key, "skip": sorted(self.skip)} if self.skip else key
 
     def to_json(self) -> dict[str, Any]:
         """Return the pin as a receipt shows it."""

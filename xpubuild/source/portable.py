@@ -49,6 +49,7 @@ def portable_commands(pin: Pin, into: str, *, url: ShellWord | None = None) -> t
         "fi",
     ]
     if pin.submodules:
+        lines += _skip_lines(pin, git, where)
         deepen = "git fetch --unshallow --tags origin || git fetch --tags origin"
         lines += [
             f"{git} submodule --quiet update --init --recursive --depth 1 || {{",
@@ -64,6 +65,29 @@ def portable_commands(pin: Pin, into: str, *, url: ShellWord | None = None) -> t
     ignore = "untracked" if pin.submodules else "all"
     lines.append(f"{git} diff --quiet --ignore-submodules={ignore} HEAD")
     return tuple(lines)
+
+
+def _skip_lines(pin: Pin, git: str, where: str) -> list[str]:
+    """Tell each repository what not to fetch: git reads that below the repository that holds the submodule."""
+    if not pin.skip:
+        return []
+    ask = "config -f .gitmodules --get-regexp '^submodule\\..*\\.path$'"
+    lines = [
+        "leave_out() {  # $1: a submodule, from the top",
+        f'  parent=$(cd {where}/"$(dirname "$1")" 2>/dev/null && git rev-parse --show-toplevel) || return 0',
+        f'  inside=$(realpath --relative-to="$parent" {where}/"$1")',
+        f'  name=$(git -C "$parent" {ask} | sed -n "s|^submodule\\.\\(.*\\)\\.path $inside\$|\\1|p")',
+        '  test -z "$name" || git -C "$parent" config "submodule.$name.update" none',
+        "}",
+    ]
+    depth = max(path.count("/") for path in pin.skip)
+    leave_out = [f"leave_out {shlex.quote(path)}" for path in pin.skip]
+    lines += leave_out
+    if depth:  # a nested one can only be named when the repository that holds it is there
+        init = "git submodule --quiet update --init --depth 1"
+        lines += [f"{git} submodule --quiet update --init --depth 1 || true", *leave_out]
+        lines += [f"{git} submodule --quiet foreach {shlex.quote(f'{init} || true')}", *leave_out]
+    return lines
 
 
 def _word(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,9 +95,18 @@ def inspect(git: Git, path: str, work_tree: Path, git_dir: Path, *, every_file: 
 
 
 def walk(
-    git: Git, top: Path, git_dir: Path, *, submodules: bool, every_file: bool = False
+    git: Git,
+    top: Path,
+    git_dir: Path,
+    *,
+    submodules: bool,
+    every_file: bool = False,
+    skip: Collection[str] = (),
 ) -> Iterator[Repository | Missing]:
     """Yield the top repository and, where asked, every submodule below it, parents first.
+
+    A submodule in ``skip`` need not be there; one that is there, or a folder with files in its place, is
+    looked at like any other.
 
     Raises:
         SourceIntegrityError: git cannot read one of them.
@@ -111,7 +120,9 @@ def walk(
             folder = work_tree / link
             below = find_git_dir(folder)
             if below is None:
-                yield Missing(found.place(link), commit, files=_holds_files(folder))
+                files = _holds_files(folder)
+                if files or found.place(link) not in skip:
+                    yield Missing(found.place(link), commit, files=files)
             else:
                 waiting.append((found.place(link), folder, below))
 
