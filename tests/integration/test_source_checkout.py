@@ -26,7 +26,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.source.checkout import CheckoutReport, checkout
 from xpubuild.source.fetching import Retry
-from xpubuild.source.integrity import verify_checkout
+from xpubuild.source.integrity import dirty_digest, verify_checkout
 from xpubuild.source.pin import Pin
 
 
@@ -358,3 +358,27 @@ def test_names_that_are_no_utf8_survive(tmp_path: Path, into: Path) -> None:
     (into / name.decode("utf-8", "surrogateescape")).write_text("edit")
     with pytest.raises(SourceIntegrityError):
         _checkout(Pin(str(upstream.path), commit), into)
+
+
+def test_a_skipped_submodule_is_neither_fetched_nor_missed(
+    nested: Nested, server: GitServer, into: Path
+) -> None:
+    pin = Pin(server.url("top.git"), nested.first, skip=("third_party/mid/deps/inner",))
+    report = _checkout(pin, into)
+    assert set(report.fetched) == {server.url(f"{name}.git") for name in ("top", "mid")}
+    assert [entry["path"] for entry in report.evidence["submodules"]] == ["third_party/mid"]
+    assert not any((into / "third_party/mid/deps/inner").iterdir())
+    assert not any("inner.git" in request for request in server.requests)
+    assert _checkout(pin, into).action == "unchanged"
+    assert dirty_digest(into, skip=pin.skip) is None
+    # Without the skip the same folder is not the pin; the next checkout brings what is missing.
+    whole = Pin(pin.url, pin.commit)
+    with pytest.raises(SourceIntegrityError, match="not the pinned source"):
+        verify_checkout(into, whole, env=base_environment())
+    assert _checkout(whole, into).action == "moved"
+    assert (into / "third_party/mid/deps/inner/inner.h").exists()
+    # One that is there although it could be skipped does no harm, and is looked at like the others.
+    assert _checkout(pin, into).action == "unchanged"
+    (into / "third_party/mid/deps/inner/inner.h").write_text("edited")
+    with pytest.raises(SourceIntegrityError, match="holds work"):
+        _checkout(pin, into)

@@ -128,6 +128,17 @@ def test_compiled_files_may_be_missing(site: Path) -> None:
     assert verify_installed(site, ["demo"])["demo"]["problems"] == []
 
 
+def test_compiled_files_may_be_others_than_the_wheel_brought(site: Path) -> None:
+    # numpy 2.3 ships one, with its hash; pip compiles the module again and writes over it.
+    brought = {**FILES, "demo/__pycache__/conv.cpython-312.pyc": b"as shipped", "demo/only.pyc": b"no source"}
+    install_by_hand(site, "demo", "1.0", brought)
+    (site / "demo/__pycache__/conv.cpython-312.pyc").write_bytes(b"compiled anew")
+    assert damaged_dists(site) == {}
+    assert verify_installed(site, ["demo"])["demo"]["problems"] == []
+    (site / "demo/only.pyc").write_bytes(b"something else")
+    assert "demo/only.pyc" in verify_installed(site, ["demo"])["demo"]["problems"][0]
+
+
 def test_a_file_without_a_hash_is_not_taken_on_trust(site: Path) -> None:
     info = install_by_hand(site, "demo", "1.0", FILES)
     (site / "demo/extra.py").write_bytes(b"")

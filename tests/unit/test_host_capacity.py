@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from xpubuild.host.capacity import cpu_facts, memory_facts
 from xpubuild.host.cgroup import CgroupLimits, cgroup_limits
-from xpubuild.host.jobs import plan_jobs
+from xpubuild.host.jobs import LargeUnit, plan_jobs
 
 GIB = 1 << 30
 CPUINFO = """processor\t: 0
@@ -216,3 +216,52 @@ def test_jobs_stay_within_cores_and_memory(cores: int | None, memory: int | None
     jobs = plan_jobs(cores, memory, "auto", per_job).jobs
     assert 1 <= jobs <= (cores or 1)
     assert memory is None or jobs == 1 or jobs * per_job <= memory
+
+
+FLASH = LargeUnit("flash attention", 5 * GIB, 40 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "requested", "jobs", "reason"),
+    [
+        (
+            64,
+            128 * GIB,
+            "auto",
+            18,
+            "18 of 64 cores; memory 128 GiB allows 18 at 5 GiB each, the largest 40 GiB (flash attention)",
+        ),
+        (
+            16,
+            512 * GIB,
+            "auto",
+            16,
+            "16 of 16 cores; memory 512 GiB allows 95 at 5 GiB each, the largest 40 GiB (flash attention)",
+        ),
+        (
+            8,
+            32 * GIB,
+            "auto",
+            1,
+            (
+                "1 of 8 cores; memory 32 GiB allows 1 at 5 GiB each, the largest 40 GiB (flash attention),"
+                " and may run out even so"
+            ),
+        ),
+        (
+            64,
+            128 * GIB,
+            32,
+            32,
+            (
+                "32 asked for; memory 128 GiB allows 18 at 5 GiB each, the largest 40 GiB (flash attention),"
+                " so memory may run out"
+            ),
+        ),
+    ],
+)
+def test_the_largest_units_must_fit_beside_the_others(
+    cores: int, memory: int, requested: int, jobs: int, reason: str
+) -> None:
+    plan = plan_jobs(cores, memory, requested, 2 * GIB, FLASH)
+    assert (plan.jobs, plan.reason) == (jobs, reason)

@@ -64,3 +64,15 @@ def test_a_ref_that_git_would_read_otherwise_is_refused(ref: str) -> None:
 @pytest.mark.parametrize("ref", ["v2.8.0", "main", "refs/heads/release/2.8", "v2.8.0-rc1", "intel@2025"])
 def test_ordinary_refs_are_accepted(ref: str) -> None:
     assert Pin("https://h.example/x", _SHA1, ref=ref).ref == ref
+
+
+def test_what_is_skipped_is_part_of_the_pin() -> None:
+    plain, less = Pin("https://h/r.git", "a" * 40), Pin("https://h/r.git", "a" * 40, skip=("third_party/x",))
+    assert "skip" not in plain.key()
+    assert less.key()["skip"] == ["third_party/x"]
+
+
+@pytest.mark.parametrize("path", ["/etc", "-x", "../x", "a//b", ""])
+def test_a_path_to_skip_lies_below_the_top(path: str) -> None:
+    with pytest.raises(RecipeError, match="skips"):
+        Pin("https://h/r.git", "a" * 40, skip=(path,))

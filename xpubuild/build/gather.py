@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
+from packaging.specifiers import SpecifierSet
 
 from xpubuild.build.choose import choose
 from xpubuild.build.planner import make_plan, requirement_names
@@ -16,7 +17,7 @@ from xpubuild.build.request import Choice, Compilers, Facts, Layout, OneapiFacts
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.model import Plan
 from xpubuild.errors import UsageError
-from xpubuild.host.jobs import plan_jobs
+from xpubuild.host.jobs import LargeUnit, plan_jobs
 from xpubuild.host.report import HostReport, host_report
 from xpubuild.oneapi.envdiff import apply
 from xpubuild.oneapi.environment import OneapiNeeds, oneapi_environment
@@ -27,6 +28,7 @@ from xpubuild.source.integrity import dirty_digest
 from xpubuild.toolchain.compilers import choose_compilers
 from xpubuild.toolchain.pythons import require_python, resolve_python
 
+_GIB = 1 << 30
 _GIB_PER_JOB = 2.0
 
 
@@ -101,7 +103,11 @@ def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostRep
     )
     compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os)
     jobs = plan_jobs(
-        host.cpu.usable, host.memory.usable_bytes, _jobs(options.jobs), _bytes_per_job(recipe, choice)
+        host.cpu.usable,
+        host.memory.usable_bytes,
+        _jobs(options.jobs),
+        _bytes_per_job(recipe, choice),
+        _largest_units(recipe, choice, compilers.cxx.version),
     )
     return Facts(
         python=python.executable,
@@ -126,7 +132,18 @@ def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostRep
 
 def _bytes_per_job(recipe: Recipe, choice: Choice) -> int:
     sizes = [recipe.components[name].build.memory_gib_per_job for name in choice.components]
-    return int(max(sizes, default=_GIB_PER_JOB) * (1 << 30))
+    return int(max(sizes, default=_GIB_PER_JOB) * _GIB)
+
+
+def _largest_units(recipe: Recipe, choice: Choice, gcc: str) -> LargeUnit | None:
+    """Return the most demanding units that this build compiles: for this target, with this compiler."""
+    found = [
+        LargeUnit(unit.what, int(unit.gib_each * _GIB), int(unit.gib_largest * _GIB))
+        for name in choice.components
+        for unit in recipe.components[name].build.large_units
+        if choice.target in unit.targets and (unit.gcc is None or gcc in SpecifierSet(unit.gcc))
+    ]
+    return max(found, key=lambda unit: unit.largest_bytes, default=None)
 
 
 def _jobs(value: str) -> int | Literal["auto"]:

@@ -16,33 +16,53 @@ class JobPlan:
     reason: str
 
 
+@dataclass(frozen=True)
+class LargeUnit:
+    """Units that need far more memory than the rest: most ``each_bytes``, one ``largest_bytes``."""
+
+    what: str
+    each_bytes: int
+    largest_bytes: int
+
+
 def plan_jobs(
     cores: int | None,
     memory_bytes: int | None,
     requested: int | Literal["auto"] = "auto",
     per_job_bytes: int = 2 * _GIB,
+    large: LargeUnit | None = None,
 ) -> JobPlan:
     """Return the number of jobs: what was asked for, else the smaller of cores and what memory allows.
 
-    ``cores`` and ``memory_bytes`` are what this process may use (None: unknown). A number that was asked for
-    is kept; the reason then says where memory may not suffice.
+    ``cores`` and ``memory_bytes`` are what this process may use (None: unknown). ``large`` are the units that
+    need most: one of the largest must fit beside as many usual ones as there are other jobs. A number that
+    was asked for is kept; the reason then says where memory may not suffice.
     """
-    allowed = max(1, memory_bytes // per_job_bytes) if memory_bytes is not None else None
+    need = large or LargeUnit("", per_job_bytes, per_job_bytes)
+    allowed = _allowed(memory_bytes, need) if memory_bytes is not None else None
+    short = large is not None and memory_bytes is not None and memory_bytes < large.largest_bytes
+    words = "" if allowed is None else _memory_words(memory_bytes or 0, allowed, need)
     if requested != "auto":
         jobs = max(1, requested)
-        if allowed is not None and allowed < jobs:
-            words = _memory_words(memory_bytes, allowed, per_job_bytes)
+        if allowed is not None and (allowed < jobs or short):
             return JobPlan(jobs, f"{jobs} asked for; {words}, so memory may run out")
         return JobPlan(jobs, f"{jobs} asked for")
     jobs = min(bound for bound in (cores or 1, allowed) if bound is not None)
     known = f"{jobs} of {cores} cores" if cores else "1 job; the number of cores is unknown"
     if allowed is None:
         return JobPlan(jobs, f"{known}; free memory is unknown")
-    return JobPlan(jobs, f"{known}; {_memory_words(memory_bytes, allowed, per_job_bytes)}")
+    return JobPlan(jobs, f"{known}; {words}" + (", and may run out even so" if short else ""))
 
 
-def _memory_words(memory_bytes: int | None, allowed: int, per_job_bytes: int) -> str:
-    return f"memory {_gib(memory_bytes or 0)} GiB allows {allowed} at {_gib(per_job_bytes)} GiB each"
+def _allowed(memory_bytes: int, need: LargeUnit) -> int:
+    return max(1, 1 + (memory_bytes - need.largest_bytes) // need.each_bytes)
+
+
+def _memory_words(memory_bytes: int, allowed: int, need: LargeUnit) -> str:
+    words = f"memory {_gib(memory_bytes)} GiB allows {allowed} at {_gib(need.each_bytes)} GiB each"
+    if need.largest_bytes == need.each_bytes:
+        return words
+    return f"{words}, the largest {_gib(need.largest_bytes)} GiB ({need.what})"
 
 
 def _gib(count: int) -> str:

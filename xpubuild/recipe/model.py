@@ -116,6 +116,16 @@ class GitSource(Strict):
         return self
 
 
+class LargeUnits(Strict):
+    """Sources of a build that need far more memory than the rest, and on which machines they are compiled."""
+
+    what: str
+    gib_each: float = Field(gt=0, description="what most of them need")
+    gib_largest: float = Field(gt=0, description="what the largest needs")
+    targets: tuple[Target, ...] = ("xpu",)
+    gcc: Specifier | None = Field(None, description="host compilers with which they are compiled at all")
+
+
 class Build(Strict):
     """How a checked-out tree becomes a wheel."""
 
@@ -126,6 +136,9 @@ class Build(Strict):
     config_settings: dict[str, str] = Field(default_factory=dict, description="PEP 517 config settings")
     resume: bool = Field(False, description="keep a half-built tree, the build tool carries on with it")
     memory_gib_per_job: float = Field(2.0, gt=0, description="what one compiler process may need")
+    large_units: list[LargeUnits] = Field(
+        default_factory=list, description="sources that need more; they decide the number of jobs"
+    )
     source_dir: str = Field(".", description="folder of pyproject.toml or setup.py inside the checkout")
     front_end: Literal["auto", "pip", "setup.py"] = Field(
         "auto", description="how the wheel is made; auto looks at the tree: pyproject.toml means pip"
@@ -200,6 +213,7 @@ class Loss(Strict):
 
     when: dict[Literal["gcc", "oneapi", "python"], Specifier] = Field(default_factory=dict)
     driver: DriverFamily | None = None
+    targets: tuple[Target, ...] = Field(("xpu",), description="targets that have the feature at all")
     feature: str
     note: str = ""
 
@@ -210,6 +224,7 @@ class Refusal(Strict):
     when: dict[Literal["gcc", "oneapi", "python"], Specifier] = Field(default_factory=dict)
     driver: DriverFamily | None = None
     gpu: GpuFamily | None = None
+    targets: tuple[Target, ...] = ("xpu", "cpu")
     why: str
 
 

@@ -98,7 +98,8 @@ def dirty_digest(
 ) -> str | None:
     """Return the sha256 of what differs from HEAD in ``into`` and its submodules; None if nothing does.
 
-    ``skip`` are submodules that need not be there. For a developer who builds with edits on purpose: the same edits give the same digest.
+    For a developer who builds with edits on purpose: the same edits give the same digest. ``skip`` are
+    submodules that need not be there.
 
     Raises:
         SourceIntegrityError: ``into`` is not a checkout, or git cannot read it.

@@ -48,9 +48,7 @@ class Move:
         moving = notes.read_move(self.git_dir)
         every_file = moving is not None or bool(self.besides)
         git, skip = self.store.git, self.pin.skip
-        found = tuple(
-            walk(git, self.place, self.git_dir, submodules=True, every_file=every_file, skip=skip)
-        )
+        found = tuple(walk(git, self.place, self.git_dir, submodules=True, every_file=every_file, skip=skip))
         self._require_no_edits(found, moving)
         if moving is None and self._is_there(found):
             return "unchanged", ()
@@ -111,7 +109,9 @@ class Move:
         for item in found:
             if isinstance(item, Repository):
                 wanted |= {item.place(link): commit for link, commit in item.links().items()}
-        return heads == {path: commit for path, commit in wanted.items() if path not in self.pin.skip}
+        return heads == {
+            path: commit for path, commit in wanted.items() if path in heads or path not in self.pin.skip
+        }
 
     def _require_room(
         self,

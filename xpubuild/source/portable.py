@@ -68,16 +68,16 @@ def portable_commands(pin: Pin, into: str, *, url: ShellWord | None = None) -> t
 
 
 def _skip_lines(pin: Pin, git: str, where: str) -> list[str]:
-    """Tell each repository what not to fetch: git reads that below the repository that holds the submodule."""
+    """Tell the repository that holds a submodule not to fetch it: git reads that there and nowhere else."""
     if not pin.skip:
         return []
-    ask = "config -f .gitmodules --get-regexp '^submodule\\..*\\.path$'"
+    ask = "config -f .gitmodules --get-regexp '^submodule[.].*[.]path$'"
     lines = [
         "leave_out() {  # $1: a submodule, from the top",
         f'  parent=$(cd {where}/"$(dirname "$1")" 2>/dev/null && git rev-parse --show-toplevel) || return 0',
         f'  inside=$(realpath --relative-to="$parent" {where}/"$1")',
-        f'  name=$(git -C "$parent" {ask} | sed -n "s|^submodule\\.\\(.*\\)\\.path $inside\$|\\1|p")',
-        '  test -z "$name" || git -C "$parent" config "submodule.$name.update" none',
+        f'  name=$(git -C "$parent" {ask} | awk -v path="$inside" \'$2 == path {{ print $1 }}\')',
+        '  test -z "$name" || git -C "$parent" config "${name%.path}.update" none',
         "}",
     ]
     depth = max(path.count("/") for path in pin.skip)
