@@ -15,11 +15,15 @@ from pathlib import Path
 
 from docgen import (
     cli_page,
+    compatibility_page,
     documents_page,
     environment_page,
     exit_codes_page,
     explain_page,
+    gate_page,
     recipe_page,
+    tolerances_page,
+    verify_page,
     workspace_page,
 )
 
@@ -32,11 +36,15 @@ def pages() -> dict[str, str]:
     """Return path below docs/ -> text of every generated file."""
     texts = {
         "reference/cli.md": cli_page.page(),
+        "reference/compatibility.md": compatibility_page.page(),
         "reference/documents.md": documents_page.page(),
         "reference/environment.md": environment_page.page(),
         "reference/exit-codes.md": exit_codes_page.page(),
         "reference/explain.md": explain_page.page(),
+        "reference/gate.md": gate_page.page(),
         "reference/recipe.md": recipe_page.page(),
+        "reference/tolerances.md": tolerances_page.page(),
+        "reference/verify.md": verify_page.page(),
         "reference/workspace.md": workspace_page.page(),
     }
     texts = {name: re.sub(r"\n{3,}", "\n\n", text) for name, text in texts.items()}

@@ -36,6 +36,13 @@ class XpuBuildError(Exception):
         self.evidence = dict(evidence or {})
         #: What ``--json`` prints instead of the error document: a report that holds the failure in detail.
         self.document: Mapping[str, Any] | None = None
+        #: What the log of the failed command says about it: an ``xpubuild.explain/1`` document.
+        self.explanation: Mapping[str, Any] | None = None
+
+    def likely_cause(self) -> str:
+        """Return the best finding of the explanation in one sentence; nothing where there is none."""
+        findings = (self.explanation or {}).get("findings") or ()
+        return f"{findings[0]['title']}; type: {findings[0]['next_command']}" if findings else ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the error as the ``error`` object of every JSON document."""
@@ -48,6 +55,7 @@ class XpuBuildError(Exception):
             "commands": list(self.commands),
             "log": str(self.log) if self.log else None,
             "evidence": self.evidence,
+            "explanation": self.explanation,
         }
 
     @staticmethod
@@ -55,7 +63,7 @@ class XpuBuildError(Exception):
         """Rebuild an error that a child xpubuild wrote; an unknown code becomes the base class."""
         kind = _BY_CODE.get(str(document.get("code")), XpuBuildError)
         log = document.get("log")
-        return kind(
+        error = kind(
             str(document.get("what", "unknown error")),
             why=str(document.get("why", "")),
             fix=str(document.get("fix", "")),
@@ -63,6 +71,8 @@ class XpuBuildError(Exception):
             log=Path(log) if log else None,
             evidence=document.get("evidence") or {},
         )
+        error.explanation = document.get("explanation")
+        return error
 
 
 class UsageError(XpuBuildError):

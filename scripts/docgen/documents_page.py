@@ -28,6 +28,7 @@ _MADE_BY = {
     "recipe": "`xpubuild recipes show --json`",
     "recipes": "`xpubuild recipes list --json`",
     "recipes-check": "`xpubuild recipes check --json`",
+    "matrix": "`xpubuild recipes matrix --json`",
     "env": "`xpubuild env --json`",
     "clean": "`xpubuild clean --json`",
     "error": "every command with `--json`, when it fails before it has a document of its own",

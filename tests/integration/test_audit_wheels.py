@@ -269,6 +269,12 @@ def test_static_linking_is_proved_by_needed_and_by_what_is_inside(tmp_path: Path
     bad = audit_wheel(pack(tmp_path, "d", "1", {"d.so": shared.read_bytes()}), policy, search=[folder])
     assert [kind for kind, _, _ in errors(bad)] == ["forbidden-library", "missing-string"]
     assert "d.so: libnumerics.so.7" in failure(bad).what
+    for where, kinds in (("d*.so", ["forbidden-library"]), ("other.so", [])):
+        only = AuditPolicy(forbid_needed=(f"{where}:libnumerics*",))
+        report = audit_wheel(
+            pack(tmp_path, f"o{len(kinds)}", "1", {"d.so": shared.read_bytes()}), only, search=[folder]
+        )
+        assert [kind for kind, _, _ in errors(report)] == kinds
     bundled = {
         "d.so": shared.read_bytes(),
         "libs/libnumerics.so.7": (folder / "libnumerics.so.7").read_bytes(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 from integration.mutations import mutate, python_path
 from integration.torch_env import OpsSite, TorchEnv
 
+from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.harness import run_suite
 from xpubuild.verify.model import CheckResult, VerifyReport
 
@@ -40,6 +41,8 @@ class Target:
         require: Sequence[str] = (),
         deadline_s: float | None = None,
         python: Path | None = None,
+        options: Mapping[str, str] | None = None,
+        baseline: Baseline | None = None,
     ) -> VerifyReport:
         """Run checks; ``mutation`` is code that runs in the target after ``module`` is imported."""
         folders = list(path)
@@ -59,6 +62,8 @@ class Target:
             emit=self.emitted.append,
             started=self.started.append,
             deadline_s=deadline_s,
+            options=options,
+            baseline=baseline,
         )
 
 

@@ -87,6 +87,8 @@ TOOLS: dict[str, Tool] = {
     "icecc": _program("icecc", "icecc"),
     "ip": _program("iproute2", "ip"),
     "lspci": _program("pciutils", "lspci"),
+    "libjpeg": _file("libjpeg-dev", "/usr/include/jpeglib.h"),
+    "libpng": _program("libpng-dev", "libpng-config"),
     "libze-dev": _file("libze-dev", "/usr/include/level_zero/ze_api.h"),
     "libze1": _library("libze1", "ze_loader"),
     "mount": Tool("", _can_mount, hint="run as root, with the right to mount"),

@@ -4,8 +4,8 @@ They come from the Debian archive that this machine's apt is configured for, thr
 proxies and mirrors), and are held against the hashes below. They carry no ``.git``: ``repository`` makes a
 repository of one, with a commit that is the same on every machine.
 
-The PyTorch archive is repacked by the distribution: its submodules, ``.gitmodules`` and ``.ci`` are left out.
-Sources: https://packages.debian.org/source/trixie/pytorch, pytorch-vision, pytorch-audio.
+The PyTorch archive is repacked by the distribution: its submodules, ``.gitmodules``, ``.gitignore`` and
+``.ci`` are left out. The source packages are pytorch, pytorch-vision and pytorch-audio of Debian 13.
 """
 
 from __future__ import annotations

@@ -13,6 +13,12 @@ from support.cli import Xpubuild, child
 from xpubuild.cli.app import COMMANDS, cli
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a recipe the newest release that the host can build is meant; these tests are about options."""
+    monkeypatch.setenv("XPUBUILD_RECIPE", "quickstart")
+
+
 def plan(xpubuild: Xpubuild, *arguments: str, **variables: str) -> dict[str, Any]:
     """Return a plan with a fixed number of jobs: 'auto' depends on the memory that is free at the moment."""
     return xpubuild.json("plan", "--jobs", "2", *arguments, **variables)

@@ -17,7 +17,7 @@ from xpubuild.verify.suite.backends import BACKENDS
 
 SOURCES = sorted(suite_dir().glob("*.py"))
 OURS = {path.stem for path in SOURCES}
-TARGET_PACKAGES = {"torch", "torchvision", "torchaudio", "xpubuild_ops"}
+TARGET_PACKAGES = {"torch", "torchvision", "torchaudio", "triton", "xpubuild_ops"}
 
 
 def test_ids_are_group_and_name() -> None:

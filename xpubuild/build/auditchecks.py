@@ -117,11 +117,19 @@ def forbidden_findings(elves: Mapping[str, ElfObject], policy: AuditPolicy) -> I
     """Yield objects that need, or are, a library that must not be shared here."""
     for name, elf in elves.items():
         for library in dict.fromkeys((*elf.needed, elf.soname, PurePosixPath(name).name)):
-            pattern = next((item for item in policy.forbid_needed if fnmatchcase(library, item)), None)
+            pattern = next((p for p in policy.forbid_needed if _is_forbidden(name, library, p)), None)
             if pattern is not None:
                 how = "needs" if library in elf.needed else "is"
                 message = f"{name} {how} {library}, which must not be a shared library here ({pattern})"
                 yield Finding("error", "forbidden-library", name, library, message)
+
+
+def _is_forbidden(name: str, library: str, pattern: str) -> bool:
+    """Whether a pattern means a library, in every object or, as ``OBJECT:LIBRARY``, in some."""
+    where, colon, what = pattern.rpartition(":")
+    if colon and not fnmatchcase(PurePosixPath(name).name, where):
+        return False
+    return fnmatchcase(library, what)
 
 
 def sycl_findings(libraries: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Finding]:

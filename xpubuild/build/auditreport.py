@@ -40,9 +40,10 @@ _FIXES: Mapping[str, str] = {
 class AuditPolicy:
     """What a wheel must be.
 
-    ``forbid_needed`` and ``allow_missing`` are patterns (``libmkl_*``) of library names; drivers are always
-    allowed to be missing. If any ``require_strings`` are given, at least one of them must be inside an object
-    of the wheel. ``allowed_rpaths`` are folders that an absolute RPATH may lead into.
+    ``forbid_needed`` and ``allow_missing`` are patterns (``libmkl_*``) of library names, the first also for
+    one kind of objects alone (``libtorch_cpu.so:libmkl_*``); drivers are always allowed to be missing. If any
+    ``require_strings`` are given, at least one of them must be inside an object of the wheel.
+    ``allowed_rpaths`` are folders that an absolute RPATH may lead into.
     """
 
     cxx11_abi: int | None = None

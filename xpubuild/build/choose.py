@@ -7,9 +7,13 @@ from collections.abc import Mapping
 
 from packaging.specifiers import SpecifierSet
 
+from xpubuild.build.refusal import refused
 from xpubuild.build.request import Choice, Facts, Request
+from xpubuild.build.situation import of_request
 from xpubuild.errors import UnsatisfiableError, UsageError
+from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.model import Component, Recipe, Target
+from xpubuild.recipe.situation import Verdict
 
 _ARCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -157,8 +161,8 @@ def _switches(
     return result
 
 
-def check_host(request: Request, choice: Choice, facts: Facts) -> None:
-    """Hold the recipe's demands against the host.
+def check_host(request: Request, choice: Choice, facts: Facts) -> Verdict:
+    """Hold the recipe's demands against the host, and return what the constraint solver says.
 
     Raises:
         UnsatisfiableError: naming what was found and what is needed.
@@ -174,3 +178,7 @@ def check_host(request: Request, choice: Choice, facts: Facts) -> None:
         raise UnsatisfiableError(
             f"'{recipe.name}' for XPU needs oneAPI {recipe.needs.oneapi}", why="none was captured"
         )
+    verdict = solve(recipe, of_request(request, choice, facts))
+    if verdict.refused:
+        raise refused(recipe, verdict)
+    return verdict

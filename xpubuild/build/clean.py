@@ -13,7 +13,9 @@ from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.errors import SourceIntegrityError, UsageError
 from xpubuild.source.integrity import dirty_digest
 
-_RUN_FILES = ("receipt.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock")
+_RUN_FILES = (
+    "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
+)  # fmt: skip
 _FOLDERS = ("wheels", "logs", "build", "src", "env")
 
 

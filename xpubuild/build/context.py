@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.build.request import Choice, Facts, Layout, Request
-from xpubuild.recipe.model import Component, Recipe
+from xpubuild.recipe.model import Component, GitSource, Recipe
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,14 @@ class Context:
     def component(self, name: str) -> Component:
         """Return a component of the recipe."""
         return self.recipe.components[name]
+
+    def pinned(self, name: str) -> GitSource | None:
+        """Return the source of a component, with the commit that was looked up where the recipe has none."""
+        source = self.component(name).source
+        found = self.facts.resolved.get(name)
+        if source is None or source.commit is not None or found is None:
+            return source
+        return source.model_copy(update={"commit": found.commit})
 
     def requirement_path(self, name: str) -> Path:
         """Return where the text of a requirement file is put for pip to read."""

@@ -27,6 +27,7 @@ def _step(step: Step, fingerprint: str, state: StepState) -> dict[str, Any]:
         "id": step.id,
         "title": step.title,
         "needs": list(step.needs),
+        "after": list(step.after),
         "commands": [command.to_json() for command in step.commands],
         "proves": [proof.describe() for proof in step.proofs],
         "inputs": list(step.inputs),

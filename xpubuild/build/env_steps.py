@@ -8,12 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from xpubuild.build import holding
 from xpubuild.build.context import Context
 from xpubuild.build.installed import InstalledProof, installed_stamp
 from xpubuild.build.proofs import AbiOfInstalledProof, EnvironmentProof
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.model import Command, Proof, Step
-from xpubuild.toolchain.environment import install_command, make_env_command, repair_env_command
+from xpubuild.toolchain.environment import (
+    env_python,
+    install_command,
+    make_env_command,
+    repair_env_command,
+)
 from xpubuild.toolchain.make_env import MARK as ENV_MARK
 from xpubuild.toolchain.mkl import MklStaticProof
 from xpubuild.toolchain.pins import dist_info, pinned
@@ -42,9 +48,17 @@ def _requirements_step(
     identifier: str,
     title: str,
     needs: tuple[str, ...],
+    after: tuple[str, ...] = (),
     indexes: Sequence[str] = (),
+    constraints: Sequence[str] = (),
+    held: str | None = None,
+    last: tuple[Command, ...] = (),
     proofs: tuple[Proof, ...] = (),
 ) -> Step:
+    """Return a step that installs hashed requirement files; ``last`` are commands after that.
+
+    ``held`` is the file in which what the step installs was written down, the last time.
+    """
     texts = [context.facts.requirements[name] for name in names]
     pins = [pin for text in texts for pin in pinned(text, context.facts.python_version)]
     env, site = context.layout.env, context.site_packages
@@ -54,20 +68,24 @@ def _requirements_step(
         id=identifier,
         title=title,
         needs=needs,
+        after=after,
         commands=(
-            repair_env_command(str(env)),
+            repair_env_command(str(env), held=held),
             *(
-                _reported(install_command(str(env), path, indexes=indexes), report)
+                _reported(install_command(str(env), path, indexes=indexes, constraints=constraints), report)
                 for path, report in zip(files, reports, strict=True)
             ),
+            *last,
         ),
         proofs=(InstalledProof(str(site), tuple(name for name, _ in pins)), *proofs),
-        inputs=tuple(files),
+        inputs=(*files, *constraints),
         outputs=(str(env), *map(str, reports)),
         witnesses=tuple(str(site / f"{dist_info(*pin)}" / "RECORD") for pin in pins),
         outputs_stamp=functools.partial(installed_stamp, site, tuple(name for name, _ in pins)),
         relevant={"requirements": digest(texts)},
-        explain=functools.partial(explain_pip_failure, indexes=tuple(indexes)),
+        explain=holding.explain(indexes)
+        if constraints
+        else functools.partial(explain_pip_failure, indexes=tuple(indexes)),
     )
 
 
@@ -97,19 +115,89 @@ def toolchain_step(context: Context) -> Step:
     )
 
 
-def wheel_component_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
-    """Return the step that installs a prebuilt wheel at its pin."""
+def requirements_step(context: Context, name: str, needs: tuple[str, ...], after: tuple[str, ...]) -> Step:
+    """Return the step that installs what a source component needs to be built beside the common tools."""
     component = context.component(name)
-    proofs: tuple[Proof, ...] = ()
-    if component.cxx11_abi is not None:
-        folder = context.site_packages / component.dist.replace("-", "_") / "lib"
-        proofs = (AbiOfInstalledProof(component.dist, str(folder), component.cxx11_abi),)
     return _requirements_step(
         context,
-        [component.requirements or ""],
+        component.build.requirements,
+        identifier=f"{name}.requirements",
+        title=f"what {component.dist} is built with",
+        needs=needs,
+        after=after,
+        constraints=holding.constraints(context, name),
+        proofs=(holding.held_proof(context, name, own=False),),
+    )
+
+
+def wheel_component_step(
+    context: Context, name: str, needs: tuple[str, ...], after: tuple[str, ...] = ()
+) -> Step:
+    """Return the step that installs a prebuilt wheel at its pin."""
+    component = context.component(name)
+    proofs: tuple[Proof, ...] = (holding.held_proof(context, name, own=True),)
+    if component.cxx11_abi is not None:
+        folder = context.site_packages / component.dist.replace("-", "_") / "lib"
+        proofs += (AbiOfInstalledProof(component.dist, str(folder), component.cxx11_abi),)
+    if component.requirements is None:
+        return _unhashed_step(context, name, needs, after, proofs)
+    step = _requirements_step(
+        context,
+        [component.requirements],
         identifier=name,
         title=f"{component.dist} {component.version}, prebuilt",
-        needs=after,
+        needs=needs,
+        after=after,
         indexes=component.indexes,
+        constraints=holding.constraints(context, name),
+        held=holding.held_file(context, name),
+        last=(holding.hold_command(context, name),),
         proofs=proofs,
+    )
+    held = holding.held_file(context, name)
+    return replace(step, outputs=(*step.outputs, held), witnesses=(*step.witnesses, held))
+
+
+def _unhashed_step(
+    context: Context,
+    name: str,
+    needs: tuple[str, ...],
+    after: tuple[str, ...],
+    proofs: tuple[Proof, ...],
+) -> Step:
+    """Install a wheel whose hash is not known beforehand: from the recipe's own index only, and alone.
+
+    Not even an index that is configured: another project might have taken the name there. What was installed
+    is in pip's report, with its hash, and so in the receipt.
+    """
+    component, env, site = context.component(name), context.layout.env, context.site_packages
+    dist, report = component.dist, context.layout.pip_report(name, name)
+    held = holding.held_file(context, name)
+    argv = (
+        env_python(env), "-I", "-u", "-m", "pip", "install", "--only-binary", ":all:", "--no-deps",
+        "--no-input", "--disable-pip-version-check", "--no-warn-script-location",
+    )  # fmt: skip
+    lines = tuple(
+        holding.with_constraints(
+            (*argv, "--index-url", index, f"{dist}=={component.version}", "--report", str(report)),
+            holding.constraints(context, name),
+        )
+        for index in component.indexes
+    )
+    return Step(
+        id=name,
+        title=f"{dist} {component.version}, prebuilt, no hash known",
+        needs=needs,
+        after=after,
+        commands=(
+            repair_env_command(str(env), held=held),
+            Command(argv=lines[0], alternatives=lines[1:]),
+            holding.hold_command(context, name),
+        ),
+        proofs=(InstalledProof(str(site), (f"{dist}=={component.version}",)), *proofs),
+        inputs=holding.constraints(context, name),
+        outputs=(str(env), str(report), held),
+        witnesses=(str(site / dist_info(dist, str(component.version)) / "RECORD"), held),
+        outputs_stamp=functools.partial(installed_stamp, site, (dist,)),
+        explain=holding.explain(component.indexes),
     )

@@ -59,6 +59,24 @@ def repair(site_packages: Path, *, keep: Collection[str] = KEEP) -> list[str]:
     return done
 
 
+def remove_dist(site_packages: Path, name: str) -> int:
+    """Remove a distribution with the files that no other one recorded; return how many that were.
+
+    Raises:
+        ToolchainError: something cannot be removed for want of permission.
+    """
+    dists = installed_dists(site_packages)
+    damaged = damaged_dists(site_packages)
+    sound = (dist for dist in dists if dist.name != name and dist.info.name not in damaged)
+    sweeper = _Sweeper(site_packages, sound)
+    count = 0
+    for dist in dists:
+        if dist.name == name:
+            count += sweeper.remove_files(dist)
+            sweeper.remove_tree(dist.info)
+    return count
+
+
 def iter_leftovers(site_packages: Path) -> Iterator[Path]:
     """Yield the files and folders that pip renamed (``~name``) to remove them and did not come to remove."""
     pending = [site_packages]

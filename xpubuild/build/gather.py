@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
 from packaging.specifiers import SpecifierSet
 
-from xpubuild.build.choose import choose
+from xpubuild.build.choose import check_host, choose
+from xpubuild.build.newest import built_in, choose_release, entered, situation_for
 from xpubuild.build.planner import make_plan, requirement_names
+from xpubuild.build.refusal import with_alternatives
 from xpubuild.build.request import Choice, Compilers, Facts, Layout, OneapiFacts, Request
+from xpubuild.build.resolve import resolve
+from xpubuild.build.situation import of_host
+from xpubuild.build.unheard import unheard_variables
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.model import Plan
-from xpubuild.errors import UsageError
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import UnsatisfiableError, UsageError
 from xpubuild.host.jobs import LargeUnit, plan_jobs
 from xpubuild.host.report import HostReport, host_report
 from xpubuild.oneapi.envdiff import apply
@@ -24,6 +30,7 @@ from xpubuild.oneapi.environment import OneapiNeeds, oneapi_environment
 from xpubuild.oneapi.selection import Mode
 from xpubuild.recipe.load import load, requirement_file
 from xpubuild.recipe.model import Recipe, Target
+from xpubuild.recipe.releases import is_release, releases
 from xpubuild.source.integrity import dirty_digest
 from xpubuild.toolchain.compilers import choose_compilers
 from xpubuild.toolchain.pythons import require_python, resolve_python
@@ -36,7 +43,7 @@ _GIB_PER_JOB = 2.0
 class PlanOptions:
     """The build options as the command line gives them."""
 
-    recipe: str
+    recipe: str | None
     workspace: Path | None = None
     with_: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
@@ -50,6 +57,7 @@ class PlanOptions:
     oneapi_mode: Mode = "components"
     editable: bool = False
     allow_dirty: bool = False
+    update: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,13 +75,16 @@ def default_workspace(recipe: str) -> Path:
     return platformdirs.user_data_path("xpubuild") / recipe
 
 
-def prepare(options: PlanOptions) -> Prepared:
+def prepare(options: PlanOptions, *, cancel: Cancel | None = None) -> Prepared:
     """Look at recipe and host and return the plan.
 
     Raises:
-        XpuBuildError: one of RecipeError, UsageError, UnsatisfiableError, ToolchainError; nothing was made.
+        XpuBuildError: one of RecipeError, UsageError, UnsatisfiableError, ToolchainError, FetchError; nothing
+            was made.
     """
-    loaded = load(options.recipe)
+    _jobs(options.jobs)  # a slip of the pen is told before a host is looked at
+    options, why = _named(options)
+    loaded = load(options.recipe or "")
     recipe = loaded.recipe
     request = Request(
         loaded=loaded,
@@ -87,13 +98,62 @@ def prepare(options: PlanOptions) -> Prepared:
         editable=options.editable,
         allow_dirty=options.allow_dirty,
     )
-    # Refusals that need no look at the machine come first: they are certain and cost nothing.
-    choice = choose(request)
-    host = host_report(workspace=request.workspace)
-    facts = _facts(options, request, choice, host)
-    return Prepared(
-        plan=make_plan(request, facts), facts=facts, host=host.to_json(), disk_gib=recipe.needs.disk_gib
+    try:
+        # Refusals that need no look at the machine come first: they are certain and cost nothing.
+        choice = choose(request)
+        host = host_report(workspace=request.workspace, oneapi_root=options.oneapi_root)
+        facts = replace(_facts(options, request, choice, host), chosen=why)
+        # Upstream is asked last: for what this host cannot build no commit is needed.
+        check_host(request, choice, facts)
+        layout = Layout(request.workspace)
+        found = resolve(recipe, choice.components, layout, update=options.update, cancel=cancel)
+        facts = replace(facts, resolved=found)
+        plan = make_plan(request, facts)
+    except UnsatisfiableError as error:
+        raise _with_alternatives(error, options, request) from error
+    return Prepared(plan=plan, facts=facts, host=host.to_json(), disk_gib=recipe.needs.disk_gib)
+
+
+def _named(options: PlanOptions) -> tuple[PlanOptions, str]:
+    """Return the options with a recipe, and why that one: the workspace's own, else the newest."""
+    if options.recipe is not None:
+        return options, ""
+    chosen = entered() if options.workspace is None else built_in(options.workspace)
+    if chosen is None:
+        host = host_report(oneapi_root=options.oneapi_root)
+        situation = situation_for(host, options.target or "xpu", options.python)
+        if options.cxx11_abi is not None:
+            situation = replace(situation, cxx11_abi=int(options.cxx11_abi))
+        chosen = choose_release(releases(), host, options.target, situation)
+    return (
+        replace(
+            options,
+            recipe=chosen.recipe,
+            target=options.target or chosen.target,
+            workspace=options.workspace or chosen.workspace,
+        ),
+        chosen.why,
     )
+
+
+def _with_alternatives(
+    error: UnsatisfiableError, options: PlanOptions, request: Request
+) -> UnsatisfiableError:
+    """Return the error with the releases that would work here, where a constraint is what was broken."""
+    recipe = request.loaded.recipe
+    if not is_release(recipe):
+        return error
+    target = request.target or recipe.target
+    host = host_report(oneapi_root=options.oneapi_root)
+    found = situation_for(host, target, options.python)
+    situation = replace(
+        found,
+        # That none is installed is an error of its own; here it would hide what else fits.
+        oneapi=found.oneapi or None,
+        cxx11_abi=request.cxx11_abi,
+        arch=request.arch or None,
+    )
+    return with_alternatives(error, recipe, situation, releases())
 
 
 def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostReport) -> Facts:
@@ -117,6 +177,7 @@ def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostRep
             cxx=compilers.cxx.path,
             version=compilers.cxx.version,
             key=compilers.relevant(),
+            kind=compilers.cxx.kind,
         ),
         jobs=jobs.jobs,
         jobs_reason=jobs.reason,
@@ -127,6 +188,8 @@ def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostRep
         },
         oneapi=_oneapi(options, request, choice),
         dirty=_dirty(request, choice),
+        warnings=unheard_variables(recipe, choice, os.environ),
+        situation=of_host(host, choice.target),
     )
 
 

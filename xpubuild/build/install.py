@@ -15,6 +15,7 @@ from xpubuild.build.audit import check_documents
 from xpubuild.build.gather import Prepared
 from xpubuild.build.receipt import make_receipt, write_receipt
 from xpubuild.build.request import Layout
+from xpubuild.build.resolve import keep_resolved
 from xpubuild.engine import files
 from xpubuild.engine.events import Sink
 from xpubuild.engine.journal import Journal
@@ -100,6 +101,7 @@ def apply(
         redact = Redactor.from_environment(os.environ)
         journal.start_run(plan.recipe, [redact(item) for item in sys.argv], __version__)
         journal.add_made("install", list(plan.files))
+        keep_resolved(Layout(root), prepared.facts.resolved)
         for path, text in plan.files.items():
             files.write_atomic(Path(path), text.encode())
         outcome = run_plan(plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd, until=until)
@@ -126,6 +128,15 @@ def _warn(prepared: Prepared, sink: Sink) -> None:
             level="warning",
         )
     for text in prepared.facts.oneapi.warnings if prepared.facts.oneapi else ():
+        notify(sink, text, level="warning")
+    for text in prepared.facts.warnings:
+        notify(sink, text, level="warning")
+    summary = prepared.plan.summary
+    if summary.get("chosen"):
+        notify(sink, str(summary["chosen"]))
+    for text in summary.get("loses", ()):
+        notify(sink, f"the build will lack: {text}", level="warning")
+    for text in summary.get("notes", ()):
         notify(sink, text, level="warning")
 
 

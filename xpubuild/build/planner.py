@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xpubuild.build import env_steps, source_steps
+from xpubuild.build import env_steps, frontend, gate_steps, holding, source_steps
 from xpubuild.build.choose import check_host, choose
 from xpubuild.build.context import Context
 from xpubuild.build.request import Choice, Facts, Layout, Request
+from xpubuild.build.sharing import share_jobs
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import Plan, Step
+from xpubuild.recipe.situation import Verdict
 
 
 def requirement_names(request: Request, choice: Choice) -> tuple[str, ...]:
@@ -31,18 +33,17 @@ def make_plan(request: Request, facts: Facts) -> Plan:
         UsageError, UnsatisfiableError, RecipeError: what was asked for cannot be built; nothing was done.
     """
     choice = choose(request)
-    check_host(request, choice, facts)
+    verdict = check_host(request, choice, facts)
     context = Context(request, choice, facts, Layout(request.workspace))
-    every = _steps(context)
-    files = {str(context.requirement_path(name)): facts.requirements[name] for name in facts.requirements}
+    every = gate_steps.watched(context, _steps(context))
     return Plan(
         recipe=request.loaded.recipe.name,
         workspace=str(request.workspace),
         lock_digest=digest(inputs(context)),
         steps=every,
         fingerprints=fingerprints(every),
-        files=files,
-        summary=_summary(context),
+        files=_files(context),
+        summary={**_summary(context), **_constraints(context, verdict)},
     )
 
 
@@ -52,36 +53,63 @@ def _steps(context: Context) -> tuple[Step, ...]:
     if context.recipe.toolchain.requirements:
         every.append(env_steps.toolchain_step(context))
         base = ("toolchain",)
-    last_in_env = base
+    order = _installing(context)
     last_of: dict[str, str] = {}
     for name in context.choice.components:
         component = context.component(name)
-        needs = tuple(last_of[need] for need in component.needs)
+        needs = tuple(dict.fromkeys((*(last_of[need] for need in component.needs), *base)))
         if component.kind == "wheel":
-            # Two pips in one environment would undo each other: what installs there goes one after the other.
-            every.append(
-                env_steps.wheel_component_step(context, name, tuple(dict.fromkeys((*needs, *last_in_env))))
-            )
-            last_of[name] = name
+            every.append(env_steps.wheel_component_step(context, name, needs, order[name]))
         else:
-            every += _source_steps(context, name, tuple(dict.fromkeys((*needs, *base))), last_in_env)
-            last_of[name] = f"{name}.install"
-        last_in_env = (last_of[name],)
+            every += _source_steps(context, name, needs, order)
+        last_of[name] = every[-1].id
     every.append(source_steps.verify_step(context, tuple(last_of.values()) or base))
-    return tuple(every)
+    return share_jobs(every, context.facts.jobs)
+
+
+def _installing(context: Context) -> Mapping[str, tuple[str, ...]]:
+    """Return for each step that runs pip in the environment the one before it.
+
+    Two pips in one environment would undo each other, so they go one after the other: first what must be
+    there for a build, then what was built, so that no build waits for another without need.
+    """
+    levels: dict[str, int] = {}
+    for name in context.choice.components:
+        needs = context.component(name).needs
+        levels[name] = max((levels[need] + 1 for need in needs), default=0)
+    chain: list[str] = []
+    for level in sorted(set(levels.values())):
+        group = {name: context.component(name) for name in levels if levels[name] == level}
+        chain += [name for name, component in group.items() if component.kind == "wheel"]
+        sources = {name: component for name, component in group.items() if component.kind == "source"}
+        chain += [f"{name}.requirements" for name, item in sources.items() if item.build.requirements]
+        chain += [f"{name}.install" for name in sources]
+    return {step: tuple(chain[index - 1 : index]) for index, step in enumerate(chain)}
 
 
 def _source_steps(
-    context: Context, name: str, needs: tuple[str, ...], last_in_env: tuple[str, ...]
+    context: Context, name: str, needs: tuple[str, ...], order: Mapping[str, tuple[str, ...]]
 ) -> list[Step]:
-    source = source_steps.source_step(context, name)
+    steps = [source_steps.source_step(context, name)]
+    requirements = f"{name}.requirements"
+    if requirements in order:
+        steps.append(env_steps.requirements_step(context, name, needs, order[requirements]))
+        needs = (*needs, requirements)
+    after = order[f"{name}.install"]
     if context.request.editable:
-        return [
-            source,
-            source_steps.editable_step(context, name, tuple(dict.fromkeys((*needs, *last_in_env)))),
-        ]
+        return [*steps, source_steps.editable_step(context, name, needs, after)]
     wheel = source_steps.wheel_step(context, name, needs)
-    return [source, wheel, source_steps.install_step(context, name, last_in_env)]
+    return [*steps, wheel, source_steps.install_step(context, name, after)]
+
+
+def _files(context: Context) -> dict[str, str]:
+    """Return the texts that commands read: requirements, constraints, and where setuptools builds."""
+    files = {str(context.requirement_path(name)): text for name, text in context.facts.requirements.items()}
+    files.update(holding.known_beforehand(context))
+    for name in context.choice.components:
+        if context.component(name).kind == "source":
+            files.update(frontend.scratch_config(context, name))
+    return files
 
 
 def inputs(context: Context) -> Mapping[str, Any]:
@@ -89,7 +117,7 @@ def inputs(context: Context) -> Mapping[str, Any]:
     recipe, choice, facts = context.recipe, context.choice, context.facts
     return {
         "recipe": recipe.model_dump(
-            mode="json", by_alias=True, exclude={"facts", "title"}, exclude_defaults=True
+            mode="json", by_alias=True, exclude={"facts", "title", "patches"}, exclude_defaults=True
         ),
         "target": choice.target,
         "cxx11_abi": choice.cxx11_abi,
@@ -98,6 +126,7 @@ def inputs(context: Context) -> Mapping[str, Any]:
         "arch": list(choice.arch),
         "requirements": {name: digest(text) for name, text in facts.requirements.items()},
         "edits": dict(facts.dirty),
+        "resolved": {name: item.commit for name, item in facts.resolved.items()},
     }
 
 
@@ -115,5 +144,21 @@ def _summary(context: Context) -> dict[str, Any]:
         "variant": choice.variant or "as the recipe",
         "arch": ", ".join(choice.arch) or "as upstream",
         "jobs": f"{facts.jobs} ({facts.jobs_reason})",
+        "resolved": [
+            f"{name}: {item.ref} is {item.commit} (asked {item.when})"
+            for name, item in facts.resolved.items()
+        ],
         "workspace": str(context.layout.root),
+        "warnings": list(facts.warnings),
     }
+
+
+def _constraints(context: Context, verdict: Verdict) -> dict[str, Any]:
+    """Return what the solver says of this build: why this release, what it lacks, what is worth knowing."""
+    found: dict[str, Any] = {
+        "chosen": context.facts.chosen,
+        "loses": [lost.text for lost in verdict.loses],
+        "notes": [f"{note.text} ({note.todo})" if note.todo else note.text for note in verdict.notes()],
+        "not_known": [reason.text for reason in verdict.open_questions()],
+    }
+    return {name: value for name, value in found.items() if value}

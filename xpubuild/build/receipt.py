@@ -11,9 +11,11 @@ from typing import Any
 
 from xpubuild import __version__
 from xpubuild.build.request import Facts, Layout
+from xpubuild.build.resolve import resolved_json
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan
+from xpubuild.engine.onlooker import WATCHED
 
 
 def make_receipt(plan: Plan, facts: Facts, host: Mapping[str, Any], journal: Journal) -> dict[str, Any]:
@@ -37,6 +39,13 @@ def make_receipt(plan: Plan, facts: Facts, host: Mapping[str, Any], journal: Jou
         "host": dict(host),
         "oneapi": [dict(component) for component in facts.oneapi.components] if facts.oneapi else [],
         "activation": _activation(facts),
+        "resolved": resolved_json(facts.resolved),
+        "pins": [
+            pin
+            for step in plan.steps
+            if _done(records, step.id)
+            for pin in _pins(step.id, records[step.id].evidence)
+        ],
         "workspace": plan.workspace,
         "python": str(layout.python),
         "logs": str(layout.logs),
@@ -57,9 +66,23 @@ def make_receipt(plan: Plan, facts: Facts, host: Mapping[str, Any], journal: Jou
             if _done(records, step.id)
             for wheel in _wheels(records[step.id].evidence, layout)
         ],
+        "warnings": [
+            {"step": step.id, **{key: told[key] for key in ("id", "text", "lines")}}
+            for step in plan.steps
+            if _done(records, step.id)
+            for item in records[step.id].evidence
+            if item["proof"] == WATCHED
+            for told in item["warnings"]
+        ],
         "prebuilt": _prebuilt(layout, [name for name in records if _done(records, name)]),
         "verify": _verify(layout, done=_done(records, "verify")),
     }
+
+
+def _pins(step: str, evidence: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what a checked-out tree says about the repositories that its build clones while configuring."""
+    component = step.removesuffix(".source")
+    return [{"component": component, **pin} for item in evidence for pin in item.get("pins", ())]
 
 
 def _activation(facts: Facts) -> dict[str, Any]:

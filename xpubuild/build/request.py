@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.recipe.model import LoadedRecipe, Target
+from xpubuild.recipe.situation import Situation
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,27 @@ class OneapiFacts:
 
 @dataclass(frozen=True)
 class Compilers:
-    """The host compilers: full paths, the version to show, and what fingerprints carry."""
+    """The host compilers: full paths, the version to show, what fingerprints carry, gcc, clang or icx."""
 
     cc: str
     cxx: str
     version: str
     key: Mapping[str, str] = field(default_factory=dict)
+    kind: str | None = None
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A commit that the recipe leaves open, and where and when it was looked up."""
+
+    ref: str
+    commit: str
+    url: str
+    when: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return it as the receipt shows it."""
+        return {"ref": self.ref, "commit": self.commit, "url": self.url, "when": self.when}
 
 
 @dataclass(frozen=True)
@@ -53,7 +69,9 @@ class Facts:
     """What the planner may know of the host; gathered beforehand, so that planning does no I/O.
 
     ``requirements`` maps the names of hashed requirement files to their text; ``dirty`` maps a component to
-    the digest of the user's edits in its checkout, where building with edits was asked for.
+    the digest of the user's edits in its checkout, where building with edits was asked for. ``situation`` is
+    what the constraint solver is told of the host, ``chosen`` why this recipe, where none was named.
+    ``resolved`` maps a component to the commit that was looked up for it; ``warnings`` are for the user.
     """
 
     python: str
@@ -66,6 +84,10 @@ class Facts:
     oneapi: OneapiFacts | None = None
     dirty: Mapping[str, str] = field(default_factory=dict)
     embedded_commits: Mapping[str, str] = field(default_factory=dict)
+    resolved: Mapping[str, Resolved] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    situation: Situation | None = None
+    chosen: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,6 +135,11 @@ class Layout:
     def receipt(self) -> Path:
         """The receipt of the last install."""
         return self.root / "receipt.json"
+
+    @property
+    def resolved(self) -> Path:
+        """Commits of branches and tags that were looked up for this workspace, and are kept for it."""
+        return self.root / "resolved.json"
 
     @property
     def verify_report(self) -> Path:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from xpubuild.build import frontend, holding
 from xpubuild.build.audit import AuditPolicy, WheelProof
 from xpubuild.build.context import Context
 from xpubuild.build.installed import InstalledProof, installed_stamp
 from xpubuild.build.proofs import SameWheelProof, VerifyProof
+from xpubuild.build.recipe_proof import recipe_proofs
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.errors import RecipeError
 from xpubuild.recipe.model import GitSource
@@ -21,9 +23,9 @@ from xpubuild.source.pin import Pin
 from xpubuild.source.portable import ShellWord, portable_commands, shell_lines
 from xpubuild.toolchain.environment import repair_env_command
 
-#: 2020-01-01 UTC: a fixed moment for archive members, so that a wheel depends on its inputs alone.
-SOURCE_DATE_EPOCH = "1577836800"
 GIB = 1 << 30
+#: A wheel folder that pip is configured with may hold a newer version, and pip would take that one.
+_OWN_WHEELS_ALONE = {"PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
 
 
 def pin_of(context: Context, name: str) -> Pin:
@@ -32,7 +34,7 @@ def pin_of(context: Context, name: str) -> Pin:
     Raises:
         RecipeError: the recipe leaves the commit open.
     """
-    source = context.component(name).source
+    source = context.pinned(name)
     if source is None or source.commit is None:
         raise RecipeError(
             f"component '{name}' of recipe '{context.recipe.name}' has no commit",
@@ -95,7 +97,7 @@ def source_step(context: Context, name: str) -> Step:
         id=f"{name}.source",
         title=f"{name} at {pin.commit[:12]}",
         commands=tuple(commands) if dirty is None else (),
-        proofs=(TreeProof(str(into), pin, besides),) if dirty is None else (),
+        proofs=(TreeProof(str(into), pin, besides), *recipe_proofs(context, name)) if dirty is None else (),
         outputs=tuple(outputs),
         witnesses=(str(into / ".git"),),
         relevant={"pin": pin.key(), "edits": dirty},
@@ -103,64 +105,11 @@ def source_step(context: Context, name: str) -> Step:
     )
 
 
-def build_environment(context: Context, name: str) -> dict[str, str]:
-    """Return the environment overlay of a source build, in the order: switches, compilers, oneAPI, ABI."""
-    facts, choice = context.facts, context.choice
-    abi = str(choice.cxx11_abi)
-    env = {key: context.fill(value) for key, value in choice.switches[name].items()}
-    env.update(
-        {
-            "CC": facts.compilers.cc,
-            "CXX": facts.compilers.cxx,
-            "CMAKE_PREFIX_PATH": str(context.layout.env),
-            "CMAKE_GENERATOR": "Ninja",
-            "SOURCE_DATE_EPOCH": SOURCE_DATE_EPOCH,
-            "_GLIBCXX_USE_CXX11_ABI": abi,
-        }
-    )
-    env["CXXFLAGS"] = " ".join(filter(None, (env.get("CXXFLAGS"), f"-D_GLIBCXX_USE_CXX11_ABI={abi}")))
-    if facts.oneapi is not None:
-        own_prefix = env["CMAKE_PREFIX_PATH"]
-        env.update(facts.oneapi.env)
-        theirs = facts.oneapi.env.get("CMAKE_PREFIX_PATH")
-        env["CMAKE_PREFIX_PATH"] = f"{own_prefix}:{theirs}" if theirs else own_prefix
-    return env
-
-
-def _build_command(context: Context, name: str, verb: Sequence[str]) -> Command:
-    component, layout = context.component(name), context.layout
-    settings = [
-        part
-        for key, value in sorted(component.build.config_settings.items())
-        for part in ("--config-settings", f"{key}={context.fill(value)}")
-    ]
-    oneapi_path = context.facts.oneapi.path_prefix if context.facts.oneapi else ()
-    jobs = str(context.facts.jobs)
-    return Command(
-        argv=(
-            str(layout.python), "-m", "pip", *verb,
-            "--no-build-isolation", "--no-deps", "--no-index", "--no-input",
-            "--disable-pip-version-check", "--verbose", *settings,
-        ),
-        env=build_environment(context, name),
-        path_prefix=(str(layout.env / "bin"), *oneapi_path),
-        tuning={"MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs},
-    )  # fmt: skip
-
-
-def _source_folder(context: Context, name: str) -> str:
-    folder = context.layout.src / name
-    inside = context.component(name).build.source_dir
-    return str(folder if inside == "." else folder / inside)
-
-
 def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
     """Return the step that builds and audits the wheel of a source component."""
     component, layout = context.component(name), context.layout
     stage = layout.wheels / f".stage-{name}"
-    command = _build_command(
-        context, name, ("wheel", "--wheel-dir", str(stage), _source_folder(context, name))
-    )
+    command = frontend.wheel_command(context, name, str(stage))
     audit = component.audit
     policy = AuditPolicy(
         cxx11_abi=context.choice.cxx11_abi if audit.cxx11_abi else None,
@@ -174,9 +123,9 @@ def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
         id=f"{name}.wheel",
         title=f"{component.dist} wheel from source",
         needs=(f"{name}.source", *after),
-        commands=(command,),
+        commands=(frontend.check_command(context, name), command),
         proofs=(WheelProof(str(stage), "*.whl", policy, tuple(str(folder) for folder in search)),),
-        inputs=(_source_folder(context, name),),
+        inputs=(frontend.source_folder(context, name),),
         outputs=(str(build_folder),),
         fresh=(str(stage), *(() if component.build.resume else (str(build_folder),))),
         publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
@@ -194,41 +143,62 @@ def install_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
     component, layout = context.component(name), context.layout
     site = context.site_packages
     normal = component.dist.replace("-", "_")
+    held = holding.held_file(context, name)
+    argv = (
+        str(layout.python), "-m", "pip", "install",
+        "--no-deps", "--no-index", "--pre", "--no-input", "--force-reinstall",
+        "--disable-pip-version-check", "--find-links", str(layout.wheels),
+        component.dist,
+    )  # fmt: skip
+    constraints = holding.constraints(context, name)
     return Step(
         id=f"{name}.install",
         title=f"{component.dist} installed",
-        needs=(f"{name}.wheel", *after),
+        needs=(f"{name}.wheel",),
+        after=after,
         commands=(
             repair_env_command(str(layout.env)),
-            Command(
-                argv=(
-                    str(layout.python), "-m", "pip", "install",
-                    "--no-deps", "--no-index", "--pre", "--no-input", "--force-reinstall",
-                    "--disable-pip-version-check", "--find-links", str(layout.wheels),
-                    component.dist,
-                )
-            ),
+            Command(argv=holding.with_constraints(argv, constraints), env=_OWN_WHEELS_ALONE),
+            holding.hold_command(context, name),
         ),
-        proofs=(SameWheelProof(str(layout.wheels), component.dist, str(site)),),
-        inputs=(str(layout.wheels),),
-        outputs=(str(layout.env),),
+        proofs=(
+            SameWheelProof(str(layout.wheels), component.dist, str(site)),
+            holding.held_proof(context, name, own=True),
+        ),
+        inputs=(str(layout.wheels), *constraints),
+        outputs=(str(layout.env), held),
+        witnesses=(held,),
         witness_globs=((str(site), f"{normal}-*.dist-info/RECORD"),),
         outputs_stamp=functools.partial(installed_stamp, site, (component.dist,)),
-    )  # fmt: skip
+        explain=holding.explain(),
+    )
 
 
-def editable_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
+def editable_step(context: Context, name: str, needs: tuple[str, ...], after: tuple[str, ...]) -> Step:
     """Return the step that installs a source component editable, for a developer who rebuilds all day."""
     component, layout = context.component(name), context.layout
-    command = _build_command(context, name, ("install", "--editable", _source_folder(context, name)))
+    command = frontend.editable_command(context, name)
     normal = component.dist.replace("-", "_")
+    held = holding.held_file(context, name)
+    constraints = holding.constraints(context, name)
     return Step(
         id=f"{name}.install",
         title=f"{component.dist} editable",
-        needs=(f"{name}.source", *after),
-        commands=(repair_env_command(str(layout.env)), command),
-        proofs=(InstalledProof(str(context.site_packages), (component.dist,)),),
-        outputs=(str(layout.env), str(layout.build / name)),
+        needs=(f"{name}.source", *needs),
+        after=after,
+        commands=(
+            repair_env_command(str(layout.env)),
+            frontend.check_command(context, name),
+            replace(command, argv=holding.with_constraints(command.argv, constraints)),
+            holding.hold_command(context, name),
+        ),
+        proofs=(
+            InstalledProof(str(context.site_packages), (component.dist,)),
+            holding.held_proof(context, name, own=True),
+        ),
+        inputs=constraints,
+        outputs=(str(layout.env), str(layout.build / name), held),
+        witnesses=(held,),
         witness_globs=((str(context.site_packages), f"{normal}-*.dist-info/RECORD"),),
         relevant={"compiler": dict(context.facts.compilers.key), "oneapi": _oneapi_digest(context)},
         memory_bytes=int(component.build.memory_gib_per_job * GIB * context.facts.jobs),

@@ -57,11 +57,9 @@ def command(log: Path | None, list_: bool, doctor: Path | None, as_json: bool) -
 
 def _circumstances(doctor: Path | None) -> Circumstances:
     from xpubuild.explain.checks import read_checks
-    from xpubuild.explain.document import Circumstances
+    from xpubuild.explain.document import Circumstances, distributions
     from xpubuild.host.system import os_facts
 
     system = os_facts()
-    kin = {"fedora": "rhel", "centos": "rhel", "sles": "suse", "opensuse": "suse", "ubuntu": "debian"}
-    names = (system.id, *system.id_like)
-    distributions = tuple(dict.fromkeys(name for item in names for name in (item, kin.get(item, item))))
-    return Circumstances(distributions=distributions, checks=read_checks(doctor) if doctor else None)
+    names = distributions((system.id, *system.id_like))
+    return Circumstances(distributions=names, checks=read_checks(doctor) if doctor else None)

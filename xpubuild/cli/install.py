@@ -40,6 +40,8 @@ def command(
 ) -> int:
     """Build RECIPE (a name or a file) into a workspace.
 
+    Without RECIPE the newest release that this host can build is taken; in an entered shell, that workspace.
+
     Run the same command again after a failure or an interruption: finished steps are kept.
     """
     from xpubuild.build.gather import PlanOptions, prepare
@@ -53,7 +55,7 @@ def command(
 
     cancel = Cancel()
     with cancel_on_signals(cancel):
-        prepared = prepare(PlanOptions(**build))
+        prepared = prepare(PlanOptions(**build), cancel=cancel)
         if dry_run:
             return show_plan(prepared.plan, "json" if as_json else "table")
         sink = make_sink(log_format, quiet=quiet, verbose=verbose)

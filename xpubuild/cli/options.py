@@ -50,6 +50,21 @@ def split_names(_ctx: click.Context, _param: click.Parameter, value: tuple[str, 
     return tuple(dict.fromkeys(item.strip() for text in value for item in text.split(",") if item.strip()))
 
 
+def split_trees(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> dict[str, Path]:
+    """Return component -> folder for values such as DIR (torch's) and vision=DIR."""
+    found: dict[str, Path] = {}
+    for text in value:
+        component, equals, folder = text.partition("=")
+        if not equals or "/" in component or Path(text).exists():
+            component, folder = "torch", text
+        if not folder.strip():
+            raise click.BadParameter(f"'{text}' names no folder")
+        if component in found:
+            raise click.BadParameter(f"two trees are given for {component}")
+        found[component] = Path(folder).expanduser().absolute()
+    return found
+
+
 def names_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     """Return an option that takes names, repeated or separated by commas."""
     return option(*names, multiple=True, callback=split_names, metavar="NAMES", **settings)
@@ -58,7 +73,7 @@ def names_option(*names: str, **settings: Any) -> Callable[[Function], Function]
 def build_options(function: Function) -> Function:
     """Add the options that decide what is built; plan and install share them."""
     for decorate in reversed((
-        click.argument("recipe", default="quickstart", envvar="XPUBUILD_RECIPE"),
+        click.argument("recipe", required=False, envvar="XPUBUILD_RECIPE"),
         workspace_option,
         names_option("--with", "with_", help="Components to add, such as vision,audio."),
         names_option("--without", help="Components to leave out."),
@@ -74,6 +89,7 @@ def build_options(function: Function) -> Function:
             help="Source the components' scripts (default), setvars.sh, or oneapi-vars.sh.",
         ),
         option("--editable", is_flag=True, help="Install sources editable, for developers."),
+        option("--update", is_flag=True, help="Look up branches and tags without a commit anew."),
         option("--allow-dirty", is_flag=True, help="Build with your own edits in src/ instead of refusing."),
     )):  # fmt: skip
         function = decorate(function)

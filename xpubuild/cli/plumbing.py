@@ -31,13 +31,17 @@ def make_env(env: Path, python: str) -> int:
 
 @command.command(name="repair-env")
 @click.argument("env", type=click.Path(path_type=Path))
-def repair_env(env: Path) -> int:
-    """Remove what an interrupted pip left in an environment."""
+@click.option("--held", type=click.Path(path_type=Path), default=None)
+def repair_env(env: Path, held: Path | None) -> int:
+    """Remove what an interrupted pip left in an environment, and what took the place of what is held."""
     from xpubuild.build.envrepair import repair
+    from xpubuild.build.held import let_go
     from xpubuild.build.sitepackages import site_packages_of
 
-    for item in repair(site_packages_of(env)):
-        _say(f"removed {item}")
+    site_packages = site_packages_of(env)
+    for item in (*repair(site_packages), held and let_go(site_packages, held)):
+        if item:
+            _say(f"removed {item}")
     return 0
 
 
@@ -94,4 +98,31 @@ def checkout(
     pin = Pin(url=url, commit=commit, tree=tree, submodules=submodules, ref=ref, skip=skip)
     report = make(pin, into, cache=cache, jobs=jobs, env=base_environment(), report=_say, besides=besides)
     _say(f"{into} is at {commit} with {len(report.evidence['submodules'])} submodules")
+    return 0
+
+
+@command.command(name="front-end")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--env", type=click.Path(path_type=Path), required=True)
+@click.option("--wanted", default="auto")
+@click.option("--setting", "settings", multiple=True)
+def front_end(folder: Path, env: Path, wanted: str, settings: tuple[str, ...]) -> int:
+    """Hold a source tree against what the recipe says about how it is built."""
+    from xpubuild.build.treekind import check
+
+    for line in check(folder, env, wanted=wanted, settings=settings):
+        _say(line)
+    return 0
+
+
+@command.command()
+@click.argument("env", type=click.Path(path_type=Path))
+@click.argument("dist")
+@click.argument("file", type=click.Path(path_type=Path))
+def hold(env: Path, dist: str, file: Path) -> int:
+    """Write down what is installed, as constraints that later pip commands must keep."""
+    from xpubuild.build.held import hold as write
+    from xpubuild.build.sitepackages import site_packages_of
+
+    _say(f"held: {write(site_packages_of(env), dist, file)}")
     return 0

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from xpubuild.cli import options
+from xpubuild.cli import matrix, options
 
 
 @click.group(name="recipes", short_help="List, show and check recipes.")
 def command() -> None:
     """Look at the recipes in the search path (XPUBUILD_RECIPES, the user's, the site's, xpubuild's own)."""
+
+
+command.add_command(matrix.command)
 
 
 @command.command(name="list")
@@ -50,15 +55,25 @@ def show(recipe: str, as_json: bool) -> int:
 
 @command.command()
 @click.argument("recipe", nargs=-1)
+@options.option(
+    "--tree",
+    multiple=True,
+    callback=options.split_trees,
+    metavar="[COMPONENT=]DIR",
+    help="Hold the recipe against a checked-out source tree, torch's unless a component is named.",
+)
 @options.json_option
-def check(recipe: tuple[str, ...], as_json: bool) -> int:
-    """Check recipes (all in the search path by default): schema, files they name, pins, facts."""
+def check(recipe: tuple[str, ...], tree: dict[str, Path], as_json: bool) -> int:
+    """Check recipes (all in the search path by default): schema, files they name, switches, pins, facts.
+
+    With --tree also: version, Python requirement, pin files, submodules and commit of a source tree.
+    """
     from xpubuild.recipe.catalogue import check_recipes
     from xpubuild.ui.console import print_json
     from xpubuild.ui.console import show as display
     from xpubuild.ui.views import check_view
 
-    document = check_recipes(recipe)
+    document = check_recipes(recipe, tree)
     if as_json:
         print_json(document)
     else:

@@ -23,11 +23,30 @@ from xpubuild.cli import options
 )
 @options.option(
     "--suite",
-    type=click.Choice(["smoke", "full"]),
+    type=click.Choice(["smoke", "full", "speed", "dynamo", "upstream"]),
     default="smoke",
     show_default=True,
-    help="How much to check: smoke answers within a minute or two.",
+    help="What to check: smoke answers within a minute; dynamo and upstream run PyTorch's own scripts.",
 )
+@options.option(
+    "--no-gpu",
+    "no_gpu",
+    is_flag=True,
+    help="Check what needs no device, as where images are built.",
+    envvar=None,
+)
+@options.path_option(
+    "--source",
+    default=None,
+    help="Tree of PyTorch for dynamo and upstream (default: the workspace's).",
+    envvar=None,
+)
+@options.names_option("--models", help="Models for dynamo (default: a few per suite).", envvar=None)
+@options.names_option("--tests", help="Test files for upstream (default: a chosen list).", envvar=None)
+@options.path_option(
+    "--baseline", metavar="FILE", default=None, help="Warn about speeds below those of FILE.", envvar=None
+)
+@options.option("--update-baseline", is_flag=True, help="Write this run's speeds to --baseline.", envvar=None)
 @options.names_option("--only", help="Ids, groups or patterns of checks.", envvar=None)
 @options.names_option(
     "--require", help="Optional parts whose absence is a failure, such as ops.", envvar=None
@@ -45,6 +64,12 @@ def command(
     python: str | None,
     device: str | None,
     suite: str,
+    no_gpu: bool,
+    source: Path | None,
+    models: tuple[str, ...],
+    tests: tuple[str, ...],
+    baseline: Path | None,
+    update_baseline: bool,
     only: tuple[str, ...],
     require: tuple[str, ...],
     list_: bool,
@@ -64,16 +89,22 @@ def command(
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.verify_view import CheckPrinter, checks_view, verify_view
+    from xpubuild.verify import baseline as speeds
     from xpubuild.verify.catalogue import list_checks, select
     from xpubuild.verify.harness import run_suite
     from xpubuild.verify.reports import checks_document, failure, write_reports
-    from xpubuild.verify.target import resolve_target
+    from xpubuild.verify.target import check_options, resolve_target
 
     if list_:
         listing = checks_document(list_checks())
         print_json(listing) if as_json else show(checks_view(listing))
         return 0
+    if update_baseline and baseline is None:
+        raise click.UsageError("--update-baseline needs --baseline FILE")
+    if no_gpu:
+        device, suite = "cpu", "image"
     target = resolve_target(python, None if python else existing(workspace, recipe), device)
+    earlier = speeds.read(baseline) if baseline and not update_baseline else None
     printer = CheckPrinter(total=len(select(device=target.device, suite=suite, only=only)), quiet=quiet)
     cancel = Cancel()
     with cancel_on_signals(cancel), tempfile.TemporaryDirectory(prefix="xpubuild-verify-") as scratch:
@@ -86,8 +117,12 @@ def command(
             only=only,
             require=require,
             emit=printer.emit,
+            options=check_options(source or target.source, models, tests),
+            baseline=earlier,
             cancel=cancel,
         )
+    if baseline and update_baseline:
+        speeds.write(speeds.of_report(report), baseline)
     write_reports(report, json_file=output, junit_file=junit)
     document = report.to_json()
     if not as_json and not quiet:

@@ -17,6 +17,7 @@ from xpubuild.engine.failure import explain_failure, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
+from xpubuild.engine.onlooker import Onlooker
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
@@ -54,6 +55,7 @@ class Execution:
         self.log = log
         self.peak = 0
         self._meter = ProgressMeter(time.monotonic)
+        self._onlooker = Onlooker(step, setting.sink, setting.cancel)
 
     def perform(self) -> None:
         """Run, prove, publish, record."""
@@ -70,7 +72,7 @@ class Execution:
             with files.explained(Path(step.publish.stage), "making a staging folder"):
                 Path(step.publish.stage).mkdir(parents=True, exist_ok=True)
         self._run_commands()
-        evidence = self._prove()
+        evidence = [*self._prove(), *self._onlooker.evidence()]
         published = self._publish(step.publish, before.published if before else [])
         if published:
             hashes = {path: file_sha256(Path(path)) for path in published}
@@ -106,11 +108,13 @@ class Execution:
     def _run_command(self, command: Command, stream: IO[bytes]) -> None:
         for argv in (command.argv, *command.alternatives):
             result, child = self._run_argv(argv, command, stream)
+            self._onlooker.raise_stop(self.log)
             if result.ok:
                 return
             if result.cancelled or result.timed_out:
                 break
-        raise explain_failure(self.step, result, self.log, child)
+        error = explain_failure(self.step, result, self.log, child)
+        raise error if result.cancelled else self._onlooker.explain(error)
 
     def _run_argv(
         self, argv: tuple[str, ...], command: Command, stream: IO[bytes]
@@ -120,7 +124,9 @@ class Execution:
         redact = Redactor.from_environment({**os.environ, **env})
         # Of one command: what a failed alternative counted says nothing about the next.
         self._meter = ProgressMeter(time.monotonic)
-        stream.write(redact(f"$ {_shown(argv, command)}\n").encode())
+        header = redact(f"$ {_shown(argv, command)}\n")
+        stream.write(header.encode())
+        self._onlooker.written(header)
         error_file = self.log.with_suffix(".error.json")
         error_file.unlink(missing_ok=True)
         env[ERROR_FILE] = str(error_file)
@@ -132,7 +138,8 @@ class Execution:
             log=stream,
             on_line=self._on_line,
             deadline_s=command.deadline_s,
-            cancel=setting.cancel,
+            cancel=self._onlooker.cancel,
+            on_tick=self._onlooker.poll,
             redact=redact,
             hold=(setting.lock_fd,) if setting.lock_fd >= 0 else (),
         )
@@ -145,6 +152,7 @@ class Execution:
     def _on_line(self, line: str) -> None:
         sink, now = self.setting.sink, time.time()
         sink.emit(StepOutput(time=now, step=self.step.id, line=line))
+        self._onlooker.line(line)
         progress = self._meter.feed(line)
         if progress is not None:
             sink.emit(

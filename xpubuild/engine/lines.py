@@ -19,6 +19,11 @@ _OVERLAP = 4096
 _PASSING = re.compile(r"Progress [0-9]{1,15} of [0-9]{1,15}")
 
 
+def passing(line: str) -> bool:
+    """Whether a line only counts bytes: the listener gets it, the log does not."""
+    return _PASSING.fullmatch(line.strip()) is not None
+
+
 @dataclass
 class LineReader:
     """Cuts bytes into lines at newlines and carriage returns, and keeps the last ones."""
@@ -64,7 +69,7 @@ class LineReader:
 
     def _line(self, raw: str) -> None:
         text = self.redact(raw)
-        if not _PASSING.fullmatch(text.strip()):
+        if not passing(text):
             self.tail.append(text)
             if self.log is not None:
                 self.log.write(text.encode() + b"\n")

@@ -75,6 +75,49 @@ class Proof(Protocol):
 
 
 @dataclass(frozen=True)
+class Stop:
+    """Going on is pointless: the command is ended and the user reads this error."""
+
+    error: XpuBuildError
+
+
+@dataclass(frozen=True)
+class Caution:
+    """Something the user should know although the command goes on; ``lines`` are the tool's own.
+
+    ``evidence`` goes into the receipt with the rest.
+    """
+
+    id: str
+    text: str
+    lines: tuple[str, ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+Verdict = Stop | Caution
+
+
+class Watcher(Protocol):
+    """Looks on while the commands of one attempt at a step run; each attempt gets a new one.
+
+    It sees what is in the step's log, and changes nothing that is made: no fingerprint has it. All calls come
+    from one thread, and none may block.
+    """
+
+    def line(self, text: str, number: int) -> Sequence[Verdict]:
+        """Take the line ``number`` (counted from 1) of the log."""
+        ...
+
+    def poll(self) -> Sequence[Verdict]:
+        """Look at files; called at least every second while a command runs, and once after it."""
+        ...
+
+    def explain(self, error: XpuBuildError) -> XpuBuildError:
+        """Return the error to show for a command that failed, with what is known about the failure."""
+        ...
+
+
+@dataclass(frozen=True)
 class Publish:
     """Move what ``stage`` holds into ``folder`` once the proofs held; earlier outputs of the step go away."""
 
@@ -93,12 +136,16 @@ class Step:
     and times of outputs that are too many to be named, such as the files of an installed distribution.
     ``fresh`` are outputs that are removed before the step runs (they were made by it and hold nothing else).
     ``always_prove`` marks proofs that are cheap and guard the user's own edits: they run on every install.
+    ``after`` are steps that must not run at the same time and come first where they run at all; what they
+    make is not used, so no fingerprint has them.
     ``explain`` turns the last lines of a failed command into the error a user should read, or None.
+    ``watch`` makes the watcher of one attempt.
     """
 
     id: str
     title: str
     needs: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     proofs: tuple[Proof, ...] = ()
     inputs: tuple[str, ...] = ()
@@ -112,6 +159,7 @@ class Step:
     memory_bytes: int = 0
     always_prove: bool = False
     explain: Callable[[Sequence[str]], XpuBuildError | None] | None = None
+    watch: Callable[[], Watcher] | None = None
 
     def all_portable(self) -> bool:
         """Whether every command can be written into a shell script."""

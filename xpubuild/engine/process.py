@@ -291,11 +291,13 @@ def run(
     cancel: Cancel | None = None,
     redact: Redactor | None = None,
     hold: Sequence[int] = (),
+    on_tick: Callable[[], None] | None = None,
 ) -> ProcessResult:
     """Run one long command; standard output and error are merged, in order.
 
     ``env`` is the whole environment. ``hold`` are descriptors (locks) that stay open until the last
-    descendant is gone, also when this process is killed. The exit status is a result, not an exception.
+    descendant is gone, also when this process is killed. ``on_tick`` is called about twice a second. The exit
+    status is a result, not an exception.
 
     Raises:
         ToolchainError: the program or ``cwd`` is not there, or the program cannot be started.
@@ -306,7 +308,7 @@ def run(
         return ProcessResult(tuple(full), -signal.SIGINT, 0.0, cancelled=True)
     child = _spawn(full, env=env, cwd=cwd, stderr=subprocess.STDOUT, hold=hold)
     reader = LineReader(log, on_line, redact or Redactor.from_environment(env))
-    watch = Watch(child, deadline_s, cancel)
+    watch = Watch(child, deadline_s, cancel, on_tick)
     with _running(child), _space_errors(log):
         if child.process.stdout is not None:
             _pump(child, watch, {child.process.stdout: reader.feed})

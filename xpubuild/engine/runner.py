@@ -115,7 +115,9 @@ def run_plan(
 
 def _drive(steps: Iterable[Step], prints: Mapping[str, str], setting: Setting, width: int) -> Outcome:
     by_id = {step.id: step for step in steps}
-    sorter = graphlib.TopologicalSorter({step.id: set(step.needs) & set(by_id) for step in by_id.values()})
+    sorter = graphlib.TopologicalSorter(
+        {step.id: {*step.needs, *step.after} & set(by_id) for step in by_id.values()}
+    )
     sorter.prepare()
     outcome = Outcome()
     ready: deque[str] = deque()

@@ -6,11 +6,13 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 import psutil
 
 _MEMORY_EVERY_S = 0.5
+_LOOK_EVERY_S = 0.5
 #: Signals in order, each with the seconds it is given before the next; after the last comes SIGKILL.
 LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 3.0))
 
@@ -71,8 +73,15 @@ def tree_bytes(pid: int) -> int:
 class Watch:
     """Deadline, cancellation and the ladder INT -> TERM -> KILL for one child."""
 
-    def __init__(self, child: Child, deadline_s: float | None, cancel: Cancel | None) -> None:
+    def __init__(
+        self,
+        child: Child,
+        deadline_s: float | None,
+        cancel: Cancel | None,
+        on_tick: Callable[[], None] | None = None,
+    ) -> None:
         self.child = child
+        self.on_tick = on_tick
         self.started = time.monotonic()
         self.end = None if deadline_s is None else self.started + deadline_s
         self.cancel = cancel
@@ -81,10 +90,14 @@ class Watch:
         self._rung = 0
         self._next_rung = 0.0
         self._next_memory = 0.0
+        self._next_look = 0.0
 
     def tick(self) -> None:
         """Look at clock, cancellation and memory; call it several times a second."""
         now = time.monotonic()
+        if self.on_tick is not None and now >= self._next_look:
+            self._next_look = now + _LOOK_EVERY_S
+            self.on_tick()
         if now >= self._next_memory:
             self._next_memory = now + _MEMORY_EVERY_S
             self.peak = max(self.peak, tree_bytes(self.child.pid))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from xpubuild.explain.load import Rules, shipped_rules
 from xpubuild.explain.rank import Finding, rank
 from xpubuild.explain.scan import Outcome, scan, scan_file
 from xpubuild.explain.searchterms import search_terms
+
+_KIN = {"fedora": "rhel", "centos": "rhel", "sles": "suse", "opensuse": "suse", "ubuntu": "debian"}
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ class Circumstances:
     distributions: tuple[str, ...] = ()
     checks: Mapping[str, str] | None = None
     facts: frozenset[str] = frozenset()
+
+
+def distributions(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names under which signatures know a distribution, given what os-release calls it."""
+    return tuple(dict.fromkeys(name for item in names for name in (item, _KIN.get(item, item))))
 
 
 def conclude(outcome: Outcome, known: Circumstances) -> Explanation:

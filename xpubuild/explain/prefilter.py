@@ -7,7 +7,9 @@ from collections.abc import Iterable
 # Words that many literals contain; looking for these alone finds the lines of all of them.
 _STEMS = ("error", "not ", "fail", "undefined", "no s", "unable", "unknown", "timed out")
 _FLAG = b"error"
-_SWITCH = b"-w"
+_FILE = b"exception"
+_SWITCH, _NO_SWITCH = b"-w", b"-wno-"
+_SUFFIXES = (b".h", b".c", b"s.h", b"s.c")
 # "ErrorReport.cpp", not "errors" and not "ERROR_DEVICE_LOST".
 _NAME = frozenset(b"abcdefghijklmnopqrtuvwxyz")
 
@@ -40,13 +42,20 @@ class Prefilter:
         for text, needle in self._needles:
             place = low.find(needle, start, end)
             while place >= 0:
-                if needle != _FLAG or _is_word(low, place):
+                if not (
+                    (needle == _FLAG and not _is_word(low, place))
+                    or (needle == _FILE and low.startswith(_SUFFIXES, place + len(_FILE)))
+                ):
                     found.append((place, text))
                 place = low.find(needle, place + len(needle), end)
         return sorted(found)
 
 
 def _is_word(low: bytes, place: int) -> bool:
-    """Whether "error" is neither part of a longer name nor of -Werror, of which command lines are full."""
+    """Whether "error" is no part of a name, nor of -Werror or -Wno-error, of which command lines are full."""
     after = place + len(_FLAG)
-    return low[max(place - 2, 0) : place] != _SWITCH and (after >= len(low) or low[after] not in _NAME)
+    return (
+        low[max(place - 2, 0) : place] != _SWITCH
+        and low[max(place - 5, 0) : place] != _NO_SWITCH
+        and (after >= len(low) or low[after] not in _NAME)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import typing
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -31,6 +32,8 @@ def _valid_literal(text: str) -> str:
     return text
 
 
+#: Codes of errors (``xpubuild.errors``) that a fatal signature can end a build with.
+Code = typing.Literal["no-space", "no-xpu"]
 Pattern = Annotated[str, AfterValidator(_valid_pattern)]
 Literal = Annotated[str, AfterValidator(_valid_literal)]
 
@@ -83,7 +86,10 @@ class Probe(_Data):
 
 
 class Signature(_Data):
-    """A known failure. ``next`` is one command, or one per distribution with a ``default``."""
+    """A known failure. ``next`` is one command, or one per distribution with a ``default``.
+
+    ``fatal`` ones stop a build in which they show; ``error`` is the code of the error it then ends with.
+    """
 
     id: str = Field(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$")
     family: str = ""
@@ -96,6 +102,7 @@ class Signature(_Data):
     probes: tuple[Probe, ...] = ()
     releases: str = ""
     fatal: bool = False
+    error: Code | None = None
     supersedes: tuple[str, ...] = ()
 
     @model_validator(mode="after")
@@ -104,6 +111,8 @@ class Signature(_Data):
             raise ValueError(f"{self.id}: 'next' has no default")
         if self.fatal and any(m.after or (m.unless and m.unless.after) for m in self.match):
             raise ValueError(f"{self.id}: a fatal signature cannot wait for lines that come later")
+        if self.fatal != (self.error is not None):
+            raise ValueError(f"{self.id}: a fatal signature, and no other, has an 'error'")
         if any(not url.startswith("https://") for url in self.sources):
             raise ValueError(f"{self.id}: a source is an https:// address")
         return self

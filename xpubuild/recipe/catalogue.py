@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from xpubuild.errors import RecipeError
-from xpubuild.recipe.load import available, load, requirement_file
+from xpubuild.errors import RecipeError, UsageError
+from xpubuild.recipe.facts import fact_problems, unknown_paths, without_source
+from xpubuild.recipe.lint import lint
+from xpubuild.recipe.load import available, load, release_of, requirement_file
 from xpubuild.recipe.model import LoadedRecipe
+from xpubuild.recipe.patches import known_releases, line_of, patches_of
+from xpubuild.recipe.tree import check_tree, expected, require_tree
 from xpubuild.resources import ops_project_dir
 from xpubuild.source.embedded import expected_commit
 
@@ -16,60 +22,106 @@ from xpubuild.source.embedded import expected_commit
 def catalogue() -> list[dict[str, Any]]:
     """Return one entry per recipe; a broken one is listed with its error instead of hiding the rest."""
     entries = []
-    for name, path in sorted(available().items()):
+    for name, path in sorted(available().items(), key=lambda item: _by_number(item[0])):
         entry: dict[str, Any] = {"name": name, "path": str(path)}
         try:
-            recipe = load(str(path)).recipe
+            loaded = load(str(path))
         except RecipeError as error:
             entry["error"] = error.to_json()
         else:
-            if recipe.abstract:
+            if loaded.recipe.abstract:
                 continue
-            torch = recipe.components.get("torch")
-            entry.update(
-                title=recipe.title,
-                targets=list(recipe.targets),
-                torch=torch.version if torch else None,
-                components=list(recipe.components),
-                error=None,
-            )
+            entry.update(_entry(loaded), error=None)
         entries.append(entry)
     return entries
 
 
+def _entry(loaded: LoadedRecipe) -> dict[str, Any]:
+    recipe = loaded.recipe
+    torch = recipe.components.get("torch")
+    return {
+        "title": recipe.title,
+        "release": recipe.release,
+        "patches": [item for item in known_releases(loaded.document) if item != recipe.release],
+        "targets": list(recipe.targets),
+        "torch": torch.version if torch else None,
+        "components": list(recipe.components),
+    }
+
+
+def _by_number(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort 2.10 after 2.9, and names after numbers."""
+    parts = [part for part in re.split(r"(\d+)", name) if part]
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
+
+
 def recipe_document(loaded: LoadedRecipe) -> dict[str, Any]:
-    """Return the ``xpubuild.recipe/1`` document; values that are not known upstream are null."""
+    """Return the ``xpubuild.recipe/1`` document; what upstream has and we do not know is in ``unknown``."""
     return {
         "schema": "xpubuild.recipe/1",
         "path": str(loaded.path),
         "recipe": loaded.recipe.model_dump(mode="json", by_alias=True),
-        "unknown": [path for path, fact in loaded.recipe.facts.items() if fact.confidence == "unknown"],
+        "unknown": unknown_paths(loaded.recipe.facts),
     }
 
 
-def check_recipes(names: Sequence[str]) -> dict[str, Any]:
-    """Return the ``xpubuild.recipes-check/1`` document: per recipe the list of problems.
+def check_recipes(names: Sequence[str], trees: Mapping[str, Path] | None = None) -> dict[str, Any]:
+    """Return the ``xpubuild.recipes-check/1`` document: what is wrong with each recipe.
+
+    ``trees`` maps components to checked-out sources, which the one recipe that is named is held against.
 
     Raises:
         RecipeError: one single recipe was named and it cannot be read.
+        UsageError: a tree is none, or it is not clear which recipe it is for.
     """
+    if trees and len(names) != 1:
+        raise UsageError(
+            "a source tree belongs to one recipe", fix="name the recipe that it is to be held against"
+        )
     results = []
     for name in names or sorted(str(path) for path in available().values()):
+        result: dict[str, Any] = {"recipe": name, "problems": [], "warnings": [], "not_checked": []}
         try:
-            problems = _problems(load(name))
+            _check(load(name), trees or {}, result)
         except RecipeError as error:
             if len(names) == 1:
                 raise
-            problems = [f"{error.what}: {error.why}"]
-        results.append({"recipe": name, "problems": problems})
+            result["problems"] = [f"{error.what}: {error.why}"]
+        results.append(result)
     status = "fail" if any(result["problems"] for result in results) else "ok"
     return {"schema": "xpubuild.recipes-check/1", "status": status, "recipes": results}
 
 
-def _problems(loaded: LoadedRecipe) -> list[str]:
-    recipe, problems = loaded.recipe, []
-    if recipe.name != loaded.path.stem:
-        problems.append(f"name is '{recipe.name}', the file is named '{loaded.path.stem}'")
+def _check(loaded: LoadedRecipe, trees: Mapping[str, Path], result: dict[str, Any]) -> None:
+    problems, warnings = _findings(loaded)
+    if loaded.path.stem not in (loaded.recipe.name, line_of(loaded.recipe.name)):
+        problems.insert(0, f"name is '{loaded.recipe.name}', the file is named '{loaded.path.stem}'")
+    for version in patches_of(loaded.document):
+        more, further = _patch_findings(loaded, version)
+        # What the line has as well was said already.
+        problems += [f"{version}: {text}" for text in more if text not in problems]
+        warnings += [f"{version}: {text}" for text in further if text not in warnings]
+    for component, folder in trees.items():
+        wanted = expected(loaded.recipe, component)
+        require_tree(wanted, folder)
+        report = check_tree(wanted, folder)
+        problems += [f"{component} in {folder}: {text}" for text in report.problems]
+        result["not_checked"] += [f"{component}: {text}" for text in report.not_checked]
+    result["problems"], result["warnings"] = problems, warnings
+
+
+def _patch_findings(loaded: LoadedRecipe, version: str) -> tuple[list[str], list[str]]:
+    if line_of(version) != loaded.path.stem:
+        return [f"it is no patch release of {loaded.path.stem}"], []
+    try:
+        return _findings(release_of(loaded, version))
+    except RecipeError as error:
+        return [f"{error.what}: {error.why}"], []
+
+
+def _findings(loaded: LoadedRecipe) -> tuple[list[str], list[str]]:
+    recipe = loaded.recipe
+    problems = []
     needed = [*recipe.toolchain.requirements]
     for name, component in recipe.components.items():
         needed += [component.requirements] if component.requirements else []
@@ -80,12 +132,11 @@ def _problems(loaded: LoadedRecipe) -> list[str]:
                 f"components.{name}.source.commit is {source.commit}, the embedded sources make"
                 f" {_embedded_commit()}"
             )
-    for file in needed:
+    for file in dict.fromkeys(needed):
         problems += _requirement_problems(loaded, file)
-    for path in recipe.facts:
-        if not _reaches(loaded.document, path):
-            problems.append(f"facts names '{path}', which the recipe does not have")
-    return problems
+    found = lint(recipe)
+    bare = [f"{path} has no source in facts" for path in without_source(loaded)]
+    return [*problems, *fact_problems(loaded), *found.problems], [*found.warnings, *bare]
 
 
 @functools.cache
@@ -102,11 +153,3 @@ def _requirement_problems(loaded: LoadedRecipe, name: str) -> list[str]:
     pins = [line.strip() for line in entries if line.strip() and line.strip()[0] not in "#-"]
     bare = [line.split()[0] for line in pins if "--hash" not in line]
     return [f"{name}: '{item}' has no hash" for item in bare]
-
-
-def _reaches(document: Any, path: str) -> bool:
-    for key in path.split("."):
-        if not isinstance(document, dict) or key not in document:
-            return False
-        document = document[key]
-    return True

@@ -12,7 +12,9 @@ import yaml
 from pydantic import ValidationError
 
 from xpubuild.errors import RecipeError
+from xpubuild.recipe.facts import carried
 from xpubuild.recipe.model import LoadedRecipe, Recipe
+from xpubuild.recipe.patches import line_of, over_of
 from xpubuild.resources import recipes_dir
 
 _SUFFIX = ".yaml"
@@ -67,6 +69,8 @@ def available(besides: Path | None = None) -> dict[str, Path]:
 def find(name: str, *, besides: Path | None = None) -> Path:
     """Return the file of a recipe given by name or by path; ``besides`` is not looked at.
 
+    A patch release such as 2.7.0 is in the file of its line, unless it has a file of its own.
+
     Raises:
         RecipeError: there is none; the message lists what there is.
     """
@@ -81,8 +85,9 @@ def find(name: str, *, besides: Path | None = None) -> Path:
             commands=("xpubuild recipes list",),
         )
     names = available(besides)
-    if name in names:
-        return names[name]
+    line = line_of(name)
+    if name in names or line in names:
+        return names.get(name) or names[str(line)]
     raise RecipeError(
         f"there is no recipe named '{name}'",
         why="known are: " + ", ".join(sorted(names)),
@@ -92,13 +97,32 @@ def find(name: str, *, besides: Path | None = None) -> Path:
 
 
 def load(name: str) -> LoadedRecipe:
-    """Read, merge with what it extends, and check a recipe.
+    """Read, merge with what it extends, and check a recipe; ``name`` may be a patch release of a line.
 
     Raises:
-        RecipeError: not found, not YAML, or not a recipe.
+        RecipeError: not found, not YAML, not a recipe, or a release that its line does not have.
     """
     path = find(name)
     document, folders = _merged(path, depth=0)
+    return validated(_released(document, path, name), path, folders)
+
+
+def release_of(loaded: LoadedRecipe, version: str) -> LoadedRecipe:
+    """Return one of the releases of a line that is already read.
+
+    Raises:
+        RecipeError: it has no such release, or what it says about it breaks the schema.
+    """
+    document = _patched(loaded.document, loaded.recipe.name, version)
+    return validated(document, loaded.path, loaded.folders)
+
+
+def validated(document: dict[str, Any], path: Path, folders: tuple[Path, ...]) -> LoadedRecipe:
+    """Return a merged document as a recipe.
+
+    Raises:
+        RecipeError: it breaks the schema; each problem is named.
+    """
     try:
         recipe = Recipe.model_validate(document)
     except ValidationError as error:
@@ -150,11 +174,26 @@ def _merged(path: Path, depth: int) -> tuple[dict[str, Any], tuple[Path, ...]]:
             fix="name one recipe that does not extend this one",
         )
     beside = path.parent / f"{parent}{_SUFFIX}"
-    base, folders = _merged(
-        beside if beside.is_file() and beside != path else find(parent, besides=path), depth + 1
-    )
+    below = beside if beside.is_file() and beside != path else find(parent, besides=path)
+    base, folders = _merged(below, depth + 1)
+    base = _released(base, below, parent)
     base.pop("abstract", None)
-    return merge(base, document), tuple(dict.fromkeys((path.parent, *folders)))
+    if path.stem != below.stem:
+        base.pop("patches", None)  # they are releases of that line; a recipe of another name is none
+    return carried(base, document, merge(base, document)), tuple(dict.fromkeys((path.parent, *folders)))
+
+
+def _released(document: dict[str, Any], path: Path, name: str) -> dict[str, Any]:
+    """Lay a patch release over its line where ``name`` is one that has no file of its own."""
+    line = line_of(name)
+    if line is None or line != path.stem:
+        return document
+    return _patched(document, line, name)
+
+
+def _patched(document: Mapping[str, Any], line: str, version: str) -> dict[str, Any]:
+    over = over_of(document, line, version)
+    return carried(document, over, merge(document, over), same_author=True)
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

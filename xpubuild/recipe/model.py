@@ -149,7 +149,10 @@ class Audit(Strict):
     """What the finished wheel must be."""
 
     cxx11_abi: bool = Field(True, description="compare the ABI found in the symbols with the one asked for")
-    forbid_needed: list[str] = Field(default_factory=list, description="libraries that must not be in NEEDED")
+    forbid_needed: list[str] = Field(
+        default_factory=list,
+        description="libraries that must not be in NEEDED, of all objects or as OBJECT:LIBRARY",
+    )
     allow_missing: list[str] = Field(
         default_factory=list, description="libraries the machine provides at run time"
     )
@@ -172,7 +175,10 @@ class Component(Strict):
     end_of_life: str | None = Field(None, description="since when upstream no longer maintains it")
     needs: list[Name] = Field(default_factory=list)
     optional: bool = Field(False, description="left out unless asked for with --with")
-    requirements: str | None = Field(None, description="hashed requirement file of a prebuilt wheel")
+    requirements: str | None = Field(
+        None,
+        description="hashed requirement file of a prebuilt wheel; without one only its own indexes are asked",
+    )
     indexes: list[str] = Field(
         default_factory=list, description="package indexes tried after the configured ones"
     )
@@ -186,8 +192,8 @@ class Component(Strict):
     def _complete(self) -> Component:
         if self.kind == "source" and self.source is None:
             raise ValueError("a component of kind 'source' needs 'source'")
-        if self.kind == "wheel" and (self.requirements is None or self.version is None):
-            raise ValueError("a component of kind 'wheel' needs 'requirements' and 'version'")
+        if self.kind == "wheel" and (self.version is None or not (self.requirements or self.indexes)):
+            raise ValueError("a component of kind 'wheel' needs 'version', and 'requirements' or 'indexes'")
         return self
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from xpubuild.schema.audit import AuditDocument
 from xpubuild.schema.common import Document, ErrorDocument
 from xpubuild.schema.explain import ExplainDocument, ExplainSignaturesDocument
+from xpubuild.schema.matrix import MatrixDocument
 from xpubuild.schema.plan import PlanDocument
 from xpubuild.schema.receipt import ReceiptDocument
 from xpubuild.schema.recipe import RecipeDocument, RecipesCheckDocument, RecipesDocument
@@ -33,6 +34,7 @@ DOCUMENTS: dict[str, type[Document]] = {
         RecipeDocument,
         RecipesDocument,
         RecipesCheckDocument,
+        MatrixDocument,
         EnvDocument,
         CleanDocument,
         ErrorDocument,

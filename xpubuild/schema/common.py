@@ -36,6 +36,9 @@ class Error(Part):
     commands: list[str] = Field(description="Commands to type next.")
     log: str | None = Field(description="The log of the command that failed.")
     evidence: dict[str, Any] = Field(description="What the finding rests on; its keys depend on the code.")
+    explanation: dict[str, Any] | None = Field(
+        default=None, description="An xpubuild.explain/1 document about the log of the failed command."
+    )
 
 
 class ErrorDocument(Document):

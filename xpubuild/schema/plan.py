@@ -29,6 +29,9 @@ class PlanStep(Part):
     id: str
     title: str
     needs: list[str] = Field(description="Ids of the steps that must be done before this one.")
+    after: list[str] = Field(
+        default=[], description="Ids of steps that come first where they run, and whose results are not used."
+    )
     commands: list[PlanCommand]
     proves: list[str] = Field(description="Post-conditions that are checked after the commands, in words.")
     inputs: list[str]

@@ -90,6 +90,34 @@ class Activation(Part):
     oneapi: dict[str, Any] | None = Field(description="What oneAPI's scripts change; null without oneAPI.")
 
 
+class ReceiptWarning(Part):
+    """Something that a build lost or took from elsewhere without failing."""
+
+    step: str
+    id: str = Field(description="Name of the rule, as docs/reference/gate.md lists it.")
+    text: str
+    lines: list[str] = Field(description="The tool's own lines.")
+
+
+class ResolvedSource(Part):
+    """A commit that the recipe leaves open and that upstream was asked for."""
+
+    ref: str = Field(description="Tag or branch of the recipe.")
+    commit: str
+    url: str
+    when: str = Field(description="When it was asked; the workspace keeps it until --update.")
+
+
+class TreePin(Part):
+    """What a file of a checked-out tree says about a repository that the build clones while configuring."""
+
+    component: str
+    file: str
+    url: str
+    commit: str | None = None
+    ref: str | None = None
+
+
 class ReceiptDocument(Document):
     """What was built, from what, with which commands, and what was proved about it."""
 
@@ -102,12 +130,19 @@ class ReceiptDocument(Document):
     summary: dict[str, Any]
     host: HostReport
     oneapi: list[OneapiComponent] = Field(description="Empty where the build used none.")
+    resolved: dict[str, ResolvedSource] = Field(
+        default={}, description="By component; empty where the recipe pins every commit."
+    )
+    pins: list[TreePin] = Field(default=[], description="Read in the trees that were checked out.")
     workspace: str
     python: str
     logs: str
     steps: list[ReceiptStep]
     commands: list[ReceiptCommand]
     wheels: list[ReceiptWheel] = Field(description="Built here.")
+    warnings: list[ReceiptWarning] = Field(
+        default_factory=list, description="What the steps that are done lost without failing."
+    )
     prebuilt: list[Prebuilt] = Field(description="Installed ready-made, each at its pinned hash.")
     verify: ReceiptVerify | None = Field(description="Null where verify did not run or did not pass.")
     activation: Activation

@@ -16,7 +16,7 @@ class RecipeDocument(Document):
     schema_: Literal["xpubuild.recipe/1"] = Field(alias="schema", description="Name and version.")
     path: str
     recipe: Recipe
-    unknown: list[str] = Field(description="Paths of values whose fact says that upstream does not tell.")
+    unknown: list[str] = Field(description="Paths of values that upstream has and that are not known.")
 
 
 class RecipeEntry(Part):
@@ -26,6 +26,8 @@ class RecipeEntry(Part):
     path: str
     error: Error | None
     title: str = ""
+    release: str | None = Field(None, description="The release that is built; null for a branch.")
+    patches: list[str] = Field(default=[], description="Older patch releases that can be named as well.")
     targets: list[str] = Field(default=[])
     torch: str | None = None
     components: list[str] = Field(default=[])
@@ -39,10 +41,14 @@ class RecipesDocument(Document):
 
 
 class CheckedRecipe(Part):
-    """The problems of one recipe."""
+    """What was found about one recipe; any problem makes the check fail."""
 
     recipe: str
     problems: list[str]
+    warnings: list[str] = Field(default=[], description="For the author to look at; they fail nothing.")
+    not_checked: list[str] = Field(
+        default=[], description="With --tree: what recipe or tree do not say, and was not compared."
+    )
 
 
 class RecipesCheckDocument(Document):

@@ -41,6 +41,7 @@ class VerifyCheck(Part):
     detail: str
     metrics: dict[str, Any]
     output: list[str] = Field(description="Last lines that its process printed meanwhile.")
+    warnings: list[str] = Field(default=[], description="Worth a look, and no failure.")
 
 
 class VerifyCounts(Part):

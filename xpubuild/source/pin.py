@@ -85,5 +85,15 @@ class Pin:
         return {"url": self.url, "ref": self.ref, **self.key()}
 
 
+def is_id(text: str) -> bool:
+    """Whether a text is a full object id."""
+    return _ID.fullmatch(text) is not None
+
+
+def is_ref(text: str) -> bool:
+    """Whether a text is the name of a tag or branch, and nothing that git would read as an option."""
+    return _REF.fullmatch(text) is not None
+
+
 def _without_password(url: str) -> str:
     return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:****@", url)

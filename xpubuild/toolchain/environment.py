@@ -36,20 +36,29 @@ def make_env_command(env: str, python: str) -> Command:
     )
 
 
-def repair_env_command(env: str) -> Command:
-    """Return the command that removes what an interrupted pip left half installed."""
+def repair_env_command(env: str, *, held: str | None = None) -> Command:
+    """Return the command that removes what an interrupted pip left half installed.
+
+    ``held`` is a file of ``build.held``: another build of what it names is removed too.
+    """
     # A shell script starts from a new environment: nothing to repair.
-    return Command(argv=(XPUBUILD, "plumbing", "repair-env", env), portable=())
+    extra = ("--held", held) if held else ()
+    return Command(argv=(XPUBUILD, "plumbing", "repair-env", env, *extra), portable=())
 
 
 def install_command(
-    env: str, requirements: str, *, indexes: Sequence[str] = (), constraints: str | None = None
+    env: str,
+    requirements: str,
+    *,
+    indexes: Sequence[str] = (),
+    constraints: str | Sequence[str] | None = None,
 ) -> Command:
     """Return the pip command that installs a hashed requirements file.
 
-    ``indexes`` are the recipe's, each tried after pip as it is configured has failed. ``constraints`` is a
-    file as ``write_constraints`` makes it.
+    ``indexes`` are the recipe's, each tried after pip as it is configured has failed. ``constraints`` are
+    files as ``write_constraints`` makes them.
     """
+    files = (constraints,) if isinstance(constraints, str) else tuple(constraints or ())
     argv = (
         env_python(env),
         "-I",  # no PYTHON* variables, no user packages, no module of the current folder
@@ -65,7 +74,7 @@ def install_command(
         "--progress-bar",
         "raw",  # numbers that the progress meter reads
         "--no-warn-script-location",
-        *(("--constraint", constraints) if constraints else ()),
+        *(word for file in files for word in ("--constraint", file)),
         "--requirement",
         requirements,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
 from xpubuild.errors import XpuBuildError
@@ -11,6 +12,7 @@ from xpubuild.ui.github import harmless
 from xpubuild.ui.terminal import Terminal, clean
 
 _TAIL_LINES = 15
+_MOST_FINDINGS = 3
 _TAIL_BYTES = 64 * 1024
 _LONGEST_LINE = 400
 _WIDEST = 100
@@ -27,6 +29,8 @@ def render(error: XpuBuildError, terminal: Terminal) -> str:
         # Never broken into lines: they are copied.
         for command in error.commands:
             lines += [f"      {terminal.paint(line, 'cyan')}" for line in clean(command).split("\n")]
+    lines += _said(error)
+    lines += _findings(error, terminal)
     lines += _log(error.log, terminal)
     lines.append(terminal.paint(f"  ({error.code}, exit code {error.exit_code})", "dim"))
     return "\n".join(lines) + "\n"
@@ -48,6 +52,30 @@ def _paragraph(head: str, text: str, terminal: Terminal, *styles: str) -> list[s
         lines += wrapped
     lines = [f"{indent}{line}" for line in lines]
     lines[0] = terminal.paint(head, *styles) + lines[0][len(indent) :]
+    return lines
+
+
+def _said(error: XpuBuildError) -> list[str]:
+    """Return the tool's own lines that the error rests on, and the place where they stand."""
+    items = error.evidence.get("lines")
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items) or not items:
+        return []
+    place = error.evidence.get("file") or error.log or ""
+    lines = ["", f"  {clean(str(place))}, line {items[0].get('line')}:"]
+    return lines + [f"    | {harmless(clean(str(item.get('text'))))[:_LONGEST_LINE]}" for item in items]
+
+
+def _findings(error: XpuBuildError, terminal: Terminal) -> list[str]:
+    """Return what explain found in the log, best first."""
+    lines: list[str] = []
+    for item in list((error.explanation or {}).get("findings") or ())[:_MOST_FINDINGS]:
+        head = f"  likely cause ({item['confidence']:.0%}): "
+        lines += ["", *_paragraph(head, item["title"], terminal, "bold")]
+        lines.append(f"    line {item['line']}: {harmless(clean(item['excerpt']))[:_LONGEST_LINE]}")
+        for name in ("cause", "fix"):
+            lines += _paragraph(f"    {name}: ", item[name], terminal)
+        lines.append(f"    type: {terminal.paint(clean(item['next_command']), 'cyan')}")
+        lines.append(f"    from: {clean(', '.join(item['sources'][:2]))}")
     return lines
 
 

@@ -34,7 +34,8 @@ def final_view(
     """
     folder = _path(receipt.get("workspace")) or workspace
     commands = tuple(next_commands) or _suggestions(folder, program or how_called(), receipt)
-    tables = (_steps(receipt), wheel_table(_mappings(receipt.get("wheels"))), _prebuilt(receipt))
+    wheels = wheel_table(_mappings(receipt.get("wheels")))
+    tables = (_steps(receipt), wheels, _prebuilt(receipt), _warnings(receipt))
     return (
         *(table for table in tables if table.rows),
         *_checks(receipt),
@@ -76,6 +77,13 @@ def _prebuilt(receipt: Mapping[str, Any]) -> Table:
             digest = str(item.get("sha256") or "")[:_DIGEST_CHARACTERS]
             table.add(item.get("name"), item.get("version"), digest)
     return table.build()
+
+
+def _warnings(receipt: Mapping[str, Any]) -> Table:
+    table = TableBuilder(["step", "warning"])
+    for item in _mappings(receipt.get("warnings")):
+        table.add(item.get("step"), item.get("text"))
+    return table.build("Lost or other than planned")
 
 
 def _checks(receipt: Mapping[str, Any]) -> Iterator[Part]:

@@ -60,6 +60,10 @@ def verify_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
     table = TableBuilder(["check", "result", Column("time", right=True), "detail"])
     for check in document["checks"]:
         table.add(check["id"], check["status"], show.duration(check["duration_s"]), one_line(check["detail"]))
+    warnings = TableBuilder(["check", "warning"])
+    for check in document["checks"]:
+        for warning in check.get("warnings", ()):
+            warnings.add(check["id"], one_line(warning))
     torch, device = document.get("torch", {}), document.get("device", {})
     counts = ", ".join(f"{count} {status}" for status, count in document["summary"].items() if count)
     facts = Facts(
@@ -70,7 +74,8 @@ def verify_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
             ("device", str(device.get("name", device.get("type", "unknown")))),
         )
     )
-    return (table.build("Checks"), facts)
+    warned = any(check.get("warnings") for check in document["checks"])
+    return (table.build("Checks"), *((warnings.build("Warnings"),) if warned else ()), facts)
 
 
 def checks_view(document: Mapping[str, Any]) -> tuple[Part, ...]:

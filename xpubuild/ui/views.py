@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xpubuild.recipe.facts import fact_of, leaves, needs_source
 from xpubuild.ui import format as show
 from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
 
@@ -50,34 +51,59 @@ def clean_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
 
 
 def recipes_view(entries: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
-    """Return the table of all recipes."""
-    table = TableBuilder(["recipe", "targets", "components", "what it is"])
+    """Return the table of all recipes: each is a line with its newest release and the older ones it has."""
+    table = TableBuilder(["recipe", "release", "also", "targets", "components", "what it is"])
     for entry in entries:
         if entry["error"]:
-            table.add(entry["name"], "", "", f"broken: {entry['error']['why']}")
+            table.add(entry["name"], "", "", "", "", f"broken: {entry['error']['why']}")
         else:
-            components = ", ".join(entry["components"])
-            table.add(entry["name"], ", ".join(entry["targets"]), components, entry["title"])
+            table.add(
+                entry["name"],
+                entry.get("release"),
+                ", ".join(entry.get("patches", ())),
+                ", ".join(entry["targets"]),
+                ", ".join(entry["components"]),
+                entry["title"],
+            )
     return (table.build(),)
 
 
 def recipe_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
-    """Return one recipe as dotted keys and values, each with its source where the recipe gives one."""
+    """Return one recipe as dotted keys and values, each with its source.
+
+    What upstream has and the recipe does not know is there as unknown; what is merely not set is left out.
+    A value without a source is one that the recipe's author has chosen, or one that should have a source.
+    """
     facts = document["recipe"].get("facts", {})
     table = TableBuilder(["key", "value", "confidence", "source"])
-    body = {key: value for key, value in document["recipe"].items() if key != "facts"}
-    for key, value in _flat(body, ""):
-        fact = _fact_of(key, facts)
-        table.add(key, value, fact.get("confidence"), fact.get("source"))
-    return (Facts((("file", document["path"]),)), table.build())
+    body = {key: value for key, value in document["recipe"].items() if key not in ("facts", "patches")}
+    unknown = set(document["unknown"])
+    for key, value in leaves(body):
+        fact = fact_of(key, facts)
+        words = ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+        if key in unknown:
+            continue
+        if fact is None:
+            table.add(key, words, "no source" if needs_source(key) else "chosen", "")
+        else:
+            table.add(key, words, fact["confidence"], _origin(fact))
+    for key in document["unknown"]:
+        table.add(key, "unknown", "unknown", _origin(facts.get(key, {})))
+    also = ", ".join(document["recipe"].get("patches", {}))
+    known = (("file", document["path"]), *((("also", also),) if also else ()))
+    return (Facts(known), table.build())
 
 
 def check_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
-    """Return the problems found in recipes."""
+    """Return what was found in recipes."""
     table = TableBuilder(["recipe", "result"])
     for result in document["recipes"]:
         for problem in result["problems"] or ["ok"]:
             table.add(result["recipe"], problem)
+        for warning in result.get("warnings", ()):
+            table.add(result["recipe"], f"warning: {warning}")
+        for what in result.get("not_checked", ()):
+            table.add(result["recipe"], f"not checked: {what}")
     return (table.build(),)
 
 
@@ -105,19 +131,5 @@ def _when(moment: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
 
 
-def _flat(value: object, prefix: str) -> list[tuple[str, str]]:
-    if isinstance(value, Mapping) and value:
-        return [row for key, item in value.items() for row in _flat(item, f"{prefix}.{key}".lstrip("."))]
-    if isinstance(value, (list, tuple)):
-        return [(prefix, ", ".join(str(item) for item in value))] if value else []
-    return [(prefix, "unknown" if value is None else str(value))] if value not in ("", {}) else []
-
-
-def _fact_of(key: str, facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the source of a key, or of the nearest part of the recipe that holds it."""
-    parts = key.split(".")
-    for length in range(len(parts), 0, -1):
-        found = facts.get(".".join(parts[:length]))
-        if isinstance(found, Mapping):
-            return found
-    return {}
+def _origin(fact: Mapping[str, Any]) -> str:
+    return "; ".join(str(fact[key]) for key in ("source", "note") if fact.get(key))

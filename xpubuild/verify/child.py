@@ -71,6 +71,7 @@ class Child:
     deadlines: Mapping[str, float]
     on_record: Callable[[dict[str, Any], tuple[str, ...]], None]
     cancel: Cancel | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
     _output: deque[str] = field(default_factory=lambda: deque(maxlen=_OUTPUT_LINES))
     _running: str | None = None
     _since: float = 0.0
@@ -81,7 +82,8 @@ class Child:
         self._running, self._since = None, time.monotonic()
         self._output.clear()
         required = [word for part in self.require for word in ("--require", part)]
-        argv = [str(self.python), str(suite_dir() / "run.py"), "--device", self.device, *required]
+        given = [word for name, value in self.options.items() for word in ("--option", f"{name}={value}")]
+        argv = [str(self.python), str(suite_dir() / "run.py"), "--device", self.device, *required, *given]
         result = run(
             [*argv, "--", *identifiers],
             env=self.env,

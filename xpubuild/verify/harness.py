@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import InterruptedByUserError
+from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.catalogue import select
 from xpubuild.verify.child import Child, ChildEnd, require_interpreter
 from xpubuild.verify.model import CheckResult, VerifyReport
@@ -36,6 +37,8 @@ def run_suite(
     emit: Callable[[CheckResult], None] = lambda _: None,
     started: Callable[[str], None] = lambda _: None,
     deadline_s: float | None = None,
+    options: Mapping[str, str] | None = None,
+    baseline: Baseline | None = None,
     cancel: Cancel | None = None,
 ) -> VerifyReport:
     """Verify the torch of an interpreter on a device.
@@ -45,12 +48,14 @@ def run_suite(
         device: ``xpu``, ``cuda`` or ``cpu``.
         env: the whole environment of the target (an activated workspace, say).
         work: folder for compile caches and ``verify.log``; made if missing.
-        suite: ``smoke`` or ``full``.
+        suite: one of ``registry.SUITES``.
         only: ids, groups or patterns of checks; what they need runs too.
         require: optional parts (``ops``) whose absence is a failure instead of a skip.
         emit: called with each result as soon as there is one.
         started: called with the id of each check that begins.
         deadline_s: time for each check, instead of its own.
+        options: what single checks read: ``source`` (a tree of PyTorch), ``models`` and ``tests``.
+        baseline: speeds to compare with; a slower one is a warning.
         cancel: ends the run from another thread.
 
     Raises:
@@ -64,11 +69,12 @@ def run_suite(
     require_interpreter(python, env, work)
     with (work / LOG_NAME).open("wb") as log, _compile_scratch(work) as scratch:
         child_env = {**env, **_caches(scratch)}
-        session = _Session(checks, emit, started)
+        session = _Session(checks, emit, started, baseline)
         deadlines = {check.id: deadline_s or check.deadline_s for check in checks}
         child = Child(
-            python, device, require, child_env, work, log, deadlines, session.on_record, cancel=cancel
-        )
+            python, device, require, child_env, work, log, deadlines, session.on_record,
+            cancel=cancel, options=options or {},
+        )  # fmt: skip
         for group in dict.fromkeys(check.group for check in checks):
             _run_group(session, child, [check for check in checks if check.group == group], log)
     return VerifyReport(
@@ -112,6 +118,7 @@ class _Session:
     checks: Sequence[Check]
     emit: Callable[[CheckResult], None]
     started: Callable[[str], None]
+    baseline: Baseline | None = None
     results: dict[str, CheckResult] = field(default_factory=dict)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -126,7 +133,12 @@ class _Session:
             self.facts.update({name: value for name, value in record.items() if name != "event"})
         elif record["event"] == "result":
             fields = {name: record[name] for name in ("status", "duration_s", "detail", "metrics")}
-            self.add(record["id"], output=output, **fields)
+            warnings = (*record.get("warnings", ()), *self._slower(record["id"], record["metrics"]))
+            self.add(record["id"], output=output, warnings=warnings, **fields)
+
+    def _slower(self, identifier: str, metrics: Mapping[str, Any]) -> tuple[str, ...]:
+        device = self.facts.get("device", {}).get("name")
+        return self.baseline.compare(identifier, metrics, device) if self.baseline else ()
 
     def add(self, identifier: str, **fields: Any) -> None:
         """Keep and announce the result of a check."""

@@ -38,7 +38,7 @@ def to_xml(report: VerifyReport) -> ET.Element:
 
 def _case(check: CheckResult) -> ET.Element:
     case = ET.Element("testcase", classname=check.group, name=check.id, time=_time(check.duration_s))
-    output = "\n".join(check.output)
+    output = "\n".join([*(f"warning: {warning}" for warning in check.warnings), *check.output])
     if check.metrics:
         properties = ET.SubElement(case, "properties")
         for name, value in check.metrics.items():

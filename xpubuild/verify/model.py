@@ -40,7 +40,8 @@ class CheckResult:
 
     ``status`` is pass, fail (it says no, or raised), skip (it does not apply; ``detail`` is the reason),
     crash (the process died) or timeout. ``output`` are the last lines that the check's process printed
-    meanwhile, warnings of torch and native stack traces among them.
+    meanwhile, warnings of torch and native stack traces among them. ``warnings`` are the suite's own, and no
+    failures: a speed below what it should be, say.
     """
 
     id: str
@@ -51,6 +52,7 @@ class CheckResult:
     detail: str = ""
     metrics: Mapping[str, Any] = field(default_factory=dict)
     output: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def bad(self) -> bool:
@@ -68,6 +70,7 @@ class CheckResult:
             "detail": self.detail,
             "metrics": dict(self.metrics),
             "output": list(self.output),
+            "warnings": list(self.warnings),
         }
 
 

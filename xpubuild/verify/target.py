@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,11 +34,12 @@ _CALLERS_PREFIXES = (
 
 @dataclass(frozen=True)
 class Target:
-    """The interpreter, its whole environment, and the device."""
+    """The interpreter, its whole environment, the device, and the tree that torch was built from."""
 
     python: Path
     env: dict[str, str]
     device: str
+    source: Path | None = None
 
 
 def resolve_target(python: str | None, workspace: Path | None, device: str | None) -> Target:
@@ -58,7 +60,16 @@ def resolve_target(python: str | None, workspace: Path | None, device: str | Non
     changes = assignments(workspace, env)
     env.update({name: value for name, value in changes.items() if value is not None})
     built_for = read_receipt(workspace).get("summary", {}).get("target", DEFAULT_DEVICE)
-    return Target(Layout(workspace).python, env, device or str(built_for))
+    tree = Layout(workspace).src / "torch"
+    return Target(Layout(workspace).python, env, device or str(built_for), tree if tree.is_dir() else None)
+
+
+def check_options(
+    source: Path | None, models: Sequence[str] = (), tests: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the options of single checks as the harness hands them on; what was not given is left out."""
+    given = {"source": str(source or ""), "models": ",".join(models), "tests": ",".join(tests)}
+    return {name: value for name, value in given.items() if value}
 
 
 def _decides(name: str) -> bool:

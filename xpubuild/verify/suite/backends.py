@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,21 @@ class Backend:
         tf32_switches: settings below ``torch.backends`` that decide whether float32 convolutions use TF32;
             the first that this torch has is used (2.9 brought new names and warns about the old ones).
         absent_hint: what to look at when no device is visible.
+        tf32_gemm_switches: the same for matrix products.
+        dispatch_key: under which the backend's kernels are registered.
+        activity: of ``torch.profiler`` that records the device's kernels.
+        fused_short_types: the fused convolution with sum and relu takes bfloat16 and float16 too (on the CPU
+            it fails with an internal assertion on add_relu where oneDNN does not take the layout).
+        pinned: host memory can be locked for the device.
+        grows_by_release: parts of the backend's module came with torch releases after 2.4, so that what is
+            missing is no fault of this build.
+        allocation_limit: the driver may refuse a single allocation of 4 GiB and more.
+        blocking_variables: environment variables that make each launch wait for its end.
+        environment: variables that have to be set before torch is imported.
+        fallback_warning: what torch says, with ``environment``, when an operator runs on the CPU instead.
+        collective: backend of ``torch.distributed`` that moves its tensors.
+        triton: name of the triton backend that makes its kernels; empty where inductor uses none.
+        runtime_headers: what inductor and triton compile against while a program runs, beyond Python's own.
     """
 
     name: str
@@ -27,6 +43,19 @@ class Backend:
     fused_kernel: bool
     tf32_switches: tuple[str, ...]
     absent_hint: str
+    tf32_gemm_switches: tuple[str, ...] = ()
+    dispatch_key: str = "CPU"
+    activity: str = "CPU"
+    fused_short_types: bool = True
+    pinned: bool = False
+    grows_by_release: bool = False
+    allocation_limit: bool = False
+    blocking_variables: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    fallback_warning: str = ""
+    collective: str = "gloo"
+    triton: str = ""
+    runtime_headers: tuple[str, ...] = ()
 
 
 BACKENDS = {
@@ -40,6 +69,19 @@ BACKENDS = {
             fused_kernel=True,
             tf32_switches=("mkldnn.conv.fp32_precision", "mkldnn.allow_tf32"),
             absent_hint="driver, /dev/dri permissions, ZE_AFFINITY_MASK and ONEAPI_DEVICE_SELECTOR decide",
+            tf32_gemm_switches=("mkldnn.matmul.fp32_precision", "mkldnn.allow_tf32"),
+            dispatch_key="XPU",
+            activity="XPU",
+            pinned=True,
+            grows_by_release=True,
+            allocation_limit=True,
+            blocking_variables=("UR_L0_SERIALIZE", "ZE_SERIALIZE"),
+            # XPUFallback.template of torch-xpu-ops: otherwise it warns once and does not name the operator.
+            environment={"PYTORCH_DEBUG_XPU_FALLBACK": "1"},
+            fallback_warning="on the XPU backend is falling back to run on the CPU",
+            collective="xccl",
+            triton="intel",
+            runtime_headers=("level_zero/ze_api.h", "sycl/sycl.hpp", "CL/cl.h"),
         ),
         Backend(
             name="cuda",
@@ -49,6 +91,13 @@ BACKENDS = {
             fused_kernel=False,
             tf32_switches=("cudnn.conv.fp32_precision", "cudnn.allow_tf32"),
             absent_hint="driver and CUDA_VISIBLE_DEVICES decide",
+            tf32_gemm_switches=("cuda.matmul.fp32_precision", "cuda.matmul.allow_tf32"),
+            dispatch_key="CUDA",
+            activity="CUDA",
+            pinned=True,
+            blocking_variables=("CUDA_LAUNCH_BLOCKING",),
+            collective="nccl",
+            triton="nvidia",
         ),
         Backend(
             name="cpu",
@@ -58,6 +107,8 @@ BACKENDS = {
             fused_kernel=True,
             tf32_switches=(),
             absent_hint="",
+            tf32_gemm_switches=("mkldnn.matmul.fp32_precision",),
+            fused_short_types=False,
         ),
     )
 }

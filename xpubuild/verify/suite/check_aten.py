@@ -10,12 +10,7 @@ from typing import Any
 
 from .context import Context, require
 from .registry import check
-from .tolerance import excess, gamma, product_limit, unit_roundoff
-
-#: Largest error in units in the last place. Those of single functions are the limits of the OpenCL C
-#: specification (full profile), which SYCL takes over; the other backends' libraries stay below.
-#: Compositions add roundings.
-_ULPS = {"exp": 3, "log": 3, "sqrt": 3, "tanh": 5, "erf": 16, "sin": 4, "sigmoid": 8, "divide": 4, "where": 0}
+from .tolerance import ULPS, excess, gamma, product_limit, unit_roundoff
 
 
 def _randn(context: Context, *shape: int, seed: int = 11) -> Any:
@@ -44,7 +39,7 @@ def elementwise(context: Context) -> None:
         for source in (base, base.t(), base[:0]):
             result = function(source.to(context.device))
             reference = function(source.double())
-            error = excess(torch, result, reference, _ULPS[name] * eps * reference.abs())
+            error = excess(torch, result, reference, ULPS[name] * eps * reference.abs())
             require(error <= 1, f"{name} is off by {error:.3g} times the allowed error")
             worst = max(worst, error)
     context.metric("error_of_allowed", worst)

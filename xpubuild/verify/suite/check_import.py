@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from .context import Context, require
-from .registry import check
+from .registry import IMAGE, SMOKE, check
 
 # c10::detail::torchCheckFail(char const*, char const*, unsigned, std::string const&): every extension that
 # uses TORCH_CHECK needs it, and its name carries the string type of the C++ ABI. libc10 has had it since
@@ -36,7 +36,10 @@ def import_torch(context: Context) -> None:
     context.note(f"torch {torch.__version__}")
 
 
-@check("import.abi", "libc10 has the C++ ABI that torch reports", needs=("import.torch",))
+@check(
+    "import.abi", "libc10 has the C++ ABI that torch reports", needs=("import.torch",),
+    suites=(*SMOKE, *IMAGE),
+)  # fmt: skip
 def import_abi(context: Context) -> None:
     """Compare torch's own flag with the symbols that libc10 really exports."""
     torch = context.torch

@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .backends import Backend
 
 
@@ -21,12 +23,20 @@ class Context:
     """The device under test, and the place for notes and figures of one check.
 
     ``torch`` is the imported module, ``device`` a ``torch.device`` and ``module`` the backend's own module
-    (``torch.xpu``). ``required`` names the optional parts whose absence is a failure.
+    (``torch.xpu``). ``required`` names the optional parts whose absence is a failure, ``options`` are
+    those of the command line that some check reads (``source``).
     """
 
-    def __init__(self, backend: Backend, required: frozenset[str]) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        required: frozenset[str],
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         self.backend = backend
         self.required = required
+        self.options = dict(options or {})
+        self.warnings: list[str] = []
         self.notes: list[str] = []
         self.metrics: dict[str, Any] = {}
         self.facts: dict[str, Any] = {}
@@ -62,6 +72,10 @@ class Context:
     def note(self, text: str) -> None:
         """Add to the detail that is shown beside the result."""
         self.notes.append(text)
+
+    def warn(self, text: str) -> None:
+        """Say what is worth a look and no failure."""
+        self.warnings.append(text)
 
     def metric(self, name: str, value: Any) -> None:
         """Record a figure; a float that JSON cannot hold becomes text."""

@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 #: A check of the smoke suite is part of the full one too.
 SMOKE = ("smoke", "full")
 FULL = ("full",)
-SUITES = ("smoke", "full")
+SPEED = ("full", "speed")
+#: For builders of images: nothing in it looks for a device.
+IMAGE = ("image",)
+SUITES = ("smoke", "full", "speed", "image", "dynamo", "upstream")
 
 #: Groups in the order they run; one that is not named here comes last.
-GROUPS = ("import", "device", "aten", "ops", "model")
+GROUPS = (
+    "import", "device", "runtime", "aten", "onednn", "ops", "compile", "model", "vision", "audio", "profiler",
+    "distributed", "speed", "image", "dynamo", "upstream",
+)  # fmt: skip
 
 #: How a need that was not met is put into words.
 OUTCOMES = {
@@ -86,7 +92,7 @@ def discover() -> dict[str, Check]:
 
 
 def _rank(module: str) -> tuple[int, str]:
-    name = module.partition("_")[2]
+    name = module.partition("_")[2].partition("_")[0]
     return (GROUPS.index(name) if name in GROUPS else len(GROUPS), module)
 
 

@@ -1,11 +1,13 @@
 """Runs checks of one group in the target interpreter and reports while it goes.
 
-``python run.py --hello`` prints what this interpreter is. ``python run.py --device D --require PART ... --
-ID ...`` runs the checks in the given order. Each record is a line that starts with the ASCII record
-separator and holds one JSON object; all else on the streams is output of the check that started last.
+``python run.py --hello`` prints what this interpreter is. ``python run.py --device D --require PART ...
+--option NAME=VALUE ... -- ID ...`` runs the checks in the given order. Each record is a line that starts with
+the ASCII record separator and holds one JSON object; all else on the streams is output of the check that
+started last.
 
     {"event": "start", "id": ...}
-    {"event": "result", "id": ..., "status": pass|fail|skip, "duration_s": s, "detail": text, "metrics": {}}
+    {"event": "result", "id": ..., "status": pass|fail|skip, "duration_s": s, "detail": text, "metrics": {},
+     "warnings": []}
     {"event": "facts", "torch": {...}, "device": {...}}
 """
 
@@ -90,12 +92,14 @@ def _run_all(options: argparse.Namespace) -> None:
     backend = importlib.import_module(f"{_PACKAGE}.backends").BACKENDS[options.device]
     checks = registry.discover()
     statuses: dict[str, str] = {}
+    os.environ.update(backend.environment)
+    given = dict(entry.split("=", 1) for entry in options.option)
     if "import.torch" not in options.ids:
         # Another process has shown that it can be imported; here its time belongs to no check.
         importlib.import_module("torch")
     for identifier in options.ids:
         check = checks[identifier]
-        context = errors.Context(backend, frozenset(options.require))
+        context = errors.Context(backend, frozenset(options.require), given)
         started = time.monotonic()
         reason = registry.blocked_by(check, statuses)
         if reason is None:
@@ -114,6 +118,7 @@ def _run_all(options: argparse.Namespace) -> None:
                 "duration_s": round(time.monotonic() - started, 4),
                 "detail": detail[:_LONGEST_DETAIL],
                 "metrics": context.metrics,
+                "warnings": context.warnings,
             }
         )
 
@@ -124,6 +129,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--hello", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--require", action="append", default=[])
+    parser.add_argument("--option", action="append", default=[])
     parser.add_argument("ids", nargs="*")
     options = parser.parse_args(arguments)
     if options.hello:

@@ -6,19 +6,70 @@ n u. Rounding errors behave like independent ones in practice: Higham and Mary (
 Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019) give c sqrt(n) u, exceeded with a
 probability below 2 n exp(-c^2 / 2). With c = 8 that is 3e-11 for n = 1000: small enough for a suite, and
 small enough to see an error of one part in ten thousand that the worst case would let pass.
+
+docs/reference/tolerances.md is made from this module.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 CONFIDENCE = 8.0
+
+#: Largest relative error of one rounding, by the name of a dtype. TF32 keeps 11 significant bits, and
+#: hardware may cut off the rest instead of rounding it.
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+TF32_ROUNDOFF = 2.0**-10
+
+#: In what a result of each dtype is accumulated, on all backends.
+ACCUMULATES_IN = {
+    "float64": "float64",
+    "float32": "float32",
+    "float16": "float32",
+    "bfloat16": "float32",
+}
+
+#: Largest error in units in the last place. Those of single functions are the limits of the OpenCL C
+#: specification (full profile), which SYCL takes over; the other backends' libraries stay below.
+#: Compositions add roundings.
+ULPS = {
+    "exp": 3,
+    "log": 3,
+    "sqrt": 3,
+    "tanh": 5,
+    "erf": 16,
+    "sin": 4,
+    "atan": 5,
+    "sigmoid": 8,
+    "gelu": 24,
+    "silu": 12,
+    "divide": 4,
+    "where": 0,
+}
+
+#: Error of functions that libraries compute for 16-bit types from a polynomial of bounded absolute error.
+SHORT_ABSOLUTE = {"erf": 2.0**-21}
+
+#: Roundings to the result's type of partial sums, by kernels that split the inner dimension of a product.
+#: With 1, a bfloat16 addmm of inner size 1001 on an NVIDIA H200 (torch 2.11) was off by 1.3 times the limit.
+SPLIT_ROUNDINGS = 3.0
 
 
 def unit_roundoff(torch: Any, dtype: Any) -> float:
     """Return the largest relative error of one rounding to ``dtype``."""
     return float(torch.finfo(dtype).eps) / 2
+
+
+def accumulator(torch: Any, dtype: Any) -> Any:
+    """Return the dtype in which results of ``dtype`` are accumulated."""
+    return getattr(torch, ACCUMULATES_IN[str(dtype).partition(".")[2]])
+
+
+def smallest(torch: Any, dtype: Any) -> float:
+    """Return the size of the smallest number above 0: below the normal range, it is the error too."""
+    return float(torch.finfo(dtype).tiny) * float(torch.finfo(dtype).eps)
 
 
 def gamma(n: int, roundoff: float) -> float:
@@ -37,19 +88,65 @@ def excess(torch: Any, result: Any, reference: Any, limit: Any) -> float:
     return float(((result - reference).abs() / (limit.detach() + tiny)).max())
 
 
+def function_limit(torch: Any, name: str, reference: Any, dtype: Any) -> Any:
+    """Return the limit for an elementwise function with a result of ``dtype``.
+
+    It is computed in the accumulator's dtype with the error of ``ULPS`` and then rounded. float64 is
+    compared with the CPU's float64, whose error is of the same kind.
+    """
+    size = reference.abs()
+    computed = accumulator(torch, dtype)
+    ulps = ULPS[name] * (2 if dtype == torch.float64 else 1)
+    limit = ulps * float(torch.finfo(computed).eps) * size
+    if computed != dtype:
+        limit = limit + unit_roundoff(torch, dtype) * size + SHORT_ABSOLUTE.get(name, 0.0)
+    return limit + smallest(torch, dtype) if ULPS[name] else limit
+
+
 def product_limit(torch: Any, left: Any, right: Any, result_dtype: Any, accumulate: Any) -> Any:
     """Return the elementwise limit for ``left @ right`` (both as float64).
 
-    One rounding of the result to ``result_dtype``, one more of partial sums (kernels that split the inner
-    dimension may store those in the result's type; their size is that of a root mean square), and the
-    accumulation.
+    One rounding of the result to ``result_dtype``, some of partial sums (kernels that split the inner
+    dimension may store and add those in the result's type; their size is that of a root mean square), the
+    accumulation, and the smallest number of the type.
     """
-    inner = left.shape[-1]
+    return bilinear_limit(
+        torch,
+        lambda a, b: a @ b,
+        left,
+        right,
+        left.shape[-1],
+        result_dtype=result_dtype,
+        accumulate=accumulate,
+    )
+
+
+def bilinear_limit(
+    torch: Any,
+    apply: Callable[[Any, Any], Any],
+    left: Any,
+    right: Any,
+    terms: int,
+    *,
+    result_dtype: Any,
+    accumulate: Any,
+) -> Any:
+    """Return ``product_limit`` for any sum of ``terms`` products: a convolution, say, as ``apply``."""
     roundoff = unit_roundoff(torch, result_dtype)
-    partial = (left.square() @ right.square()).sqrt()
-    total = left.abs() @ right.abs()
-    stored = roundoff * ((left @ right).abs() + partial)
-    return stored + gamma(inner, unit_roundoff(torch, accumulate)) * total
+    partial = apply(left.square(), right.square()).sqrt()
+    total = apply(left.abs(), right.abs())
+    stored = roundoff * (apply(left, right).abs() + SPLIT_ROUNDINGS * partial) + smallest(torch, result_dtype)
+    return stored + gamma(terms, unit_roundoff(torch, accumulate)) * total
+
+
+def rounded_inputs_limit(apply: Callable[[Any, Any], Any], left: Any, right: Any, roundoff: float) -> Any:
+    """Return what rounding both inputs with ``roundoff`` adds to ``bilinear_limit``: TF32 does that.
+
+    The part that all roundings share (cutting off makes everything smaller) is in proportion to the result,
+    the rest adds up like a random walk over the products.
+    """
+    walk = CONFIDENCE * math.sqrt(2.0) * apply(left.square(), right.square()).sqrt()
+    return roundoff * (2 * apply(left, right).abs() + walk)
 
 
 def network_limit(layers: int, widest: int, roundoff: float, accumulate: float) -> float:
@@ -72,6 +169,21 @@ def gradient_limit(kinks: int, forward: float) -> float:
     the gradient wholly, so the 2-norm is off by the square root of the share, summed over ``kinks`` layers.
     """
     return math.sqrt(kinks * forward)
+
+
+def mean_limit(deviation: float, draws: int) -> float:
+    """Return how far the mean of ``draws`` random numbers may be from its expectation."""
+    return CONFIDENCE * deviation / math.sqrt(draws)
+
+
+def trajectory_limit(loss: float, forward: float, gradient: float, fall: float) -> float:
+    """Return the limit for the absolute error of a loss after some steps of training.
+
+    What the steps took from the loss is, to first order, gradient times change, summed over parameters and
+    steps (``fall``). Each side of that product carries the relative error ``gradient`` of its gradient; the
+    loss itself is computed with the relative error ``forward``.
+    """
+    return forward * abs(loss) + 2 * gradient * abs(fall)
 
 
 def relative_error(torch: Any, result: Any, reference: Any) -> float:

@@ -1,0 +1,56 @@
+"""docs/reference/compatibility.md, from the recipes that ship with xpubuild."""
+
+from __future__ import annotations
+
+from docgen import markdown as md
+from xpubuild.recipe.matrix import matrix_document
+from xpubuild.recipe.releases import Release, releases
+from xpubuild.resources import recipes_dir
+from xpubuild.ui.matrix_view import markdown
+
+_ABOUT = """
+Which release of PyTorch for Intel GPUs goes with which oneAPI, driver, Python, GCC, triton, vision and audio.
+The tables are made from the recipes; `xpubuild recipes show RELEASE` gives the source of each value, and
+how sure it is. `unknown` is what upstream does not tell, `any` is what a release makes no demand on, `-` what
+does not exist for it.
+
+`xpubuild recipes matrix --here` holds the tables against the machine it runs on, and
+
+```console
+$ xpubuild recipes matrix --gpu max --driver lts-2350 --oneapi 2025.3 --gcc 12 --python 3.11
+```
+
+against one that is described: each release then gets a verdict, whether it can be built and run there, with
+the reason and with what the result would lack. `plan` and `install` use the same verdicts: they refuse, with
+exit status 22, what cannot be built here, and name the releases that can.
+
+Versions are written as requirements: `>=2025.3,<2026` is oneAPI 2025.3 and later ones before 2026. GPUs:
+`max` is the Data Center GPU Max, `flex` the Data Center GPU Flex, `arc-a` and `arc-b` the Arc series,
+`core-ultra` the graphics of Meteor, Arrow and Lunar Lake. Drivers: `lts-2350` is Intel's first LTS stream
+(compute runtime 23.43.27642), `lts2-2523` the second (25.18.33578), `rolling` everything newer.
+"""
+_UNKNOWN = """
+## What is not known
+
+No source that could be read states these values. Where a build needs one, it is looked up upstream when the
+plan is made, and what was found is recorded in the receipt.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    known = releases(recipes_dir())
+    text = md.head("Compatibility", "recipes/*.yaml") + _ABOUT + "\n" + markdown(matrix_document(known, None))
+    unknown = _unknown(known)
+    if not unknown:
+        return text
+    return text + _UNKNOWN + "\n" + md.table(("release", "value", "what was looked at"), unknown)
+
+
+def _unknown(known: tuple[Release, ...]) -> list[tuple[str, str, str]]:
+    rows: dict[tuple[str, str], list[str]] = {}
+    for release in known:
+        for path, fact in release.recipe.facts.items():
+            if fact.confidence == "unknown":
+                rows.setdefault((path, fact.note or fact.source), []).append(release.version)
+    return [(", ".join(names), md.code(path), text) for (path, text), names in rows.items()]

@@ -1,0 +1,299 @@
+"""Plans of real components: triton prebuilt and from source, front ends, selection, what is shown of it."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli import Xpubuild
+
+from xpubuild.build.treekind import LEGACY, check, look
+from xpubuild.engine.environment import base_environment
+from xpubuild.errors import RecipeError
+from xpubuild.toolchain.make_env import make_env
+from xpubuild.toolchain.pythons import resolve_python
+
+COMPONENTS = Path(__file__).parent.parent / "data/components/components.yaml"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+TRITON = f"""\
+schema: 1
+name: site
+title: a site that takes triton as it is published
+extends: quickstart
+target: xpu
+targets: [xpu, cpu]
+components:
+  torch: {{targets: [xpu, cpu]}}
+  triton:
+    kind: wheel
+    dist: pytorch-triton-xpu
+    version: 3.3.0
+    commit: {COMMIT}
+    needs: [torch]
+    targets: [xpu]
+    indexes: ["https://download.example.invalid/whl/xpu", "https://download.example.invalid/whl/test/xpu"]
+  triton-source:
+    kind: source
+    dist: pytorch-triton-xpu
+    needs: [torch]
+    optional: true
+    targets: [xpu]
+    source: {{url: "https://example.invalid/intel-xpu-backend-for-triton.git", commit: "{COMMIT}"}}
+    build:
+      source_dir: python
+      env: {{TRITON_WHEEL_NAME: pytorch-triton-xpu}}
+  vision:
+    kind: source
+    dist: torchvision
+    needs: [torch]
+    source: {{url: "https://example.invalid/vision.git", commit: "{COMMIT}"}}
+"""
+
+
+@pytest.fixture
+def xpubuild(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Xpubuild:
+    return Xpubuild(capsys, monkeypatch)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> str:
+    recipe = tmp_path / "site.yaml"
+    recipe.write_text(TRITON)
+    return str(recipe)
+
+
+def steps_of(xpubuild: Xpubuild, *arguments: str) -> dict[str, dict[str, Any]]:
+    plan = xpubuild.json("plan", *arguments, "--jobs", "4")
+    return {step["id"]: step for step in plan["steps"]}
+
+
+def argv_of(step: dict[str, Any]) -> list[str]:
+    """Return the words of the last command that is pip's or Python's own."""
+    words = [command["argv"] for command in step["commands"] if command["argv"][0] != "xpubuild"]
+    return [str(word) for word in words[-1]]
+
+
+# --- triton ----------------------------------------------------------------------------------------------
+
+
+def test_triton_comes_at_its_pin_from_its_own_index_and_nothing_else(xpubuild: Xpubuild, site: str) -> None:
+    step = steps_of(xpubuild, site)["triton"]
+    argv = argv_of(step)
+    assert "pytorch-triton-xpu==3.3.0" in argv
+    assert argv[argv.index("--index-url") + 1] == "https://download.example.invalid/whl/xpu"
+    (second,) = step["commands"][1]["alternatives"]
+    assert second[second.index("--index-url") + 1] == "https://download.example.invalid/whl/test/xpu"
+    assert "--no-deps" in argv
+    assert {"--pre", "--extra-index-url"}.isdisjoint(argv)
+    assert "no hash known" in step["title"]
+    assert not any("make" in command["argv"] for command in step["commands"])
+
+
+def test_no_pip_step_may_bring_another_triton_or_torch(xpubuild: Xpubuild, site: str) -> None:
+    script = xpubuild.ok("plan", site, "--format", "sh").out
+    for name in ("triton", "triton-xpu", "pytorch-triton"):
+        assert f"\n{name}<0\n" in script
+    assert "\npytorch-triton-xpu==3.3.0\n" in script
+    assert "\npytorch-triton-xpu<0\n" not in script
+    steps = steps_of(xpubuild, site)
+    for name in ("triton", "ops.install", "vision.install"):
+        argv = argv_of(steps[name])
+        held = [argv[index + 1] for index, word in enumerate(argv) if word == "--constraint"]
+        assert [Path(file).name for file in held] == ["by-the-recipe.txt", "torch.txt"]
+    for name in ("torch", "triton", "ops.install", "vision.install"):
+        assert steps[name]["commands"][-1]["argv"][:3] == ["xpubuild", "plumbing", "hold"]
+        assert any("one owner each of torch/ and triton/" in text for text in steps[name]["proves"])
+
+
+def test_triton_from_source_instead(xpubuild: Xpubuild, site: str) -> None:
+    steps = steps_of(xpubuild, site, "--without", "triton", "--with", "triton-source")
+    step = steps["triton-source.wheel"]
+    argv = argv_of(step)
+    assert argv[-1].endswith("src/triton-source/python")
+    assert argv[argv.index("pip") + 1] == "wheel"
+    assert step["commands"][-1]["env"]["TRITON_WHEEL_NAME"] == "pytorch-triton-xpu"
+    # Left alone, triton's build takes twice the cores.
+    assert int(step["commands"][-1]["env"]["MAX_JOBS"]) <= 4
+    assert "torch" in step["needs"]
+
+
+def test_both_at_once_are_refused(xpubuild: Xpubuild, site: str) -> None:
+    result = xpubuild("plan", site, "--with", "triton-source")
+    assert result.status == 22
+    assert "triton and triton-source both bring the package triton/" in " ".join(result.err.split())
+    assert "--without triton-source" in result.err
+
+
+def test_the_cpu_target_has_no_triton(xpubuild: Xpubuild, site: str) -> None:
+    steps = steps_of(xpubuild, site, "--target", "cpu")
+    assert not any(name.startswith("triton") for name in steps)
+    assert "triton<0" not in xpubuild.ok("plan", site, "--target", "cpu", "--format", "sh").out
+
+
+# --- vision and audio ------------------------------------------------------------------------------------
+
+
+def test_builds_share_the_jobs(xpubuild: Xpubuild) -> None:
+    steps = steps_of(xpubuild, str(COMPONENTS), "--without", "ops")
+    jobs = {name: steps[f"{name}.wheel"]["commands"][-1]["env"]["MAX_JOBS"] for name in ("vision", "audio")}
+    assert jobs == {"vision": "2", "audio": "2"}
+    assert "vision.wheel" not in (*steps["audio.wheel"]["needs"], *steps["audio.wheel"]["after"])
+    alone = steps_of(xpubuild, str(COMPONENTS), "--without", "ops,vision")
+    assert alone["audio.wheel"]["commands"][-1]["env"]["MAX_JOBS"] == "4"
+    # How many jobs there are says nothing about the result.
+    assert alone["audio.wheel"]["fingerprint"] == steps["audio.wheel"]["fingerprint"]
+
+
+def test_what_a_build_needs_is_there_before_it_and_waits_for_no_other_build(xpubuild: Xpubuild) -> None:
+    steps = steps_of(xpubuild, str(COMPONENTS))
+    assert "vision.requirements" in steps["vision.wheel"]["needs"]
+    assert steps["vision.requirements"]["needs"] == ["torch", "toolchain"]
+    assert steps["vision.requirements"]["after"] == ["torch"]
+    assert "vision-build.txt" in " ".join(argv_of(steps["vision.requirements"]))
+    chain = ["vision.requirements", "ops.install", "vision.install", "audio.install"]
+    for before, then in itertools.pairwise(chain):
+        assert steps[then]["after"] == [before]
+
+
+def test_a_component_more_or_less_leaves_the_others_alone(xpubuild: Xpubuild) -> None:
+    both = steps_of(xpubuild, str(COMPONENTS))
+    one = steps_of(xpubuild, str(COMPONENTS), "--without", "vision")
+    assert not any(name.startswith("vision") for name in one)
+    for name in ("torch", "ops.wheel", "audio.wheel", "audio.install"):
+        assert one[name]["fingerprint"] == both[name]["fingerprint"]
+
+
+def test_editable_builds_where_the_checkout_is(xpubuild: Xpubuild) -> None:
+    steps = steps_of(xpubuild, str(COMPONENTS), "--editable", "--without", "ops")
+    assert "vision.wheel" not in steps
+    argv = argv_of(steps["vision.install"])
+    assert argv[argv.index("--editable") + 1].endswith("src/vision")
+    assert "--no-build-isolation" in argv
+    assert steps["vision.install"]["commands"][-2]["env"]["MAX_JOBS"] == "4"
+    assert steps["audio.install"]["after"] == ["vision.install"]
+
+
+# --- front ends ------------------------------------------------------------------------------------------
+
+
+def plan_with(xpubuild: Xpubuild, folder: Path, build: str) -> dict[str, dict[str, Any]]:
+    text = COMPONENTS.read_text().replace("    build:\n      env:\n        BUILD_VERSION: 2.6.0", build)
+    assert build in text
+    recipe = folder / "site.yaml"
+    recipe.write_text(text)
+    for name in ("vision-build.txt",):
+        (folder / name).write_text((COMPONENTS.parent / name).read_text())
+    return steps_of(xpubuild, str(recipe))
+
+
+def test_setup_py_where_a_recipe_asks_for_it(xpubuild: Xpubuild, tmp_path: Path) -> None:
+    build = "    build:\n      front_end: setup.py\n      env:\n        BUILD_VERSION: 2.6.0"
+    step = plan_with(xpubuild, tmp_path, build)["audio.wheel"]
+    first, command = step["commands"]
+    assert first["argv"][1:3] == ["plumbing", "front-end"]
+    assert "setup.py" in first["argv"]
+    assert command["argv"][1:3] == ["setup.py", "bdist_wheel"]
+    assert command["cwd"].endswith("src/audio")
+
+
+def test_setup_py_takes_no_config_settings(xpubuild: Xpubuild, tmp_path: Path) -> None:
+    build = (
+        "    build:\n      front_end: setup.py\n      config_settings: {a: b}\n"
+        "      env:\n        BUILD_VERSION: 2.6.0"
+    )
+    text = COMPONENTS.read_text().replace("    build:\n      env:\n        BUILD_VERSION: 2.6.0", build)
+    recipe = tmp_path / "site.yaml"
+    recipe.write_text(text)
+    (tmp_path / "vision-build.txt").write_text((COMPONENTS.parent / "vision-build.txt").read_text())
+    result = xpubuild("plan", str(recipe))
+    assert result.status == 20
+    assert "config settings" in result.err
+
+
+PYPROJECT = """\
+[tool.black]
+line-length = 120
+
+[build-system]  # as upstream writes it
+requires = [
+    "setuptools>=62.3",  # with a ] in a comment
+    'ninja[extra]; platform_system != "Nowhere"', "astunparse",
+    "never; python_version < '3'",
+]
+build-backend = {backend}
+
+[project]
+name = "x"
+"""
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("front ends") / "env"
+    make_env(path, resolve_python(None, base_environment()))
+    return path
+
+
+def tree(folder: Path, *files: str, pyproject: str | None = None) -> Path:
+    folder.mkdir()
+    for name in files:
+        (folder / name).write_text("")
+    if pyproject is not None:
+        (folder / "pyproject.toml").write_text(pyproject)
+    return folder
+
+
+def test_what_kind_of_tree_it_is(tmp_path: Path) -> None:
+    only = look(tree(tmp_path / "a", "setup.py"))
+    assert (only.files, only.backend, only.requires) == (("setup.py",), LEGACY, ())
+    no_section = look(tree(tmp_path / "b", "setup.py", pyproject="[tool.x]\nbuild-backend = 'not.this'\n"))
+    assert no_section.backend == LEGACY
+    scikit = look(tree(tmp_path / "c", pyproject=PYPROJECT.format(backend="'scikit_build_core.build'")))
+    assert scikit.scikit
+    assert scikit.requires[:3] == (
+        "setuptools>=62.3",
+        'ninja[extra]; platform_system != "Nowhere"',
+        "astunparse",
+    )
+    assert len(scikit.requires) == 4
+    with pytest.raises(RecipeError, match=r"neither pyproject\.toml nor setup\.py"):
+        look(tree(tmp_path / "d", "CMakeLists.txt"))
+
+
+def test_a_recipe_that_does_not_fit_the_tree_is_refused(env: Path, tmp_path: Path) -> None:
+    modern = tree(tmp_path / "modern", pyproject=PYPROJECT.format(backend='"scikit_build_core.build"'))
+    classic = tree(tmp_path / "classic", "setup.py")
+    said = list(check(modern, env, wanted="auto", settings=("build-dir", "cmake.define.X")))
+    assert "scikit_build_core.build" in said[0]
+    assert "astunparse" in said[-1]
+    assert "never" not in said[-1]
+    assert any("each starts anew" in line for line in check(modern, env, wanted="pip", settings=()))
+    with pytest.raises(RecipeError, match=r"no setup\.py"):
+        list(check(modern, env, wanted="setup.py", settings=()))
+    with pytest.raises(RecipeError, match=r"build-dir, cmake\.define\.X would be ignored"):
+        list(check(classic, env, wanted="auto", settings=("cmake.define.X", "build-dir")))
+    # setuptools has settings of its own.
+    assert list(check(classic, env, wanted="auto", settings=("--build-option",)))
+
+
+def test_the_command_says_what_it_found(env: Path, tmp_path: Path, xpubuild: Xpubuild) -> None:
+    classic = tree(tmp_path / "classic", "setup.py")
+    out = xpubuild.ok("plumbing", "front-end", str(classic), "--env", str(env)).out
+    assert f"{classic}: setup.py, backend {LEGACY}" in out
+    refused = xpubuild("plumbing", "front-end", str(tmp_path), "--env", str(env))
+    assert refused.status == 20
+
+
+def test_held_by_command(env: Path, tmp_path: Path, xpubuild: Xpubuild) -> None:
+    file = tmp_path / "held" / "pip.txt"
+    out = xpubuild.ok("plumbing", "hold", str(env), "pip", str(file)).out
+    version = subprocess.run(
+        [env / "bin/python", "-c", "import pip; print(pip.__version__)"],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    assert f"held: pip=={version}" in out
+    assert f"\npip=={version}\n" in file.read_text()
+    assert xpubuild("plumbing", "hold", str(env), "nothing", str(file)).status == 60

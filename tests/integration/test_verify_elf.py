@@ -1,0 +1,87 @@
+"""The closure of a library, read from files: held against what a real compiler and linker make."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from xpubuild.verify.suite.elf import ElfError, closure, read_dynamic
+
+
+def library(path: Path, *needs: Path, rpath: str = "", runpath: str = "") -> Path:
+    """Build an empty library that needs others by their sonames."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    words = ["g++", "-shared", "-nostdlib", "-x", "c++", "/dev/null", "-x", "none", "-o", str(path)]
+    words += [f"-Wl,-soname,{path.name}", "-Wl,--no-as-needed", *map(str, needs)]
+    if rpath:
+        words += ["-Wl,--disable-new-dtags", f"-Wl,-rpath,{rpath}"]
+    if runpath:
+        words += ["-Wl,--enable-new-dtags", f"-Wl,-rpath,{runpath}"]
+    subprocess.run(words, check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _no_library_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+
+
+def test_what_a_library_says_of_itself(tmp_path: Path) -> None:
+    inner = library(tmp_path / "b" / "libinner.so.1")
+    outer = library(tmp_path / "libouter.so", inner, runpath="$ORIGIN/b:/opt/x")
+    found = read_dynamic(outer)
+    assert found.soname == "libouter.so"
+    assert found.needed == ("libinner.so.1",)
+    assert (found.rpath, found.runpath) == ((), ("$ORIGIN/b", "/opt/x"))
+
+
+def test_a_runpath_is_searched_and_not_handed_down(tmp_path: Path) -> None:
+    last = library(tmp_path / "far" / "liblast.so")
+    middle = library(tmp_path / "near" / "libmiddle.so", last)
+    outer = library(tmp_path / "libouter.so", middle, runpath=f"$ORIGIN/near:{tmp_path}/far")
+    found = closure([outer])
+    assert found.found == {"libmiddle.so": middle}
+    assert found.missing == {"liblast.so": middle}
+
+
+def test_an_rpath_is_handed_down(tmp_path: Path) -> None:
+    last = library(tmp_path / "far" / "liblast.so")
+    middle = library(tmp_path / "near" / "libmiddle.so", last)
+    outer = library(tmp_path / "libouter.so", middle, rpath=f"$ORIGIN/near:{tmp_path}/far")
+    found = closure([outer])
+    assert found.found == {"libmiddle.so": middle, "liblast.so": last}
+    assert not found.missing
+
+
+def test_the_library_path_and_neighbours_that_are_loaded_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = library(tmp_path / "b" / "libinner.so")
+    outer = library(tmp_path / "libouter.so", inner)
+    assert closure([outer]).missing == {"libinner.so": outer}
+    assert not closure([outer, inner]).missing
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(inner.parent))
+    assert closure([outer]).found == {"libinner.so": inner}
+
+
+def test_libraries_of_the_system_are_found(tmp_path: Path) -> None:
+    source = tmp_path / "one.cpp"
+    source.write_text("#include <string>\nstd::string f(std::string s) { return s + s; }\n", "utf-8")
+    outer = tmp_path / "libone.so"
+    subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", str(outer)], check=True)
+    found = closure([outer])
+    assert {"libstdc++.so.6", "libc.so.6"} <= set(found.found)
+    assert not found.missing
+    assert not found.damaged
+
+
+@pytest.mark.parametrize("cut", [0, 3, 20, 70, 400])
+def test_what_is_damaged_is_said(tmp_path: Path, cut: int) -> None:
+    whole = library(tmp_path / "libwhole.so")
+    broken = tmp_path / "libbroken.so"
+    broken.write_bytes(whole.read_bytes()[:cut])
+    with pytest.raises(ElfError, match=r"libbroken\.so"):
+        read_dynamic(broken)
+    assert len(closure([broken]).damaged) == 1

@@ -1,0 +1,77 @@
+"""The checks of streams, events and device memory against a simulated device, whole and broken.
+
+A CPU has none of these. The device here is a stand-in (simulated_streams.py); scripts/verify-mutations.py
+does the same on a real one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from integration import simulated_streams
+from integration.torch_env import TorchEnv
+from integration.verify_support import Target, bad
+
+#: Not runtime.event_timing: the stand-in has no clock of its own, and runs nothing while the host is busy.
+SIMULATED = (
+    "runtime.stream_*", "runtime.guard_stream", "runtime.event_state", "runtime.allocator_*",
+    "runtime.copy_pinned", "runtime.copy_async", "aten.no_fallback",
+)  # fmt: skip
+
+
+def test_a_good_simulated_device_passes(target: Target) -> None:
+    """The stand-in itself is no reason for any of the failures in the mutations."""
+    report = target.verify(*SIMULATED, suite="full", mutation=simulated_streams.CODE)
+    assert bad(report) == {}
+    assert [check.id for check in report.checks if check.status == "skip"] == []
+
+
+DEVICE_MEMORY = """\
+import torch
+{code}
+sys.path.insert(0, {suite!r})
+import importlib.util
+from pathlib import Path
+run = importlib.util.spec_from_file_location("run", Path({suite!r}) / "run.py")
+module = importlib.util.module_from_spec(run)
+run.loader.exec_module(module)
+module._load_suite()
+from xpubuild_verify_suite.backends import BACKENDS
+from xpubuild_verify_suite.context import Context
+from xpubuild_verify_suite.placement import DeviceMemory
+for field in ("streams", "allocator_statistics"):
+    object.__setattr__(BACKENDS["cpu"], field, True)
+context = Context(BACKENDS["cpu"], frozenset())
+with DeviceMemory(context, 4 * 1000):
+    {work}
+print(context.metrics)
+"""
+
+
+def _run(env: TorchEnv, folder: Path, work: str) -> tuple[int, str]:
+    from xpubuild.resources import suite_dir
+
+    program = folder / "program.py"
+    text = DEVICE_MEMORY.format(code=simulated_streams.CODE, suite=str(suite_dir()), work=work)
+    program.write_text(text, "utf-8")
+    done = env.run(env.python, program)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_work_on_the_device_is_seen_by_allocator_and_profiler(torch_env: TorchEnv, tmp_path: Path) -> None:
+    status, output = _run(torch_env, tmp_path, "torch.ones(1000) + 1")
+    assert status == 0, output
+    assert "'device_evidence': ['allocator', 'profiler']" in output
+
+
+def test_work_that_takes_no_memory_of_the_device_is_a_failure(torch_env: TorchEnv, tmp_path: Path) -> None:
+    status, output = _run(torch_env, tmp_path, "torch.ones(10) + 1")
+    assert status == 1
+    assert "the device's allocator gave out" in output
+    assert "it did not run there" in output
+
+
+def test_work_without_a_kernel_is_a_failure(torch_env: TorchEnv, tmp_path: Path) -> None:
+    status, output = _run(torch_env, tmp_path, "State.peak += 10**6")
+    assert status == 1
+    assert "the profiler saw no kernel on the device" in output

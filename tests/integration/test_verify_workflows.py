@@ -1,0 +1,213 @@
+"""Environments that are broken as whole: extensions, neighbours of torch and images, each named rightly."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from integration.media_env import audio, cuda_vision, python_vision
+from integration.torch_env import TORCH
+from integration.verify_mutations import load
+from integration.verify_support import Target, bad, by_id
+
+from xpubuild.verify.baseline import Baseline
+from xpubuild.verify.catalogue import list_checks
+
+__all__ = ["audio", "cuda_vision"]
+
+_WRONG_NMS = (
+    "import sys\n"
+    "real = torchvision.ops.nms\n"
+    "torchvision.ops.nms = lambda boxes, scores, most: real(boxes, scores, most + 0.1)"
+)
+_WRONG_ALIGN = (
+    "real = torchvision.ops.roi_align\n"
+    "torchvision.ops.roi_align = lambda *a, aligned, **k: real(*a, aligned=False, **k)"
+)
+_FORGETFUL = (
+    "import torchaudio.functional as f\nreal = f.lfilter\n"
+    "f.lfilter = lambda x, a, b, **k: real(x, a * a.new_tensor([1, 1, 1.001]), b, **k)"
+)
+_LOUDER = (
+    "import torchaudio.transforms as t\nreal = t.MelSpectrogram.forward\n"
+    "t.MelSpectrogram.forward = lambda self, x: real(self, x) * 1.001"
+)
+#: torch's own operators, so that it runs without the extension; Graves' recursion over the lattice.
+_TRANSDUCER = """
+import torch
+def rnnt_loss(logits, targets, *lengths, blank, reduction):
+    scores = torch.log_softmax(logits[0], dim=-1)
+    labels, times = targets[0].tolist(), scores.shape[0]
+    rows = []
+    for t in range(times):
+        row = []
+        for u in range(len(labels) + 1):
+            ways = []
+            if t: ways.append(rows[t - 1][u] + scores[t - 1, u, -1])
+            if u: ways.append(row[u - 1] + scores[t, u - 1, labels[u - 1]])
+            row.append(torch.logsumexp(torch.stack(ways), 0) if ways else scores.new_zeros(()))
+        rows.append(row)
+    return -(rows[-1][-1] + scores[-1, -1, -1]) * FACTOR
+torchaudio.functional.rnnt_loss = rnnt_loss
+"""
+
+
+def test_every_check_of_the_workflows_can_be_made_to_fail() -> None:
+    """By a mutation, by an environment of this module, or by a tree of test_verify_upstream.py."""
+    groups = {"compile", "model", "profiler", "distributed", "speed", "image"}
+    checks = {check.id for check in list_checks() if check.group in groups}
+    assert checks - {mutation["check"] for mutation in load()} == {"image.linkage"}
+
+
+def library(path: Path, source: str, *words: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    code = path.with_suffix(".cpp")
+    code.write_text(source, "utf-8")
+    subprocess.run(["g++", "-shared", "-fPIC", str(code), "-o", str(path), *words], check=True)
+    code.unlink()
+
+
+def test_extension_of_the_other_cxx_abi(target: Target) -> None:
+    """It wants a function of libc10 with the string type of the old ABI, which this torch has not."""
+    package = target.work / "old abi" / "xpubuild_ops"
+    symbol = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
+    source = f'extern "C" void {symbol}(); extern "C" void PyInit__C() {{ {symbol}(); }}\n'
+    library(package / "_C.so", source, "-Wl,-z,now")
+    (package / "__init__.py").write_text("from . import _C\n", "utf-8")
+    report = target.verify("ops", ops=False, path=[package.parent])
+    assert bad(report) == {"ops.import": "fail"}
+    detail = by_id(report)["ops.import"].detail
+    assert "undefined symbol" in detail
+    assert symbol in detail
+    assert by_id(report)["ops.swiglu_forward"].status == "skip"
+
+
+def test_torchvision_built_for_cuda_beside_a_cpu_torch(target: Target, cuda_vision: Path) -> None:
+    report = target.verify("vision", "model.resnet50_inference", path=[cuda_vision])
+    assert bad(report) == {"vision.import": "fail"}
+    detail = by_id(report)["vision.import"].detail
+    assert "torchvision does not load" in detail
+    assert by_id(report)["vision.nms"].detail == "needs vision.import, which failed"
+    model = by_id(report)["model.resnet50_inference"]
+    assert model.status == "pass"
+    assert "torchvision does not work" in model.detail
+
+
+def test_libraries_of_a_neighbour_that_need_what_is_not_there(target: Target, cuda_vision: Path) -> None:
+    """Told from the files, where no GPU is and nothing can be tried."""
+    site = target.work / "site"
+    site.mkdir()
+    for package in (target.env.site / "torch", cuda_vision / "torchvision"):
+        (site / package.name).symlink_to(package)
+    mutation = f"torch.__file__ = {str(site / 'torch' / '__init__.py')!r}"
+    report = target.verify("image.linkage", mutation=mutation)
+    assert bad(report) == {"image.linkage": "fail"}
+    detail = by_id(report)["image.linkage"].detail
+    assert "libtorch_cuda.so" in detail
+    assert "needs" in detail
+
+
+def test_two_sycl_runtimes(target: Target) -> None:
+    """One that a library needs and one that another found by its own path."""
+    lib = target.work / "site" / "torch" / "lib"
+    for number in ("7", "8"):
+        folder = target.work / f"oneapi {number}"
+        library(folder / f"libsycl.so.{number}", "", f"-Wl,-soname,libsycl.so.{number}")
+        library(
+            lib / f"libuser{number}.so", "", "-Wl,--no-as-needed", str(folder / f"libsycl.so.{number}"),
+            f"-Wl,-rpath,{folder}",
+        )  # fmt: skip
+    mutation = f"torch.__file__ = {str(lib.parent / '__init__.py')!r}\ntorch.xpu._is_compiled = lambda: True"
+    report = target.verify("image.one_libsycl", mutation=mutation)
+    assert bad(report) == {"image.one_libsycl": "fail"}
+    assert by_id(report)["image.one_libsycl"].detail.startswith("there are 2 SYCL runtimes: ")
+
+
+def test_image_suite_says_what_is_not_xpu(target: Target) -> None:
+    report = target.verify(suite="image", ops=False)
+    assert bad(report) == {}
+    assert [check.id for check in report.checks if check.status == "skip"] == ["image.one_libsycl"]
+    skipped = by_id(report)["image.one_libsycl"].detail
+    assert skipped == f"this torch ({TORCH}+cpu) is no XPU build: it needs no libsycl"
+    assert by_id(report)["image.build"].detail == "built for the CPU only"
+    assert not any(check.group == "device" for check in report.checks)
+
+
+def test_operators_of_a_torchvision_that_works(target: Target) -> None:
+    report = target.verify("vision", path=[python_vision(target.work / "vision")])
+    assert {check.id: check.status for check in report.checks if check.group == "vision"} == {
+        "vision.import": "pass", "vision.nms": "pass", "vision.roi_align": "pass",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "code", "detail"),
+    [
+        ("vision.nms", _WRONG_NMS, "nms kept"),
+        ("vision.roi_align", _WRONG_ALIGN, "roi_align is off by"),
+        ("vision.import", "torchvision.version.cuda = '13.0'", "was built with CUDA 13.0, torch with none"),
+    ],
+)
+def test_operators_of_a_torchvision_that_are_wrong(
+    target: Target, check: str, code: str, detail: str
+) -> None:
+    vision = python_vision(target.work / "vision")
+    report = target.verify(check, path=[vision], mutation=code, module="torchvision")
+    assert bad(report) == {check: "fail"}
+    assert detail in by_id(report)[check].detail
+
+
+def test_torchaudio_that_works(target: Target, audio: Path) -> None:
+    code = f"import torchaudio.functional\nFACTOR = 1\n{_TRANSDUCER}"
+    report = target.verify("audio", path=[audio], mutation=code, module="torchaudio")
+    assert {check.status for check in report.checks if check.group == "audio"} == {"pass"}
+
+
+@pytest.mark.parametrize(
+    ("check", "code", "detail"),
+    [
+        (
+            "audio.lfilter",
+            _FORGETFUL,
+            "lfilter is off by",
+        ),
+        (
+            "audio.mel_spectrogram",
+            _LOUDER,
+            "the spectrogram is off by",
+        ),
+        (
+            "audio.rnnt_loss",
+            f"import torchaudio.functional\nFACTOR = 1.001\n{_TRANSDUCER}",
+            "loss error is",
+        ),
+        (
+            "audio.import",
+            "raise OSError('undefined symbol: aoti_torch_x')",
+            "torchaudio does not load: OSError",
+        ),
+    ],
+)
+def test_torchaudio_that_is_wrong(target: Target, audio: Path, check: str, code: str, detail: str) -> None:
+    report = target.verify(check, path=[audio], mutation=code, module="torchaudio")
+    assert bad(report) == {check: "fail"}
+    assert detail in by_id(report)[check].detail
+
+
+def test_a_slow_device_is_a_warning_and_no_failure(target: Target) -> None:
+    device = target.verify("device.properties").device["name"]
+    base = Baseline(str(device), "2.12.0", {"speed.launch": {"launch_us": 1e-6, "launch_and_wait_us": 1e9}})
+    report = target.verify("speed.launch", baseline=base)
+    assert report.status == "pass"
+    (warning,) = by_id(report)["speed.launch"].warnings
+    assert warning.startswith("launch_us is ")
+    assert warning.endswith("of the baseline's 1e-06")
+
+
+def test_source_tree_is_handed_to_the_checks(target: Target) -> None:
+    report = target.verify("upstream", options={"source": str(target.work / "no tree")})
+    assert bad(report) == {"upstream.tests": "fail"}
+    assert "which --source names" in by_id(report)["upstream.tests"].detail
+    report = target.verify("dynamo")
+    assert {check.status for check in report.checks if check.group == "dynamo"} == {"skip"}

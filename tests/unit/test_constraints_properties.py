@@ -1,0 +1,231 @@
+"""Solver and planner against an oracle that reads ``needs`` straight, with numbers instead of parsers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xpubuild.build.planner import make_plan
+from xpubuild.build.request import Compilers, Facts, OneapiFacts, Request
+from xpubuild.errors import UnsatisfiableError
+from xpubuild.recipe.constraints import solve
+from xpubuild.recipe.model import LoadedRecipe, Recipe
+from xpubuild.recipe.situation import Situation
+
+GPUS = ("max", "flex", "arc-a", "arc-b", "core-ultra", "panther-lake")
+DRIVERS = ("lts-2350", "lts2-2523", "rolling")
+NUMBERS = {"oneapi": (2024, 2027), "python": (3, 3), "gcc": (8, 15), "cmake": (3, 4)}
+TORCH = {
+    "kind": "source",
+    "dist": "torch",
+    "source": {"url": "https://example.invalid/torch.git", "commit": "a" * 40},
+}
+
+
+def versions(what: str) -> st.SearchStrategy[tuple[int, int, int]]:
+    low, high = NUMBERS[what]
+    return st.tuples(st.integers(low, high), st.integers(0, 15), st.integers(0, 3))
+
+
+def text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+@st.composite
+def bounds(draw: st.DrawFn, what: str) -> list[tuple[str, tuple[int, ...]]]:
+    """Return clauses such as ('>=', (11, 3)); none is no demand."""
+    clauses = draw(st.lists(st.tuples(st.sampled_from([">=", "<", ">", "<="]), versions(what)), max_size=2))
+    return [(sign, number[: draw(st.integers(2, 3))]) for sign, number in clauses]
+
+
+def specifier(clauses: list[tuple[str, tuple[int, ...]]]) -> str | None:
+    return ",".join(sign + text(number) for sign, number in clauses) or None
+
+
+def meets(version: tuple[int, ...], clauses: list[tuple[str, tuple[int, ...]]]) -> bool:
+    def one(sign: str, bound: tuple[int, ...]) -> bool:
+        bound = (*bound, 0, 0)[:3]
+        return {">=": version >= bound, "<": version < bound, ">": version > bound, "<=": version <= bound}[
+            sign
+        ]
+
+    return all(one(sign, bound) for sign, bound in clauses)
+
+
+@st.composite
+def needs(draw: st.DrawFn) -> dict[str, Any]:
+    """Return what a recipe needs, as clauses."""
+    return {
+        **{what: draw(bounds(what)) for what in NUMBERS},
+        "host_compiler": draw(st.sampled_from(["GNU", "any"])),
+        "gpus": draw(st.lists(st.sampled_from(GPUS), unique=True)),
+        "drivers": draw(st.lists(st.sampled_from(DRIVERS), unique=True)),
+        "abi": draw(st.tuples(st.sampled_from([0, 1]), st.booleans())),
+    }
+
+
+@st.composite
+def hosts(draw: st.DrawFn) -> dict[str, Any]:
+    """Return a host that is known in all respects."""
+    return {
+        **{what: draw(versions(what)) for what in NUMBERS},
+        "kind": draw(st.sampled_from(["gcc", "clang", "icx"])),
+        "gpu": draw(st.sampled_from(GPUS)),
+        "driver": draw(st.sampled_from(DRIVERS)),
+        "abi": draw(st.sampled_from([None, 0, 1])),
+        "target": draw(st.sampled_from(["xpu", "cpu"])),
+    }
+
+
+def recipe_of(wanted: dict[str, Any], **more: Any) -> Recipe:
+    document = {
+        "schema": 1,
+        "name": "9.9",
+        "title": "made up",
+        "release": "9.9.0",
+        "components": {"torch": TORCH},
+        "needs": {
+            "python": specifier(wanted["python"]) or ">=3.0",
+            "gcc": specifier(wanted["gcc"]),
+            "oneapi": specifier(wanted["oneapi"]),
+            "cmake": specifier(wanted["cmake"]),
+            "host_compiler": wanted["host_compiler"],
+            "gpus": wanted["gpus"],
+            "drivers": wanted["drivers"],
+        },
+        "abi": {"default": wanted["abi"][0], "honoured": wanted["abi"][1]},
+        **more,
+    }
+    return Recipe.model_validate(document)
+
+
+def violations(wanted: dict[str, Any], host: dict[str, Any], *, cmake: bool) -> set[str]:
+    """Return what a host breaks: no solver, no version library."""
+    found = set()
+    if not meets(host["python"], wanted["python"]):
+        found.add("python")
+    if (wanted["gcc"] or wanted["host_compiler"] == "GNU") and host["kind"] != "gcc":
+        found.add("host_compiler")
+    elif wanted["gcc"] and not meets(host["gcc"], wanted["gcc"]):
+        found.add("gcc")
+    if cmake and not meets(host["cmake"], wanted["cmake"]):
+        found.add("cmake")
+    default, honoured = wanted["abi"]
+    if host["abi"] not in (None, default) and not honoured:
+        found.add("cxx11_abi")
+    if host["target"] == "xpu":
+        if wanted["oneapi"] and not meets(host["oneapi"], wanted["oneapi"]):
+            found.add("oneapi")
+        if wanted["gpus"] and host["gpu"] not in wanted["gpus"]:
+            found.add("gpu")
+        if wanted["drivers"] and host["driver"] not in wanted["drivers"]:
+            found.add("driver")
+    return found
+
+
+def situation_of(host: dict[str, Any]) -> Situation:
+    gcc = host["kind"] == "gcc"
+    return Situation(
+        target=host["target"],
+        gpu=host["gpu"],
+        driver=host["driver"],
+        oneapi=(text(host["oneapi"]),),
+        python=(text(host["python"]),),
+        gcc=text(host["gcc"]) if gcc else None,
+        host_compiler={"gcc": "GNU", "clang": "Clang", "icx": "IntelLLVM"}[host["kind"]],
+        cmake=text(host["cmake"]),
+        cxx11_abi=host["abi"],
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(needs(), hosts())
+def test_the_solver_says_no_exactly_where_a_constraint_is_broken(
+    wanted: dict[str, Any], host: dict[str, Any]
+) -> None:
+    verdict = solve(recipe_of(wanted), situation_of(host))
+    assert {reason.constraint for reason in verdict.against()} == violations(wanted, host, cmake=True)
+    assert verdict.refused == bool(violations(wanted, host, cmake=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(needs(), hosts())
+def test_the_planner_accepts_nothing_that_breaks_a_constraint(
+    wanted: dict[str, Any], host: dict[str, Any]
+) -> None:
+    recipe = recipe_of(wanted)
+    request = Request(
+        LoadedRecipe(recipe=recipe, path=Path("9.9.yaml"), folders=(), document={}),
+        Path("/w"),
+        target=host["target"],
+        cxx11_abi=host["abi"],
+    )
+    facts = Facts(
+        python="/usr/bin/python3",
+        python_version=text(host["python"]),
+        compilers=Compilers("/usr/bin/cc", "/usr/bin/c++", text(host["gcc"]), kind=host["kind"]),
+        jobs=2,
+        jobs_reason="",
+        cache=Path("/c"),
+        requirements={},
+        oneapi=OneapiFacts(components=({"name": "compiler", "version": text(host["oneapi"])},)),
+        situation=situation_of({**host, "abi": None}),
+    )
+    broken = violations(wanted, host, cmake=True)
+    if broken:
+        with pytest.raises(UnsatisfiableError):
+            make_plan(request, facts)
+    else:
+        assert make_plan(request, facts).steps
+
+
+@settings(max_examples=60, deadline=None)
+@given(needs(), hosts(), st.sampled_from(sorted(NUMBERS)), st.data())
+def test_one_more_constraint_never_turns_a_no_into_a_yes(
+    wanted: dict[str, Any], host: dict[str, Any], what: str, data: st.DataObject
+) -> None:
+    pythons = tuple(text(item) for item in data.draw(st.lists(versions("python"), max_size=3)))
+    toolkits = tuple(text(item) for item in data.draw(st.lists(versions("oneapi"), max_size=3)))
+    base = situation_of(host)
+    situation = Situation(**{**vars(base), "python": pythons, "oneapi": toolkits})
+    before = solve(recipe_of(wanted), situation)
+    more = {**wanted, what: [*wanted[what], *data.draw(bounds(what))]}
+    condition = {name: specifier(data.draw(bounds(name))) or ">=0" for name in ("gcc", "oneapi")}
+    gpu = data.draw(st.sampled_from([None, *GPUS]))
+    after = solve(recipe_of(more, refuses=[{"when": condition, "gpu": gpu, "why": "known"}]), situation)
+    assert before.builds != "no" or after.builds == "no"
+    assert before.runs != "no" or after.runs == "no"
+
+
+@settings(max_examples=60, deadline=None)
+@given(needs(), hosts(), st.sets(st.sampled_from(["gpu", "driver", "oneapi", "python", "gcc"])))
+def test_what_is_not_known_is_never_a_yes(
+    wanted: dict[str, Any], host: dict[str, Any], hidden: set[str]
+) -> None:
+    known = solve(recipe_of(wanted), situation_of(host))
+    fields = {**vars(situation_of(host)), **dict.fromkeys(hidden)}
+    if "gcc" in hidden:
+        fields["host_compiler"] = None
+    verdict = solve(recipe_of(wanted), Situation(**fields))
+    # Knowing less may lose a no, never find a yes that knowing all denies.
+    assert known.builds != "no" or verdict.builds != "yes"
+    assert known.runs != "no" or verdict.runs != "yes"
+
+
+WORDS = st.text(max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(needs(), WORDS, WORDS, WORDS, st.lists(WORDS, max_size=2))
+def test_odd_versions_do_not_make_it_raise(
+    wanted: dict[str, Any], oneapi: str, python: str, gcc: str, arch: list[str]
+) -> None:
+    situation = Situation(
+        oneapi=(oneapi,), python=(python, oneapi), gcc=gcc, cmake=gcc, arch=tuple(arch),
+        versions={"torch": python, oneapi: gcc}, components=("torch", gcc),
+    )  # fmt: skip
+    solve(recipe_of(wanted), situation)

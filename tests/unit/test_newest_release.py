@@ -1,0 +1,125 @@
+"""Which release is meant where none is named, and what a refusal says would work instead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from xpubuild.build.newest import choose_release
+from xpubuild.build.refusal import fitting, refused, with_alternatives
+from xpubuild.errors import ToolchainError, UnsatisfiableError
+from xpubuild.host.report import HostReport, host_report
+from xpubuild.recipe.constraints import solve
+from xpubuild.recipe.model import DriverFamily, GpuFamily
+from xpubuild.recipe.releases import Release, releases
+from xpubuild.recipe.situation import Situation
+from xpubuild.resources import recipes_dir
+
+MAX: GpuFamily = "max"
+LTS: DriverFamily = "lts-2350"
+HERE = Situation(
+    gpu=MAX, gpu_targets=("pvc",), driver=LTS, oneapi=("2025.3",), python=("3.11.9",), gcc="12.2.0",
+    host_compiler="GNU",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def known() -> tuple[Release, ...]:
+    return releases(recipes_dir())
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> HostReport:
+    return host_report(tmp_path_factory.mktemp("rootfs"))
+
+
+def test_the_releases_come_newest_first_with_their_patches(known: tuple[Release, ...]) -> None:
+    names = [release.version for release in known]
+    assert names.index("2.15.0") < names.index("2.14.1") < names.index("2.14.0") < names.index("2.9.1")
+    assert names.index("2.10.0") < names.index("2.9.1") < names.index("2.7.1") < names.index("2.7.0")
+    assert {"2.4.0", "2.4.1", "2.12.0", "2.12.1"} <= set(names)
+
+
+def test_max_with_the_oneapi_of_2025_stops_at_2_13(known: tuple[Release, ...], bare: HostReport) -> None:
+    chosen = choose_release(known, bare, None, HERE)
+    assert (chosen.recipe, chosen.target) == ("2.13", "xpu")
+    assert "2.13.0 is the newest release that this host can build for xpu" in chosen.why
+    for passed in ("2.15.0", "2.14.1", "2.14.0"):
+        assert f"{passed}: needs oneAPI >=2026.0" in chosen.why
+
+
+def test_a_release_whose_commit_is_known_is_preferred(known: tuple[Release, ...], bare: HostReport) -> None:
+    situation = replace(HERE, oneapi=("2026.1",))
+    chosen = choose_release(known, bare, None, situation)
+    assert chosen.recipe == "2.14"
+    assert "2.15.0: its commit is not in the recipe" in chosen.why
+    alone = tuple(release for release in known if release.version == "2.15.0")
+    assert "looked up upstream" in choose_release(alone, bare, None, situation).why
+
+
+def test_for_the_cpu_no_oneapi_is_needed(known: tuple[Release, ...], bare: HostReport) -> None:
+    situation = replace(HERE, gpu=None, driver=None, oneapi=())
+    assert choose_release(known, bare, "cpu", situation).target == "cpu"
+
+
+def test_without_gpu_and_oneapi_it_explains(known: tuple[Release, ...], bare: HostReport) -> None:
+    with pytest.raises(UnsatisfiableError) as caught:
+        choose_release(known, bare, None, replace(HERE, gpu=None, gpu_targets=(), oneapi=()))
+    error = caught.value
+    assert "neither an Intel GPU nor oneAPI" in error.what
+    assert "--target cpu" in error.fix
+    assert "quickstart" in error.fix
+    assert "xpubuild plan --target cpu" in error.commands
+
+
+def test_a_gpu_without_oneapi_is_a_matter_of_the_environment(
+    known: tuple[Release, ...], bare: HostReport
+) -> None:
+    with pytest.raises(ToolchainError) as caught:
+        choose_release(known, bare, None, replace(HERE, oneapi=()))
+    assert "oneAPI" in caught.value.what
+
+
+def test_a_host_that_can_build_none_hears_why_for_each(known: tuple[Release, ...], bare: HostReport) -> None:
+    with pytest.raises(UnsatisfiableError) as caught:
+        choose_release(known, bare, "xpu", replace(HERE, gcc="7.5.0"))
+    assert caught.value.why.count("GCC >=") >= len([item for item in known if item.recipe.release])
+    assert any("recipes matrix" in line for line in caught.value.commands)
+
+
+def test_a_refusal_names_the_reason_and_what_would_fit(known: tuple[Release, ...]) -> None:
+    recipe = next(release.recipe for release in known if release.version == "2.14.1")
+    error = with_alternatives(refused(recipe, solve(recipe, HERE)), recipe, HERE, known)
+    assert error.exit_code == 22
+    assert "2025.3 is here" in error.why
+    assert "2.13 (without flash attention" in error.fix
+    assert "xpubuild plan 2.13" in error.commands
+    assert error.evidence["would_fit"][0] == "2.13"
+    (constraint,) = error.evidence["constraints"]
+    assert constraint["constraint"] == "oneapi"
+    assert constraint["source"]
+
+
+def test_a_refusal_that_breaks_no_constraint_is_left_alone(known: tuple[Release, ...]) -> None:
+    recipe = next(release.recipe for release in known if release.version == "2.13.0")
+    error = UnsatisfiableError("'vision' cannot be built without 'torch'", fix="leave both out")
+    assert with_alternatives(error, recipe, HERE, known).fix == "leave both out"
+
+
+def test_what_fits_is_refused_by_nothing(known: tuple[Release, ...]) -> None:
+    found = fitting(known, HERE)
+    assert next(release.version for release, _ in found if release.recipe.release) == "2.13.0"
+    assert all(not solve(release.recipe, HERE).refused for release, _ in found)
+    assert len(found) < len(known)
+
+
+def test_a_broken_recipe_hides_no_other(tmp_path: Path) -> None:
+    text = "schema: 1\nname: '9.1'\ntitle: t\nrelease: 9.1.0\ncomponents: {}\n"
+    (tmp_path / "9.1.yaml").write_text(text)
+    (tmp_path / "9.2.yaml").write_text("schema: 1\nname: [")
+    patch = "patches: {9.1.0: {needs: {python: '>=3.12'}}, 9.0.9: {frobnicate: 1}}\n"
+    (tmp_path / "9.3.yaml").write_text(text.replace("9.1", "9.3") + patch.replace("9.1.0", "9.3.1"))
+    names = [(release.name, release.recipe.needs.python) for release in releases(tmp_path)]
+    assert names == [("9.3.1", ">=3.12"), ("9.3", ">=3.10"), ("9.1", ">=3.10")]

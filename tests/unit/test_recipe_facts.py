@@ -1,0 +1,158 @@
+"""Where values come from: unknown ones, facts about nothing, and facts that must not outlive their value."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.documents import check
+
+from xpubuild.recipe.catalogue import check_recipes, recipe_document
+from xpubuild.recipe.facts import carried, has, look_up
+from xpubuild.recipe.load import load, merge
+from xpubuild.ui import console
+from xpubuild.ui.views import recipe_view
+
+BASE: dict[str, Any] = {
+    "schema": 1,
+    "name": "line",
+    "title": "a line",
+    "needs": {"python": ">=3.10", "gcc": ">=11"},
+    "components": {
+        "torch": {
+            "kind": "source",
+            "dist": "torch",
+            "source": {"url": "/x", "configure_time": [{"url": "/ops", "pin_file": "pin.txt"}]},
+            "build": {"config_settings": {"cmake.define.A": "1"}},
+        }
+    },
+}
+
+
+def write(folder: Path, **changes: Any) -> Path:
+    path = folder / "line.yaml"
+    path.write_text(yaml.safe_dump({**BASE, **changes}))
+    return path
+
+
+def facts(**known: str) -> dict[str, Any]:
+    return {path.replace("__", "."): {"source": source} for path, source in known.items()}
+
+
+def problems(path: Path) -> list[str]:
+    found = check_recipes([str(path)])["recipes"][0]["problems"]
+    return [text for text in found if "facts" in text]
+
+
+def test_paths_reach_through_keys_with_dots_and_into_lists() -> None:
+    assert look_up(BASE, "components.torch.build.config_settings.cmake.define.A") == "1"
+    assert look_up(BASE, "components.torch.source.configure_time.0.pin_file") == "pin.txt"
+    for path in ("needs.cmake", "components.torch.source.configure_time.1", "needs.gcc.0", "name.x"):
+        assert not has(BASE, path)
+
+
+def test_a_fact_is_about_a_value_that_is_there(tmp_path: Path) -> None:
+    path = write(tmp_path, facts={**facts(needs__gcc="x"), "needs.cmake": {"source": "y"}})
+    assert problems(path) == ["facts names 'needs.cmake', which the recipe does not have"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "needs.cmake",
+        "components.torch.source.commit",
+        "components.torch.source.configure_time.0.commit",
+        "components.torch.build.env.USE_THIS",
+        "components.triton",
+        "arch_upstream",
+    ],
+)
+def test_an_unknown_value_need_not_be_there(tmp_path: Path, path: str) -> None:
+    assert problems(write(tmp_path, facts={path: {"source": "asked", "confidence": "unknown"}})) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["needs.cmkae", "component.torch", "components.torch.source.comit", "title.x"]
+)
+def test_an_unknown_value_is_one_that_recipes_can_have(tmp_path: Path, path: str) -> None:
+    (problem,) = problems(write(tmp_path, facts={path: {"source": "asked", "confidence": "unknown"}}))
+    assert path in problem
+
+
+def test_a_value_that_is_there_is_not_unknown(tmp_path: Path) -> None:
+    path = write(tmp_path, facts={"needs.gcc": {"source": "?", "confidence": "unknown"}})
+    assert problems(path) == ["facts says that 'needs.gcc' is unknown, and the recipe says '>=11'"]
+
+
+def overlaid(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    base = {**BASE, "facts": below}
+    return dict(carried(base, over, merge(base, over))["facts"])
+
+
+def test_the_source_of_the_old_value_says_nothing_about_the_new_one() -> None:
+    below = facts(needs__gcc="old", needs__python="python")
+    assert overlaid(below, {"needs": {"gcc": ">=13"}}) == facts(needs__python="python")
+    assert overlaid(below, {"needs": {"gcc": ">=11"}}) == below
+    assert overlaid(below, {"needs": {"gcc": None}}) == facts(needs__python="python")
+
+
+def test_a_new_fact_replaces_the_old_one_as_a_whole() -> None:
+    below = {"needs.cmake": {"source": "nobody says", "confidence": "unknown", "note": "n"}}
+    over = {"needs": {"cmake": ">=3.27"}, "facts": facts(needs__cmake="README")}
+    assert overlaid(below, over) == facts(needs__cmake="README")
+    assert overlaid(below, {"needs": {"cmake": ">=3.27"}}) == {}
+    assert overlaid(below, {"facts": {"needs.cmake": None}}) == {}
+
+
+def test_a_fact_about_a_part_stays_with_what_stays_of_it() -> None:
+    below = {**facts(needs="all of them"), "needs.python": {"source": "its own"}}
+    assert overlaid(below, {"needs": {"gcc": ">=13"}}) == {"needs.python": {"source": "its own"}}
+    assert overlaid(facts(needs="all"), {"needs": {"gcc": ">=13"}}) == facts(needs__python="all")
+
+
+def test_what_is_no_mapping_is_left_to_the_schema() -> None:
+    assert carried({"facts": [1]}, {}, {"facts": [1]}) == {"facts": [1]}
+    assert carried({}, {"facts": "x"}, {"facts": "x"}) == {"facts": "x"}
+
+
+def test_in_one_file_a_fact_is_about_old_and_new_value() -> None:
+    below = {**facts(needs__gcc="README"), "needs.cmake": {"source": "?", "confidence": "unknown"}}
+    base, over = {**BASE, "facts": below}, {"needs": {"gcc": ">=13", "cmake": ">=3.27"}}
+    assert carried(base, over, merge(base, over), same_author=True)["facts"] == facts(needs__gcc="README")
+
+
+def test_what_is_true_or_not_needs_a_source(tmp_path: Path) -> None:
+    path = write(tmp_path, facts=facts(needs="README"))
+    assert set(check_recipes([str(path)])["recipes"][0]["warnings"]) == {
+        "components.torch.source.configure_time.0.url has no source in facts",
+        "components.torch.source.configure_time.0.pin_file has no source in facts",
+    }
+    path = write(tmp_path, facts=facts(needs="README", components__torch__source="its CMakeLists.txt"))
+    assert check_recipes([str(path)])["recipes"][0]["warnings"] == []
+
+
+def shown(path: Path) -> list[str]:
+    stream = io.StringIO()
+    console.show(recipe_view(recipe_document(load(str(path)))), stream, {})
+    return stream.getvalue().splitlines()
+
+
+def test_show_tells_unknown_from_not_set(tmp_path: Path) -> None:
+    known = {"needs.gcc": {"source": "README", "confidence": "inferred", "note": "of 2025"}}
+    unknown = {"components.torch.source.commit": {"source": "no tag was read", "confidence": "unknown"}}
+    path = write(tmp_path, facts={**known, **unknown})
+    rows = {line.split()[0]: line for line in shown(path) if line.strip()}
+    assert rows["needs.gcc"].split() == ["needs.gcc", ">=11", "inferred", "README;", "of", "2025"]
+    assert rows["components.torch.source.commit"].split()[1:3] == ["unknown", "unknown"]
+    assert "no tag was read" in rows["components.torch.source.commit"]
+    assert "needs.cmake" not in rows
+    assert rows["components.torch.dist"].split() == ["components.torch.dist", "torch", "chosen", "-"]
+    assert rows["needs.python"].split() == ["needs.python", ">=3.10", "no", "source", "-"]
+    assert "components.torch.source.configure_time.0.pin_file" in rows
+    assert [key for key, row in rows.items() if " unknown " in row] == ["components.torch.source.commit"]
+    document = recipe_document(load(str(path)))
+    check(document, "recipe")
+    assert document["unknown"] == ["components.torch.source.commit"]

@@ -1,0 +1,244 @@
+"""Build switches held against the releases that read them, and the data that says which do."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xpubuild.build import context
+from xpubuild.recipe.lint import PLACEHOLDERS, lint, torch_release, unheard
+from xpubuild.recipe.model import Recipe
+from xpubuild.recipe.switches import Switch, is_on, switches, within
+
+#: What every recipe has to say, so that a test is about its own switch alone.
+EXPLICIT: dict[str, str | int] = {
+    "USE_XPU": "{xpu}", "USE_CUDA": 0, "USE_ROCM": 0, "USE_DISTRIBUTED": 1, "USE_MPI": 0, "USE_KINETO": 1,
+}  # fmt: skip
+XCCL = {"USE_XCCL": "{xpu}"}
+NEWER = {**XCCL, "USE_ONEMKL_XPU": 1}
+
+
+def recipe(
+    release: str | None = "2.6.0", switch: dict[str, Any] | None = None, source: Any = None, **changes: Any
+) -> Recipe:
+    torch = {
+        "kind": "source",
+        "dist": "torch",
+        "source": {"url": "/x", **(source or {})},
+        "build": {"env": {**EXPLICIT, **(switch or {})}},
+    }
+    document = {"schema": 1, "name": "line", "title": "t", "release": release, "arch": ["pvc"]}
+    return Recipe.model_validate({**document, "components": {"torch": torch}, **changes})
+
+
+def problems(*arguments: Any, **options: Any) -> list[str]:
+    return list(lint(recipe(*arguments, **options)).problems)
+
+
+def test_a_recipe_that_says_what_it_wants_is_in_order() -> None:
+    assert problems("2.6.0") == []
+    assert problems("2.7.1", XCCL) == []
+    assert problems("2.14.0", NEWER) == []
+    assert problems(None, NEWER, {"ref": "main"}) == []
+
+
+@pytest.mark.parametrize("name", ["USE_PTI", "USE_AOT_DEVLIST", "USE_XETLA", "BUILD_WITH_CPU"])
+def test_names_of_another_project_are_refused(name: str) -> None:
+    (problem,) = problems("2.6.0", {name: 1})
+    assert f"{name} is set, which PyTorch does not read" in problem
+    assert "intel-extension-for-pytorch" in problem
+
+
+@pytest.mark.parametrize(
+    ("release", "env", "said"),
+    [
+        (
+            "2.6.0",
+            {"USE_ONEMKL": 1},
+            "USE_ONEMKL is set, which 2.6.0 does not read (2.7 only)",
+        ),
+        ("2.8.0", {**NEWER, "USE_ONEMKL": 1}, "from 2.8 it is USE_ONEMKL_XPU"),
+        ("2.7.0", {**XCCL, "USE_ONEMKL_XPU": 1}, "which 2.7.0 does not read (2.8 and later)"),
+        ("2.6.0", XCCL, "USE_XCCL is set, which 2.6.0 does not read"),
+        ("2.13.0", {**NEWER, "XPU_ENABLE_KINETO": 0}, "use USE_KINETO=0"),
+        ("2.6.0", {"XPU_ENABLE_KINETO": 0}, "which 2.6.0 does not read"),
+        ("2.8.0", {**NEWER, "_GLIBCXX_USE_CXX11_ABI": 1}, "from 2.8 it is always 1"),
+        ("2.14.0", {**NEWER, "BUILD_SPLIT_KERNEL_LIB": 1}, "(2.7 to 2.13)"),
+        ("2.12.0", {**NEWER, "XPU_SYCL_COMPILER": "icx"}, "which 2.12.0 does not read"),
+        ("2.13.0", {**NEWER, "XPU_SYCL_COMPILER": "icpx"}, "XPU_SYCL_COMPILER=icpx is not icx or dpclang"),
+        ("2.14.0", {**NEWER, "USE_SYCLTLA": 0}, "takes no value from outside"),
+        ("2.6.0", {"ZE_AFFINITY_MASK": "0"}, "it is read when torch runs"),
+        ("2.9.0", {**NEWER, "XPU_ONEAPI_PATH": "/opt"}, "only upstream's CI reads it"),
+        ("2.6.0", {"USE_KINETO": "maybe"}, "USE_KINETO=maybe is not 0, 1, OFF or ON"),
+        ("2.6.0", {"MAX_JOBS": "0"}, "MAX_JOBS=0 is not a number of at least 1"),
+        ("2.6.0", {"TORCH_XPU_ARCH_LIST": "pvc bmg"}, "is not AOT targets separated by commas"),
+        ("2.6.0", {"TORCH_XPU_ARCH_LIST": ""}, "taken for none given"),
+        ("2.7.0", {**XCCL, "TORCH_XPU_ARCH_LIST": ""}, "device linker"),
+        ("2.8.0", {**NEWER, "TORCH_XPU_ARCH_LIST": ""}, "say none"),
+        ("2.7.0", {**XCCL, "TORCH_XPU_ARCH_LIST": "none"}, "only 2.8 and later"),
+        ("2.6.0", {"USE_XPU": 1}, "USE_XPU=1 for target cpu; write it as '{xpu}'"),
+        ("2.6.0", {"USE_XPU": 0}, "USE_XPU=0 for target xpu; write it as '{xpu}'"),
+        ("2.6.0", {"USE_CUDA": "{cuda}"}, "'{cuda}' is no placeholder"),
+    ],
+)
+def test_a_switch_that_does_not_do_what_it_says(release: str, env: dict[str, Any], said: str) -> None:
+    (problem,) = problems(release, env)
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("release", "env"),
+    [
+        ("2.7.0", {**XCCL, "USE_ONEMKL": 1}),
+        ("2.14.0", {**NEWER, "XPU_ENABLE_KINETO": 0}),
+        ("2.13.0", {**NEWER, "XPU_ENABLE_KINETO": 1}),
+        ("2.7.1", {**XCCL, "_GLIBCXX_USE_CXX11_ABI": "{cxx11_abi}"}),
+        ("2.8.0", {**NEWER, "TORCH_XPU_ARCH_LIST": "none"}),
+        ("2.6.0", {"TORCH_XPU_ARCH_LIST": "{arch}"}),
+        ("2.6.0", {"USE_KINETO": "off"}),
+        ("2.6.0", {"CMAKE_PREFIX_PATH": "{env}:${ORIGIN}", "BLAS": "MKL"}),
+        ("2.15.0", {**NEWER, "USE_SYCLTLA": 0}),
+    ],
+)
+def test_a_switch_that_does(release: str, env: dict[str, Any]) -> None:
+    assert problems(release, env) == []
+
+
+@pytest.mark.parametrize("name", sorted(EXPLICIT))
+def test_what_depends_on_the_host_must_be_said(name: str) -> None:
+    env = {key: value for key, value in EXPLICIT.items() if key != name}
+    torch = {"kind": "source", "dist": "torch", "source": {"url": "/x"}, "build": {"env": env}}
+    (problem,) = problems("2.6.0", components={"torch": torch})
+    assert f"{name} is not set" in problem
+    # A value for all components counts as well, and a variant need not repeat it.
+    common = {"components": {"torch": torch}, "env": {name: EXPLICIT[name]}}
+    variants = {"dev": {"env": {"torch": {"BUILD_TEST": 1}}}}
+    assert problems("2.6.0", **common, variants=variants) == []
+
+
+def test_xccl_must_be_said_where_it_exists() -> None:
+    assert any("USE_XCCL is not set" in text for text in problems("2.7.0"))
+    assert any("USE_XCCL is not set" in text for text in problems(None, source={"ref": "main"}))
+    assert not any("USE_XCCL" in text for text in problems("2.6.3"))
+
+
+def test_variants_are_looked_at() -> None:
+    variants = {"small": {"env": {"torch": {"USE_KINETO": "none", "USE_XETLA": 0}}}}
+    found = problems("2.6.0", variants=variants)
+    assert len(found) == 2
+    assert all(text.startswith("torch (variant small): ") for text in found)
+
+
+def test_placeholders_are_looked_for_everywhere() -> None:
+    torch = {
+        "kind": "source", "dist": "torch", "source": {"url": "/x"},
+        "build": {"env": EXPLICIT, "config_settings": {"build-dir": "{biuld}/x"}},
+    }  # fmt: skip
+    found = problems(
+        "2.6.0",
+        components={"torch": torch},
+        env={"A": "{ENV}"},
+        variants={"v": {"env": {"torch": {"B": "{jobs}"}}}},
+    )
+    for path, name in (
+        ("components.torch.build.config_settings.build-dir", "{biuld}"),
+        ("env.A", "{ENV}"),
+        ("variants.v.env.torch.B", "{jobs}"),
+    ):
+        assert [text for text in found if text.startswith(f"{path}: '{name}' is no placeholder")]
+
+
+def test_the_placeholders_are_those_that_are_filled_in() -> None:
+    tree = ast.parse(Path(context.__file__).read_text("utf-8"))
+    (fill,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "fill")
+    (filled,) = (node for node in ast.walk(fill) if isinstance(node, ast.Dict))
+    assert {key.value for key in filled.keys if isinstance(key, ast.Constant)} == PLACEHOLDERS
+
+
+def test_an_abstract_recipe_may_leave_things_open() -> None:
+    assert problems("2.6.0", abstract=True, components={}, env={"USE_XETLA": 1}) == []
+
+
+def test_a_recipe_of_unknown_release_is_not_blamed_for_it() -> None:
+    assert problems(None, {"USE_XCCL": 1, "USE_ONEMKL": 1}) == []
+    assert len(problems(None, {"USE_XETLA": 1})) == 1
+
+
+def test_the_release_is_taken_from_the_tag_where_the_recipe_has_none() -> None:
+    assert torch_release(recipe(None, source={"ref": "v2.6.0"})) == "2.6.0"
+    assert torch_release(recipe(None, source={"ref": "refs/tags/v2.16.0-rc3"})) == "2.16.0-rc3"
+    assert torch_release(recipe(None, source={"ref": "main"})) is None
+
+
+def test_other_components_do_not_need_torchs_switches() -> None:
+    vision = {
+        "kind": "source", "dist": "torchvision", "source": {"url": "/x"},
+        "build": {"env": {"FORCE_CUDA": 0, "USE_ONEMKL": 1}},
+    }  # fmt: skip
+    assert problems("2.6.0", components={"vision": vision}) == []
+
+
+def test_the_abi_cannot_be_chosen_from_2_8_on() -> None:
+    (problem,) = problems("2.8.0", NEWER, abi={"honoured": True})
+    assert "abi.honoured" in problem
+    assert problems("2.7.0", XCCL, abi={"honoured": True}) == []
+
+
+def test_a_misspelt_switch_is_pointed_out() -> None:
+    found = lint(recipe("2.6.0", {"TORCH_XPU_ARCHLIST": "pvc", "FROBNICATE": 1}))
+    assert found.problems == ()
+    (warning,) = found.warnings
+    assert "TORCH_XPU_ARCHLIST" in warning
+    assert "TORCH_XPU_ARCH_LIST is" in warning
+
+
+def test_what_the_shell_says_and_no_build_hears() -> None:
+    shell = {"USE_XPU": "0", "MAX_JOBS": "64", "USE_XETLA": "1", "CC": "icx", "HOME": "/h", "USE_XCCL": "1"}
+    shell |= {"ZE_AFFINITY_MASK": "1", "MKLROOT": "/opt/intel"}
+    assert unheard(recipe("2.6.0"), {"build"}, shell, {"HOME": "/h"}) == ("MAX_JOBS", "USE_XPU")
+    assert unheard(recipe("2.7.0"), {"build"}, shell, {"MAX_JOBS": "64"}) == ("USE_XCCL", "USE_XPU")
+    assert unheard(recipe("2.6.0"), {"runtime"}, shell, {}) == ("ZE_AFFINITY_MASK",)
+    assert unheard(recipe("2.6.0"), {"build", "runtime"}, {"HOME": "/h"}, {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("release", "first", "last", "inside"),
+    [
+        ("2.7.0", "2.7", "2.7", True),
+        ("2.7.1", "2.7", "2.7", True),
+        ("2.10.0", "2.9", None, True),
+        ("2.10.0", "2.7", "2.9", False),
+        ("2.6.9", "2.7", None, False),
+        ("2.13.0+cpu", "2.13", "2.13", True),
+        (None, "2.7", None, True),
+        (None, None, "2.7", False),
+    ],
+)
+def test_ranges_are_of_release_lines(
+    release: str | None, first: str | None, last: str | None, inside: bool
+) -> None:
+    assert within(release, first, last) is inside
+
+
+def test_words_of_switches() -> None:
+    assert all(is_on(word) for word in ("1", "ON", "on", "True", "y"))
+    assert not any(is_on(word) for word in ("0", "OFF", "no", "", "2"))
+
+
+@pytest.mark.parametrize("switch", switches().values(), ids=lambda switch: switch.name)
+def test_every_known_switch_says_what_and_from_where(switch: Switch) -> None:
+    assert switch.does
+    assert switch.source
+    assert switch.instead or switch.kind != "foreign"
+    assert switch.first is None or switch.last is None or within(switch.last, switch.first, None)
+    for value in switch.one_of:
+        assert switch.accepts(value)
+
+
+def test_the_data_names_every_variable_once() -> None:
+    text = (Path(context.__file__).parents[1] / "recipe" / "switches.yaml").read_text("utf-8")
+    names = [line.split()[-1] for line in text.splitlines() if line.startswith("  - name:")]
+    assert len(names) == len(set(names)) == len(switches())

@@ -1,0 +1,176 @@
+"""Patch releases of a line: found by name, merged over the line, listed and checked with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.cli import Xpubuild
+
+from xpubuild.errors import RecipeError
+from xpubuild.recipe.catalogue import check_recipes
+from xpubuild.recipe.load import load
+from xpubuild.recipe.patches import known_releases, line_of
+
+OLD, NEW = "a" * 40, "b" * 40
+LINE: dict[str, Any] = {
+    "schema": 1,
+    "name": "1.7",
+    "title": "a line",
+    "release": "1.7.1",
+    "patches": {
+        "1.7.0": {
+            "components": {"torch": {"source": {"commit": OLD, "ref": "v1.7.0"}}},
+            "facts": {"components.torch.source.commit": {"source": "the tag v1.7.0"}},
+        },
+        "1.7.0.post1": {"title": "another"},
+    },
+    "needs": {"python": ">=3.10"},
+    "components": {
+        "torch": {"kind": "source", "dist": "torch", "source": {"url": "/x", "commit": NEW, "ref": "v1.7.1"}}
+    },
+    "facts": {
+        "needs.python": {"source": "its setup.py"},
+        "components.torch.source.commit": {"source": "the tag v1.7.1", "confidence": "inferred"},
+    },
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XPUBUILD_RECIPES", str(tmp_path))
+    write(tmp_path, "1.7", LINE)
+    return tmp_path
+
+
+def write(folder: Path, name: str, document: dict[str, Any]) -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("2.7.0", "2.7"),
+        ("2.10.1", "2.10"),
+        ("2.7.0rc3", "2.7"),
+        ("2.7", None),
+        ("main", None),
+        ("./2.7.0.yaml", None),
+        ("2.7.0-mine", None),
+        ("v2.7.0", None),
+    ],
+)
+def test_which_names_are_patch_releases(name: str, line: str | None) -> None:
+    assert line_of(name) == line
+
+
+def test_a_patch_release_is_laid_over_its_line(folder: Path) -> None:
+    loaded = load("1.7.0")
+    assert (loaded.recipe.name, loaded.recipe.release) == ("1.7.0", "1.7.0")
+    source = loaded.recipe.components["torch"].source
+    assert source is not None
+    assert (source.commit, source.ref, source.url) == (OLD, "v1.7.0", "/x")
+    assert loaded.recipe.needs.python == ">=3.10"
+    assert loaded.recipe.patches == {}
+    assert loaded.path == folder / "1.7.yaml"
+
+
+def test_its_facts_replace_those_of_the_line_as_a_whole(folder: Path) -> None:
+    facts = load("1.7.0").recipe.facts
+    assert facts["components.torch.source.commit"].source == "the tag v1.7.0"
+    assert facts["components.torch.source.commit"].confidence == "verified"
+    assert facts["needs.python"].source == "its setup.py"
+
+
+def test_the_newest_release_is_the_line_under_its_own_name(folder: Path) -> None:
+    line, newest = load("1.7").recipe, load("1.7.1").recipe
+    assert newest.name == "1.7.1"
+    assert newest == line.model_copy(update={"name": "1.7.1"})
+
+
+def test_a_release_that_is_not_there_names_those_that_are(folder: Path) -> None:
+    with pytest.raises(RecipeError) as caught:
+        load("1.7.9")
+    assert caught.value.exit_code == 20
+    assert "1.7.9" in caught.value.what
+    assert "1.7.1, 1.7.0.post1, 1.7.0" in caught.value.why
+    with pytest.raises(RecipeError, match=r"no recipe named '1\.6\.0'"):
+        load("1.6.0")
+
+
+def test_a_file_of_its_own_comes_before_the_line(folder: Path) -> None:
+    write(folder, "1.7.0", {**LINE, "name": "1.7.0", "title": "own", "patches": {}})
+    assert load("1.7.0").recipe.title == "own"
+
+
+def test_a_sites_recipe_keeps_the_patches_of_what_it_extends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, shipped = tmp_path / "site", tmp_path / "shipped"
+    for place in (site, shipped):
+        place.mkdir()
+    monkeypatch.setenv("XPUBUILD_RECIPES", f"{site}:{shipped}")
+    write(shipped, "1.7", LINE)
+    write(site, "1.7", {"schema": 1, "name": "1.7", "title": "ours", "extends": "1.7", "env": {"A": "b"}})
+    write(site, "mine", {"schema": 1, "name": "mine", "title": "mine", "extends": "1.7.0"})
+    loaded = load("1.7.0").recipe
+    assert (loaded.name, loaded.env, loaded.title) == ("1.7.0", {"A": "b"}, "ours")
+    assert loaded.components["torch"].source.commit == OLD  # type: ignore[union-attr]
+    mine = load("mine").recipe
+    assert (mine.name, mine.release) == ("mine", "1.7.0")
+    assert mine.components["torch"].source.commit == OLD  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("key", ["name", "release", "schema", "patches", "extends", "abstract"])
+def test_a_patch_cannot_become_another_recipe(folder: Path, key: str) -> None:
+    write(folder, "1.7", {**LINE, "patches": {"1.7.0": {key: "1.8"}}})
+    with pytest.raises(RecipeError, match=key):
+        load("1.7.0")
+
+
+def test_the_check_of_a_line_looks_at_its_patches(folder: Path) -> None:
+    problems = check_recipes(["1.7"])["recipes"][0]["problems"]
+    assert not [text for text in problems if text.startswith("1.7.0")], problems
+    wrong = {
+        "1.7.0": {"needs": {"pyhton": ">=3.9"}},
+        "1.6.3": {},
+        "1.7.2": {"facts": {"needs.nothing": {"source": "x"}}},
+    }
+    write(folder, "1.7", {**LINE, "patches": wrong})
+    found = "\n".join(check_recipes(["1.7"])["recipes"][0]["problems"])
+    assert "needs.pyhton: unknown key" in found
+    assert "1.6.3: it is no patch release of 1.7" in found
+    assert "1.7.2: facts names 'needs.nothing', which the recipe does not have" in found
+
+
+def test_a_patch_must_be_a_mapping(folder: Path) -> None:
+    write(folder, "1.7", {**LINE, "patches": {"1.7.0": "older"}})
+    with pytest.raises(RecipeError, match="schema"):
+        load("1.7")
+
+
+def test_releases_are_in_order() -> None:
+    assert known_releases({"release": "2.7.10", "patches": {"2.7.2": {}, "2.7.9": {}, "2.7.0": {}}}) == [
+        "2.7.10", "2.7.9", "2.7.2", "2.7.0",
+    ]  # fmt: skip
+
+
+def test_on_the_command_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    xpubuild = Xpubuild(capsys, monkeypatch)
+    document = xpubuild.json("recipes", "show", "1.7.0")
+    assert document["recipe"]["name"] == "1.7.0"
+    listed = {entry["name"]: entry for entry in xpubuild.json("recipes", "list")["recipes"]}
+    assert listed["1.7"]["release"] == "1.7.1"
+    assert listed["1.7"]["patches"] == ["1.7.0.post1", "1.7.0"]
+    row = next(line for line in xpubuild.ok("recipes", "list").out.splitlines() if line.startswith("1.7 "))
+    assert "1.7.1" in row
+    assert "1.7.0.post1, 1.7.0" in row
+    refused = xpubuild("recipes", "show", "1.7.5")
+    assert refused.status == 20
+    assert "1.7.1, 1.7.0.post1, 1.7.0" in refused.err

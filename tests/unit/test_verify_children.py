@@ -1,0 +1,89 @@
+"""Programs that checks start: how they ended is told apart, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from xpubuild.verify.suite.children import Ended, run_beside, run_one
+
+
+def program(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_success_keeps_the_output_of_both_streams(tmp_path: Path) -> None:
+    ended = run_one(
+        program("import sys; print('out', flush=True); print('err', file=sys.stderr)"),
+        deadline_s=30,
+        folder=tmp_path,
+    )
+    assert ended.ok
+    assert ended.output.split() == ["out", "err"]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "print('no such model'); raise SystemExit(3)",
+            "the script ended with status 3: no such model",
+        ),
+        ("import os; os.abort()", "the script was ended by SIGABRT"),
+        ("import ctypes; ctypes.string_at(0)", "the script was ended by SIGSEGV"),
+    ],
+)
+def test_failures_are_told_apart(tmp_path: Path, code: str, said: str) -> None:
+    ended = run_one(program(code), deadline_s=30, folder=tmp_path)
+    assert not ended.ok
+    assert ended.describe("the script") == said
+
+
+def test_what_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    child = "import time; time.sleep(600)"
+    code = (
+        "import subprocess, sys, time\n"
+        f"p = subprocess.Popen([sys.executable, '-c', {child!r}])\n"
+        "print(p.pid, flush=True)\n"
+        "time.sleep(600)"
+    )
+    ended = run_one(program(code), deadline_s=3, folder=tmp_path)
+    assert ended.timed_out
+    assert ended.describe("it").startswith("it was still running at its deadline")
+    grandchild = Path("/proc") / ended.output.split()[0]
+    for _ in range(100):
+        if not grandchild.exists() or "Z" in grandchild.joinpath("stat").read_text().rpartition(")")[2][:3]:
+            return
+        time.sleep(0.05)
+    pytest.fail("a process of the program is still there")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_one_that_fails_ends_the_others(tmp_path: Path, first: bool) -> None:
+    programs = [program("raise SystemExit(2)"), program("import time; time.sleep(600)")]
+    start = time.monotonic()
+    ended = run_beside(programs if first else programs[::-1], deadline_s=120, folder=tmp_path)
+    assert time.monotonic() - start < 60
+    assert sorted(end.status for end in ended) == [-9, 2]
+    assert not any(end.timed_out for end in ended)
+
+
+def test_environment_and_folder_are_handed_on(tmp_path: Path) -> None:
+    (tmp_path / "where").mkdir()
+    ended = run_one(
+        program("import os; print(os.environ['ADDED'], os.getcwd())"),
+        deadline_s=30,
+        folder=tmp_path,
+        env={"ADDED": "yes"},
+        cwd=tmp_path / "where",
+    )
+    assert ended.output.split() == ["yes", os.path.realpath(tmp_path / "where")]
+
+
+def test_a_signal_without_a_name_is_said_by_number() -> None:
+    assert Ended(-250, timed_out=False, output="").describe("it") == "it was ended by signal 250"

@@ -1,0 +1,20 @@
+"""Which of a recipe's words are held against a checked-out tree, for the components that a plan builds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xpubuild.build.context import Context
+from xpubuild.recipe.tree import RecipeTreeProof, expected
+
+
+def recipe_proofs(context: Context, name: str) -> tuple[RecipeTreeProof, ...]:
+    """Return the proof that recipe and tree agree; none for sources that xpubuild carries itself."""
+    source = context.component(name).source
+    if source is None or source.url is None:
+        return ()
+    wanted = expected(context.recipe, name)
+    if "triton" not in context.choice.components:
+        # A pin that this plan does not use must not stop it; recipes check tells of it.
+        wanted = replace(wanted, triton_commit=None, triton_version=None)
+    return (RecipeTreeProof(str(context.layout.src / name), wanted),)

@@ -1,0 +1,91 @@
+"""Commits that a recipe leaves open: looked up upstream once per workspace, then kept.
+
+A branch such as main moves every day. If each run followed it, each run would build for hours, so a workspace
+keeps the commit it was made with until it is told to look again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from xpubuild.build.request import Layout, Resolved
+from xpubuild.engine.files import write_atomic
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import FetchError
+from xpubuild.recipe.model import Recipe
+from xpubuild.source.git import Git
+from xpubuild.source.pin import is_id
+from xpubuild.source.remote import remote_commit
+
+_VERSION = 1
+
+
+def resolve(
+    recipe: Recipe,
+    components: Iterable[str],
+    layout: Layout,
+    *,
+    update: bool = False,
+    cancel: Cancel | None = None,
+) -> dict[str, Resolved]:
+    """Return the commits of the sources that the recipe pins by ``ref`` alone.
+
+    What the workspace found the first time is kept, unless ``update`` is set or URL or ref have changed.
+
+    Raises:
+        FetchError: upstream cannot be asked, or has no such tag or branch.
+    """
+    kept = {} if update else read_resolved(layout.resolved)
+    found: dict[str, Resolved] = {}
+    for name in components:
+        source = recipe.components[name].source
+        if source is None or source.commit is not None or source.url is None or source.ref is None:
+            continue
+        known = kept.get(name)
+        if known is not None and (known.url, known.ref) == (source.url, source.ref):
+            found[name] = known
+        else:
+            found[name] = _look_up(recipe, name, source.url, source.ref, cancel)
+    return found
+
+
+def _look_up(recipe: Recipe, name: str, url: str, ref: str, cancel: Cancel | None) -> Resolved:
+    try:
+        commit = remote_commit(url, ref, git=Git.open(), cancel=cancel)
+    except FetchError as error:
+        raise FetchError(
+            f"the commit of {name} is not known: {error.what}",
+            why=f"recipe '{recipe.name}' names {ref} and no commit, so upstream has to be asked. {error.why}",
+            fix=f"{error.fix}. Without a network, extend the recipe with one of your own that has the full"
+            f" commit id at components.{name}.source.commit",
+            commands=error.commands,
+            evidence=error.evidence,
+        ) from error
+    return Resolved(ref=ref, commit=commit, url=url, when=time.strftime("%Y-%m-%dT%H:%M:%S%z"))
+
+
+def read_resolved(path: Path) -> dict[str, Resolved]:
+    """Return what a workspace looked up before; nothing where that cannot be read: it is then asked again."""
+    try:
+        entries = json.loads(path.read_text("utf-8"))["resolved"]
+        found = {str(name): Resolved(**entry) for name, entry in entries.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return {name: item for name, item in found.items() if isinstance(item.commit, str) and is_id(item.commit)}
+
+
+def keep_resolved(layout: Layout, resolved: Mapping[str, Resolved]) -> None:
+    """Write down what was looked up, beside what other components of the workspace have."""
+    if resolved:
+        whole = {**read_resolved(layout.resolved), **resolved}
+        text = json.dumps({"version": _VERSION, "resolved": resolved_json(whole)}, indent=1, sort_keys=True)
+        write_atomic(layout.resolved, f"{text}\n".encode())
+
+
+def resolved_json(resolved: Mapping[str, Resolved]) -> dict[str, dict[str, Any]]:
+    """Return the entries as the receipt shows them."""
+    return {name: item.to_json() for name, item in resolved.items()}

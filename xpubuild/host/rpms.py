@@ -1,0 +1,38 @@
+"""Installed RPM packages, asked of rpm itself: its database is binary and of four kinds."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import query
+from xpubuild.errors import XpuBuildError
+from xpubuild.host.readers import LIVE_ROOT, entries
+
+_DEADLINE_S = 20.0
+_DATABASES = ("var/lib/rpm", "usr/lib/sysimage/rpm")
+_FORMAT = "%{NAME} %{VERSION}-%{RELEASE}\\n"
+
+
+def rpm_packages(root: Path, names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield (name, version-release, "rpm") of those that are installed; nothing for an unpacked tree."""
+    environment = base_environment()
+    rpm = shutil.which("rpm", path=environment["PATH"])
+    if root != LIVE_ROOT or rpm is None or not any(entries(root / folder) for folder in _DATABASES):
+        return
+    try:
+        # Names that are not installed make the status 1 and are told in a sentence, which is passed over.
+        answer = query([rpm, "-q", "--qf", _FORMAT, *names], env=environment, deadline_s=_DEADLINE_S)
+    except (XpuBuildError, OSError):
+        return
+    yield from parse_rpms(answer.stdout, names)
+
+
+def parse_rpms(text: str, names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield what an answer of ``rpm -q`` says is installed."""
+    for line in text.splitlines():
+        name, _, version = line.partition(" ")
+        if name in names and version and " " not in version:
+            yield name, version, "rpm"

@@ -1,0 +1,251 @@
+"""The constraint solver: can a host build and run a release, and what would the result lack. Pure.
+
+What is not known is answered with "unknown", never with "yes". Each answer names the constraint, what was
+found, where the constraint is known from and what to do.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+from xpubuild.recipe.conditions import Case, holds, told
+from xpubuild.recipe.fits import fits
+from xpubuild.recipe.model import Recipe
+from xpubuild.recipe.pairing import pairing_reasons
+from xpubuild.recipe.situation import Answer, Lost, Reason, Situation, Verdict
+
+_RANK: dict[Answer, int] = {"no": 0, "unknown": 1, "yes": 2}
+#: AOT targets of the devices of each family; a GPU that is known by its family alone has one of them.
+TARGETS_OF_FAMILY: dict[str, tuple[str, ...]] = {
+    "max": ("pvc",),
+    "flex": ("ats-m150", "ats-m75"),
+    "arc-a": ("dg2",),
+    "arc-b": ("bmg",),
+    "core-ultra": ("mtl-h", "mtl-u", "arl-h", "arl-u", "arl-s", "lnl-m"),
+    "panther-lake": ("ptl-h", "ptl-u"),
+}
+_NO_AOT = "none"
+
+
+def solve(recipe: Recipe, situation: Situation) -> Verdict:
+    """Return whether ``situation`` can build and run ``recipe``; never raises for what it is given.
+
+    Of several interpreters and oneAPI versions the pair with the best answer is taken, the first of equals.
+    """
+    case = _best_case(recipe, situation)
+    reasons = tuple(_reasons(case))
+    return Verdict(
+        builds=_worst(reason.answer for reason in reasons if reason.concern == "builds"),
+        runs=_worst(reason.answer for reason in reasons if reason.concern == "runs"),
+        reasons=reasons,
+        loses=tuple(_losses(case)),
+        oneapi=case.oneapi,
+        python=case.python,
+    )
+
+
+def _worst(answers: Iterable[Answer]) -> Answer:
+    return min(answers, key=_RANK.__getitem__, default="yes")
+
+
+def _best_case(recipe: Recipe, situation: Situation) -> Case:
+    pythons = situation.python or (None,)
+    toolkits = (situation.oneapi or (None,)) if situation.target == "xpu" else (None,)
+    cases = [Case(recipe, situation, *pair) for pair in itertools.product(toolkits, pythons)]
+    return max(cases, key=lambda case: _RANK[_worst(reason.answer for reason in _of_versions(case))])
+
+
+def _of_versions(case: Case) -> Iterator[Reason]:
+    """Return the reasons that depend on which interpreter and which oneAPI is used."""
+    yield from _python(case)
+    yield from _oneapi(case)
+    yield from _refusals(case)
+
+
+def _reasons(case: Case) -> Iterator[Reason]:
+    yield from _target(case)
+    yield from _oneapi(case)
+    yield from _python(case)
+    yield from _compiler(case)
+    yield from _cmake(case)
+    yield from _abi(case)
+    yield from pairing_reasons(case)
+    yield from _gpu(case)
+    yield from _driver(case)
+    yield from _refusals(case)
+    yield from _arch(case)
+
+
+def _target(case: Case) -> Iterator[Reason]:
+    if case.situation.target not in case.recipe.targets:
+        yield case.reason(
+            "target", "builds", "no",
+            wanted="target " + " or ".join(case.recipe.targets),
+            found=f"target {case.situation.target} was asked for",
+            todo=f"use --target {case.recipe.targets[0]}",
+            path="targets",
+        )  # fmt: skip
+
+
+def _oneapi(case: Case) -> Iterator[Reason]:
+    wanted, path = case.recipe.needs.oneapi, "needs.oneapi"
+    if case.situation.target != "xpu":
+        return
+    if wanted is None:
+        yield from case.if_unknown("oneapi", "builds", path)
+        return
+    answer = "no" if case.situation.oneapi == () else fits(case.oneapi, wanted)
+    if answer != "yes":
+        yield case.reason(
+            "oneapi", "builds", answer,
+            wanted=f"oneAPI {wanted}",
+            found=_here("oneAPI", case.situation.oneapi),
+            todo=f"install oneAPI {wanted} beside it, or take a release that fits",
+            path=path,
+        )  # fmt: skip
+
+
+def _python(case: Case) -> Iterator[Reason]:
+    wanted = case.recipe.needs.python
+    answer = "no" if case.situation.python == () else fits(case.python, wanted)
+    if answer != "yes":
+        yield case.reason(
+            "python", "builds", answer,
+            wanted=f"Python {wanted}",
+            found=_here("Python", case.situation.python),
+            todo=f"name a Python {wanted} with --python",
+            path="needs.python",
+        )  # fmt: skip
+
+
+def _here(what: str, versions: tuple[str, ...] | None) -> str:
+    if versions is None:
+        return f"it is not known which {what} is here"
+    return f"{', '.join(versions)} is here" if versions else f"no {what} is here"
+
+
+def _compiler(case: Case) -> Iterator[Reason]:
+    needs, situation = case.recipe.needs, case.situation
+    must_be_gcc = needs.host_compiler == "GNU" or needs.gcc is not None
+    kind = situation.host_compiler or ("GNU" if situation.gcc else None)
+    if must_be_gcc and kind != "GNU":
+        yield case.reason(
+            "host_compiler", "builds", "unknown" if kind is None else "no",
+            wanted="GCC as host compiler",
+            found="it is not known which one is here" if kind is None else f"{kind} is here;"
+            " with it the XPU kernels are left out without an error",
+            todo="set CC and CXX to GCC",
+            path="needs.host_compiler",
+        )  # fmt: skip
+        return
+    if needs.gcc is None:
+        yield from case.if_unknown("gcc", "builds", "needs.gcc")
+        return
+    answer = fits(situation.gcc, needs.gcc)
+    if answer != "yes":
+        yield case.reason(
+            "gcc", "builds", answer,
+            wanted=f"GCC {needs.gcc}",
+            found=told(situation.gcc, "the GCC"),
+            todo=f"set CC and CXX to a GCC {needs.gcc}",
+            path="needs.gcc",
+        )  # fmt: skip
+
+
+def _cmake(case: Case) -> Iterator[Reason]:
+    """A build brings its own CMake, so only one that is named is held against the constraint."""
+    wanted, here = case.recipe.needs.cmake, case.situation.cmake
+    answer = fits(here, wanted)
+    if here is not None and answer != "yes":
+        yield case.reason(
+            "cmake", "builds", answer,
+            wanted=f"CMake {wanted}",
+            found=f"{here} is used",
+            todo=f"use CMake {wanted}",
+            path="needs.cmake",
+        )  # fmt: skip
+
+
+def _abi(case: Case) -> Iterator[Reason]:
+    rule, wanted = case.recipe.abi, case.situation.cxx11_abi
+    if wanted is None or rule.honoured or wanted == rule.default:
+        return
+    yield case.reason(
+        "cxx11_abi", "builds", "no",
+        wanted=f"C++11 ABI {rule.default}, whatever is asked for",
+        found=f"{wanted} was asked for" + (f"; {rule.note}" if rule.note else ""),
+        todo=f"use --cxx11-abi {rule.default}, or take a release that honours the switch",
+        path="abi",
+    )  # fmt: skip
+
+
+def _gpu(case: Case) -> Iterator[Reason]:
+    gpus, here = case.recipe.needs.gpus, case.situation.gpu
+    if case.situation.target != "xpu":
+        return
+    if not gpus:
+        yield from case.if_unknown("gpu", "runs", "needs.gpus")
+    elif here not in gpus:
+        yield case.reason(
+            "gpu", "runs", "unknown" if here is None else "no",
+            wanted=f"a GPU of {', '.join(gpus)}",
+            found="no known GPU is here" if here is None else f"{here} is here",
+            todo="to build for other machines, name their targets with --arch",
+            path="needs.gpus",
+        )  # fmt: skip
+
+
+def _driver(case: Case) -> Iterator[Reason]:
+    drivers, here = case.recipe.needs.drivers, case.situation.driver
+    if case.situation.target != "xpu":
+        return
+    if not drivers:
+        yield from case.if_unknown("driver", "runs", "needs.drivers")
+    elif here not in drivers:
+        yield case.reason(
+            "driver", "runs", "unknown" if here is None else "no",
+            wanted=f"driver {' or '.join(drivers)}",
+            found="it is not known which driver is here" if here is None else f"{here} is here",
+            todo=f"install the driver family {drivers[0]}",
+            path="needs.drivers",
+        )  # fmt: skip
+
+
+def _refusals(case: Case) -> Iterator[Reason]:
+    for index, refusal in enumerate(case.recipe.refuses):
+        answer = holds(case, refusal.when, refusal.driver, refusal.gpu, refusal.targets)
+        if answer != "no":
+            yield case.reason(
+                "refused", "runs" if refusal.driver or refusal.gpu else "builds",
+                "no" if answer == "yes" else "unknown",
+                wanted="", found=refusal.why, path=f"refuses.{index}",
+            )  # fmt: skip
+
+
+def _losses(case: Case) -> Iterator[Lost]:
+    for loss in case.recipe.loses:
+        answer = holds(case, loss.when, loss.driver, None, loss.targets)
+        if answer != "no":
+            because = case.condition_text(loss.when, loss.driver)
+            yield Lost(loss.feature, because or loss.note, certain=answer == "yes")
+
+
+def _arch(case: Case) -> Iterator[Reason]:
+    situation, recipe = case.situation, case.recipe
+    if situation.target != "xpu":
+        return
+    asked = situation.arch or tuple(recipe.arch) or tuple(recipe.arch_upstream)
+    mine = situation.gpu_targets or TARGETS_OF_FAMILY.get(situation.gpu or "", ())
+    if not asked or not mine or set(asked) & set(mine):
+        return
+    without = asked == (_NO_AOT,)
+    yield case.reason(
+        "arch", "note", "no",
+        wanted=f"{' or '.join(mine)} among the AOT targets for this GPU",
+        found=("nothing is compiled ahead of time" if without else f"the list is {', '.join(asked)}")
+        + ": kernels are compiled at first use, which is slow"
+        + ("" if without else ", or are wrong"),
+        todo=f"use --arch {','.join((*(() if without else asked), mine[0]))}",
+        path="arch",
+    )  # fmt: skip

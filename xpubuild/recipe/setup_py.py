@@ -1,0 +1,116 @@
+"""What a source tree says about the Pythons it runs with, read and never executed."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+if sys.version_info >= (3, 11):
+    import tomllib
+
+_DEEPEST = 20
+
+
+def requires_python(folder: Path) -> tuple[str, str] | None:
+    """Return (file, requirement) of the tree's own Python requirement; None where it cannot be read.
+
+    ``pyproject.toml`` counts before ``setup.py``, as it does for pip.
+    """
+    for name, read in (("pyproject.toml", _of_pyproject), ("setup.py", _of_setup)):
+        try:
+            found = read((folder / name).read_text("utf-8"))
+            if found is not None:
+                return name, str(SpecifierSet(found))
+        except (OSError, ValueError, SyntaxError, RecursionError, InvalidSpecifier):
+            # A file that is not there, not text or not Python says nothing; the caller tells that it is so.
+            continue
+    return None
+
+
+def _of_pyproject(text: str) -> str | None:
+    if sys.version_info >= (3, 11):
+        found = tomllib.loads(text).get("project", {}).get("requires-python")
+        return found if isinstance(found, str) else None
+    return None
+
+
+def _of_setup(text: str) -> str | None:
+    tree = ast.parse(text)
+    names = dict(_constants(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _is_setup(node.func):
+            for keyword in node.keywords:
+                if keyword.arg == "python_requires":
+                    found = _value(keyword.value, names, 0)
+                    return found if isinstance(found, str) else None
+    return None
+
+
+def _is_setup(function: ast.expr) -> bool:
+    return (isinstance(function, ast.Name) and function.id == "setup") or (
+        isinstance(function, ast.Attribute) and function.attr == "setup"
+    )
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names that the module binds once; what is bound again could be anything."""
+    bound: dict[str, list[ast.expr]] = {}
+    for node in tree.body:
+        targets: list[ast.expr] = node.targets if isinstance(node, ast.Assign) else []
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            targets = [node.target]
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    bound.setdefault(target.id, []).append(node.value)
+    yield from ((name, values[0]) for name, values in bound.items() if len(values) == 1)
+
+
+def _value(node: ast.expr, names: dict[str, ast.expr], depth: int) -> Any:
+    """Return the value of the few expressions that versions are written with; None for all others."""
+    found: Any = None
+    if depth > _DEEPEST:
+        return None
+    if isinstance(node, ast.Constant):
+        found = node.value
+    elif isinstance(node, ast.Name) and node.id in names:
+        found = _value(names[node.id], names, depth + 1)
+    elif isinstance(node, (ast.Tuple, ast.List)):
+        found = [_value(item, names, depth + 1) for item in node.elts]
+    elif isinstance(node, ast.JoinedStr):
+        found = _joined([_value(part, names, depth + 1) for part in node.values], "")
+    elif isinstance(node, ast.FormattedValue) and node.format_spec is None:
+        found = _value(node.value, names, depth + 1)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        found = _joined([_value(side, names, depth + 1) for side in (node.left, node.right)], "")
+    elif isinstance(node, ast.Call):
+        found = _call(node, names, depth + 1)
+    return found
+
+
+def _call(node: ast.Call, names: dict[str, ast.expr], depth: int) -> Any:
+    """Return the value of ``".".join(parts)`` and of ``map(str, parts)``."""
+    if node.keywords:
+        return None
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "join" and len(node.args) == 1:
+        separator = _value(node.func.value, names, depth)
+        parts = _value(node.args[0], names, depth)
+        joins = isinstance(separator, str) and isinstance(parts, list)
+        return _joined(parts, separator) if joins else None
+    if isinstance(node.func, ast.Name) and node.func.id == "map" and len(node.args) == 2:  # noqa: PLR2004
+        function, parts = node.args
+        return (
+            _value(parts, names, depth) if isinstance(function, ast.Name) and function.id == "str" else None
+        )
+    return None
+
+
+def _joined(parts: list[Any], separator: str) -> str | None:
+    if not all(isinstance(part, (str, int)) for part in parts):
+        return None
+    return separator.join(str(part) for part in parts)

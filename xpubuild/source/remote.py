@@ -1,0 +1,99 @@
+"""Asking a server which commit a tag or branch is at. Only for what no recipe pins; a pin needs no asking."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from dataclasses import replace
+
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import FetchError, RecipeError
+from xpubuild.source.failures import Failure, diagnose, error_for
+from xpubuild.source.git import Git, stopped
+from xpubuild.source.pin import is_ref
+from xpubuild.source.urls import problem_with
+
+DEADLINE_S = 60.0
+_ATTEMPTS = 3
+_PAUSE_S = 1.0
+_TICK_S = 0.05
+_LINE = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(\S+)")
+
+
+def remote_commit(
+    url: str, ref: str, *, git: Git, cancel: Cancel | None = None, deadline_s: float = DEADLINE_S
+) -> str:
+    """Return the commit that ``ref`` of the repository at ``url`` is at now.
+
+    A tag counts before a branch of the same name, and of an annotated tag the commit it is about.
+
+    Raises:
+        RecipeError: URL or ref is not one that git may be given.
+        FetchError: the server cannot be asked, or has no such tag or branch.
+        InterruptedByUserError: ``cancel`` was set.
+    """
+    reason = problem_with(url)
+    if reason is not None or not is_ref(ref):
+        raise RecipeError(
+            f"'{ref}' of {url} cannot be looked up",
+            why=reason or "it is not the name of a tag or branch",
+            fix="mend url and ref of the source in the recipe",
+        )
+    names = _names(ref)
+    found, failure = _ask(git, url, names, cancel, deadline_s)
+    if failure is not None:
+        raise error_for(replace(failure, lines=failure.lines[-3:]), url, ref)
+    commit = next((found[name] for name in names if name in found), None)
+    if commit is None:
+        raise FetchError(
+            f"{url} has no tag or branch '{ref}'",
+            why="the server was asked and does not list it",
+            fix="mend the ref of the source in the recipe",
+            commands=(f"git ls-remote --tags --heads -- {shlex.quote(url)}",),
+            evidence={"reason": "commit", "url": url, "ref": ref},
+        )
+    return commit
+
+
+def _names(ref: str) -> tuple[str, ...]:
+    """Return the full names a ref may have, the one to take first."""
+    if ref.startswith("refs/"):
+        return (f"{ref}^{{}}", ref)
+    return (f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}")
+
+
+def _ask(
+    git: Git, url: str, names: tuple[str, ...], cancel: Cancel | None, deadline_s: float
+) -> tuple[dict[str, str], Failure | None]:
+    """List the names at the server; a server that is only busy is asked again."""
+    end = time.monotonic() + deadline_s
+    failure = Failure("timeout", cause=f"no answer within {deadline_s:g} s")
+    for attempt in range(_ATTEMPTS):
+        found: dict[str, str] = {}
+
+        def take(line: str, into: dict[str, str] = found) -> None:
+            match = _LINE.fullmatch(line)
+            if match is not None:
+                into[match[2]] = match[1]
+
+        left = max(end - time.monotonic(), _TICK_S)
+        run = git.run(
+            ["ls-remote", "--quiet", "--", url, *names], report=take, cancel=cancel, deadline_s=left
+        )
+        if run.ok:
+            return found, None
+        failure = diagnose(run)
+        pause = _PAUSE_S * (attempt + 1)
+        if not failure.transient or time.monotonic() + pause > end:
+            break
+        _wait(pause, cancel)
+    return {}, failure
+
+
+def _wait(seconds: float, cancel: Cancel | None) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if cancel:
+            raise stopped()
+        time.sleep(_TICK_S)

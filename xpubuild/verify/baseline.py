@@ -1,0 +1,110 @@
+"""Speeds of an earlier run on the same device, to be held against those of this one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xpubuild.engine.files import write_atomic
+from xpubuild.errors import UsageError
+from xpubuild.verify.model import VerifyReport
+from xpubuild.verify.suite.metrics import direction, share
+
+SCHEMA = "xpubuild.verify-baseline/1"
+#: Two runs of one build on one device stay within a few percent where nothing else uses it; a tenth is more.
+FRACTION = 0.9
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Speeds by check and metric, and the device they are of."""
+
+    device: str
+    torch: str
+    speeds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def compare(self, identifier: str, metrics: Mapping[str, Any], device: str | None) -> tuple[str, ...]:
+        """Return a warning for each metric of a check that is below ``FRACTION`` of the earlier one.
+
+        Figures of another device say nothing about this one: then that is the warning.
+        """
+        earlier = self.speeds.get(identifier)
+        if not earlier:
+            return ()
+        if device is not None and device != self.device:
+            return (f"the baseline is of {self.device}, this is {device}: not compared",)
+        return tuple(
+            f"{name} is {metrics[name]:.4g}: {share(name, metrics[name], wanted):.0%} of the baseline's "
+            f"{wanted:.4g}"
+            for name, wanted in earlier.items()
+            if isinstance(metrics.get(name), (int, float)) and share(name, metrics[name], wanted) < FRACTION
+        )
+
+
+def of_report(report: VerifyReport) -> Baseline:
+    """Return the speeds that a report holds."""
+    speeds = {
+        check.id: {
+            name: float(value)
+            for name, value in check.metrics.items()
+            if direction(name) and isinstance(value, (int, float))
+        }
+        for check in report.checks
+        if check.status == "pass"
+    }
+    return Baseline(
+        device=str(report.device.get("name", "")),
+        torch=str(report.torch.get("version", "")),
+        speeds={identifier: found for identifier, found in speeds.items() if found},
+    )
+
+
+def write(baseline: Baseline, path: Path) -> None:
+    """Write the document that ``read`` takes.
+
+    Raises:
+        NoSpaceError: there is no room for it.
+    """
+    document = {
+        "schema": SCHEMA,
+        "device": baseline.device,
+        "torch": baseline.torch,
+        "speeds": {identifier: dict(found) for identifier, found in baseline.speeds.items()},
+    }
+    write_atomic(path, (json.dumps(document, indent=1) + "\n").encode())
+
+
+def read(path: Path) -> Baseline:
+    """Return a stored baseline.
+
+    Raises:
+        UsageError: the file is not there or is no baseline.
+    """
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from error
+    except ValueError as error:
+        raise _unusable(path, f"it is no JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise _unusable(path, f"its schema is not {SCHEMA}")
+    try:
+        speeds = {
+            str(identifier): {str(name): float(value) for name, value in found.items()}
+            for identifier, found in document["speeds"].items()
+        }
+        return Baseline(str(document["device"]), str(document["torch"]), speeds)
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
+        raise _unusable(path, f"a part of it is not as it should be: {error!r}") from error
+
+
+def _unusable(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{path} cannot be used as a baseline",
+        why=why,
+        fix="write one on this machine with --update-baseline",
+        commands=(f"xpubuild verify --suite speed --baseline '{path}' --update-baseline",),
+    )

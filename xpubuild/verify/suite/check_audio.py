@@ -1,0 +1,138 @@
+"""Group ``audio``: torchaudio loads beside this torch, and filters, spectra and the RNN-T loss are right."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from typing import Any
+
+from .context import CheckFailedError, CheckSkippedError, Context, require
+from .registry import FULL, check
+from .tolerance import excess, gamma, unit_roundoff
+
+_NEEDS = ("device.availability", "audio.import")
+
+
+@check("audio.import", "torchaudio loads beside this torch", needs=("import.torch",), suites=FULL)
+def import_audio(context: Context) -> None:
+    """Import torchaudio; its extension dies of a torch that it was not made for."""
+    if importlib.util.find_spec("torchaudio") is None:
+        context.absent("audio", "torchaudio is not installed")
+    try:
+        import torchaudio
+    except Exception as error:
+        raise CheckFailedError(f"torchaudio does not load: {type(error).__name__}: {error}") from error
+    context.note(f"torchaudio {torchaudio.__version__}")
+    context.metric("version", str(torchaudio.__version__))
+
+
+def _wave(context: Context, length: int) -> Any:
+    torch = context.torch
+    time = torch.arange(length) / 8000.0
+    noise = torch.randn(length, generator=torch.Generator().manual_seed(61))
+    return 0.5 * torch.sin(2 * math.pi * 440 * time) + 0.05 * noise
+
+
+@check("audio.lfilter", "a recursive filter follows its difference equation", needs=_NEEDS, suites=FULL)
+def lfilter(context: Context) -> None:
+    """Compare a stable second-order filter with the recursion in plain Python."""
+    from torchaudio.functional import lfilter as recursive
+
+    from .placement import require_placed
+
+    torch = context.torch
+    wave = _wave(context, 800)
+    after, before = torch.tensor([1.0, -1.2, 0.5]), torch.tensor([0.3, 0.2, 0.1])
+    found = recursive(
+        wave.to(context.device), after.to(context.device), before.to(context.device), clamp=False
+    )
+    require_placed(context, "the result is", (found,))
+    a, b, x = after.tolist(), before.tolist(), wave.tolist()
+    y: list[float] = []
+    for n in range(len(x)):
+        value = sum(b[k] * x[n - k] for k in range(3) if n >= k)
+        y.append(value - sum(a[k] * y[n - k] for k in (1, 2) if n >= k))
+    wanted = torch.tensor(y, dtype=torch.float64)
+    # Poles of radius sqrt(0.5): an error is damped by 0.7 a step, all of them add up to less than 10 of one.
+    limit = torch.full_like(wanted, 10 * gamma(5, unit_roundoff(torch, torch.float32)) * 2)
+    error = excess(torch, found, wanted, limit)
+    context.metric("error_of_allowed", error)
+    require(error <= 1, f"lfilter is off by {error:.3g} times the allowed error")
+
+
+@check("audio.mel_spectrogram", "a mel spectrogram agrees with double precision", needs=_NEEDS, suites=FULL)
+def mel_spectrogram(context: Context) -> None:
+    """Compare with the definition: windowed Fourier transforms as products in float64, then the filters."""
+    from torchaudio.transforms import MelSpectrogram
+
+    from .placement import require_placed
+
+    torch = context.torch
+    size, hop = 256, 128
+    wave = _wave(context, 4096)
+    transform = MelSpectrogram(sample_rate=8000, n_fft=size, hop_length=hop, n_mels=32, center=False)
+    found = transform.to(context.device)(wave.to(context.device))
+    require_placed(context, "the spectrogram is", (found,))
+    frames = wave.double().unfold(0, size, hop) * torch.hann_window(size, dtype=torch.float64)
+    angle = (
+        2 * math.pi / size * torch.outer(torch.arange(size).double(), torch.arange(size // 2 + 1).double())
+    )
+    power = (frames @ torch.cos(angle)).square() + (frames @ torch.sin(angle)).square()
+    filters = transform.mel_scale.fb.cpu().double()
+    wanted = (power @ filters).t()
+    # A transform's error is that of its largest line, not of each: relative to the frame's energy.
+    energy = (size * frames.square().sum(dim=1)).unsqueeze(0)
+    weight = filters.sum(dim=0).unsqueeze(1)
+    limit = gamma(size, unit_roundoff(torch, torch.float32)) * energy * weight
+    error = excess(torch, found, wanted, limit)
+    context.metric("error_of_allowed", error)
+    require(error <= 1, f"the spectrogram is off by {error:.3g} times the allowed error")
+    peak = int(found.mean(dim=1).argmax())
+    require(peak == int(wanted.mean(dim=1).argmax()), f"the tone is in filter {peak}")
+
+
+def _transducer_loss(logits: Any, targets: list[int], torch: Any) -> float:
+    """Return -log of the sum over all alignments (Graves, "Sequence Transduction", 2012), blank last."""
+    scores = torch.log_softmax(logits.double(), dim=-1)
+    blank, times, labels = scores.shape[-1] - 1, scores.shape[0], len(targets)
+    alpha = torch.full((times, labels + 1), -math.inf, dtype=torch.float64)
+    alpha[0, 0] = 0.0
+    for t in range(times):
+        for u in range(labels + 1):
+            ways = [alpha[t, u]]
+            if t:
+                ways.append(alpha[t - 1, u] + scores[t - 1, u, blank])
+            if u:
+                ways.append(alpha[t, u - 1] + scores[t, u - 1, targets[u - 1]])
+            alpha[t, u] = torch.logsumexp(torch.stack(ways), dim=0)
+    return -float(alpha[-1, -1] + scores[-1, -1, blank])
+
+
+@check("audio.rnnt_loss", "the RNN-T loss is that of its definition", needs=_NEEDS, suites=FULL)
+def rnnt_loss(context: Context) -> None:
+    """Compare with the sum over alignments in float64, and ask for a gradient that sums to zero."""
+    torchaudio_functional = __import__("torchaudio.functional", fromlist=["rnnt_loss"])
+    if not hasattr(torchaudio_functional, "rnnt_loss"):
+        raise CheckSkippedError("this torchaudio has no rnnt_loss")
+    torch = context.torch
+    logits = torch.randn(1, 6, 4, 5, generator=torch.Generator().manual_seed(62))
+    targets = [1, 2, 0]
+    there = logits.to(context.device).requires_grad_()
+    try:
+        found = torchaudio_functional.rnnt_loss(
+            there, torch.tensor([targets], dtype=torch.int32, device=context.device),
+            torch.tensor([6], dtype=torch.int32, device=context.device),
+            torch.tensor([3], dtype=torch.int32, device=context.device), blank=-1, reduction="sum",
+        )  # fmt: skip
+    except (NotImplementedError, RuntimeError) as error:
+        # torchaudio has this kernel for the CPU and CUDA only.
+        if context.backend.name == "xpu" and "rnnt" in str(error):
+            raise CheckSkippedError("this torchaudio has no rnnt_loss for xpu") from error
+        raise
+    wanted = _transducer_loss(logits[0], targets, torch)
+    limit = gamma(6 * 4 * 5, unit_roundoff(torch, torch.float32)) * max(1.0, abs(wanted))
+    context.within("loss_error", abs(found.item() - wanted), limit)
+    (gradient,) = torch.autograd.grad(found, there)
+    rest = float(gradient.double().sum(dim=-1).abs().max())
+    require(rest < 1e-5, f"the gradient of a softmax sums to {rest:.3g}, not 0")
+    require(float(gradient.abs().max()) > 1e-3, "the gradient is zero")

@@ -1,0 +1,257 @@
+"""Group ``compile``: what torch.compile needs at run time is there, and what it makes computes right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .context import CheckFailedError, CheckSkippedError, Context, require
+from .registry import FULL, check
+from .tolerance import excess, product_limit, unit_roundoff
+
+_NEEDS = ("device.availability", "compile.toolchain", "compile.triton_version")
+
+
+@check("compile.toolchain", "compilers and headers that are needed at run time are there", suites=FULL)
+def toolchain(context: Context) -> None:
+    """Compile a line of C++ for each, before inductor or triton die of a missing one in their own words."""
+    from .runtime_tools import compiler, missing_headers, python_include
+
+    program = compiler()
+    if program is None:
+        raise CheckFailedError(
+            "no C++ compiler: inductor looks for the one that CXX names, then g++, clang++ and icpx on PATH"
+        )
+    context.note(program)
+    context.metric("compiler", program)
+    wanted = ("vector", "Python.h", *context.backend.runtime_headers)
+    missing = missing_headers(program, wanted, context.torch)
+    require(
+        not missing,
+        f"{program} does not find {', '.join(missing)} (Python's own are in {python_include()})",
+    )
+    context.metric("headers", list(wanted))
+
+
+@check("compile.triton_version", "the triton beside torch is the one that it was made for", suites=FULL)
+def triton_version(context: Context) -> None:
+    """Compare distributions, torch's own requirement, the imported module and its backends."""
+    from .triton_pairing import distributions, imported, pinned
+
+    found = distributions()
+    context.metric("distributions", dict(found))
+    require(
+        len(found) <= 1,
+        f"{' and '.join(sorted(found))} both own the package triton: the last one has overwritten the other",
+    )
+    if not found:
+        if context.backend.triton:
+            context.absent("triton", "triton is not installed: inductor makes no kernels for this device")
+        return context.note("triton is not installed; the CPU needs none")
+    ((name, version),) = found.items()
+    wanted = pinned()
+    for other, exact in wanted.items():
+        require(
+            other == name and version.split("+")[0] == exact.split("+")[0],
+            f"torch asks for {other} {exact}, installed is {name} {version}",
+        )
+    context.note(f"{name} {version}" + ("" if wanted else "; torch names no version"))
+    module, backends = imported()
+    require(
+        version.split("+")[0].startswith(module.split("+")[0]),
+        f"the distribution is {name} {version}, the module that is imported says {module}",
+    )
+    require(
+        not context.backend.triton or context.backend.triton in backends,
+        f"{name} {version} has {', '.join(sorted(backends)) or 'no backends'}, not {context.backend.triton}",
+    )
+    return None
+
+
+@check("compile.caches", "compilers keep their caches in this run's own folder", suites=FULL)
+def caches(context: Context) -> None:
+    """Ask inductor and triton where they cache; name caches of other runs that the user still has."""
+    from .runtime_tools import cache_folders, stale_caches
+
+    for what, (folder, wanted) in cache_folders().items():
+        context.metric(f"{what}_cache", str(folder))
+        require(
+            wanted is None or folder == wanted,
+            f"{what} caches in {folder}, not in {wanted}, which this environment names",
+        )
+        require(
+            wanted is not None,
+            f"{what} caches in {folder}, which all of this user's environments share",
+        )
+    for folder, files in stale_caches():
+        context.warn(
+            f"{folder} holds {files} compiled files of other runs; one of another torch can be taken"
+        )
+
+
+def _require_compiled(before: int, what: str) -> None:
+    """Fail where nothing was compiled: a function that runs eagerly gives right results too."""
+    require(_frames() > before, f"{what} ran without being compiled")
+
+
+def _frames() -> int:
+    """Return how many graphs this process has compiled."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["stats"]["unique_graphs"])
+
+
+def _operands(context: Context, rows: int, seed: int = 31) -> tuple[Any, Any]:
+    torch = context.torch
+    generator = torch.Generator().manual_seed(seed)
+    left = torch.randn(rows, 96, generator=generator)
+    return left, torch.randn(96, 64, generator=generator)
+
+
+def _block(left: Any, right: Any) -> Any:
+    """A product with a pointwise and a reducing part, which inductor fuses."""
+    product = left @ right
+    value = product.sigmoid() * product
+    return value - value.mean(dim=-1, keepdim=True)
+
+
+def _gradients(function: Any, leaves: list[Any], weight: Any) -> list[Any]:
+    import torch
+
+    result = function(*leaves)
+    return [result.detach(), *torch.autograd.grad(result, leaves, weight)]
+
+
+# x sigmoid(x) has a slope of at most 1.1 and a curvature of at most 0.5.
+_SLOPE, _CURVATURE = 1.1, 0.5
+# A handful of operations, the reductions over 64 elements included, each correct to one rounding or three.
+_ROUNDINGS = 32
+
+
+def _value_limit(torch: Any, left: Any, right: Any) -> Any:
+    """Return the elementwise limit of the block: the product's error passes on, the rest adds roundings."""
+    left, right = left.double(), right.double()
+    passed = _SLOPE * product_limit(torch, left, right, torch.float32, torch.float32)
+    product = (left @ right).abs()
+    own = _ROUNDINGS * unit_roundoff(torch, torch.float32) * (product + product.mean(dim=-1, keepdim=True))
+    return passed + passed.mean(dim=-1, keepdim=True) + own
+
+
+def _gradient_limits(torch: Any, left: Any, right: Any, weight: Any) -> list[Any]:
+    """Return the elementwise limits of the gradients by left and right."""
+    left, right, weight = (part.double() for part in (left, right, weight))
+    product = product_limit(torch, left, right, torch.float32, torch.float32)
+    size = (weight - weight.mean(dim=-1, keepdim=True)).abs()
+    roundings = _ROUNDINGS * unit_roundoff(torch, torch.float32)
+    error = size * (_CURVATURE * product + roundings * _SLOPE) + roundings * weight.abs().mean()
+    size = _SLOPE * size
+    types = (torch.float32, torch.float32)
+    return [
+        error @ right.abs().t() + product_limit(torch, size, right.t(), *types),
+        left.abs().t() @ error + product_limit(torch, left.t(), size, *types),
+    ]
+
+
+def _require_close(context: Context, name: str, value: Any, wanted: Any, limit: Any) -> None:
+    require(
+        value.device.type == context.backend.name,
+        f"the {name} is on {value.device} instead of {context.backend.name}",
+    )
+    error = excess(context.torch, value, wanted, limit)
+    context.metric(f"{name.replace(' ', '_')}_error_of_allowed", error)
+    require(error <= 1, f"the compiled {name} is off by {error:.3g} times the allowed error")
+
+
+@check(
+    "compile.inductor", "inductor's kernels agree with double precision", needs=_NEEDS, suites=FULL,
+    deadline_s=300,
+)  # fmt: skip
+def inductor(context: Context) -> None:
+    """Compile a product with pointwise and reducing parts, forward and backward, without graph breaks."""
+    torch = context.torch
+    context.full_precision()
+    left, right = _operands(context, 128)
+    weight = torch.randn(128, 64, generator=torch.Generator().manual_seed(32))
+    before = _frames()
+    leaves = [part.to(context.device).requires_grad_() for part in (left, right)]
+    found = _gradients(torch.compile(_block, fullgraph=True), leaves, weight.to(context.device))
+    _require_compiled(before, "the function")
+    exact = [part.double().requires_grad_() for part in (left, right)]
+    wanted = _gradients(_block, exact, weight.double())
+    limits = [_value_limit(torch, left, right), *_gradient_limits(torch, left, right, weight)]
+    for index, name in enumerate(("value", "gradient by left", "gradient by right")):
+        _require_close(context, name, found[index], wanted[index], limits[index])
+
+
+@check(
+    "compile.dynamic_shapes", "one compiled graph serves several sizes", needs=_NEEDS, suites=FULL,
+    deadline_s=300,
+)  # fmt: skip
+def dynamic_shapes(context: Context) -> None:
+    """Compile with dynamic shapes, call with four sizes: all results right, and one graph for them."""
+    torch = context.torch
+    torch._dynamo.reset()
+    before = _frames()
+    compiled = torch.compile(_block, fullgraph=True, dynamic=True)
+    for rows in (17, 64, 129, 255):
+        left, right = _operands(context, rows, seed=rows)
+        found = compiled(left.to(context.device), right.to(context.device))
+        reference = _block(left.double(), right.double())
+        _require_close(context, f"value of {rows} rows", found, reference, _value_limit(torch, left, right))
+    graphs = _frames() - before
+    context.metric("graphs", graphs)
+    require(graphs >= 1, "the function ran without being compiled")
+    require(graphs == 1, f"four sizes took {graphs} graphs: dynamic shapes are specialised")
+
+
+@check(
+    "compile.max_autotune", "the fastest of several kernels is right too", needs=_NEEDS, suites=FULL,
+    deadline_s=420,
+)  # fmt: skip
+def max_autotune(context: Context) -> None:
+    """Let inductor choose among kernels for a small product by measuring them."""
+    torch = context.torch
+    torch._dynamo.reset()
+    before = _frames()
+    left, right = _operands(context, 128)
+
+    def product(a: Any, b: Any) -> Any:
+        return (a @ b).relu()
+
+    compiled = torch.compile(product, mode="max-autotune-no-cudagraphs", fullgraph=True)
+    found = compiled(left.to(context.device), right.to(context.device))
+    _require_compiled(before, "the function")
+    require(found.device.type == context.backend.name, f"the result is on {found.device}")
+    limit = product_limit(torch, left.double(), right.double(), torch.float32, torch.float32)
+    error = excess(torch, found, (left.double() @ right.double()).relu(), limit)
+    context.metric("error_of_allowed", error)
+    require(error <= 1, f"the chosen kernel is off by {error:.3g} times the allowed error")
+
+
+@check(
+    "compile.triton_kernel", "a triton kernel of the suite's own runs on the device", needs=_NEEDS,
+    suites=FULL, deadline_s=180,
+)  # fmt: skip
+def triton_kernel(context: Context) -> None:
+    """Fuse a scaled sum with a row maximum in a kernel of our own, with rows that do not fill a block."""
+    if not context.backend.triton:
+        raise CheckSkippedError(f"triton makes no kernels for {context.backend.name}")
+    torch = context.torch
+    from .placement import recorded
+    from .triton_kernel import run
+
+    generator = torch.Generator().manual_seed(41)
+    left, right = (torch.randn(33, 501, generator=generator) for _ in range(2))
+    (total, top), seen = recorded(
+        context, lambda: run(left.to(context.device), right.to(context.device), 0.5)
+    )
+    reference = left.double() + 0.5 * right.double()
+    # One product and one sum in float32, fused or not.
+    limit = 2 * torch.finfo(torch.float32).eps * (left.double().abs() + right.double().abs())
+    error = excess(torch, total, reference, limit)
+    require(error <= 1, f"the kernel's sum is off by {error:.3g} times the allowed error")
+    require(torch.equal(top.cpu(), total.amax(dim=1).cpu()), "the kernel's row maximum is wrong")
+    if seen.names is not None:
+        ours = [name for name in seen.names if "scaled_sum" in name]
+        require(ours, f"the profiler saw {', '.join(seen.kernels[:4]) or 'no kernel'}, but not ours")
+        context.metric("kernels", len(ours))
+    context.metric("error_of_allowed", error)

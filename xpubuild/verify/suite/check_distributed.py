@@ -1,0 +1,81 @@
+"""Group ``distributed``: ranks in processes of their own that sum over each other's tensors."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .context import CheckFailedError, CheckSkippedError, Context, require
+from .registry import FULL, check
+
+_DEADLINE_S = 150.0
+
+
+def _answers(context: Context, world: int, device: str, backend: str) -> list[dict[str, Any]]:
+    """Run ``world`` ranks and return what each printed last."""
+    from .children import python, run_beside
+
+    script = Path(__file__).with_name("ranks.py")
+    with tempfile.TemporaryDirectory(prefix="ranks-") as name:
+        folder = Path(name)
+        commands = [python(script, rank, world, device, backend, folder / "store") for rank in range(world)]
+        ended = run_beside(commands, deadline_s=_DEADLINE_S, folder=folder)
+    for rank, end in enumerate(ended):
+        answer = _answer(end.output)
+        if answer is not None and answer["wrong"]:
+            raise CheckFailedError(f"rank {rank} of {world} with {backend}: {'; '.join(answer['wrong'])}")
+    failed = [(rank, end) for rank, end in enumerate(ended) if not end.ok]
+    # Of several, those that were ended because another failed say least.
+    for rank, end in sorted(failed, key=lambda pair: pair[1].status == -9):
+        raise CheckFailedError(end.describe(f"rank {rank} of {world} with {backend}"))
+    context.metric("ranks", world)
+    context.note(f"{world} ranks, {backend}")
+    return [answer for answer in map(_answer, (end.output for end in ended)) if answer is not None]
+
+
+def _answer(output: str) -> dict[str, Any] | None:
+    for line in reversed(output.splitlines()):
+        if line.startswith('{"rank"'):
+            document: dict[str, Any] = json.loads(line)
+            return document
+    return None
+
+
+def _require_backend(context: Context, name: str) -> None:
+    """Skip where this torch was built without the backend."""
+    distributed = context.torch.distributed
+    if not distributed.is_available():
+        raise CheckSkippedError("this torch was built without torch.distributed")
+    available = getattr(distributed, f"is_{name}_available", None)
+    if available is None or not available():
+        raise CheckSkippedError(f"this torch was built without {name}")
+
+
+@check("distributed.gloo", "two processes sum with gloo on the CPU", suites=FULL, deadline_s=180)
+def gloo(context: Context) -> None:
+    """All-reduce in three types, all-gather and broadcast between two processes."""
+    _require_backend(context, "gloo")
+    answers = _answers(context, 2, "cpu", "gloo")
+    require(len(answers) == 2, f"{len(answers)} of 2 ranks answered")
+
+
+@check(
+    "distributed.all_reduce",
+    "all devices sum with the backend's own collectives",
+    needs=("device.availability", "device.count"),
+    suites=FULL,
+    deadline_s=180,
+)
+def all_reduce(context: Context) -> None:
+    """Run the same with one rank per device and nccl or xccl."""
+    if context.backend.name == "cpu":
+        raise CheckSkippedError("the CPU's collectives are those of distributed.gloo")
+    _require_backend(context, context.backend.collective)
+    number = int(context.module.device_count())
+    if number < 2:
+        raise CheckSkippedError("one device: there is nothing to sum over")
+    answers = _answers(context, number, context.backend.name, context.backend.collective)
+    used = {answer["device"] for answer in answers}
+    require(len(used) == number, f"{number} ranks ran on {len(used)} devices: {', '.join(sorted(used))}")

@@ -1,0 +1,187 @@
+"""Group ``image``: what can be said of a torch where there is no GPU, as on machines that build images."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from .context import CheckSkippedError, Context, require
+from .registry import IMAGE, check
+
+#: Parts of the driver, which the machine that runs the image brings.
+_DRIVER = re.compile(r"^(libcuda\.so|libnvidia-|libze_intel|libze_loader\.so|libigdrcl|libhsa-runtime)")
+#: Set up beside each other in one environment.
+_PACKAGES = ("torch", "triton", "torchvision", "torchaudio", "xpubuild_ops", "intel_extension_for_pytorch")
+
+
+def _is_xpu(context: Context) -> bool:
+    xpu = getattr(context.torch, "xpu", None)
+    return bool(xpu is not None and xpu._is_compiled())
+
+
+def _libraries(context: Context) -> list[Path]:
+    """Return the shared libraries of torch and of what is installed beside it."""
+    site = Path(context.torch.__file__).parent.parent
+    folders = [site / name for name in _PACKAGES if (site / name).is_dir()]
+    return sorted(path for folder in folders for path in folder.rglob("*.so*") if _is_elf(path))
+
+
+def _is_elf(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+@check(
+    "image.linkage",
+    "every library that torch needs is there",
+    needs=("import.torch",),
+    suites=IMAGE,
+    deadline_s=120,
+)
+def linkage(context: Context) -> None:
+    """Follow what torch's libraries need, from their files; nothing is loaded, the driver may lack."""
+    from .elf import closure
+
+    libraries = _libraries(context)
+    own = Path(context.torch.__file__).parent / "lib"
+    require(any(path.parent == own for path in libraries), f"there are no libraries in {own}")
+    found = closure(libraries)
+    require(not found.damaged, "; ".join(found.damaged[:3]))
+    driver = {name: path for name, path in found.missing.items() if _DRIVER.match(name)}
+    missing = [
+        f"{name}, which {path.name} needs" for name, path in found.missing.items() if name not in driver
+    ]
+    context.metric("libraries", len(libraries))
+    context.metric("needed", len(found.found))
+    context.metric("from_the_driver", sorted(driver))
+    require(
+        not missing,
+        f"not found: {'; '.join(missing[:4])}"
+        + (f" and {len(missing) - 4} more" if len(missing) > 4 else ""),
+    )
+    context.note(f"{len(libraries)} libraries need {len(found.found)} others")
+    if driver:
+        context.note(f"the driver has to bring {', '.join(sorted(driver))}")
+
+
+@check(
+    "image.one_libsycl", "an XPU build finds exactly one SYCL runtime", needs=("image.linkage",), suites=IMAGE
+)
+def one_libsycl(context: Context) -> None:
+    """Look for libsycl among what is needed and what this process has loaded: two do not share devices."""
+    from .elf import closure
+
+    needed = {path.resolve() for name, path in closure(_libraries(context)).found.items() if _is_sycl(name)}
+    loaded = {Path(line) for line in _mapped() if _is_sycl(Path(line).name)}
+    names = sorted(str(path) for path in needed | {path.resolve() for path in loaded})
+    context.metric("libsycl", names)
+    if not _is_xpu(context):
+        require(not loaded, f"this torch is no XPU build, but loads {', '.join(map(str, loaded))}")
+        raise CheckSkippedError(
+            f"this torch ({context.torch.__version__}) is no XPU build: it needs no libsycl"
+        )
+    require(names, "this torch is an XPU build, but none of its libraries needs libsycl")
+    require(len(names) == 1, f"there are {len(names)} SYCL runtimes: {', '.join(names)}")
+    context.note(names[0])
+
+
+def _is_sycl(name: str) -> bool:
+    return re.match(r"libsycl(-preview)?\.so", name) is not None
+
+
+def _mapped() -> list[str]:
+    """Return the files that this process has mapped."""
+    lines = Path("/proc/self/maps").read_text("utf-8", "replace").splitlines()
+    return sorted({line.split(None, 5)[5] for line in lines if line.count("/")})
+
+
+@check("image.build", "torch says what it was built for", needs=("import.torch",), suites=IMAGE)
+def build(context: Context) -> None:
+    """Tell an XPU, CUDA or CPU build apart by torch's own words and by its libraries; they have to agree."""
+    torch = context.torch
+    own = {path.name for path in (Path(torch.__file__).parent / "lib").glob("*.so*")}
+    said = {"xpu": _is_xpu(context), "cuda": torch.version.cuda is not None}
+    for name, claimed in said.items():
+        there = f"libtorch_{name}.so" in own
+        require(
+            there == claimed,
+            f"torch says that it was built {'with' if claimed else 'without'} {name.upper()}, "
+            f"but libtorch_{name}.so is {'there' if there else 'not there'}",
+        )
+    kinds = [name.upper() for name, claimed in said.items() if claimed]
+    context.metric("built_for", kinds or ["CPU"])
+    context.note(f"built for {' and '.join(kinds or ['the CPU only'])}")
+
+
+@check("image.meta", "a network's shapes follow on the meta device", needs=("import.torch",), suites=IMAGE)
+def meta(context: Context) -> None:
+    """Run resnet50 forward and backward on the device that has shapes and no data."""
+    torch = context.torch
+    from .resnet import PARAMETERS, ResNet50
+
+    with torch.device("meta"):
+        model = ResNet50()
+        data = torch.empty(2, 3, 224, 224)
+    result = model(data)
+    require(result.device.type == "meta", f"the output is on {result.device}")
+    require(tuple(result.shape) == (2, 1000), f"the output has shape {tuple(result.shape)}")
+    result.sum().backward()
+    number = sum(parameter.grad.numel() for parameter in model.parameters())
+    require(number == PARAMETERS, f"gradients have {number} elements instead of {PARAMETERS}")
+
+
+@check(
+    "image.compile",
+    "what compiles at run time compiles without a device",
+    needs=("import.torch",),
+    suites=IMAGE,
+    deadline_s=300,
+)
+def compile_only(context: Context) -> None:
+    """Trace a function to a graph, let inductor compile it for the CPU, and triton a kernel."""
+    torch = context.torch
+
+    def block(left: Any, right: Any) -> Any:
+        return (left @ right).relu().sum(dim=-1)
+
+    graph = torch.export.export(_module(torch, block), (torch.randn(8, 4), torch.randn(4, 6))).graph
+    called = [str(node.target) for node in graph.nodes if node.op == "call_function"]
+    require(any("matmul" in name or "mm" in name for name in called), f"the graph holds {', '.join(called)}")
+    left, right = torch.randn(8, 4), torch.randn(4, 6)
+    found = torch.compile(block, fullgraph=True)(left, right)
+    close = torch.allclose(found, block(left, right), rtol=1e-4, atol=1e-5)
+    require(close, "the compiled function gives another result than the eager one")
+    context.note(_triton_kernel(context))
+
+
+def _module(torch: Any, function: Any) -> Any:
+    class Block(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def forward(self, left: Any, right: Any) -> Any:
+            return function(left, right)
+
+    return Block()
+
+
+def _triton_kernel(context: Context) -> str:
+    """Compile the suite's kernel to device code where a compiler of triton's needs no device for that."""
+    try:
+        import triton
+        from triton.backends.compiler import GPUTarget
+    except ImportError:
+        return "no triton"
+    if context.torch.version.cuda is None:
+        return "triton's kernel not compiled: its backend asks the device for what it can do"
+    from .triton_kernel import scaled_sum
+
+    signature = {
+        "left": "*fp32", "right": "*fp32", "total": "*fp32", "top": "*fp32", "factor": "fp32",
+        "columns": "i32", "block": "constexpr",
+    }  # fmt: skip
+    source = triton.compiler.ASTSource(fn=scaled_sum, signature=signature, constexprs={"block": 512})
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32))
+    require(made.asm.get("ptx"), "triton made no PTX")
+    return "triton made PTX"

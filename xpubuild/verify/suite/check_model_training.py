@@ -1,0 +1,231 @@
+"""Group ``model``, training: the loss falls as it does in double precision, and a checkpoint holds it all."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .context import Context, require
+from .registry import FULL, check
+from .tolerance import gradient_limit, network_limit, relative_error, trajectory_limit, unit_roundoff
+
+_BATCH = 8
+_SIDE = 96
+_STEPS = 3
+#: Small enough for the first order to say how the loss falls.
+_RATE = 0.002
+
+
+@dataclass
+class _Run:
+    """Losses before each step and after the last, the first gradients, and how far the gradients led.
+
+    ``fall`` holds, for each loss, how much of it the steps before took away to first order: the sum of
+    gradient times change over all parameters and steps.
+    """
+
+    losses: list[float] = field(default_factory=list)
+    gradients: list[Any] = field(default_factory=list)
+    fall: list[float] = field(default_factory=lambda: [0.0])
+
+
+def _parameter_bytes(model: Any) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+
+
+def _loss(context: Context, model: Any, data: Any, target: Any, dtype: Any) -> Any:
+    torch = context.torch
+    with torch.autocast(data.device.type, dtype=dtype, enabled=dtype is not None):
+        return torch.nn.functional.cross_entropy(model(data), target)
+
+
+def _train(context: Context, model: Any, data: Any, target: Any, dtype: Any = None) -> _Run:
+    """Train a few steps; ``dtype`` is that of autocast, whose gradients go through a GradScaler."""
+    torch, run = context.torch, _Run()
+    optimizer = torch.optim.SGD(model.parameters(), lr=_RATE, momentum=0.9)
+    scaler = torch.amp.GradScaler(data.device.type, init_scale=1024.0, enabled=dtype is not None)
+    model.train()
+    for _ in range(_STEPS):
+        optimizer.zero_grad()
+        loss = _loss(context, model, data, target, dtype)
+        _backward(torch, scaler.scale(loss), model)
+        scaler.unscale_(optimizer)
+        run.losses.append(loss.item())
+        gradients = [parameter.grad.detach().clone() for parameter in model.parameters()]
+        run.gradients = run.gradients or gradients
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        scaler.step(optimizer)
+        scaler.update()
+        changes = zip(gradients, before, model.parameters())
+        moved = sum(float((gradient * (old - new.detach())).sum()) for gradient, old, new in changes)
+        run.fall.append(run.fall[-1] + moved)
+    with torch.no_grad():
+        run.losses.append(_loss(context, model, data, target, dtype).item())
+    if dtype is not None:
+        context.metric("scale", scaler.get_scale())
+    return run
+
+
+def _backward(torch: Any, loss: Any, model: Any) -> None:
+    """Set the gradients; in double precision by another way, to hold one against the other on the CPU too."""
+    if loss.dtype != torch.float64:
+        loss.backward()
+        return
+    parameters = list(model.parameters())
+    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters)):
+        parameter.grad = gradient
+
+
+def _limits(context: Context, dtype: Any) -> tuple[float, float]:
+    """Return the limits of the relative errors of forward and gradient."""
+    from .workload import KINKS, LAYERS, WIDEST
+
+    torch = context.torch
+    stored = unit_roundoff(torch, dtype or torch.float32)
+    forward = network_limit(LAYERS, WIDEST, stored, unit_roundoff(torch, torch.float32))
+    return forward, gradient_limit(KINKS, forward)
+
+
+def _check_training(context: Context, dtype: Any) -> None:
+    torch = context.torch
+    from .placement import DeviceMemory, require_placed
+    from .workload import build, images, labels
+
+    context.full_precision()
+    model = build(context)
+    data, target = images(_BATCH, _SIDE, seed=3), labels(_BATCH)
+    reference = _train(context, copy.deepcopy(model).double(), data.double(), target)
+    there = copy.deepcopy(model).to(context.device)
+    data, target = data.to(context.device), target.to(context.device)
+    with DeviceMemory(context, 2 * _parameter_bytes(model)):
+        found = _train(context, there, data, target, dtype)
+    require_placed(context, "parameters are", there.parameters())
+    require_placed(context, "gradients are", found.gradients)
+    context.metric("losses", found.losses)
+    finite = all(bool(torch.isfinite(gradient).all()) for gradient in found.gradients)
+    require(finite, "a gradient is not finite")
+    before = dict(model.named_parameters())
+    same = [name for name, new in there.named_parameters() if torch.equal(new.cpu(), before[name])]
+    require(not same, f"training did not change {', '.join(same[:3])}")
+    require(found.losses[-1] < found.losses[0], f"the loss did not fall: {found.losses}")
+    _compare(context, found, reference, dtype)
+    context.note(f"loss {found.losses[0]:.3f} to {found.losses[-1]:.3f} in {_STEPS} steps")
+
+
+def _compare(context: Context, found: _Run, reference: _Run, dtype: Any) -> None:
+    forward, gradient = _limits(context, dtype)
+    first = reference.losses[0]
+    context.within("loss_error", abs(found.losses[0] - first) / first, forward)
+    error = _gradient_error(context.torch, found.gradients, reference.gradients)
+    context.within("gradient_error", error, gradient)
+    for step in range(1, _STEPS + 1):
+        wanted = reference.losses[step]
+        limit = trajectory_limit(wanted, forward, min(error, gradient), reference.fall[step])
+        context.within(f"loss_error_after_{step}", abs(found.losses[step] - wanted), limit)
+
+
+def _gradient_error(torch: Any, found: list[Any], reference: list[Any]) -> float:
+    """Return the error of the whole gradient, as one vector."""
+    flat = [
+        torch.cat([gradient.detach().cpu().double().flatten() for gradient in side])
+        for side in (found, reference)
+    ]
+    return relative_error(torch, *flat)
+
+
+@check("model.resnet50_train_step", "resnet50 training steps, float32", deadline_s=240)
+def resnet50_train_step(context: Context) -> None:
+    """Train a few steps on fixed data: losses and gradients are those of float64 on the CPU."""
+    _check_training(context, None)
+
+
+@check(
+    "model.resnet50_train_amp",
+    "resnet50 training steps, autocast with GradScaler",
+    suites=FULL,
+    deadline_s=300,
+)
+def resnet50_train_amp(context: Context) -> None:
+    """Train the same in float16 (bfloat16 on the CPU); the scaler's factor must not show in the gradients."""
+    torch = context.torch
+    _check_training(context, torch.bfloat16 if context.backend.name == "cpu" else torch.float16)
+
+
+def _state(context: Context) -> dict[str, Any]:
+    """Return a small network after two steps of Adam, with its optimizer and the generator's state."""
+    torch = context.torch
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 4)
+    ).to(context.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    data = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(6)).to(context.device)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(data).square().mean().backward()
+        optimizer.step()
+    return {"model": model, "optimizer": optimizer, "data": data}
+
+
+def _tensors(tree: Any, path: str = "") -> dict[str, Any]:
+    """Return every tensor and number of nested dicts and lists by its path."""
+    if isinstance(tree, (list, tuple)):
+        tree = dict(enumerate(tree))
+    if not isinstance(tree, dict):
+        return {path: tree}
+    parts = [_tensors(value, f"{path}.{key}" if path else str(key)) for key, value in tree.items()]
+    return {name: leaf for part in parts for name, leaf in part.items()}
+
+
+@check("model.checkpoint", "a checkpoint that is read back holds every tensor and trains on", suites=FULL)
+def checkpoint(context: Context) -> None:
+    """Save model and optimizer from the device, load on the CPU and on the device, and take one more step."""
+    torch = context.torch
+    from .placement import require_placed
+
+    state = _state(context)
+    saved = {"model": state["model"].state_dict(), "optimizer": state["optimizer"].state_dict()}
+    wanted = {name: copy.deepcopy(leaf) for name, leaf in _tensors(saved).items()}
+    with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
+        path = Path(folder) / "checkpoint.pt"
+        torch.save(saved, path)
+        context.metric("bytes", path.stat().st_size)
+        on_cpu = torch.load(path, map_location="cpu", weights_only=True)
+        there = torch.load(path, map_location=context.device, weights_only=True)
+    for what, loaded in (("on the CPU", _tensors(on_cpu)), ("on the device", _tensors(there))):
+        lost = sorted(set(wanted) - set(loaded))
+        require(not lost, f"read back {what}, {', '.join(lost[:3])} is missing")
+        changed = [name for name, leaf in wanted.items() if not _same(torch, leaf, loaded[name])]
+        require(not changed, f"read back {what}, {', '.join(changed[:3])} differs")
+    require_placed(context, "parameters read back are", there["model"].values())
+    _trains_on(context, state, there)
+    context.metric("tensors", sum(isinstance(leaf, torch.Tensor) for leaf in wanted.values()))
+
+
+def _same(torch: Any, left: Any, right: Any) -> bool:
+    if isinstance(left, torch.Tensor):
+        return isinstance(right, torch.Tensor) and torch.equal(left.cpu(), right.cpu())
+    return bool(left == right)
+
+
+def _trains_on(context: Context, state: dict[str, Any], loaded: dict[str, Any]) -> None:
+    """Take the next step with the network that was saved and with one that was read back."""
+    torch = context.torch
+    twin = copy.deepcopy(state["model"])
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.zero_()
+    twin.load_state_dict(loaded["model"])
+    optimizer = torch.optim.AdamW(twin.parameters(), lr=0.5)
+    optimizer.load_state_dict(loaded["optimizer"])
+    for model, one in ((state["model"], state["optimizer"]), (twin, optimizer)):
+        one.zero_grad()
+        model(state["data"]).square().mean().backward()
+        one.step()
+    for (name, left), (_, right) in zip(state["model"].named_parameters(), twin.named_parameters()):
+        # Gradients of convolutions are summed in no fixed order on some devices.
+        close = torch.allclose(left, right, rtol=1e-3, atol=1e-5)
+        require(close, f"the next step after reading back changes {name} differently")

@@ -1,0 +1,271 @@
+"""Group ``onednn``: convolutions and matrix products of every type.
+
+The name is that of the library behind them on the CPU and on Intel GPUs; the checks are the same for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .context import CheckSkippedError, Context, require
+from .hardware import has_float64, has_kernel
+from .registry import FULL, check
+from .tolerance import (
+    TF32_ROUNDOFF,
+    accumulator,
+    bilinear_limit,
+    excess,
+    relative_error,
+    rounded_inputs_limit,
+    unit_roundoff,
+)
+
+#: (batch, channels in, channels out, height, width, kernel), and further arguments of the convolution.
+_CONVOLUTIONS: tuple[tuple[str, tuple[int, ...], dict[str, Any]], ...] = (
+    ("1x1", (2, 64, 32, 14, 14, 1), {}),
+    ("3x3", (2, 32, 48, 17, 19, 3), {"padding": 1}),
+    ("7x7, stride 2", (1, 3, 64, 56, 56, 7), {"stride": 2, "padding": 3}),
+    ("3x3, dilated", (1, 16, 16, 20, 20, 3), {"dilation": 2}),
+    ("depthwise", (2, 24, 24, 15, 15, 3), {"groups": 24, "padding": 1}),
+    ("in groups", (1, 32, 64, 9, 9, 3), {"groups": 4}),
+    ("of one pixel", (1, 5, 7, 1, 1, 1), {}),
+)
+_PRODUCTS = ((64, 256, 96), (33, 1001, 65), (1, 64, 1), (7, 3, 5), (256, 1, 256))
+
+
+def _numbers(context: Context, *shape: int, seed: int, dtype: Any) -> Any:
+    generator = context.torch.Generator().manual_seed(seed)
+    return context.torch.randn(*shape, generator=generator).to(dtype)
+
+
+def _kept(context: Context, dtype: Any) -> dict[str, Any]:
+    """Return what a result of ``dtype`` is kept and accumulated in."""
+    return {"result_dtype": dtype, "accumulate": accumulator(context.torch, dtype)}
+
+
+def _near(context: Context, what: str, result: Any, reference: Any, limit: Any) -> None:
+    """Fail unless the result is on the device and within its limit; keep the largest error as a figure."""
+    where = result.device.type
+    require(where == context.backend.name, f"{what}: the result is on {where}")
+    error = excess(context.torch, result, reference, limit)
+    require(error <= 1, f"{what} is off by {error:.3g} times the allowed error")
+    context.metric("error_of_allowed", max(error, context.metrics.get("error_of_allowed", 0.0)))
+
+
+def _convolve(context: Context, dtype: Any, extra: Callable[..., Any] | None = None) -> None:
+    """Convolve, in both layouts, with a bias; ``extra`` adds to the limit."""
+    torch = context.torch
+    for name, (batch, inner, outer, height, width, kernel), arguments in _CONVOLUTIONS:
+        groups = arguments.get("groups", 1)
+        x = _numbers(context, batch, inner, height, width, seed=101, dtype=dtype)
+        weight = _numbers(context, outer, inner // groups, kernel, kernel, seed=102, dtype=dtype)
+        bias = _numbers(context, outer, seed=103, dtype=dtype)
+
+        def apply(a: Any, b: Any, arguments: dict[str, Any] = arguments) -> Any:
+            return torch.nn.functional.conv2d(a, b, **arguments)
+
+        exact = apply(x.double(), weight.double()) + bias.double().reshape(-1, 1, 1)
+        terms = inner // groups * kernel * kernel + 1
+        limit = bilinear_limit(torch, apply, x.double(), weight.double(), terms, **_kept(context, dtype))
+        limit = limit + unit_roundoff(torch, dtype) * exact.abs()
+        if extra is not None:
+            limit = limit + extra(apply, x.double(), weight.double())
+        there = x.to(context.device)
+        for layout in (torch.contiguous_format, torch.channels_last):
+            result = torch.nn.functional.conv2d(
+                there.contiguous(memory_format=layout),
+                weight.to(context.device),
+                bias.to(context.device),
+                **arguments,
+            )
+            require(result.dtype == dtype, f"a convolution of {dtype} is {result.dtype}")
+            _near(context, f"convolution {name}, {dtype}, {_name(layout)}", result, exact, limit)
+
+
+def _name(layout: Any) -> str:
+    return str(layout).partition(".")[2].replace("_", " ")
+
+
+def _multiply(context: Context, dtype: Any, extra: Callable[..., Any] | None = None) -> None:
+    """Multiply matrices, batches and with a bias, plain and transposed; ``extra`` adds to the limit."""
+    torch = context.torch
+    for rows, inner, columns in _PRODUCTS:
+        left = _numbers(context, rows, inner, seed=111, dtype=dtype)
+        right = _numbers(context, inner, columns, seed=112, dtype=dtype)
+        bias = _numbers(context, columns, seed=113, dtype=dtype)
+        exact = left.double() @ right.double()
+
+        def apply(a: Any, b: Any) -> Any:
+            return a @ b
+
+        limit = bilinear_limit(torch, apply, left.double(), right.double(), inner, **_kept(context, dtype))
+        if extra is not None:
+            limit = limit + extra(apply, left.double(), right.double())
+        a, b, c = (part.to(context.device) for part in (left, right, bias))
+        biased = exact + bias.double()
+        wider = limit + unit_roundoff(torch, dtype) * (biased.abs() + bias.double().abs())
+        size = f"{rows}x{inner} @ {inner}x{columns}, {dtype}"
+        _near(context, f"mm {size}", a @ b, exact, limit)
+        _near(context, f"mm of a transposed matrix {size}", a @ b.t().contiguous().t(), exact, limit)
+        _near(context, f"addmm {size}", torch.addmm(c, a, b), biased, wider)
+        _near(context, f"linear {size}", torch.nn.functional.linear(a, b.t(), c), biased, wider)
+        both = torch.bmm(a.expand(3, -1, -1), b.expand(3, -1, -1))
+        _near(context, f"bmm {size}", both[2], exact, limit)
+        scaled = torch.addmm(c, a, b, alpha=0.5, beta=2.0)
+        _near(context, f"scaled addmm {size}", scaled, 0.5 * exact + 2 * bias.double(), 2 * wider)
+
+
+@check("onednn.conv_fp32", "convolutions in float32 agree with double precision", suites=FULL, deadline_s=180)
+def conv_fp32(context: Context) -> None:
+    """Convolve with every kernel shape that networks use, in both memory layouts."""
+    context.full_precision()
+    _convolve(context, context.torch.float32)
+
+
+@check(
+    "onednn.conv_bf16", "convolutions in bfloat16 agree with double precision", suites=FULL, deadline_s=180
+)
+def conv_bf16(context: Context) -> None:
+    """Convolve in bfloat16; kernels accumulate in float32."""
+    _convolve(context, context.torch.bfloat16)
+
+
+@check("onednn.conv_fp16", "convolutions in float16 agree with double precision", suites=FULL, deadline_s=180)
+def conv_fp16(context: Context) -> None:
+    """Convolve in float16; kernels accumulate in float32."""
+    _convolve(context, context.torch.float16)
+
+
+@check("onednn.conv_fp64", "convolutions in float64 agree with the CPU", suites=FULL, deadline_s=180)
+def conv_fp64(context: Context) -> None:
+    """Convolve in float64, where the hardware has it."""
+    _need_float64(context)
+    _convolve(context, context.torch.float64)
+
+
+@check(
+    "onednn.gemm_fp32", "matrix products in float32 agree with double precision", suites=FULL, deadline_s=120
+)
+def gemm_fp32(context: Context) -> None:
+    """Multiply with odd and extreme sizes, transposed, in batches, with bias and scale."""
+    with _tf32(context, on=False):
+        _multiply(context, context.torch.float32)
+
+
+@check(
+    "onednn.gemm_bf16", "matrix products in bfloat16 agree with double precision", suites=FULL, deadline_s=120
+)
+def gemm_bf16(context: Context) -> None:
+    """Multiply in bfloat16; kernels accumulate in float32."""
+    _multiply(context, context.torch.bfloat16)
+
+
+@check(
+    "onednn.gemm_fp16", "matrix products in float16 agree with double precision", suites=FULL, deadline_s=120
+)
+def gemm_fp16(context: Context) -> None:
+    """Multiply in float16; kernels accumulate in float32."""
+    _multiply(context, context.torch.float16)
+
+
+@check("onednn.gemm_fp64", "matrix products in float64 agree with the CPU", suites=FULL, deadline_s=120)
+def gemm_fp64(context: Context) -> None:
+    """Multiply in float64, where the hardware has it."""
+    _need_float64(context)
+    _multiply(context, context.torch.float64)
+
+
+def _need_float64(context: Context) -> None:
+    if not has_float64(context):
+        raise CheckSkippedError("the device has no float64")
+
+
+class _tf32:  # noqa: N801 - a context manager, used like a function
+    """Switch TF32 for products and convolutions on or off, and back; skips where this torch cannot."""
+
+    def __init__(self, context: Context, *, on: bool) -> None:
+        self._context, self._on = context, on
+        self._old: list[tuple[Any, str, Any]] = []
+
+    def __enter__(self) -> bool:
+        """Return whether there is a switch."""
+        backend = self._context.backend
+        for names in (backend.tf32_gemm_switches, backend.tf32_switches):
+            for holder, switch in self._found(names):
+                self._old.append((holder, switch, getattr(holder, switch)))
+                words = ("ieee", "tf32") if switch == "fp32_precision" else (False, True)
+                setattr(holder, switch, words[self._on])
+        return bool(self._old)
+
+    def _found(self, paths: tuple[str, ...]) -> list[tuple[Any, str]]:
+        for path in paths:
+            holder: Any = self._context.torch.backends
+            *names, switch = path.split(".")
+            for name in names:
+                holder = getattr(holder, name, None)
+            if hasattr(holder, switch):
+                return [(holder, switch)]
+        return []
+
+    def __exit__(self, *_: object) -> None:
+        for holder, switch, value in reversed(self._old):
+            setattr(holder, switch, value)
+
+
+@check(
+    "onednn.tf32",
+    "TF32 is as precise as it should be, and off where it is switched off",
+    suites=FULL,
+    deadline_s=180,
+)
+def tf32(context: Context) -> None:
+    """Multiply and convolve float32 with TF32 allowed, then again without, within each one's error."""
+    torch = context.torch
+
+    def extra(apply: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        return rounded_inputs_limit(apply, left, right, TF32_ROUNDOFF)
+
+    left = _numbers(context, 256, 512, seed=121, dtype=torch.float32)
+    right = _numbers(context, 512, 128, seed=122, dtype=torch.float32)
+    exact = left.double() @ right.double()
+    strict = bilinear_limit(
+        torch, lambda a, b: a @ b, left.double(), right.double(), 512, **_kept(context, torch.float32)
+    )
+    with _tf32(context, on=True) as there_is_one:
+        if not there_is_one:
+            raise CheckSkippedError(
+                f"torch {torch.__version__} has no switch for TF32 on {context.backend.name}"
+            )
+        _multiply(context, torch.float32, extra)
+        _convolve(context, torch.float32, extra)
+        product = left.to(context.device) @ right.to(context.device)
+        # Over thousands of elements the norm is near its mean: this tells TF32 from bfloat16.
+        context.within("tf32_error", relative_error(torch, product, exact), 2**0.5 * TF32_ROUNDOFF)
+        loose = excess(torch, product, exact, strict)
+    with _tf32(context, on=False):
+        tight = excess(torch, left.to(context.device) @ right.to(context.device), exact, strict)
+    require(tight <= 1, f"with TF32 switched off a product is off by {tight:.3g} times what float32 allows")
+    context.metric("in_effect", loose > 1)
+    context.note("TF32 in effect" if loose > 1 else "TF32 allowed, and not used for this product")
+
+
+@check("onednn.int8", "int8 products are exact", suites=FULL, deadline_s=120)
+def int8(context: Context) -> None:
+    """Multiply int8 matrices into int32 and compare with integers."""
+    torch = context.torch
+    if not has_kernel(context, "aten::_int_mm"):
+        raise CheckSkippedError(f"torch {torch.__version__} has no int8 product for {context.backend.name}")
+    generator = torch.Generator().manual_seed(131)
+    for rows, inner, columns in ((32, 64, 24), (128, 1024, 256), (24, 8, 8)):
+        left = torch.randint(-128, 128, (rows, inner), generator=generator).to(torch.int8)
+        right = torch.randint(-128, 128, (inner, columns), generator=generator).to(torch.int8)
+        for layout, second in (("plain", right), ("transposed", right.t().contiguous().t())):
+            result = torch._int_mm(left.to(context.device), second.to(context.device))
+            require(result.dtype == torch.int32, f"a product of int8 is {result.dtype}")
+            require(result.device.type == context.backend.name, f"the product is on {result.device}")
+            wrong = int((result.cpu().double() != left.double() @ right.double()).sum())
+            require(
+                wrong == 0,
+                f"{rows}x{inner} @ {inner}x{columns}, {layout}: {wrong} elements of the product are wrong",
+            )

@@ -1,0 +1,176 @@
+"""Group ``onednn``: convolutions and products with what follows them in the same kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .check_onednn import _kept, _near, _numbers
+from .context import Context, require
+from .hardware import float_types, has_float64, has_kernel
+from .registry import FULL, check
+from .tolerance import SPLIT_ROUNDINGS, accumulator, bilinear_limit, gamma, unit_roundoff
+
+
+def _linear_forms(context: Context, x: Any, weight: Any, bias: Any) -> dict[str, tuple[Any, Any]]:
+    """Return results of linear with an activation, and what makes the exact one of the exact linear part."""
+    torch = context.torch
+    relu = torch.relu
+    forms = {
+        "linear, then relu": (torch.relu(torch.nn.functional.linear(x, weight, bias)), relu),
+        "linear, then relu in place": (torch.nn.functional.linear(x, weight, bias).relu_(), relu),
+        "linear, then a sum": (
+            torch.nn.functional.linear(x, weight, bias) + bias,
+            lambda y: y + bias.cpu().double(),
+        ),
+    }
+    if has_kernel(context, "aten::_addmm_activation"):
+        forms["_addmm_activation"] = (torch._addmm_activation(bias, x, weight.t()), relu)
+    if has_kernel(context, "mkldnn::_linear_pointwise"):
+        pointwise = torch.ops.mkldnn._linear_pointwise
+        forms["mkldnn linear"] = (pointwise(x, weight, bias, "none", [], ""), lambda y: y)
+        forms["mkldnn linear with relu"] = (pointwise(x, weight, bias, "relu", [], ""), relu)
+    return forms
+
+
+def _fused_types(context: Context) -> tuple[Any, ...]:
+    """Return the types that fused kernels are made for."""
+    return float_types(context)[:3]
+
+
+@check(
+    "onednn.fused_linear",
+    "linear layers with an activation agree with double precision",
+    suites=FULL,
+    deadline_s=120,
+)
+def fused_linear(context: Context) -> None:
+    """Compare compositions and the fused kernels that this torch has for the device."""
+    context.full_precision()
+    torch = context.torch
+    for dtype in _fused_types(context):
+        x = _numbers(context, 45, 193, seed=141, dtype=dtype)
+        weight = _numbers(context, 72, 193, seed=142, dtype=dtype)
+        bias = _numbers(context, 72, seed=143, dtype=dtype)
+        exact = x.double() @ weight.double().t() + bias.double()
+        limit = bilinear_limit(
+            torch, lambda a, b: a @ b, x.double(), weight.double().t(), 194, **_kept(context, dtype)
+        )
+        limit = limit + unit_roundoff(torch, dtype) * 2 * (exact.abs() + bias.double().abs())
+        forms = _linear_forms(context, *(part.to(context.device) for part in (x, weight, bias)))
+        for name, (result, finish) in forms.items():
+            require(result.dtype == dtype, f"{name} of {dtype} is {result.dtype}")
+            _near(context, f"{name}, {dtype}", result, finish(exact), limit)
+        context.metric("forms", sorted(forms))
+
+
+def _conv_forms(context: Context, x: Any, weight: Any, bias: Any, other: Any) -> dict[str, tuple[Any, Any]]:
+    """Return results of a 3x3 convolution and what follows it, as ``_linear_forms`` does."""
+    torch = context.torch
+    relu, plus = torch.relu, other.cpu().double()
+
+    def conv() -> Any:
+        return torch.nn.functional.conv2d(x, weight, bias, padding=1)
+
+    forms = {
+        "convolution, then relu": (torch.relu(conv()), relu),
+        "convolution, then a sum": (conv() + other, lambda y: y + plus),
+        "convolution, then a sum and relu": (conv().add_(other).relu_(), lambda y: relu(y + plus)),
+    }
+    shape = ([1, 1], [1, 1], [1, 1], 1)
+    if has_kernel(context, "mkldnn::_convolution_pointwise"):
+        pointwise = torch.ops.mkldnn._convolution_pointwise
+        forms["mkldnn convolution with relu"] = (pointwise(x, weight, bias, *shape, "relu", [], ""), relu)
+    binary: Any = None
+    if has_kernel(context, "mkldnn::_convolution_pointwise.binary"):
+        binary = torch.ops.mkldnn._convolution_pointwise.binary
+        forms["mkldnn convolution with a sum"] = (
+            binary(x, other, weight, bias, *shape, "add", 1.0, None, [], None), lambda y: y + plus,
+        )  # fmt: skip
+    if binary and (context.backend.fused_short_types or x.dtype == torch.float32):
+        forms["mkldnn convolution with a sum and relu"] = (
+            binary(x, other, weight, bias, *shape, "add", 1.0, "relu", [], None), lambda y: relu(y + plus),
+        )  # fmt: skip
+    if has_kernel(context, "aten::cudnn_convolution_relu"):
+        forms["cudnn convolution with relu"] = (
+            torch.cudnn_convolution_relu(x, weight, bias, [1, 1], [1, 1], [1, 1], 1), relu,
+        )  # fmt: skip
+        forms["cudnn convolution with a sum and relu"] = (
+            torch.cudnn_convolution_add_relu(x, weight, other, 1.0, bias, [1, 1], [1, 1], [1, 1], 1),
+            lambda y: relu(y + plus),
+        )
+    return forms
+
+
+@check(
+    "onednn.fused_conv",
+    "convolutions with sum and activation agree with double precision",
+    suites=FULL,
+    deadline_s=180,
+)
+def fused_conv(context: Context) -> None:
+    """Compare compositions and the fused kernels that this torch has for the device."""
+    context.full_precision()
+    torch = context.torch
+    for dtype in _fused_types(context):
+        x = _numbers(context, 2, 32, 13, 15, seed=151, dtype=dtype)
+        weight = _numbers(context, 48, 32, 3, 3, seed=152, dtype=dtype)
+        bias = _numbers(context, 48, seed=153, dtype=dtype)
+        other = _numbers(context, 2, 48, 13, 15, seed=154, dtype=dtype)
+
+        def apply(a: Any, b: Any) -> Any:
+            return torch.nn.functional.conv2d(a, b, padding=1)
+
+        exact = apply(x.double(), weight.double()) + bias.double().reshape(-1, 1, 1)
+        limit = bilinear_limit(torch, apply, x.double(), weight.double(), 289, **_kept(context, dtype))
+        limit = limit + unit_roundoff(torch, dtype) * 2 * (exact.abs() + other.double().abs())
+        forms = _conv_forms(context, *(part.to(context.device) for part in (x, weight, bias, other)))
+        for name, (result, finish) in forms.items():
+            require(result.dtype == dtype, f"{name} of {dtype} is {result.dtype}")
+            _near(context, f"{name}, {dtype}", result, finish(exact), limit)
+        context.metric("forms", sorted(forms))
+
+
+@check(
+    "onednn.backward",
+    "gradients of convolutions and products agree with double precision",
+    suites=FULL,
+    deadline_s=180,
+)
+def backward(context: Context) -> None:
+    """Compare the gradients by input, weight and bias with those in float64 on the CPU."""
+    context.full_precision()
+    torch = context.torch
+    for dtype in float_types(context) if has_float64(context) else _fused_types(context):
+        x = _numbers(context, 2, 16, 11, 12, seed=161, dtype=dtype)
+        weight = _numbers(context, 24, 16, 3, 3, seed=162, dtype=dtype)
+        bias = _numbers(context, 24, seed=163, dtype=dtype)
+        grad = _numbers(context, 2, 24, 11, 12, seed=164, dtype=dtype)
+        exact = _gradients(torch, x.double(), weight.double(), bias.double(), grad.double())
+        sizes = _gradients(
+            torch, x.double().abs(), weight.double().abs(), bias.double().abs(), grad.double().abs()
+        )
+        found = _gradients(torch, *(part.to(context.device) for part in (x, weight, bias, grad)))
+        terms = (24 * 9, 2 * 11 * 12, 2 * 11 * 12)
+        for name, result, reference, size, number in zip(
+            ("input", "weight", "bias"), found, exact, sizes, terms
+        ):
+            limit = _gradient_limit(context, dtype, reference, size, number)
+            _near(context, f"the gradient of a convolution by its {name}, {dtype}", result, reference, limit)
+
+
+def _gradients(torch: Any, x: Any, weight: Any, bias: Any, grad: Any) -> tuple[Any, ...]:
+    leaves = [part.detach().clone().requires_grad_() for part in (x, weight, bias)]
+    result = torch.nn.functional.conv2d(*leaves, padding=1)
+    return tuple(torch.autograd.grad(result, leaves, grad))
+
+
+def _gradient_limit(context: Context, dtype: Any, reference: Any, size: Any, number: int) -> Any:
+    """Return the limit of a sum of ``number`` products whose absolute values sum up to ``size``.
+
+    Of numbers of one size, ``size / sqrt(number)`` is the root mean square of such a sum: partial sums of
+    that size are stored in the result's type by kernels that split the work.
+    """
+    torch = context.torch
+    partial = 2 * SPLIT_ROUNDINGS * size / number**0.5
+    stored = unit_roundoff(torch, dtype) * (reference.abs() + partial)
+    return stored + gamma(number, unit_roundoff(torch, accumulator(torch, dtype))) * size

@@ -1,0 +1,227 @@
+"""Group ``runtime``: device memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .context import CheckFailedError, Context, require
+from .registry import FULL, check
+from .runtime import Load, need_api, need_statistics, need_streams
+
+_BYTES = 64 * 2**20
+_MIB = 2**20
+_FRACTION = 0.02
+
+
+def _empty(context: Context, size: int) -> Any:
+    return context.torch.empty(size, dtype=context.torch.uint8, device=context.device)
+
+
+@check("runtime.allocator_statistics", "the allocator counts what it gives out and gets back", suites=FULL)
+def allocator_statistics(context: Context) -> None:
+    """Watch the figures while tensors come and go."""
+    need_statistics(context)
+    module = context.module
+    module.synchronize()
+    module.reset_peak_memory_stats()
+    before = module.memory_allocated()
+    first, second = _empty(context, _BYTES), _empty(context, 2 * _BYTES)
+    held = module.memory_allocated() - before
+    require(
+        3 * _BYTES <= held <= 3 * _BYTES + 8 * _MIB,
+        f"after allocating {3 * _BYTES} bytes memory_allocated() rose by {held}",
+    )
+    require(
+        module.memory_reserved() >= module.memory_allocated(),
+        f"{module.memory_reserved()} bytes are reserved, {module.memory_allocated()} allocated",
+    )
+    del second
+    held = module.memory_allocated() - before
+    require(
+        _BYTES <= held <= _BYTES + 8 * _MIB, f"of 3 parts 2 were freed, memory_allocated() is up by {held}"
+    )
+    peak = module.max_memory_allocated() - before
+    require(peak >= 3 * _BYTES, f"the peak is {peak} bytes for {3 * _BYTES} that were held at once")
+    module.reset_peak_memory_stats()
+    peak = module.max_memory_allocated() - before
+    require(peak < 2 * _BYTES, f"after the reset the peak is still {peak} bytes")
+    del first
+    require(
+        module.memory_allocated() == before,
+        f"{module.memory_allocated() - before} bytes are still allocated after all was freed",
+    )
+
+
+@check("runtime.allocator_leak", "repeated work leaves no memory behind", suites=FULL, deadline_s=120)
+def allocator_leak(context: Context) -> None:
+    """Run forward, backward and an exception often: the same memory is allocated after as before."""
+    need_statistics(context)
+    torch, module = context.torch, context.module
+    weight = torch.full((256, 256), 1 / 256, device=context.device, requires_grad=True)
+
+    def turn() -> None:
+        hidden = torch.ones(64, 256, device=context.device)
+        for _ in range(4):
+            hidden = torch.tanh(hidden @ weight)
+        (gradient,) = torch.autograd.grad(hidden.sum(), (weight,))
+        require(bool(torch.isfinite(gradient).all()), "a gradient is not finite")
+        try:
+            hidden @ torch.ones(3, 3, device=context.device)
+        except RuntimeError:
+            return
+        raise CheckFailedError("a product of shapes that do not fit raised no error")
+
+    turn()  # libraries keep workspaces from their first call on
+    module.synchronize()
+    before, reserved = module.memory_allocated(), module.memory_reserved()
+    for _ in range(50):
+        turn()
+    module.synchronize()
+    left, grown = module.memory_allocated() - before, module.memory_reserved() - reserved
+    context.metric("left_bytes", left)
+    require(left == 0, f"50 rounds of the same work left {left} bytes allocated")
+    require(grown <= 8 * _MIB, f"50 rounds of the same work made the allocator reserve {grown} bytes more")
+
+
+@check("runtime.allocator_cache", "freed memory is used again, and empty_cache gives it back", suites=FULL)
+def allocator_cache(context: Context) -> None:
+    """Free and allocate the same size, then empty the cache; note the driver's own figure too."""
+    need_statistics(context)
+    need_api(context, "empty_cache")
+    module = context.module
+    module.synchronize()
+    module.empty_cache()
+    start = module.memory_reserved()
+    held = _empty(context, _BYTES)
+    reserved = module.memory_reserved()
+    require(reserved >= start, f"an allocation made memory_reserved() fall from {start} to {reserved}")
+    for _ in range(20):
+        del held
+        require(
+            module.memory_reserved() == reserved, "freeing a tensor gave its memory away: nothing is cached"
+        )
+        held = _empty(context, _BYTES)
+    again = module.memory_reserved()
+    require(again == reserved, f"20 times the same size took {again - reserved} bytes more from the driver")
+    del held
+    free = module.mem_get_info()[0] if hasattr(module, "mem_get_info") else None
+    module.empty_cache()
+    emptied = module.memory_reserved()
+    require(
+        emptied <= reserved - _BYTES,
+        f"empty_cache() left {emptied} of {reserved} bytes reserved, {_BYTES} were free",
+    )
+    if free is not None:
+        context.metric("driver_bytes_back", module.mem_get_info()[0] - free)
+
+
+def _exhausted(context: Context) -> Any:
+    """Return the kind of error that says that memory is used up."""
+    torch = context.torch
+    if not context.backend.allocator_statistics:
+        return RuntimeError
+    return getattr(torch, "OutOfMemoryError", None) or torch.cuda.OutOfMemoryError
+
+
+def _still_right(context: Context, when: str) -> None:
+    total = context.torch.full((1 << 20,), 0.5, device=context.device).sum().item()
+    require(total == 2.0**19, f"{when} a sum is {total} instead of {2.0**19}")
+
+
+@check("runtime.out_of_memory", "asking for too much is an error that can be caught", suites=FULL)
+def out_of_memory(context: Context) -> None:
+    """Ask several times for far more than there is: the right error, nothing lost, and the device goes on."""
+    counted = context.backend.allocator_statistics and hasattr(context.module, "memory_allocated")
+    # Address spaces end at 2^57 bytes: no machine gives this out, however it overcommits.
+    size = 2**58
+    before = context.module.memory_allocated() if counted else 0
+    for _ in range(3):
+        try:
+            _empty(context, size)
+        except _exhausted(context) as error:
+            text = str(error).splitlines()[0]
+        else:
+            raise CheckFailedError(f"{size} bytes were given out")
+        _still_right(context, "after running out of memory")
+    require(any(word in text for word in ("memory", "alloc")), f"the error says nothing of memory: {text}")
+    context.note(text[:120])
+    if counted:
+        left = context.module.memory_allocated() - before
+        require(left == 0, f"allocations that failed left {left} bytes allocated")
+
+
+@check(
+    "runtime.allocator_limit",
+    "memory that ran out can be used again once it is freed",
+    suites=FULL,
+    deadline_s=120,
+)
+def allocator_limit(context: Context) -> None:
+    """Set a limit for this process, fill it until it is used up, free, and fill it again.
+
+    What is cached has to be given up before an allocation fails.
+    """
+    need_statistics(context)
+    need_api(context, "set_per_process_memory_fraction", "get_device_properties", "empty_cache")
+    module = context.module
+    module.synchronize()
+    module.empty_cache()
+    total = int(module.get_device_properties(module.current_device()).total_memory)
+    limit = int(total * _FRACTION)
+    part = max(limit // 8 // (2 * _MIB) * 2 * _MIB, 2 * _MIB)
+    before = module.memory_allocated()
+    module.set_per_process_memory_fraction(_FRACTION)
+    try:
+        counts = [_fill(context, part, limit)]
+        held = _empty(context, 3 * part)  # fits only where the cached parts are given up
+        del held
+        counts.append(_fill(context, part, limit))
+        _still_right(context, "at the limit")
+    finally:
+        module.set_per_process_memory_fraction(1.0)
+        module.empty_cache()
+    context.metric("parts", counts)
+    require(counts[0] == counts[1], f"{counts[0]} parts of {part} bytes fitted at first, later {counts[1]}")
+    left = module.memory_allocated() - before
+    require(left == 0, f"{left} bytes are still allocated after all was freed")
+
+
+def _fill(context: Context, part: int, limit: int) -> int:
+    """Allocate parts until that fails and return how many there were; they are freed on return."""
+    held = []
+    for _ in range(limit // part + 2):
+        try:
+            held.append(_empty(context, part))
+        except _exhausted(context):
+            require(held, f"not even {part} bytes were given out below a limit of {limit}")
+            return len(held)
+    raise CheckFailedError(f"{len(held)} parts of {part} bytes were given out beyond the limit of {limit}")
+
+
+@check(
+    "runtime.allocator_streams",
+    "memory that another stream still reads is not given out",
+    suites=FULL,
+    deadline_s=180,
+)
+def allocator_streams(context: Context) -> None:
+    """Free a tensor with record_stream while slow work stands before its reader; fill what comes next."""
+    need_streams(context)
+    torch, module = context.torch, context.module
+    load, reader = Load(context), module.Stream()
+    number = 1 << 22
+    source = torch.full((number,), 3.0, device=context.device)
+    result = torch.zeros(number, device=context.device)
+    module.synchronize()
+    with module.stream(reader):
+        load.queue()
+        result.copy_(source)
+    source.record_stream(reader)
+    del source
+    others = [torch.full((number,), 9.0, device=context.device) for _ in range(3)]
+    reader.synchronize()
+    found = result.sum().item() / number
+    require(
+        found == 3.0, f"a stream read {found} where 3 had been: its memory was given out before it had read"
+    )
+    require(others[0][0].item() == 9.0, "a tensor that was filled with 9 holds something else")

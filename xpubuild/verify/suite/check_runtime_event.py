@@ -1,0 +1,77 @@
+"""Group ``runtime``: events."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .context import CheckSkippedError, Context, require
+from .registry import FULL, check
+from .runtime import Load, need_streams, timed_event
+
+_TIMES = 4
+
+
+@check(
+    "runtime.event_state",
+    "an event is pending while its work runs and complete after",
+    suites=FULL,
+    deadline_s=180,
+)
+def event_state(context: Context) -> None:
+    """Ask an event before, during and after the work in front of it, and record it a second time."""
+    need_streams(context)
+    module = context.module
+    load = Load(context)
+    event = module.Event()
+    require(event.query(), "an event that was never recorded is not complete")
+    for turn in ("first", "second"):
+        result = load.queue()
+        event.record()
+        pending = not event.query()
+        event.synchronize()
+        require(event.query(), f"after synchronize() the {turn} record of an event is not complete")
+        require(pending, f"the {turn} record of an event was complete before the work in front of it")
+        load.right(result.sum().item(), f"after the event's {turn} synchronize()")
+
+
+def _elapsed(begin: Any, end: Any, context: Context) -> float:
+    try:
+        return float(begin.elapsed_time(end))
+    except NotImplementedError as error:
+        # torch built with a SYCL compiler before 2025.0 cannot tell the time of an XPU event.
+        if context.backend.grows_by_release:
+            raise CheckSkippedError(str(error).splitlines()[0]) from error
+        raise
+
+
+@check("runtime.event_timing", "the time between two events is that of the work", suites=FULL, deadline_s=240)
+def event_timing(context: Context) -> None:
+    """Compare with the host's clock around the same work, and four times the work with once."""
+    need_streams(context)
+    load = Load(context, 60.0)
+    measured: dict[int, list[float]] = {1: [], _TIMES: []}
+    for _ in range(3):
+        for times, found in measured.items():
+            context.module.synchronize()
+            begin, end = timed_event(context), timed_event(context)
+            began = time.perf_counter()
+            begin.record()
+            result = load.queue(times=times)
+            end.record()
+            end.synchronize()
+            wall = (time.perf_counter() - began) * 1000
+            elapsed = _elapsed(begin, end, context)
+            load.right(result.sum().item(), "after the event")
+            require(
+                wall / 10 <= elapsed <= wall * 1.1 + 1,
+                f"by the events the work took {elapsed:.3f} ms, by the host's clock {wall:.3f} ms",
+            )
+            found.append(elapsed)
+    once, more = min(measured[1]), min(measured[_TIMES])
+    context.metric("once_ms", once)
+    context.metric("ratio", more / once)
+    require(
+        _TIMES / 2 <= more / once <= _TIMES * 2,
+        f"{_TIMES} times the work took {more / once:.2f} times as long by the events",
+    )

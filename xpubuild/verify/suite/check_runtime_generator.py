@@ -1,0 +1,144 @@
+"""Group ``runtime``: random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .context import Context, require
+from .registry import FULL, check
+from .runtime import need_devices
+from .tolerance import mean_limit
+
+_DRAWS = 1 << 20
+
+
+def _draws(context: Context, generator: Any) -> list[Any]:
+    """Return numbers of several distributions, in an order that is always the same."""
+    torch, device = context.torch, context.device
+    return [
+        torch.rand(1001, generator=generator, device=device),
+        torch.randn(1001, generator=generator, device=device),
+        torch.randint(0, 1000, (1001,), generator=generator, device=device),
+        torch.randperm(257, generator=generator, device=device),
+        torch.full((1001,), 0.3, device=device).bernoulli(generator=generator),
+    ]
+
+
+def _same(context: Context, left: list[Any], right: list[Any]) -> bool:
+    return all(context.torch.equal(a, b) for a, b in zip(left, right))
+
+
+def _differ(context: Context, left: list[Any], right: list[Any]) -> bool:
+    return not any(context.torch.equal(a, b) for a, b in zip(left, right))
+
+
+@check("runtime.generator_seed", "the same seed gives the same numbers, another seed others", suites=FULL)
+def generator_seed(context: Context) -> None:
+    """Seed generators and the default one; draw twice."""
+    torch = context.torch
+    first, second, third = (torch.Generator(context.device) for _ in range(3))
+    require(first.device.type == context.backend.name, f"the generator is on {first.device}")
+    first.manual_seed(1234)
+    second.manual_seed(1234)
+    third.manual_seed(1235)
+    require(first.initial_seed() == 1234, f"after manual_seed(1234) the seed is {first.initial_seed()}")
+    numbers = _draws(context, first)
+    require(_same(context, numbers, _draws(context, second)), "two generators of one seed give other numbers")
+    require(_differ(context, numbers, _draws(context, third)), "another seed gives the same numbers")
+    require(_differ(context, numbers, _draws(context, first)), "a generator repeats itself")
+    torch.manual_seed(99)
+    numbers = _draws(context, None)
+    require(_differ(context, numbers, _draws(context, None)), "the default generator repeats itself")
+    torch.manual_seed(99)
+    require(
+        _same(context, numbers, _draws(context, None)),
+        "torch.manual_seed does not reset the default generator",
+    )
+
+
+@check("runtime.generator_state", "a saved state brings the same numbers back", suites=FULL)
+def generator_state(context: Context) -> None:
+    """Save and restore states; draws from one generator leave another alone."""
+    torch = context.torch
+    generator, other = torch.Generator(context.device), torch.Generator(context.device)
+    generator.manual_seed(5)
+    other.manual_seed(6)
+    _draws(context, generator)
+    state, quiet = generator.get_state(), other.get_state()
+    require(state.device.type == "cpu", f"a generator's state is on {state.device}")
+    numbers = _draws(context, generator)
+    require(not torch.equal(state, generator.get_state()), "drawing does not change the generator's state")
+    require(torch.equal(quiet, other.get_state()), "draws from one generator changed the state of another")
+    generator.set_state(state)
+    require(_same(context, numbers, _draws(context, generator)), "a restored state gives other numbers")
+    other.set_state(state)
+    require(
+        _same(context, numbers, _draws(context, other)), "a state means something else in another generator"
+    )
+    get, put = _default_state(context)
+    state = get()
+    numbers = _draws(context, None)
+    put(state)
+    require(
+        _same(context, numbers, _draws(context, None)),
+        "a restored state of the default generator gives others",
+    )
+
+
+def _default_state(context: Context) -> tuple[Any, Any]:
+    owner = context.torch if context.backend.name == "cpu" else context.module
+    return owner.get_rng_state, owner.set_rng_state
+
+
+@check("runtime.generator_distribution", "random numbers have the distribution they should", suites=FULL)
+def generator_distribution(context: Context) -> None:
+    """Compare ranges, means and spreads with their expectations, within what chance allows."""
+    torch, device = context.torch, context.device
+    generator = torch.Generator(device).manual_seed(77)
+    uniform = torch.rand(_DRAWS, generator=generator, device=device)
+    require(
+        uniform.min().item() >= 0.0 and uniform.max().item() < 1.0,
+        f"uniform numbers lie in [{uniform.min().item()}, {uniform.max().item()}]",
+    )
+    normal = torch.randn(_DRAWS, generator=generator, device=device)
+    integers = torch.randint(-3, 4, (_DRAWS,), generator=generator, device=device)
+    require(
+        sorted(integers.unique().tolist()) == list(range(-3, 4)), f"integers are {integers.unique().tolist()}"
+    )
+    coins = torch.full((_DRAWS,), 0.25, device=device).bernoulli(generator=generator)
+    lagged = normal[:-1] * normal[1:]
+    for name, values, mean, deviation in (
+        ("uniform", uniform, 0.5, 12**-0.5),
+        ("uniform squared", uniform**2, 1 / 3, (4 / 45) ** 0.5),
+        ("normal", normal, 0.0, 1.0),
+        ("normal squared", normal**2, 1.0, 2**0.5),
+        ("normal below 1", (normal < 1).float(), 0.8413447, 0.3653),
+        ("integers", integers.float(), 0.0, 2.0),
+        ("coins", coins, 0.25, 0.1875**0.5),
+        ("neighbours", lagged, 0.0, 1.0),
+    ):
+        found = values.cpu().double().mean().item()
+        context.within(f"mean_of_{name.replace(' ', '_')}", abs(found - mean), mean_limit(deviation, _DRAWS))
+    order = torch.randperm(10007, generator=generator, device=device).cpu()
+    require(torch.equal(order.sort().values, torch.arange(10007)), "a random permutation is none")
+
+
+@check("runtime.generator_devices", "each device has its own generator", suites=FULL)
+def generator_devices(context: Context) -> None:
+    """Seed all devices, draw on one, and find the others where they were."""
+    number = need_devices(context, 2)
+    torch, module, name = context.torch, context.module, context.backend.name
+    module.manual_seed_all(31)
+    states = [module.get_rng_state(f"{name}:{index}") for index in range(number)]
+    first = [torch.rand(100, device=f"{name}:{index}").cpu() for index in range(number)]
+    require(
+        all(torch.equal(first[0], numbers) for numbers in first),
+        "one seed gives other numbers on another device",
+    )
+    for index in range(number):
+        module.set_rng_state(states[index], f"{name}:{index}")
+    torch.rand(100, device=f"{name}:1")
+    untouched = torch.equal(module.get_rng_state(f"{name}:0"), states[0])
+    require(untouched, "drawing on device 1 changed the generator of device 0")
+    moved = not torch.equal(module.get_rng_state(f"{name}:1"), states[1])
+    require(moved, "drawing on device 1 did not change its generator")

@@ -1,0 +1,176 @@
+"""Group ``runtime``: streams, and the guard that makes one current."""
+
+from __future__ import annotations
+
+import time
+
+from .context import Context, require
+from .registry import FULL, check
+from .runtime import Load, leave_by_exception, need_streams
+
+_NEEDS = ("device.availability",)
+
+
+@check(
+    "runtime.stream_order", "work on one stream runs in the order it was queued", suites=FULL, deadline_s=180
+)
+def stream_order(context: Context) -> None:
+    """Queue dependent steps behind slow work on a side stream; one order only gives the right number."""
+    need_streams(context)
+    torch, module = context.torch, context.module
+    load, side = Load(context), module.Stream()
+    values = torch.zeros(1 << 16, device=context.device)
+    side.wait_stream(module.current_stream())
+    with module.stream(side):
+        slow = load.queue()
+        values.add_(slow[0, 0] / load.value)
+        for step in range(1, 9):
+            values.mul_(2.0).add_(float(step))
+    side.synchronize()
+    expected = 1.0
+    for step in range(1, 9):
+        expected = 2 * expected + step
+    found = values.cpu()
+    require(
+        bool((found / expected - 1).abs().max() < 1e-2),
+        f"steps on one stream gave {found.min()} to {found.max()} instead of {expected}: they changed places",
+    )
+
+
+@check("runtime.stream_async", "launches return before their work is done", suites=FULL, deadline_s=180)
+def stream_async(context: Context) -> None:
+    """Queue slow work: the event behind it is pending at once, complete after synchronize, result right."""
+    need_streams(context)
+    module = context.module
+    load, side = Load(context), module.Stream()
+    side.wait_stream(module.current_stream())
+    done = module.Event()
+    with module.stream(side):
+        result = load.queue()
+        done.record()
+    pending = not done.query()
+    busy = not side.query()
+    began = time.perf_counter()
+    side.synchronize()
+    context.metric("waited_ms", (time.perf_counter() - began) * 1000)
+    require(done.query() and side.query(), "after synchronize() the stream says that it is still busy")
+    load.right(result.sum().item(), "after the stream's synchronize()")
+    require(
+        pending and busy,
+        f"queueing {load.steps} products of about {load.each_ms:.2f} ms took until they were done: "
+        "nothing runs asynchronously",
+    )
+
+
+@check(
+    "runtime.stream_overlap",
+    "a short stream is done before a long one beside it",
+    suites=FULL,
+    deadline_s=240,
+)
+def stream_overlap(context: Context) -> None:
+    """Start short work on one stream after slow work on another.
+
+    Whether a device runs them at the same time is its own affair (one kernel may fill it): only wrong results
+    fail, and a short stream that hangs. That the overlap was seen is said, not demanded.
+    """
+    need_streams(context)
+    torch, module = context.torch, context.module
+    load, long, short = Load(context), module.Stream(), module.Stream()
+    require(long != short, "two new streams are the same stream")
+    seen = False
+    for number in range(3):
+        numbers = torch.arange(64.0, device=context.device)
+        module.synchronize()
+        long_done, short_done = module.Event(), module.Event()
+        with module.stream(long):
+            result = load.queue()
+            long_done.record()
+        with module.stream(short):
+            total = (numbers + number).sum()
+            short_done.record()
+        short_done.synchronize()
+        seen = seen or not long_done.query()
+        require(short_done.query(), "an event's synchronize() came back before the event")
+        with module.stream(short):
+            found = total.item()
+        require(found == 2016.0 + 64 * number, f"the short stream computed {found}")
+        long.synchronize()
+        require(long_done.query(), "a stream's synchronize() came back before its event")
+        load.right(result.sum().item(), "the long stream")
+    context.metric("overlap", seen)
+    context.note("overlap seen" if seen else "no overlap seen, which a device may do")
+
+
+@check(
+    "runtime.stream_wait",
+    "a stream that waits for another sees what that one wrote",
+    suites=FULL,
+    deadline_s=180,
+)
+def stream_wait(context: Context) -> None:
+    """Join streams in each way there is; a stream that does not wait reads zeros."""
+    need_streams(context)
+    torch, module = context.torch, context.module
+    load = Load(context)
+    # The first round loads kernels, for which some backends wait for the whole device.
+    for name in ("wait_stream", "wait_stream", "wait_event", "event.wait"):
+        producer, consumer = module.Stream(), module.Stream()
+        filled = torch.zeros(64, 64, device=context.device)
+        module.synchronize()
+        ready = module.Event()
+        with module.stream(producer):
+            filled.copy_(load.queue()[:64, :64])
+            ready.record()
+        with module.stream(consumer):
+            if name == "wait_stream":
+                consumer.wait_stream(producer)
+            elif name == "wait_event":
+                consumer.wait_event(ready)
+            else:
+                ready.wait(consumer)
+            total = filled.sum()
+        consumer.synchronize()
+        with module.stream(consumer):
+            found = total.item() / (64 * 64 * load.value)
+        require(
+            abs(found - 1) < 1e-2,
+            f"{name}: the waiting stream read {found:.3g} of what the other wrote: it did not wait",
+        )
+
+
+@check(
+    "runtime.stream_priority", "streams have the priority they were asked for", suites=FULL, deadline_s=120
+)
+def stream_priority(context: Context) -> None:
+    """Make streams of normal and high priority and compute on both."""
+    need_streams(context)
+    torch, module = context.torch, context.module
+    for priority in (0, -1):
+        stream = module.Stream(priority=priority)
+        found = getattr(stream, "priority", None)
+        require(found == priority, f"a stream of priority {priority} says it has {found}")
+        stream.wait_stream(module.current_stream())
+        with module.stream(stream):
+            total = torch.arange(1000.0, device=context.device).sum()
+        stream.synchronize()
+        with module.stream(stream):
+            require(total.item() == 499500.0, f"a stream of priority {priority} computed {total.item()}")
+
+
+@check("runtime.guard_stream", "the current stream is restored, also after an exception", suites=FULL)
+def guard_stream(context: Context) -> None:
+    """Nest stream contexts and leave one by an exception."""
+    need_streams(context)
+    module = context.module
+    before = module.current_stream()
+    outer, inner = module.Stream(), module.Stream()
+    with module.stream(outer):
+        with module.stream(inner):
+            require(module.current_stream() == inner, "the inner stream context sets no stream")
+        require(module.current_stream() == outer, "leaving a stream context did not restore the outer one")
+    require(module.current_stream() == before, "leaving a stream context did not restore the stream before")
+    leave_by_exception(module.stream(outer))
+    require(
+        module.current_stream() == before, "after an exception the stream of the context is still current"
+    )

@@ -1,0 +1,186 @@
+"""Group ``speed``: how fast it is. A slow device is a warning with figures, never a failure."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from .context import Context, require
+from .registry import SPEED, check
+
+_NEEDS = ("device.availability", "device.properties")
+
+
+def _peak(context: Context) -> Any:
+    """Return (peak, tiles) of the device, None for one whose peaks the table does not hold."""
+    from .peaks import find
+
+    if context.backend.name == "cpu":
+        return None
+    properties = context.module.get_device_properties()
+    engines = getattr(properties, "gpu_eu_count", 0) or getattr(properties, "max_compute_units", 0)
+    return find(str(properties.name), int(engines))
+
+
+def _against(context: Context, name: str, value: float, peak: float) -> None:
+    """Record a speed beside its peak; warn where it is below the stated fraction."""
+    from .peaks import FRACTION, FRACTIONS
+
+    context.metric(f"{name}_of_peak", round(value / peak, 4))
+    if value < FRACTIONS.get(name, FRACTION) * peak:
+        context.warn(f"{name} is {value:.4g}, {value / peak:.0%} of the device's peak of {peak:.4g}")
+
+
+def _sides(context: Context) -> dict[str, int]:
+    """Return the side of square operands by type: large enough to fill the device, short to run."""
+    torch = context.torch
+    if context.backend.name == "cpu":
+        return {"float32": 512, "bfloat16": 256}
+    from .hardware import has_float64
+
+    sides = {"float32": 4096, "tf32": 8192, "bfloat16": 8192, "float16": 8192}
+    if has_float64(context):
+        sides["float64"] = 4096
+    return {**sides, "int8": 8192} if hasattr(torch, "_int_mm") else sides
+
+
+def _operands(context: Context, kind: str, side: int) -> tuple[Any, Any]:
+    """Return two matrices of random numbers: with zeros, clocks stay higher than they would."""
+    torch = context.torch
+    if kind == "int8":
+        left, right = (torch.randint(-9, 9, (side, side), device=context.device) for _ in range(2))
+        # Columns in a row: the layout that int8 kernels are made for.
+        return left.to(torch.int8), right.to(torch.int8).t()
+    dtype = getattr(torch, "float32" if kind == "tf32" else kind)
+    return (
+        torch.randn(side, side, device=context.device).to(dtype),
+        torch.randn(side, side, device=context.device).to(dtype),
+    )
+
+
+def _gemm_seconds(context: Context, kind: str, side: int) -> float:
+    from .stopwatch import seconds
+
+    torch = context.torch
+    torch.set_float32_matmul_precision("high" if kind == "tf32" else "highest")
+    left, right = _operands(context, kind, side)
+    if kind == "int8":
+        return seconds(context, lambda: torch._int_mm(left, right))
+    out = torch.empty_like(left)
+    return seconds(context, lambda: torch.mm(left, right, out=out))
+
+
+@check("speed.gemm", "speed of matrix products by type", needs=_NEEDS, suites=SPEED, deadline_s=180)
+def gemm(context: Context) -> None:
+    """Multiply large square matrices of random numbers in each type that the device has."""
+    peak = _peak(context)
+    for kind, side in _sides(context).items():
+        try:
+            taken = _gemm_seconds(context, kind, side)
+        except (NotImplementedError, RuntimeError) as error:
+            require(kind == "int8", f"{kind}: {error}")
+            context.metric("int8", "no kernel")
+            continue
+        require(taken > 0, f"a product of {side} x {side} in {kind} took no time")
+        speed = 2 * side**3 / taken / 1e12
+        context.metric(f"{kind}_tflops", round(speed, 4))
+        if peak and kind in peak[0].tflops:
+            _against(context, f"{kind}_tflops", speed, peak[0].tflops[kind] * peak[1])
+    if peak:
+        context.metric("peak_source", peak[0].source)
+        context.note(f"peaks of {peak[0].name}, {peak[1]} tile{'s' if peak[1] > 1 else ''}")
+    context.note(f"bfloat16 {context.metrics['bfloat16_tflops']:.4g} TFLOP/s")
+
+
+@check("speed.memory", "speed of the device's memory", needs=_NEEDS, suites=SPEED)
+def memory(context: Context) -> None:
+    """Copy and add arrays much larger than the caches, counting bytes read and written."""
+    from .stopwatch import seconds
+
+    torch, peak = context.torch, _peak(context)
+    elements = (1 << 28) if context.backend.streams else (1 << 23)
+    left, right = (torch.ones(elements, device=context.device) for _ in range(2))
+    out = torch.empty_like(left)
+    moved = elements * left.element_size()
+    for name, count, call in (
+        ("copy_gb_s", 2, lambda: out.copy_(left)),
+        ("add_gb_s", 3, lambda: torch.add(left, right, out=out)),
+    ):
+        taken = seconds(context, call)
+        require(taken > 0, f"{name}: {moved} bytes took no time")
+        speed = count * moved / taken / 1e9
+        context.metric(name, round(speed, 2))
+        if peak:
+            _against(context, name, speed, peak[0].gb_s * peak[1])
+    context.note(f"copy {context.metrics['copy_gb_s']:.4g} GB/s")
+
+
+@check("speed.launch", "time to launch a kernel", needs=_NEEDS, suites=SPEED)
+def launch(context: Context) -> None:
+    """Time a small operator in a row of a thousand, and one with a wait for its end."""
+    from .stopwatch import wall_seconds
+
+    torch = context.torch
+    value = torch.ones(16, device=context.device)
+
+    def waited() -> None:
+        value.add_(1)
+        context.module.synchronize()
+
+    for name, call, calls in (
+        ("launch_us", lambda: value.add_(1), 1000),
+        ("launch_and_wait_us", waited, 100),
+    ):
+        taken = wall_seconds(context, call, calls) * 1e6
+        require(taken > 0, f"{name} is {taken}")
+        context.metric(name, round(taken, 3))
+    context.note(f"{context.metrics['launch_us']:.3g} us")
+
+
+@check("speed.copies", "speed of copies between host and device", needs=_NEEDS, suites=SPEED)
+def copies(context: Context) -> None:
+    """Copy between the device and host memory, pageable and (where it can be) locked."""
+    from .context import CheckSkippedError
+    from .stopwatch import seconds
+
+    if context.backend.name == "cpu":
+        raise CheckSkippedError("the CPU's memory is the host's")
+    torch = context.torch
+    there = torch.ones(1 << 26, device=context.device)
+    moved = there.numel() * there.element_size()
+    for name, locked in (("pageable", False), ("locked", True)):
+        if locked and not context.backend.pinned:
+            continue
+        here = torch.ones(1 << 26, pin_memory=locked)
+        for way, target, source in (("to_device", there, here), ("to_host", here, there)):
+            taken = seconds(context, functools.partial(target.copy_, source, non_blocking=locked))
+            require(taken > 0, f"{moved} bytes {way} took no time")
+            context.metric(f"{way}_{name}_gb_s", round(moved / taken / 1e9, 3))
+    context.note(f"to the device {context.metrics.get('to_device_locked_gb_s', 0):.3g} GB/s")
+
+
+@check("speed.resnet50", "resnet50 inference, images per second", needs=_NEEDS, suites=SPEED, deadline_s=240)
+def resnet50(context: Context) -> None:
+    """Time a batch in float32 and, with autocast, in the half types; channels last, as its guide has it."""
+    from .stopwatch import seconds
+    from .workload import build
+
+    torch = context.torch
+    number, side = (128, 224) if context.backend.streams else (2, 112)
+    model = build(context).to(context.device).to(memory_format=torch.channels_last)
+    data = torch.randn(number, 3, side, side, device=context.device).to(memory_format=torch.channels_last)
+    types = [None, torch.bfloat16]
+    if context.backend.streams:
+        types.append(torch.float16)
+    context.metric("batch", number)
+    context.metric("side", side)
+    for dtype in types:
+        with (
+            torch.inference_mode(),
+            torch.autocast(context.backend.name, dtype=dtype, enabled=dtype is not None),
+        ):
+            taken = seconds(context, lambda: model(data))
+        name = "float32" if dtype is None else str(dtype).split(".")[-1]
+        require(taken > 0, f"a batch in {name} took no time")
+        context.metric(f"{name}_images_per_s", round(number / taken, 2))
+    context.note(f"float32 {context.metrics['float32_images_per_s']:.4g} images/s")

@@ -1,0 +1,138 @@
+"""Group ``vision``: torchvision loads beside this torch, and its own operators compute on the device."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+from .context import CheckFailedError, Context, require
+from .registry import FULL, check
+from .tolerance import excess
+
+_NEEDS = ("device.availability", "vision.import")
+
+
+@check(
+    "vision.import",
+    "torchvision loads beside this torch, with its operators",
+    needs=("import.torch",),
+    suites=FULL,
+)
+def import_vision(context: Context) -> None:
+    """Import torchvision; one that was made for another torch or backend lacks its operators."""
+    if importlib.util.find_spec("torchvision") is None:
+        context.absent("vision", "torchvision is not installed")
+    try:
+        import torchvision
+    except Exception as error:
+        raise CheckFailedError(f"torchvision does not load: {type(error).__name__}: {error}") from error
+    context.note(f"torchvision {torchvision.__version__}")
+    context.metric("version", str(torchvision.__version__))
+    require(hasattr(context.torch.ops.torchvision, "nms"), "torchvision's C++ operators are not registered")
+    ours, theirs = context.torch.version.cuda, _release(getattr(torchvision.version, "cuda", None))
+    require(
+        theirs is None or theirs == ours,
+        f"torchvision {torchvision.__version__} was built with CUDA {theirs}, torch with {ours or 'none'}",
+    )
+
+
+def _release(version: Any) -> str | None:
+    """Return a CUDA version as torch writes it: torchvision has it as a number (13000) or as text."""
+    if isinstance(version, int):
+        return f"{version // 1000}.{version % 1000 // 10}" if version > 0 else None
+    return version or None
+
+
+def _boxes(context: Context) -> tuple[Any, Any]:
+    torch = context.torch
+    generator = torch.Generator().manual_seed(51)
+    corner = torch.rand(200, 2, generator=generator) * 80
+    size = torch.rand(200, 2, generator=generator) * 40 + 5
+    return torch.cat((corner, corner + size), dim=1), torch.rand(200, generator=generator)
+
+
+def _kept(boxes: list[list[float]], scores: list[float], most: float) -> list[int]:
+    """Suppress in plain Python: the highest score first, then all that overlap it by less than ``most``."""
+    kept: list[int] = []
+    for index in sorted(range(len(scores)), key=lambda i: -scores[i]):
+        if all(_overlap(boxes[index], boxes[other]) <= most for other in kept):
+            kept.append(index)
+    return kept
+
+
+def _overlap(one: list[float], two: list[float]) -> float:
+    width = min(one[2], two[2]) - max(one[0], two[0])
+    height = min(one[3], two[3]) - max(one[1], two[1])
+    shared = max(width, 0.0) * max(height, 0.0)
+    areas = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (one, two))
+    return shared / (areas - shared)
+
+
+@check("vision.nms", "non-maximum suppression keeps the right boxes", needs=_NEEDS, suites=FULL)
+def nms(context: Context) -> None:
+    """Compare with the same in plain Python."""
+    from torchvision.ops import nms as suppress
+
+    from .placement import require_placed
+
+    boxes, scores = _boxes(context)
+    found = suppress(boxes.to(context.device), scores.to(context.device), 0.35)
+    require_placed(context, "the indices are", (found,))
+    wanted = _kept(boxes.tolist(), scores.tolist(), 0.35)
+    require(found.tolist() == wanted, f"nms kept {found.tolist()[:6]}..., the definition {wanted[:6]}...")
+    context.metric("kept", len(wanted))
+
+
+def _aligned(plane: Any, box: list[float], bins: int, samples: int) -> list[list[float]]:
+    """Return the means of bilinear samples over a grid of bins: the definition of roi_align, aligned."""
+    left, top, right, bottom = (value - 0.5 for value in box)
+    width, height = (right - left) / bins, (bottom - top) / bins
+    steps = [(number + 0.5) / samples for number in range(samples)]
+    return [
+        [
+            sum(
+                _bilinear(plane, top + (row + y) * height, left + (column + x) * width)
+                for y in steps
+                for x in steps
+            )
+            / samples**2
+            for column in range(bins)
+        ]
+        for row in range(bins)
+    ]
+
+
+def _bilinear(plane: Any, y: float, x: float) -> float:
+    y, x = max(y, 0.0), max(x, 0.0)
+    row, column = min(int(y), len(plane) - 2), min(int(x), len(plane[0]) - 2)
+    dy, dx = y - row, x - column
+    above = plane[row][column] * (1 - dx) + plane[row][column + 1] * dx
+    below = plane[row + 1][column] * (1 - dx) + plane[row + 1][column + 1] * dx
+    return float(above * (1 - dy) + below * dy)
+
+
+@check(
+    "vision.roi_align", "roi_align averages the right samples, and has a gradient", needs=_NEEDS, suites=FULL
+)
+def roi_align(context: Context) -> None:
+    """Compare with bilinear sampling in plain Python; the gradient of the sum is that of averaging."""
+    from torchvision.ops import roi_align as align
+
+    from .placement import require_placed
+
+    torch = context.torch
+    plane = torch.randn(1, 1, 24, 24, generator=torch.Generator().manual_seed(52))
+    rois = [[2.0, 3.0, 14.0, 19.0], [5.5, 1.25, 9.0, 20.0]]
+    indexed = torch.tensor([[0.0, *roi] for roi in rois])
+    there = plane.to(context.device).requires_grad_()
+    found = align(there, indexed.to(context.device), output_size=4, sampling_ratio=2, aligned=True)
+    require_placed(context, "the result is", (found,))
+    wanted = torch.tensor([[_aligned(plane[0, 0].tolist(), roi, 4, 2)] for roi in rois], dtype=torch.float64)
+    # Coordinates and weights carry a few roundings of numbers up to 24, values are of size 4 and below.
+    limit = torch.full_like(wanted, 8 * 24 * float(torch.finfo(torch.float32).eps))
+    error = excess(torch, found, wanted, limit)
+    context.metric("error_of_allowed", error)
+    require(error <= 1, f"roi_align is off by {error:.3g} times the allowed error")
+    (gradient,) = torch.autograd.grad(found.sum(), there)
+    total = float(gradient.sum())
+    require(abs(total - found.numel()) < 1e-2, f"weights of all samples sum to {total}, not {found.numel()}")

@@ -1,0 +1,133 @@
+"""Programs that a check starts itself: the ranks of a collective, PyTorch's own scripts.
+
+They run in the target's interpreter, each in a process group of its own with a deadline. The suite has
+nothing of xpubuild's engine at hand; whatever is left over here, the harness ends with the check.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_TAIL = 4000
+_TICK_S = 0.05
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended. ``status`` is negative where a signal ended it."""
+
+    status: int
+    timed_out: bool
+    output: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with status 0."""
+        return self.status == 0 and not self.timed_out
+
+    def describe(self, what: str) -> str:
+        """Say how ``what`` ended, with the last line that it printed."""
+        last = next((line.strip() for line in reversed(self.output.splitlines()) if line.strip()), "")
+        said = f": {last[:400]}" if last else ""
+        if self.timed_out:
+            return f"{what} was still running at its deadline{said}"
+        if self.status < 0:
+            return f"{what} was ended by {_signal(-self.status)}{said}"
+        return f"{what} ended with status {self.status}{said}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def run_beside(
+    commands: Sequence[Sequence[str]],
+    *,
+    deadline_s: float,
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> list[Ended]:
+    """Run programs beside each other; when one fails, the others, which may wait for it, are ended too.
+
+    ``env`` is added to this process's environment, which the harness has built. Output goes through files in
+    ``folder``: a pipe that nobody reads would stop them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    logs = [folder / f"output-{os.getpid()}-{number}.txt" for number in range(len(commands))]
+    started = []
+    try:
+        for command, log in zip(commands, logs):
+            with log.open("wb") as stream:
+                started.append(
+                    subprocess.Popen(
+                        list(command), stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
+                        env={**os.environ, **(env or {})}, cwd=cwd, start_new_session=True,
+                    )
+                )  # fmt: skip
+        late = _wait(started, deadline_s)
+    finally:
+        for process in started:
+            _end(process)
+    return [Ended(process.returncode, process in late, _tail(log)) for process, log in zip(started, logs)]
+
+
+def run_one(
+    command: Sequence[str],
+    *,
+    deadline_s: float,
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Ended:
+    """Run one program to its end."""
+    return run_beside([command], deadline_s=deadline_s, folder=folder, env=env, cwd=cwd)[0]
+
+
+def python(script: Path, *words: object) -> list[str]:
+    """Return the command that runs a script in this interpreter, which leaves no bytecode behind."""
+    return [sys.executable, "-B", str(script), *map(str, words)]
+
+
+def _wait(processes: Sequence[subprocess.Popen[bytes]], deadline_s: float) -> list[subprocess.Popen[bytes]]:
+    """Wait until all ended, or one failed; return those that were over their time."""
+    end = time.monotonic() + deadline_s
+    # All are asked each time: the one that failed may be the last.
+    while None in (codes := [process.poll() for process in processes]):
+        if any(codes):
+            _grace(processes)
+            return []
+        if time.monotonic() > end:
+            return [process for process in processes if process.returncode is None]
+        time.sleep(_TICK_S)
+    return []
+
+
+def _grace(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Give the others a moment to find out for themselves and say so."""
+    end = time.monotonic() + 3.0
+    while time.monotonic() < end and None in [process.poll() for process in processes]:
+        time.sleep(_TICK_S)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _tail(log: Path) -> str:
+    data = log.read_bytes()
+    log.unlink()
+    return data[-_TAIL:].decode("utf-8", "replace")
