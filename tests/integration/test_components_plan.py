@@ -297,3 +297,23 @@ def test_held_by_command(env: Path, tmp_path: Path, xpubuild: Xpubuild) -> None:
     assert f"held: pip=={version}" in out
     assert f"\npip=={version}\n" in file.read_text()
     assert xpubuild("plumbing", "hold", str(env), "nothing", str(file)).status == 60
+
+
+# --- side by side -----------------------------------------------------------------------------------------
+
+
+def test_nothing_is_installed_while_a_build_runs(xpubuild: Xpubuild) -> None:
+    # A build whose modules pip replaces under it dies of a bus error: seen with the real torchaudio.
+    steps = steps_of(xpubuild, str(COMPONENTS))
+
+    def before(name: str) -> set[str]:
+        direct = {*steps[name]["needs"], *steps[name]["after"]}
+        return direct | {other for item in direct for other in before(item)}
+
+    builds = [name for name in steps if name.endswith(".wheel")]
+    pips = [name for name in steps if name == "torch" or name.endswith((".requirements", ".install"))]
+    assert len(builds) >= 3
+    for build, pip in itertools.product(builds, pips):
+        assert pip in before(build) or build in before(pip), f"{pip} may run while {build} does"
+    assert "audio.wheel" not in before("vision.wheel")
+    assert "vision.wheel" not in before("audio.wheel")

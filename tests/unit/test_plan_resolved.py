@@ -103,13 +103,14 @@ def test_a_pin_of_triton_counts_where_triton_is_built() -> None:
 
 
 def test_the_shell_is_heard_where_it_would_have_mattered() -> None:
-    shell = {"USE_XPU": "0", "ZE_AFFINITY_MASK": "1", "TRITON_OFFLINE_BUILD": "1"}
+    shell = {"USE_XPU": "0", "PYTORCH_DEBUG_XPU_FALLBACK": "1", "TRITON_OFFLINE_BUILD": "1"}
+    shell |= {"ZE_AFFINITY_MASK": "1"}  # this one is passed on: which devices a job may use
     asked = request()
     recipe = asked.loaded.recipe
     choice = choose(asked)
     (text,) = unheard_variables(recipe, choice, shell)
     assert text.endswith(": TRITON_OFFLINE_BUILD, USE_XPU")
     (text,) = unheard_variables(recipe, replace(choice, target="xpu"), shell)
-    assert text.endswith(": TRITON_OFFLINE_BUILD, USE_XPU, ZE_AFFINITY_MASK")
+    assert text.endswith(": PYTORCH_DEBUG_XPU_FALLBACK, TRITON_OFFLINE_BUILD, USE_XPU")
     assert unheard_variables(recipe, replace(choice, components=()), shell) == ()
     assert unheard_variables(recipe, choice, {"HOME": "/h"}) == ()

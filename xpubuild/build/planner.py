@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xpubuild.build import env_steps, frontend, gate_steps, holding, source_steps
@@ -64,22 +65,49 @@ def _steps(context: Context) -> tuple[Step, ...]:
             every += _source_steps(context, name, needs, order)
         last_of[name] = every[-1].id
     every.append(source_steps.verify_step(context, tuple(last_of.values()) or base))
-    return share_jobs(every, context.facts.jobs)
+    return share_jobs(_at_rest(context, every), context.facts.jobs)
+
+
+def _levels(context: Context) -> list[list[str]]:
+    """Return the components in groups: what one needs is in a group before it."""
+    levels: dict[str, int] = {}
+    for name in context.choice.components:
+        needs = context.component(name).needs
+        levels[name] = max((levels[need] + 1 for need in needs), default=0)
+    return [[name for name in levels if levels[name] == level] for level in sorted(set(levels.values()))]
+
+
+def _at_rest(context: Context, steps: Sequence[Step]) -> list[Step]:
+    """Let nothing be installed while a build runs in the same environment.
+
+    A build maps libraries of the environment and reads its modules for minutes; one whose file pip replaces
+    under it dies of a bus error, or goes on with half of another version.
+    """
+    after: dict[str, tuple[str, ...]] = {}
+    for group in _levels(context):
+        builds = [f"{name}.wheel" for name in group]
+        before = [name for name in group if context.component(name).kind == "wheel"]
+        before += [f"{name}.requirements" for name in group]
+        after |= dict.fromkeys(builds, tuple(before))
+        after |= {f"{name}.install": tuple(builds) for name in group}
+    known = {step.id for step in steps}
+    return [
+        replace(step, after=tuple(dict.fromkeys((*step.after, *more))))
+        if (more := [name for name in after.get(step.id, ()) if name in known and name not in step.needs])
+        else step
+        for step in steps
+    ]
 
 
 def _installing(context: Context) -> Mapping[str, tuple[str, ...]]:
     """Return for each step that runs pip in the environment the one before it.
 
     Two pips in one environment would undo each other, so they go one after the other: first what must be
-    there for a build, then what was built, so that no build waits for another without need.
+    there for a build, then what was built.
     """
-    levels: dict[str, int] = {}
-    for name in context.choice.components:
-        needs = context.component(name).needs
-        levels[name] = max((levels[need] + 1 for need in needs), default=0)
     chain: list[str] = []
-    for level in sorted(set(levels.values())):
-        group = {name: context.component(name) for name in levels if levels[name] == level}
+    for names in _levels(context):
+        group = {name: context.component(name) for name in names}
         chain += [name for name, component in group.items() if component.kind == "wheel"]
         sources = {name: component for name, component in group.items() if component.kind == "source"}
         chain += [f"{name}.requirements" for name, item in sources.items() if item.build.requirements]

@@ -14,6 +14,8 @@ _EXACT = frozenset({
     "HOME", "USER", "LOGNAME", "PATH", "TMPDIR", "TZ", "TERM", "SSH_AUTH_SOCK", "KRB5CCNAME",
     "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY",
     "http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy",
+    # Which devices a batch system gave this job: what is run on them must not take others.
+    "ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY", "ONEAPI_DEVICE_SELECTOR", "CUDA_VISIBLE_DEVICES",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NETRC",
 })  # fmt: skip
 _PREFIXES = ("PIP_", "XDG_", "GIT_CONFIG_", "CCACHE_", "SCCACHE_")
