@@ -28,8 +28,11 @@ def test_what_would_change_a_build_stays_out(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["HOME", "TMPDIR", "HTTPS_PROXY", "no_proxy", "SSL_CERT_FILE", "PIP_CONFIG_FILE", "XDG_CACHE_HOME", "ZE_AFFINITY_MASK"],
-)
+    [
+        "HOME", "TMPDIR", "HTTPS_PROXY", "no_proxy", "SSL_CERT_FILE", "PIP_CONFIG_FILE", "XDG_CACHE_HOME",
+        "ZE_AFFINITY_MASK",
+    ],
+)  # fmt: skip
 def test_what_the_machine_needs_comes_in(name: str) -> None:
     assert base_environment({name: "x y \u00fc", "PATH": "/bin"})[name] == "x y \u00fc"
 
