@@ -165,3 +165,24 @@ def test_tests_have_a_home_of_their_own(project: Path, tmp_path: Path) -> None:
 def test_every_tool_that_tests_name_is_known() -> None:
     assert needs.named_by_tests() <= needs.TOOLS.keys()
     assert all(tool.package or tool.hint for tool in needs.TOOLS.values())
+
+
+def test_groups_stay_on_one_worker(tmp_path: Path) -> None:
+    # Where pytest and xdist do not fit, each worker makes the same workspace once more, in silence.
+    (tmp_path / "test_group.py").write_text(
+        "import pytest\n"
+        "pytestmark = pytest.mark.xdist_group('one')\n"
+        "@pytest.mark.parametrize('n', range(6))\n"
+        "def test_worker(n, worker_id): print('worker', worker_id)\n"
+    )
+    options = ["-n", "2", "--dist", "loadgroup", "-rP", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "test_group.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(set(re.findall(r"^worker (gw\d)$", done.stdout, re.MULTILINE))) == 1, done.stdout
