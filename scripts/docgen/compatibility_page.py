@@ -22,7 +22,8 @@ $ xpubuild recipes matrix --gpu max --driver lts-2350 --oneapi 2025.3 --gcc 12 -
 
 against one that is described: each release then gets a verdict, whether it can be built and run there, with
 the reason and with what the result would lack. `plan` and `install` use the same verdicts: they refuse, with
-exit status 22, what cannot be built here, and name the releases that can.
+exit status 22, what cannot be built here, and name the releases that can. A host without any oneAPI is told
+that first, with status 40.
 
 Versions are written as requirements: `>=2025.3,<2026` is oneAPI 2025.3 and later ones before 2026. GPUs:
 `max` is the Data Center GPU Max, `flex` the Data Center GPU Flex, `arc-a` and `arc-b` the Arc series,

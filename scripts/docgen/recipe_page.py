@@ -67,7 +67,8 @@ than it says, and where it is left out although the result then depends on the h
 | `.gitmodules`, of submodules too | `source.skip_submodules` |
 | `HEAD` of a git checkout | `source.commit` |
 
-What one of the two does not say is listed as not checked. Each disagreement is an error, status 20. `install`
+What one of the two does not say is listed as not checked; a pin that the recipe states must be in the tree. Each
+disagreement is an error, status 20. `install`
 proves the same of every tree it checks out, before anything is built.
 """
 
@@ -95,6 +96,7 @@ _MEANINGS = {
     "Recipe.refuses": "combinations that are known not to work",
     "Loss.when": "versions with which it is missing; always, where nothing is named",
     "Loss.driver": "driver family with which it is missing",
+    "Loss.gpu": "GPU family on which it is missing",
     "Loss.feature": "what is missing",
     "Loss.note": "why, and where that is known from",
     "Refusal.when": "versions with which it does not work",

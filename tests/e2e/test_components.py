@@ -11,6 +11,7 @@ import pytest
 from support import documents, upstream
 
 from xpubuild.engine.fingerprint import file_sha256
+from xpubuild.explain.document import explain_file
 
 from .conftest import Built, Cli
 
@@ -162,3 +163,11 @@ def test_the_same_command_again_does_nothing(cli: Cli, site: Path, components: B
         status = ["git", "-C", str(components.workspace / "src" / name), "status", "--porcelain"]
         assert subprocess.run(status, capture_output=True, text=True, check=True).stdout == ""
         assert not (components.workspace / "src" / name / "build").exists()
+
+
+def test_nothing_is_found_in_the_logs_of_builds_that_succeeded(components: Built) -> None:
+    logs = sorted((components.workspace / "logs").glob("*.log"))
+    assert {"vision.wheel.log", "audio.wheel.log"} <= {log.name for log in logs}
+    for log in logs:
+        answer = explain_file(log)
+        assert (answer.first_error, answer.findings) == (None, ()), log.name

@@ -203,7 +203,7 @@ def configure(
     """Configure the tree with CMake under the real engine; return how it failed, and the log."""
     build = folder / "build"
     build.mkdir()
-    switches = {**MINIMAL, "USE_XPU": "1", "TORCH_XPU_ARCH_LIST": asked, **env}
+    switches = {**MINIMAL, "USE_XPU": "1", **env, "TORCH_XPU_ARCH_LIST": asked}
     defines = [f"-D{name}={value}" for name, value in {**MINIMAL, "USE_XPU": "1"}.items()]
     ours = {
         "GIT_CONFIG_COUNT": "1",

@@ -108,7 +108,8 @@ def violations(wanted: dict[str, Any], host: dict[str, Any], *, cmake: bool) -> 
     found = set()
     if not meets(host["python"], wanted["python"]):
         found.add("python")
-    if (wanted["gcc"] or wanted["host_compiler"] == "GNU") and host["kind"] != "gcc":
+    only_gcc = wanted["host_compiler"] == "GNU" and host["target"] == "xpu"
+    if (wanted["gcc"] or only_gcc) and host["kind"] != "gcc":
         found.add("host_compiler")
     elif wanted["gcc"] and not meets(host["gcc"], wanted["gcc"]):
         found.add("gcc")

@@ -10,14 +10,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpubuild.engine.fingerprint import canonical_json, digest, file_sha256, fingerprints
-from xpubuild.engine.model import Command, Publish, Step
+from xpubuild.engine.model import Command, Publish, Step, Watcher
 
 scalars = st.one_of(
     st.none(),
@@ -166,6 +166,8 @@ SAME: dict[str, Callable[[Step], Step]] = {
     "outputs": lambda s: replace(s, outputs=("/x",), inputs=("/y",), witnesses=("/z",)),
     "env-order": lambda s: with_command(s, env={"CXX": "g++", "CC": "gcc"}),
     "explain": lambda s: replace(s, explain=lambda _lines: None),
+    "watch": lambda s: replace(s, watch=lambda: cast(Watcher, object())),
+    "after": lambda s: replace(s, after=("another",)),
 }
 
 
@@ -185,7 +187,7 @@ def test_every_field_of_a_command_and_a_step_was_thought_of() -> None:
     left_out_of_step = {
         "title", "inputs", "outputs", "witnesses", "witness_globs", "outputs_stamp", "fresh",
         "memory_bytes", "always_prove",
-        "explain",
+        "explain", "watch", "after",
     }  # fmt: skip
     assert {f.name for f in dataclasses.fields(Step)} == hashed_of_step | left_out_of_step
 

@@ -164,7 +164,9 @@ def test_files_and_running_agree_on_this_interpreter() -> None:
 
 def test_the_report_is_json_and_whole() -> None:
     document = json.loads(json.dumps(host_report().to_json()))
-    assert set(document) == {"gpus", "os", "cpu", "memory", "disk", "python", "compilers", "tools"}
+    assert set(document) == {
+        "gpus", "drivers", "oneapi", "os", "cpu", "memory", "disk", "python", "compilers", "tools",
+    }  # fmt: skip
     assert any(item["name"] == "g++" and item["kind"] == "gcc" for item in document["compilers"])
     assert document["python"]["selected"]["implementation"] == "CPython"
 

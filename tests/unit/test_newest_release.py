@@ -123,3 +123,52 @@ def test_a_broken_recipe_hides_no_other(tmp_path: Path) -> None:
     (tmp_path / "9.3.yaml").write_text(text.replace("9.1", "9.3") + patch.replace("9.1.0", "9.3.1"))
     names = [(release.name, release.recipe.needs.python) for release in releases(tmp_path)]
     assert names == [("9.3.1", ">=3.12"), ("9.3", ">=3.10"), ("9.1", ">=3.10")]
+
+
+def test_what_was_asked_for_with_it_counts(known: tuple[Release, ...], bare: HostReport) -> None:
+    assert choose_release(known, bare, None, replace(HERE, oneapi=("2025.1",)), ("ipex",)).recipe == "2.8"
+
+
+def test_a_recipe_of_a_site_is_not_taken_unasked(known: tuple[Release, ...], bare: HostReport) -> None:
+    best = next(release for release in known if release.version == "2.13.0")
+    newer = best.recipe.model_copy(update={"release": "9.9.9"})
+    others = (replace(best, name="mine", line="mine", recipe=newer), *known)
+    assert choose_release(others, bare, None, HERE).recipe == "2.13"
+
+
+@pytest.mark.parametrize(
+    ("release", "arch", "says"),
+    [
+        ("2.7.1", ("none",), "only 2.8 and later know the word none"),
+        ("2.8.0", ("none", "pvc"), "none stands beside other targets"),
+        ("2.12.1", ("nonsense",), "no device name of ocloc"),
+        ("2.12.1", ("PVC",), "no device name of ocloc"),
+        ("2.8.0", ("none",), ""),
+        ("2.12.1", ("pvc", "bmg-g21", "0x0bd5", "12.60.7"), ""),
+    ],
+)
+def test_targets_that_cannot_be_compiled_for(
+    known: tuple[Release, ...], release: str, arch: tuple[str, ...], says: str
+) -> None:
+    recipe = next(item.recipe for item in known if item.version == release)
+    reasons = [item for item in solve(recipe, replace(HERE, arch=arch)).reasons if item.constraint == "arch"]
+    against = [item.text for item in reasons if item.concern == "builds"]
+    assert bool(against) == bool(says), reasons
+    assert says in "".join(against)
+
+
+@pytest.mark.parametrize(
+    ("component", "version", "fits"),
+    [
+        ("audio", "2.11", True),
+        ("audio", "2.11.0+xpu", True),
+        ("audio", "2.10", False),
+        ("triton", "3.7", True),
+    ],
+)
+def test_a_version_may_be_given_in_part(
+    known: tuple[Release, ...], component: str, version: str, fits: bool
+) -> None:
+    recipe = next(item.recipe for item in known if item.version == "2.13.0")
+    verdict = solve(recipe, replace(HERE, versions={component: version}))
+    assert (component not in {item.constraint for item in verdict.reasons}) == fits

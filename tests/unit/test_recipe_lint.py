@@ -185,6 +185,10 @@ def test_the_abi_cannot_be_chosen_from_2_8_on() -> None:
     (problem,) = problems("2.8.0", NEWER, abi={"honoured": True})
     assert "abi.honoured" in problem
     assert problems("2.7.0", XCCL, abi={"honoured": True}) == []
+    for release, source in (("2.8.0", None), (None, {"ref": "v2.8.0"})):
+        (problem,) = problems(release, NEWER, source, abi={"default": 0})
+        assert problem == "abi.default is 0, but 2.8.0 always builds the C++11 ABI 1 (since 2.8)"
+    assert problems("2.7.0", XCCL, abi={"default": 0}) == []
 
 
 def test_a_misspelt_switch_is_pointed_out() -> None:

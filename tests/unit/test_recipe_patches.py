@@ -125,6 +125,58 @@ def test_a_sites_recipe_keeps_the_patches_of_what_it_extends(
     assert mine.components["torch"].source.commit == OLD  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("release", ["1.7.1", "1.8.0"])
+def test_the_sources_of_one_release_are_not_built_as_another(folder: Path, release: str) -> None:
+    mine = {"schema": 1, "name": "mine", "title": "mine", "extends": "1.7.0", "release": release}
+    write(folder, "mine", mine)
+    with pytest.raises(RecipeError) as caught:
+        load("mine")
+    assert caught.value.exit_code == 20
+    assert (
+        f"extends '1.7.0', which is release 1.7.0, and says that its release is {release}" in caught.value.why
+    )
+    write(folder, "mine", {**mine, "release": "1.7.0"})
+    assert load("mine").recipe.release == "1.7.0"
+    # A newer patch release than those of the line, with sources of its own, is in order.
+    write(folder, "mine", {**mine, "extends": "1.7", "release": "1.7.2"})
+    assert load("mine").recipe.release == "1.7.2"
+
+
+@pytest.mark.parametrize("name", ["2.7", "2", "2.10"])
+def test_a_number_that_is_extended_has_to_be_in_quotes(folder: Path, name: str) -> None:
+    path = folder / "mine.yaml"
+    path.write_text(f"schema: 1\nname: mine\ntitle: mine\nextends: {name}\n")
+    with pytest.raises(RecipeError, match="extends something it cannot") as caught:
+        load("mine")
+    assert "YAML reads as a number" in caught.value.why
+    assert "in quotes" in caught.value.fix
+
+
+@pytest.mark.parametrize(("name", "parent"), [("mine", "mine"), ("1.9", "1.9"), ("1.9", "1.9.0")])
+def test_a_recipe_that_extends_itself_says_so(folder: Path, name: str, parent: str) -> None:
+    path = write(folder, name, {"schema": 1, "name": name, "title": "t", "extends": parent})
+    for asked in (name, str(path)):
+        with pytest.raises(RecipeError, match="extends something it cannot") as caught:
+            load(asked)
+        assert "it extends itself" in caught.value.why
+
+
+def test_a_recipe_that_extends_its_own_file_says_so(folder: Path) -> None:
+    path = folder / "mine.yaml"
+    write(folder, "mine", {"schema": 1, "name": "mine", "title": "t", "extends": str(path)})
+    with pytest.raises(RecipeError) as caught:
+        load("mine")
+    assert "it extends itself" in caught.value.why
+
+
+def test_recipes_that_extend_each_other_say_so(folder: Path) -> None:
+    for one, other in (("a", "b"), ("b", "a")):
+        write(folder, one, {"schema": 1, "name": one, "title": "t", "extends": other})
+    with pytest.raises(RecipeError) as caught:
+        load("a")
+    assert "in a circle" in caught.value.why
+
+
 @pytest.mark.parametrize("key", ["name", "release", "schema", "patches", "extends", "abstract"])
 def test_a_patch_cannot_become_another_recipe(folder: Path, key: str) -> None:
     write(folder, "1.7", {**LINE, "patches": {"1.7.0": {key: "1.8"}}})

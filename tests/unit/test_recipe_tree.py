@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from xpubuild.errors import RecipeError, UsageError
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.setup_py import requires_python
 from xpubuild.recipe.tree import RecipeTreeProof, TreeReport, check_tree, expected, require_tree
+from xpubuild.recipe.tree_text import MOST_BYTES
 
 PIN, OTHER = "2" * 40, "3" * 40
 SETUP = """
@@ -136,7 +138,6 @@ def test_what_the_recipe_does_not_say_is_not_checked(tree: Path, changes: dict[s
     [
         ("version.txt", "version.txt: the tree has none"),
         ("setup.py", "requires-python: neither"),
-        ("third_party/xpu.txt", "third_party/xpu.txt: the tree has no such file"),
         (".ci/docker/ci_commit_pins/triton-xpu.txt", "triton-xpu.txt: the tree has none"),
         (".ci/docker/triton_version.txt", "triton_version.txt: the tree has none"),
         (".gitmodules", "the tree has no .gitmodules"),
@@ -198,7 +199,6 @@ def test_a_release_candidate_of_the_tree_is_its_release(tree: Path) -> None:
 def test_a_folder_without_sources_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no source tree"):
         require_tree(expected(recipe(), "torch"), tmp_path)
-    assert check_tree(expected(recipe(), "torch"), tmp_path).problems == []
     with pytest.raises(UsageError, match="no source tree of 'vision'"):
         expected(recipe(), "vision")
 
@@ -243,8 +243,10 @@ def test_the_proof_of_a_checkout(tree: Path) -> None:
         ({"setup.py": "setup(name='x')"}, None),
         ({"setup.py": "def ("}, None),
         ({"setup.py": "\x00"}, None),
-        ({"pyproject.toml": "[project\n", "setup.py": "setup(python_requires='>=3.9')"}, ">=3.9"),
-        ({"pyproject.toml": "[project]\nrequires-python = 3\n"}, None),
+        (
+            {"pyproject.toml": "[project]\nname = 'x'\n", "setup.py": "setup(python_requires='>=3.9')"},
+            ">=3.9",
+        ),
         ({}, None),
     ],
 )
@@ -253,8 +255,7 @@ def test_the_python_requirement_is_read_and_never_run(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    said = requires_python(tmp_path)
-    assert (said[1] if said else None) == answer
+    assert requires_python(tmp_path).text == answer
 
 
 RECIPE = f"""
@@ -269,6 +270,7 @@ components:
     dist: torch
     source:
       url: /x
+      ref: v2.6.0
       version: 2.6.0a0
       configure_time: [{{url: /ops, pin_file: third_party/xpu.txt, commit: "{PIN}"}}]
     build:
@@ -315,3 +317,113 @@ def test_a_wrong_use_of_tree(
     result = Xpubuild(capsys, monkeypatch)("recipes", "check", *arguments)
     assert result.status == 2
     assert said in result.err
+
+
+def broken(tree: Path, name: str, how: str) -> None:
+    """Put something in the place of a file that must not be read as one."""
+    file = tree / name
+    file.unlink()
+    if how == "pipe":
+        os.mkfifo(file)
+    elif how == "folder":
+        file.mkdir()
+    elif how == "large":
+        file.write_text(PIN + "\n" * MOST_BYTES)
+    elif how == "latin-1":
+        file.write_bytes(b"2.6.0a0 \xe9\n")
+    else:
+        file.symlink_to(how)
+
+
+@pytest.mark.parametrize("name", [
+    "third_party/xpu.txt", "version.txt", ".gitmodules", ".ci/docker/triton_version.txt",
+    ".ci/docker/ci_commit_pins/triton-xpu.txt", "pyproject.toml",
+])  # fmt: skip
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("pipe", "no regular file"),
+        ("folder", "it is a folder"),
+        ("large", "larger than 1 MiB"),
+        ("latin-1", "not UTF-8 (byte 8)"),
+        ("/dev/zero", "out of the tree"),
+        ("../../../../../../../../../../../../etc/hostname", "out of the tree"),
+        ("nothing", "a link to nothing"),
+    ],
+)
+@pytest.mark.timeout(20)
+def test_what_is_no_file_of_the_tree_is_not_read(tree: Path, name: str, how: str, said: str) -> None:
+    broken(tree, name, how)
+    problems = found(tree).problems
+    assert [text for text in problems if name in text and said in text], problems
+
+
+def test_a_link_in_a_circle_is_not_followed(tree: Path) -> None:
+    broken(tree, "version.txt", "version.txt")
+    (problem,) = found(tree).problems
+    assert problem.startswith("version.txt cannot be read: ")
+
+
+def test_a_link_inside_the_tree_is_read(tree: Path) -> None:
+    (tree / "pins").write_text(PIN)
+    broken(tree, "third_party/xpu.txt", "../pins")
+    assert found(tree).problems == []
+
+
+def test_a_pin_file_outside_the_tree_is_not_read(tree: Path) -> None:
+    (tree.parent / "pin.txt").write_text(PIN)
+    for file in ("../pin.txt", str(tree.parent / "pin.txt")):
+        entry = {"url": "/ops", "pin_file": file, "commit": PIN}
+        report = found(tree, source={"configure_time": [entry]})
+        assert report.problems == [f"{file} cannot be read: it leads out of the tree"]
+
+
+def test_a_stated_pin_must_be_in_the_tree(tree: Path) -> None:
+    (tree / "third_party/xpu.txt").write_text(" \n")
+    (problem,) = found(tree).problems
+    assert problem == f"third_party/xpu.txt: it is empty, the recipe pins /ops to {PIN}"
+    (tree / "third_party/xpu.txt").unlink()
+    (problem,) = found(tree).problems
+    assert problem == f"third_party/xpu.txt: the tree has no such file, the recipe pins /ops to {PIN}"
+    proof = RecipeTreeProof(str(tree), expected(recipe(), "torch"))
+    with pytest.raises(RecipeError, match="disagrees"):
+        proof.check()
+    # Where the recipe leaves the pin open there is nothing to disagree about.
+    report = found(tree, source={"configure_time": [{"url": "/ops", "pin_file": "third_party/xpu.txt"}]})
+    assert report.problems == []
+    assert "third_party/xpu.txt: the tree has no such file" in report.not_checked
+
+
+def test_a_tree_that_says_nothing_is_no_tree_that_agrees(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("")
+    wanted = expected(recipe(source={"configure_time": []}), "torch")
+    assert check_tree(wanted, tmp_path).problems == ["nothing in the tree could be held against the recipe"]
+    # A checkout that is proved to be of its commit may be silent about the rest.
+    assert check_tree(wanted, tmp_path, head=False).problems == []
+    (tmp_path / "version.txt").write_text("2.6.0a0\n")
+    assert check_tree(wanted, tmp_path).problems == []
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"pyproject.toml": "[project\n", "setup.py": SETUP}, "pyproject.toml: it is not valid TOML"),
+        ({"pyproject.toml": "project = 3\n", "setup.py": SETUP}, "pyproject.toml: its 'project' is no table"),
+        ({"pyproject.toml": "[project]\nrequires-python = 3\n", "setup.py": SETUP}, "requires-python is 3"),
+        ({"pyproject.toml": "[project]\nrequires-python = 'three'\n", "setup.py": SETUP}, "'three'"),
+        ({"setup.py": "setup(python_requires='three')"}, "setup.py: it asks for Python 'three'"),
+    ],
+)
+def test_a_broken_python_requirement_is_told(tree: Path, files: dict[str, str], said: str) -> None:
+    for name, text in files.items():
+        (tree / name).write_text(text)
+    report = found(tree)
+    assert [text for text in report.problems if said in text], report
+    assert "requires_python" not in report.found
+
+
+def test_a_setup_py_for_another_python_is_listed(tree: Path) -> None:
+    (tree / "setup.py").write_text("print 'hello'")
+    report = found(tree)
+    assert report.problems == []
+    assert any("requires-python: setup.py: it cannot be parsed" in text for text in report.not_checked)

@@ -72,6 +72,14 @@ def _components(request: Request, recipe: Recipe, target: Target) -> tuple[str, 
         raise UsageError(
             f"{', '.join(sorted(both))} is in --with and in --without", fix="name it in one of them"
         )
+    for name in request.with_:
+        targets = recipe.components[name].targets
+        if target not in targets:
+            raise UnsatisfiableError(
+                f"'{name}' is not built for target {target}",
+                why=f"recipe '{recipe.name}' has it for {', '.join(targets)} alone",
+                fix=f"leave {name} out of --with, or use --target {targets[0]}",
+            )
     chosen = {
         name
         for name, component in recipe.components.items()

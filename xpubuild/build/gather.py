@@ -124,7 +124,7 @@ def _named(options: PlanOptions) -> tuple[PlanOptions, str]:
         situation = situation_for(host, options.target or "xpu", options.python)
         if options.cxx11_abi is not None:
             situation = replace(situation, cxx11_abi=int(options.cxx11_abi))
-        chosen = choose_release(releases(), host, options.target, situation)
+        chosen = choose_release(releases(), host, options.target, situation, options.with_)
     return (
         replace(
             options,

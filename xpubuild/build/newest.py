@@ -19,6 +19,7 @@ from xpubuild.oneapi.constraint import specifier
 from xpubuild.oneapi.roots import candidates
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.model import Recipe, Target
+from xpubuild.recipe.patches import line_of
 from xpubuild.recipe.releases import Release
 from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.toolchain.compilers import choose_compilers
@@ -76,9 +77,15 @@ def situation_for(host: HostReport, target: Target, python: str | None) -> Situa
 
 
 def choose_release(
-    known: Sequence[Release], host: HostReport, target: Target | None, situation: Situation
+    known: Sequence[Release],
+    host: HostReport,
+    target: Target | None,
+    situation: Situation,
+    with_: Sequence[str] = (),
 ) -> Chosen:
-    """Return the newest release that this host can build.
+    """Return the newest release that this host can build, of those that have the components ``with_``.
+
+    A site's own recipe is never taken unasked, unless it stands in for a line under its name.
 
     Raises:
         UnsatisfiableError: there is neither GPU nor oneAPI and no target was named, or nothing can be built.
@@ -86,7 +93,7 @@ def choose_release(
     """
     found = target or _target(host, situation)
     situation = replace(situation, target=found)
-    candidates_ = [item for item in known if item.recipe.release and found in item.recipe.targets]
+    candidates_ = [item for item in known if _is_offered(item, found, with_)]
     if found == "xpu" and not situation.oneapi and candidates_:
         wanted = specifier(candidates_[0].recipe.needs.oneapi or "")
         raise advice.nothing_found([(str(path), origin) for path, origin in candidates(os.environ)], wanted)
@@ -106,6 +113,16 @@ def choose_release(
         why="; ".join(passed) or "no recipe describes a release",
         fix="see what each release needs",
         commands=(f"xpubuild recipes matrix --here --target {found}", "xpubuild install quickstart"),
+    )
+
+
+def _is_offered(release: Release, target: Target, with_: Sequence[str]) -> bool:
+    recipe = release.recipe
+    return (
+        recipe.release is not None
+        and target in recipe.targets
+        and release.line == line_of(recipe.release)
+        and set(with_) <= set(recipe.components)
     )
 
 

@@ -14,6 +14,7 @@ from xpubuild.recipe.lint import lint
 from xpubuild.recipe.load import available, load, release_of, requirement_file
 from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.recipe.patches import known_releases, line_of, patches_of
+from xpubuild.recipe.refused import refused
 from xpubuild.recipe.tree import check_tree, expected, require_tree
 from xpubuild.resources import ops_project_dir
 from xpubuild.source.embedded import expected_commit
@@ -136,7 +137,7 @@ def _findings(loaded: LoadedRecipe) -> tuple[list[str], list[str]]:
         problems += _requirement_problems(loaded, file)
     found = lint(recipe)
     bare = [f"{path} has no source in facts" for path in without_source(loaded)]
-    return [*problems, *fact_problems(loaded), *found.problems], [*found.warnings, *bare]
+    return [*problems, *refused(recipe), *fact_problems(loaded), *found.problems], [*found.warnings, *bare]
 
 
 @functools.cache

@@ -7,7 +7,10 @@ found, where the constraint is known from and what to do.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
+
+from packaging.version import Version
 
 from xpubuild.recipe.conditions import Case, holds, told
 from xpubuild.recipe.fits import fits
@@ -26,6 +29,12 @@ TARGETS_OF_FAMILY: dict[str, tuple[str, ...]] = {
     "panther-lake": ("ptl-h", "ptl-u"),
 }
 _NO_AOT = "none"
+_KNOWS_NONE = Version("2.8")
+# Families of device names (`ocloc compile --help`), device ids, and versions such as 12.60.7.
+_DEVICE = re.compile(
+    r"(pvc|bmg|cri|dg1|dg2|ats|acm|arl|mtl|lnl|ptl|wcl|nvl|tgl|adl|rpl|xe[a-z0-9]*)(-[a-z0-9]+)*(:[0-9a-z.-]+)?"
+    r"|0x[0-9a-f]{4}|[0-9]+\.[0-9]+\.[0-9]+"
+)
 
 
 def solve(recipe: Recipe, situation: Situation) -> Verdict:
@@ -127,14 +136,14 @@ def _here(what: str, versions: tuple[str, ...] | None) -> str:
 
 def _compiler(case: Case) -> Iterator[Reason]:
     needs, situation = case.recipe.needs, case.situation
-    must_be_gcc = needs.host_compiler == "GNU" or needs.gcc is not None
+    # That another compiler leaves XPU kernels out is of no concern to a build for the CPU.
+    must_be_gcc = (needs.host_compiler == "GNU" and situation.target == "xpu") or needs.gcc is not None
     kind = situation.host_compiler or ("GNU" if situation.gcc else None)
     if must_be_gcc and kind != "GNU":
         yield case.reason(
             "host_compiler", "builds", "unknown" if kind is None else "no",
             wanted="GCC as host compiler",
-            found="it is not known which one is here" if kind is None else f"{kind} is here;"
-            " with it the XPU kernels are left out without an error",
+            found="it is not known which one is here" if kind is None else f"{kind} is here{_left_out(case)}",
             todo="set CC and CXX to GCC",
             path="needs.host_compiler",
         )  # fmt: skip
@@ -151,6 +160,11 @@ def _compiler(case: Case) -> Iterator[Reason]:
             todo=f"set CC and CXX to a GCC {needs.gcc}",
             path="needs.gcc",
         )  # fmt: skip
+
+
+def _left_out(case: Case) -> str:
+    lost = case.recipe.needs.host_compiler == "GNU" and case.situation.target == "xpu"
+    return "; with it the XPU kernels are left out without an error" if lost else ""
 
 
 def _cmake(case: Case) -> Iterator[Reason]:
@@ -225,7 +239,7 @@ def _refusals(case: Case) -> Iterator[Reason]:
 
 def _losses(case: Case) -> Iterator[Lost]:
     for loss in case.recipe.loses:
-        answer = holds(case, loss.when, loss.driver, None, loss.targets)
+        answer = holds(case, loss.when, loss.driver, loss.gpu, loss.targets)
         if answer != "no":
             because = case.condition_text(loss.when, loss.driver)
             yield Lost(loss.feature, because or loss.note, certain=answer == "yes")
@@ -236,6 +250,10 @@ def _arch(case: Case) -> Iterator[Reason]:
     if situation.target != "xpu":
         return
     asked = situation.arch or tuple(recipe.arch) or tuple(recipe.arch_upstream)
+    wrong = [reason for name in asked if (reason := _no_target(case, name, asked)) is not None]
+    if wrong:
+        yield from wrong
+        return
     mine = situation.gpu_targets or TARGETS_OF_FAMILY.get(situation.gpu or "", ())
     if not asked or not mine or set(asked) & set(mine):
         return
@@ -249,3 +267,24 @@ def _arch(case: Case) -> Iterator[Reason]:
         todo=f"use --arch {','.join((*(() if without else asked), mine[0]))}",
         path="arch",
     )  # fmt: skip
+
+
+def _no_target(case: Case, name: str, asked: tuple[str, ...]) -> Reason | None:
+    """Return why a name in the list of AOT targets cannot be compiled for, after hours of compiling."""
+    recipe = case.recipe
+    release = Version(recipe.release) if recipe.release else None
+    found = todo = ""
+    if name == _NO_AOT:
+        if release is not None and release < _KNOWS_NONE:
+            found, todo = f"only {_KNOWS_NONE} and later know the word none", "name targets such as pvc"
+        elif len(asked) > 1:
+            found, todo = "none stands beside other targets", "name either none or targets"
+    elif _DEVICE.fullmatch(name) is None:
+        lower = name.lower()
+        found = f"'{name}' is no device name of ocloc"
+        todo = f"write {lower}" if _DEVICE.fullmatch(lower) else "name targets such as pvc or bmg"
+    if not found:
+        return None
+    return case.reason(
+        "arch", "builds", "no", wanted="AOT targets that ocloc knows", found=found, todo=todo, path="arch"
+    )

@@ -171,9 +171,14 @@ def _templates(recipe: Recipe) -> Iterator[tuple[str, object]]:
 
 def _abi(recipe: Recipe) -> Iterator[str]:
     torch = recipe.components.get("torch")
-    release = recipe.release if torch is not None and torch.kind == "source" else None
-    if recipe.abi.honoured and release is not None and Version(release) >= _ABI_FIXED_SINCE:
-        yield f"abi.honoured is true, but {release} always builds the C++11 ABI 1 (since 2.8)"
+    release = torch_release(recipe) if torch is not None and torch.kind == "source" else None
+    if release is None or Version(release) < _ABI_FIXED_SINCE:
+        return
+    always = f"but {release} always builds the C++11 ABI 1 (since 2.8)"
+    if recipe.abi.honoured:
+        yield f"abi.honoured is true, {always}"
+    if recipe.abi.default == 0:
+        yield f"abi.default is 0, {always}"
 
 
 def _misspelt(place: _Place) -> Iterator[str]:

@@ -15,6 +15,7 @@ from xpubuild.errors import RecipeError
 from xpubuild.recipe.facts import carried
 from xpubuild.recipe.model import LoadedRecipe, Recipe
 from xpubuild.recipe.patches import line_of, over_of
+from xpubuild.recipe.tree_text import same_version
 from xpubuild.resources import recipes_dir
 
 _SUFFIX = ".yaml"
@@ -165,22 +166,60 @@ def _merged(path: Path, depth: int) -> tuple[dict[str, Any], tuple[Path, ...]]:
     parent = document.get("extends")
     if parent is None:
         return document, (path.parent,)
-    if not isinstance(parent, str) or depth >= _DEEPEST:
-        raise RecipeError(
-            f"the recipe {path} extends something it cannot",
-            why="'extends' must name one recipe"
-            if depth < _DEEPEST
-            else "recipes extend each other in a circle",
-            fix="name one recipe that does not extend this one",
-        )
-    beside = path.parent / f"{parent}{_SUFFIX}"
-    below = beside if beside.is_file() and beside != path else find(parent, besides=path)
+    if not isinstance(parent, str):
+        raise _cannot_extend(path, *_no_name(parent))
+    if depth >= _DEEPEST:
+        raise _cannot_extend(path, "recipes extend each other in a circle")
+    below = _below(path, parent)
     base, folders = _merged(below, depth + 1)
     base = _released(base, below, parent)
+    _require_release(path, document, base, parent)
     base.pop("abstract", None)
     if path.stem != below.stem:
         base.pop("patches", None)  # they are releases of that line; a recipe of another name is none
     return carried(base, document, merge(base, document)), tuple(dict.fromkeys((path.parent, *folders)))
+
+
+def _below(path: Path, parent: str) -> Path:
+    """Return the file of the recipe that another one extends."""
+    beside = path.parent / f"{parent}{_SUFFIX}"
+    if beside.is_file() and beside != path:
+        below = beside
+    elif path.stem in (parent, line_of(parent)) and not {parent, path.stem} & set(available(path)):
+        below = path
+    else:
+        below = find(parent, besides=path)
+    if below.resolve() == path.resolve():
+        raise _cannot_extend(path, f"it extends itself: '{parent}' is this file")
+    return below
+
+
+def _require_release(path: Path, document: Mapping[str, Any], base: Mapping[str, Any], parent: str) -> None:
+    """Refuse the sources of one patch release under the number of another."""
+    own, inherited = document.get("release"), base.get("release")
+    if line_of(parent) is None or own is None or inherited is None:
+        return
+    if not same_version(str(own), str(inherited)):
+        raise _cannot_extend(
+            path,
+            f"it extends '{parent}', which is release {inherited}, and says that its release is {own}",
+            f"remove 'release', or extend '{line_of(parent)}' and name the sources of {own}",
+        )
+
+
+def _no_name(parent: object) -> tuple[str, str]:
+    if isinstance(parent, (int, float)) and not isinstance(parent, bool):
+        return (
+            f"'extends' is {parent}, which YAML reads as a number and not as a name",
+            'put the name in quotes, such as extends: "2.7" (without them, 2.10 would become 2.1)',
+        )
+    return "'extends' must name one recipe", "name one recipe that does not extend this one"
+
+
+def _cannot_extend(
+    path: Path, why: str, fix: str = "name one recipe that does not extend this one"
+) -> RecipeError:
+    return RecipeError(f"the recipe {path} extends something it cannot", why=why, fix=fix)
 
 
 def _released(document: dict[str, Any], path: Path, name: str) -> dict[str, Any]:

@@ -220,6 +220,7 @@ class Loss(Strict):
     when: dict[Literal["gcc", "oneapi", "python"], Specifier] = Field(default_factory=dict)
     driver: DriverFamily | None = None
     targets: tuple[Target, ...] = Field(("xpu",), description="targets that have the feature at all")
+    gpu: GpuFamily | None = None
     feature: str
     note: str = ""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from xpubuild.recipe.conditions import Case
 from xpubuild.recipe.fits import fits, parse
@@ -118,7 +119,7 @@ def _present(case: Case, name: str, version: str) -> Iterator[Reason]:
         return
     pinned = version_of(case, name)
     here, wanted = parse(version), parse(pinned) if pinned else None
-    if here is not None and wanted is not None and here.public == wanted.public:
+    if here is not None and wanted is not None and _same(here, wanted):
         return
     unknown = here is None or wanted is None
     yield case.reason(
@@ -128,3 +129,10 @@ def _present(case: Case, name: str, version: str) -> Iterator[Reason]:
         todo=f"use {component.dist} {pinned}" if pinned else "",
         path=f"components.{name}.version",
     )  # fmt: skip
+
+
+def _same(here: Version, wanted: Version) -> bool:
+    """Whether a version is the one wanted; ``3.3`` is any patch of it, and a local label does not count."""
+    if len(here.release) < len(wanted.release) and here.pre is None:
+        return wanted.release[: len(here.release)] == here.release
+    return Version(here.public) == Version(wanted.public)

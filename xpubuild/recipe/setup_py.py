@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from xpubuild.recipe.tree_text import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -16,38 +19,75 @@ if sys.version_info >= (3, 11):
 _DEEPEST = 20
 
 
-def requires_python(folder: Path) -> tuple[str, str] | None:
-    """Return (file, requirement) of the tree's own Python requirement; None where it cannot be read.
+@dataclass(frozen=True)
+class PythonSaid:
+    """What a tree says of its Pythons: the requirement as ``text``, or why there is none.
 
-    ``pyproject.toml`` counts before ``setup.py``, as it does for pip.
+    ``problem`` is what no tool could use, ``note`` what cannot be told here. All are None where neither file
+    says anything.
+    """
+
+    file: str = ""
+    text: str | None = None
+    problem: str | None = None
+    note: str | None = None
+
+
+def requires_python(tree: Path, folder: str = ".") -> PythonSaid:
+    """Return the tree's own Python requirement.
+
+    ``pyproject.toml`` counts before ``setup.py``, as it does for pip: one that is broken is not passed over.
     """
     for name, read in (("pyproject.toml", _of_pyproject), ("setup.py", _of_setup)):
-        try:
-            found = read((folder / name).read_text("utf-8"))
-            if found is not None:
-                return name, str(SpecifierSet(found))
-        except (OSError, ValueError, SyntaxError, RecursionError, InvalidSpecifier):
-            # A file that is not there, not text or not Python says nothing; the caller tells that it is so.
-            continue
-    return None
+        file = str(PurePosixPath(folder) / name)
+        found = read_text(tree, file)
+        if found.problem is not None:
+            return PythonSaid(file, problem=f"it cannot be read: {found.problem}")
+        said = read(file, found.text) if found.text is not None else None
+        if said is not None:
+            return said if said.text is None else _specifier(file, said.text)
+    return PythonSaid()
 
 
-def _of_pyproject(text: str) -> str | None:
+def _specifier(file: str, text: str) -> PythonSaid:
+    try:
+        return PythonSaid(file, str(SpecifierSet(text)))
+    except InvalidSpecifier:
+        return PythonSaid(file, problem=f"it asks for Python '{text}', which is no version specifier")
+
+
+def _of_pyproject(file: str, text: str) -> PythonSaid | None:
     if sys.version_info >= (3, 11):
-        found = tomllib.loads(text).get("project", {}).get("requires-python")
-        return found if isinstance(found, str) else None
-    return None
+        try:
+            return _of_project(file, tomllib.loads(text).get("project", {}))
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            return PythonSaid(file, problem=f"it is not valid TOML: {error}")
+    said = "requires-python" in text
+    return PythonSaid(file, note="it is read with Python 3.11 and later only") if said else None
 
 
-def _of_setup(text: str) -> str | None:
-    tree = ast.parse(text)
+def _of_project(file: str, project: object) -> PythonSaid | None:
+    if not isinstance(project, dict):
+        return PythonSaid(file, problem="its 'project' is no table")
+    found = project.get("requires-python")
+    if found is None or isinstance(found, str):
+        return PythonSaid(file, found) if found is not None else None
+    return PythonSaid(file, problem=f"its requires-python is {found!r}, which is no version specifier")
+
+
+def _of_setup(file: str, text: str) -> PythonSaid | None:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        # It may be right for another Python than this one.
+        return PythonSaid(file, note=f"it cannot be parsed: {error}")
     names = dict(_constants(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _is_setup(node.func):
             for keyword in node.keywords:
                 if keyword.arg == "python_requires":
                     found = _value(keyword.value, names, 0)
-                    return found if isinstance(found, str) else None
+                    return PythonSaid(file, found) if isinstance(found, str) else None
     return None
 
 

@@ -7,17 +7,16 @@ something else than it says.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
 
 from xpubuild.errors import RecipeError, UsageError
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.setup_py import requires_python
+from xpubuild.recipe.tree_text import FileText, has_word, pinned_by, read_text, same_release, same_version
 from xpubuild.source.git import Git
 from xpubuild.source.pin import is_id
 from xpubuild.source.worktree import find_git_dir
@@ -27,7 +26,6 @@ _TRITON_PIN = ".ci/docker/ci_commit_pins/triton-xpu.txt"
 #: Where triton's version is, the one for XPU first: it is ahead of the other in some releases.
 _TRITON_VERSIONS = (".ci/docker/triton_xpu_version.txt", ".ci/docker/triton_version.txt")
 _SUBMODULE = re.compile(r"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
-_GIT_TAG = re.compile(r"\bGIT_TAG\s+\"?([\w./-]+)\"?\s")
 _PYTHONS = tuple(f"3.{minor}" for minor in range(6, 21))
 
 
@@ -74,10 +72,14 @@ class Expected:
 
 @dataclass
 class TreeReport:
-    """What was found: ``problems`` are disagreements, ``not_checked`` what one of the two does not say."""
+    """What was found: ``problems`` are disagreements, ``not_checked`` what one of the two does not say.
+
+    ``compared`` names what both of them say.
+    """
 
     problems: list[str] = field(default_factory=list)
     not_checked: list[str] = field(default_factory=list)
+    compared: list[str] = field(default_factory=list)
     found: dict[str, Any] = field(default_factory=dict)
 
 
@@ -135,7 +137,10 @@ def require_tree(wanted: Expected, tree: Path) -> None:
 
 
 def check_tree(wanted: Expected, tree: Path, *, head: bool = True) -> TreeReport:
-    """Hold a recipe against a source tree; ``head`` compares the commit of a git checkout, too.
+    """Hold a recipe against a source tree that somebody names.
+
+    Without ``head`` it is a checkout that was proved to be of the recipe's commit: that is not compared
+    again, and the tree may be silent about all the rest.
 
     Raises:
         ToolchainError: git is missing or too old.
@@ -153,6 +158,8 @@ def check_tree(wanted: Expected, tree: Path, *, head: bool = True) -> TreeReport
         _submodule(wanted, path, tree, report)
     if head:
         _head(wanted, tree, report)
+        if not report.compared and not report.problems:
+            report.problems.append("nothing in the tree could be held against the recipe")
     return report
 
 
@@ -194,27 +201,47 @@ def disagreement(wanted: Expected, tree: Path, report: TreeReport) -> RecipeErro
     )
 
 
+def _file(tree: Path, name: str, report: TreeReport) -> FileText:
+    """Read a file of the tree; one that is there and cannot be read is no file that says nothing."""
+    found = read_text(tree, name)
+    if found.problem is not None:
+        report.problems.append(f"{name} cannot be read: {found.problem}")
+    return found
+
+
 def _version(wanted: Expected, tree: Path, report: TreeReport) -> None:
-    said = _word(tree / "version.txt")
+    file = _file(tree, "version.txt", report)
+    said = file.word()
     if said is None:
-        report.not_checked.append("version.txt: the tree has none")
+        if file.problem is None:
+            report.not_checked.append("version.txt: the tree has none")
         return
     report.found["version"] = said
     where = f"version.txt says {said}"
-    if wanted.version is not None and not _same_version(said, wanted.version):
-        report.problems.append(f"{where}, components.{wanted.component}.source.version is {wanted.version}")
-    elif wanted.release is not None and not _same_release(said, wanted.release):
-        report.problems.append(f"{where}, the recipe builds {wanted.component} {wanted.release}")
-    elif wanted.version is None and wanted.release is None:
+    if wanted.version is None and wanted.release is None:
         report.not_checked.append(f"version.txt: it says {said}, the recipe names no version")
+        return
+    report.compared.append("version.txt")
+    if wanted.version is not None and not same_version(said, wanted.version):
+        report.problems.append(f"{where}, components.{wanted.component}.source.version is {wanted.version}")
+    elif wanted.release is not None and not same_release(said, wanted.release):
+        report.problems.append(f"{where}, the recipe builds {wanted.component} {wanted.release}")
 
 
 def _python(wanted: Expected, tree: Path, report: TreeReport) -> None:
-    said = requires_python(tree / wanted.folder)
-    if said is None:
-        report.not_checked.append("requires-python: neither pyproject.toml nor setup.py says it plainly")
+    said = requires_python(tree, wanted.folder)
+    file, text = said.file, said.text
+    if said.problem is not None:
+        report.problems.append(f"{file}: {said.problem}")
+    if text is None:
+        if said.problem is None:
+            told = (
+                f"{file}: {said.note}" if said.note else "neither pyproject.toml nor setup.py says it plainly"
+            )
+            report.not_checked.append(f"requires-python: {told}")
         return
-    file, text = said
+    if wanted.requires_python is not None or wanted.python is not None:
+        report.compared.append("requires-python")
     report.found["requires_python"] = text
     if wanted.requires_python is None:
         report.not_checked.append(
@@ -236,11 +263,18 @@ def _python(wanted: Expected, tree: Path, report: TreeReport) -> None:
 
 
 def _pin(wanted: Expected, pin: PinFile, tree: Path, report: TreeReport) -> None:
-    text = _text(tree / pin.file)
+    file = _file(tree, pin.file, report)
+    text, stated = file.text, pin.commit or pin.ref
     if text is None or not text.strip():
-        report.not_checked.append(f"{pin.file}: the tree has no such file, or it is empty")
+        told = f"{pin.file}: " + ("the tree has no such file" if text is None else "it is empty")
+        if file.problem is None and stated is None:
+            report.not_checked.append(told)
+        elif file.problem is None:
+            report.problems.append(f"{told}, the recipe pins {pin.url} to {stated}")
         return
-    said = _pinned_by(text)
+    if stated is not None:
+        report.compared.append(pin.file)
+    said = pinned_by(text)
     if pin.commit is None and pin.ref is None:
         told = (
             f"it says {said}, the recipe leaves it open"
@@ -249,7 +283,7 @@ def _pin(wanted: Expected, pin: PinFile, tree: Path, report: TreeReport) -> None
         )
         report.not_checked.append(f"{pin.file}: {told}")
     for key, value in (("commit", pin.commit), ("ref", pin.ref)):
-        if value is not None and not _names(text, value):
+        if value is not None and not has_word(text, value):
             report.problems.append(
                 f"{pin.file} says {said or 'something else'}, the recipe's {key} of {pin.url} is {value}"
                 f" (components.{wanted.component}.source.configure_time)"
@@ -261,38 +295,41 @@ def _pin(wanted: Expected, pin: PinFile, tree: Path, report: TreeReport) -> None
         report.found.setdefault("pins", []).append({"file": pin.file, "url": pin.url, kind: found})
 
 
-def _pinned_by(text: str) -> str | None:
-    """Return the commit or tag that a pin file names: its only word, or the one GIT_TAG of a CMake file."""
-    words = text.split()
-    if len(words) == 1:
-        return words[0]
-    tags = set(_GIT_TAG.findall(text))
-    return tags.pop() if len(tags) == 1 else None
-
-
-def _names(text: str, value: str) -> bool:
-    """Whether a text has a commit or tag as a word: v3.5 is not in v3.5.3."""
-    return re.search(rf"(?<![\w./-]){re.escape(value)}(?![\w/-]|\.\w)", text) is not None
-
-
 def _triton(wanted: Expected, tree: Path, report: TreeReport) -> None:
-    said = _word(tree / _TRITON_PIN)
+    pin = _file(tree, _TRITON_PIN, report)
+    said = pin.word()
     if said is None:
-        report.not_checked.append(f"{_TRITON_PIN}: the tree has none")
+        if pin.problem is None:
+            report.not_checked.append(f"{_TRITON_PIN}: the tree has none")
     elif wanted.triton_commit is None:
         report.not_checked.append(f"{_TRITON_PIN}: it says {said}, the recipe names no commit of triton")
-    elif said != wanted.triton_commit:
-        report.problems.append(
-            f"{_TRITON_PIN} says {said}, the recipe's commit of triton is {wanted.triton_commit}"
-        )
-    file = next((name for name in _TRITON_VERSIONS if _word(tree / name)), None)
-    version = _word(tree / file) if file is not None else None
-    if file is None or version is None:
-        report.not_checked.append(f"{_TRITON_VERSIONS[1]}: the tree has none")
-    elif wanted.triton_version is None:
-        report.not_checked.append(f"{file}: it says {version}, the recipe names no version of triton")
-    elif not _same_release(version, wanted.triton_version):
-        report.problems.append(f"{file} says {version}, components.triton.version is {wanted.triton_version}")
+    else:
+        report.compared.append(_TRITON_PIN)
+        if said != wanted.triton_commit:
+            report.problems.append(
+                f"{_TRITON_PIN} says {said}, the recipe's commit of triton is {wanted.triton_commit}"
+            )
+    _triton_version(wanted, tree, report)
+
+
+def _triton_version(wanted: Expected, tree: Path, report: TreeReport) -> None:
+    for name in _TRITON_VERSIONS:
+        file = _file(tree, name, report)
+        version = file.word()
+        if file.problem is not None:
+            return
+        if version is None:
+            continue
+        if wanted.triton_version is None:
+            report.not_checked.append(f"{name}: it says {version}, the recipe names no version of triton")
+            return
+        report.compared.append(name)
+        if not same_release(version, wanted.triton_version):
+            report.problems.append(
+                f"{name} says {version}, components.triton.version is {wanted.triton_version}"
+            )
+        return
+    report.not_checked.append(f"{_TRITON_VERSIONS[1]}: the tree has none")
 
 
 def _submodule(wanted: Expected, path: str, tree: Path, report: TreeReport) -> None:
@@ -301,12 +338,16 @@ def _submodule(wanted: Expected, path: str, tree: Path, report: TreeReport) -> N
     place, rest = "", path
     while True:
         file = f"{place}.gitmodules"
-        text = _text(tree / file)
-        if text is None:
-            report.not_checked.append(f"skip_submodules {path}: the tree has no {file}")
+        found = read_text(tree, file)
+        if found.text is None:
+            if found.problem is not None:
+                report.problems.append(f"{file} cannot be read: {found.problem}")
+            else:
+                report.not_checked.append(f"skip_submodules {path}: the tree has no {file}")
             return
-        known = _SUBMODULE.findall(text)
+        known = _SUBMODULE.findall(found.text)
         if rest in known:
+            report.compared.append(f"skip_submodules {path}")
             return
         above = next((item for item in known if rest.startswith(f"{item}/")), None)
         if above is None:
@@ -327,41 +368,10 @@ def _head(wanted: Expected, tree: Path, report: TreeReport) -> None:
     report.found["commit"] = answer.text
     if wanted.commit is None:
         report.not_checked.append(f"commit: it is {answer.text}, the recipe leaves it open")
-    elif answer.text != wanted.commit:
+        return
+    report.compared.append("commit")
+    if answer.text != wanted.commit:
         report.problems.append(
             f"the tree is at commit {answer.text}, components.{wanted.component}.source.commit is"
             f" {wanted.commit}"
         )
-
-
-def _text(file: Path) -> str | None:
-    try:
-        return file.read_text("utf-8", "replace")
-    except OSError:
-        return None
-
-
-def _word(file: Path) -> str | None:
-    """Return the first word of a file; None where there is none."""
-    return next(iter((_text(file) or "").split()), None)
-
-
-def _versions(one: str, other: str) -> Iterator[Version | None]:
-    for text in (one, other):
-        try:
-            yield Version(text)
-        except InvalidVersion:
-            yield None
-
-
-def _same_version(one: str, other: str) -> bool:
-    left, right = _versions(one, other)
-    return one == other if left is None or right is None else left == right
-
-
-def _same_release(one: str, other: str) -> bool:
-    """Whether two versions are of one release: 2.6.0a0 in a tree is what becomes 2.6.0."""
-    left, right = _versions(one, other)
-    if left is None or right is None:
-        return one == other
-    return Version(left.base_version) == Version(right.base_version)
