@@ -118,8 +118,8 @@ def test_random_text(seed: int, tmp_path: Path) -> None:
 
 
 def test_the_real_configure_of_pytorch(tmp_path: Path) -> None:
-    # PyTorch 2.6.0 (https://github.com/pytorch/pytorch, v2.6.0) configured for the CPU by this project, its first
-    # 40 edges; folders are renamed. CMake's many "not found" and "Failed" are no errors here.
+    # PyTorch 2.6.0 (https://github.com/pytorch/pytorch, v2.6.0) configured for the CPU by this project, and
+    # its first 40 edges; folders are renamed. The many "not found" and "Failed" of CMake are no errors here.
     packed = Path(__file__).parent.parent / "data/explain/calm/pytorch-2.6.0-configure.log.gz"
     log = tmp_path / "configure.log"
     log.write_bytes(gzip.decompress(packed.read_bytes()))
