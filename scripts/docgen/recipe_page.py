@@ -68,8 +68,8 @@ than it says, and where it is left out although the result then depends on the h
 | `HEAD` of a git checkout | `source.commit` |
 
 What one of the two does not say is listed as not checked; a pin that the recipe states must be in the tree.
-Each disagreement is an error, status 20. `install` proves the same of every tree it checks out, before anything
-is built.
+Each disagreement is an error, status 20. `install` proves the same of every tree it checks out, before
+anything is built.
 """
 
 _SWITCHES = """
