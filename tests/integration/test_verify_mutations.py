@@ -17,6 +17,8 @@ from integration.verify_support import Target, bad, by_id
 from xpubuild.verify.catalogue import list_checks
 
 MUTATIONS = load()
+#: The checks of one group, one process, that the smoke suite has.
+ATEN = tuple(check.id for check in list_checks() if check.group == "aten" and "smoke" in check.suites)
 ON_CPU = [mutation for mutation in MUTATIONS if "cpu" in mutation["devices"] and not mutation.get("media")]
 
 
@@ -50,7 +52,7 @@ def test_every_check_has_a_mutation() -> None:
 
 def test_segfault_is_a_crash_with_signal_and_stack_and_the_rest_goes_on(target: Target) -> None:
     report = target.verify(
-        "device", "aten", mutation="import ctypes\ntorch.erf = lambda x: ctypes.string_at(0)"
+        "device", *ATEN, mutation="import ctypes\ntorch.erf = lambda x: ctypes.string_at(0)"
     )
     assert bad(report) == {"aten.elementwise": "crash"}
     result = by_id(report)["aten.elementwise"]
@@ -74,9 +76,7 @@ def test_exit_is_a_crash_with_its_status(target: Target) -> None:
 
 
 def test_hang_is_a_timeout_that_shows_where_and_the_rest_goes_on(target: Target) -> None:
-    report = target.verify(
-        "aten", mutation="import time\ntorch.erf = lambda x: time.sleep(600)", deadline_s=4
-    )
+    report = target.verify(*ATEN, mutation="import time\ntorch.erf = lambda x: time.sleep(600)", deadline_s=4)
     assert bad(report) == {"aten.elementwise": "timeout"}
     result = by_id(report)["aten.elementwise"]
     assert re.fullmatch(r"still running after \d+ s", result.detail)
