@@ -284,6 +284,14 @@ def test_everything_that_ran_was_shown(site: Site) -> None:
     assert tmp == "addon-1.0-py3-none-any.whl"
 
 
+def test_a_newer_version_in_a_configured_wheel_folder_is_not_taken_for_what_was_built(site: Site) -> None:
+    # Seen with a whole PyTorch 2.6.0: pip took the 2.13.0 of such a folder.
+    wheel(site.links, "addon", "9.0", "addon.py")
+    site.must(0)
+    installed = site_packages_of(site.workspace / "env")
+    assert [path.name for path in installed.glob("addon-*.dist-info")] == ["addon-1.0.dist-info"]
+
+
 def test_nothing_of_an_earlier_pin_gets_into_the_wheel(site: Site) -> None:
     site.sources(**{"gone.py": "old = 1\n", "setup.py": SETUP.replace('["addon"]', '["addon", "gone"]')
                     .format(requires=["torch"])})  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from support.fall_back import NO_KERNELS, NOT_GCC, NOT_GCC_WARNING
 
 from xpubuild.build.gate import Expectation
 from xpubuild.build.gate_watch import StepWatcher
@@ -22,28 +23,6 @@ Call Stack (most recent call first):
 
 
 -- Building using own protobuf under third_party per request.
-"""
-# https://github.com/intel/torch-xpu-ops/blob/release/2.13/cmake/BuildFlags.cmake#L201
-NOT_GCC = (
-    "Not compiling with XPU. Currently only support GCC compiler on Linux and MSVC compiler on Windows as CXX"
-    " compiler.\n"
-)
-# the same as a warning: https://github.com/intel/torch-xpu-ops/blob/release/2.14/cmake/BuildFlags.cmake#L36
-NOT_GCC_WARNING = """\
-CMake Warning at third_party/torch-xpu-ops/cmake/BuildFlags.cmake:36 (message):
-  Not compiling with XPU.  Currently only support GCC compiler on Linux and
-  MSVC compiler on Windows as CXX compiler.
-Call Stack (most recent call first):
-  third_party/torch-xpu-ops/CMakeLists.txt:42 (set_build_flags)
-
--- next
-"""
-# https://github.com/pytorch/pytorch/blob/v2.6.0/caffe2/CMakeLists.txt#L1105
-NO_KERNELS = """\
-CMake Warning at caffe2/CMakeLists.txt:1105 (message):
-  Failed to include ATen XPU implementation target
-
--- next
 """
 SILENT, HOST, KERNELS = (
     "setvars-not-sourced-silent-cpu-build",
