@@ -47,7 +47,7 @@ def test_abi_0_is_refused_before_any_work(cli: Cli, tmp_path: Path) -> None:
         ("- a\n- b\n", "mapping"),
         ("schema: 1\nname: mine\ntitle: t\nfrobnicate: 1\n", "frobnicate"),
         ("schema: 2\nname: mine\ntitle: t\n", "schema"),
-        ("schema: 1\nname: mine\nextends: mine\n", "no recipe named 'mine'"),
+        ("schema: 1\nname: mine\nextends: mine\n", "it extends itself: 'mine' is this file"),
         ("schema: 1\nname: mine\nextends: nowhere\n", "nowhere"),
         ("", "mapping"),
         ("\x00\x01", "YAML"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
@@ -18,6 +19,9 @@ _DROPPED = frozenset({
     "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_CONFIG_GLOBAL",
     "CI", "GITHUB_ACTIONS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE",
 })  # fmt: skip
+# The kernel counts the start of a process in ticks since a boot time of whole seconds.
+_CLOCK_TOLERANCE_S = 2.0
+_EXECVE_S = 0.5
 _PIP_FILES = (".config/pip/pip.conf", ".pip/pip.conf")
 
 
@@ -73,17 +77,30 @@ def left_behind(root: Path) -> list[psutil.Process]:
     """
     me = psutil.Process()
     known = {me.pid, *(parent.pid for parent in me.parents())}
+    began = me.create_time() - _CLOCK_TOLERANCE_S
     found = []
     for process in psutil.process_iter():
         if process.pid in known:
             continue
         try:
-            values = process.environ().values()
+            if process.create_time() < began:
+                continue
+            values = _environment(process).values()
             if process.status() != psutil.STATUS_ZOMBIE and any(str(root) in value for value in values):
                 found.append(process)
         except (psutil.Error, OSError):
             continue  # of another user, or gone meanwhile
     return found
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    """Read a process's environment; while it calls execve it seems to have none, so that is not the answer."""
+    until = time.monotonic() + _EXECVE_S
+    environment = process.environ()
+    while not environment and time.monotonic() < until:
+        time.sleep(0.01)
+        environment = process.environ()
+    return environment
 
 
 def stop(processes: list[psutil.Process]) -> list[str]:
