@@ -1,0 +1,74 @@
+"""What checks read: the machine, the caller's environment, the recipe, and probes that are run once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from xpubuild.host.readers import LIVE_ROOT
+from xpubuild.host.report import HostReport
+from xpubuild.recipe.model import LoadedRecipe
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything a check may look at.
+
+    ``root`` is / or the folder of an unpacked image; every path is read below it (``context.path``).
+    ``environ`` is the caller's whole environment: nothing of it is taken for granted, everything is a
+    suspect. ``python`` is the interpreter whose torch matters: the active or the named one, or None.
+    """
+
+    host: HostReport
+    environ: Mapping[str, str]
+    root: Path = LIVE_ROOT
+    recipe: LoadedRecipe | None = None
+    python: Path | None = None
+    workspace: Path | None = None
+    _probes: dict[Callable[[Context], Any], _Once] = field(default_factory=dict, compare=False, repr=False)
+    _guard: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
+
+    @property
+    def live(self) -> bool:
+        """Whether this is the running machine and not a recorded tree."""
+        return self.root == LIVE_ROOT
+
+    def path(self, absolute: str) -> Path:
+        """Return where an absolute path of the inspected system is on this one."""
+        return self.root / absolute.lstrip("/")
+
+    def probe(self, ask: Callable[[Context], T]) -> T:
+        """Return ``ask(self)``, run once however many checks want it; what it raises, each of them gets."""
+        with self._guard:
+            once = self._probes.setdefault(ask, _Once())
+        value: T = once.get(lambda: ask(self))
+        return value
+
+
+class _Once:
+    """A value that is made once; other threads wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done = False
+        self._value: Any = None
+        self._error: Exception | None = None
+
+    def get(self, make: Callable[[], Any]) -> Any:
+        with self._lock:
+            if not self._done:
+                try:
+                    self._value = make()
+                except Exception as error:
+                    self._error = error
+                    self._done = True
+                    raise
+                self._done = True
+            elif self._error is not None:
+                raise self._error
+        return self._value

@@ -1,0 +1,1 @@
+"""The closed lock: one document that names every input of a build."""
