@@ -78,6 +78,8 @@ def _has_git_helper(name: str) -> bool:
 TOOLS: dict[str, Tool] = {
     "buildah": _program("buildah", "buildah"),
     "ccache": _program("ccache", "ccache"),
+    "cmake": _program("cmake", "cmake"),
+    "ninja": _program("ninja-build", "ninja"),
     "debootstrap": _program("debootstrap", "debootstrap"),
     "distcc": _program("distcc", "distcc", "distccd"),
     "fish": _program("fish", "fish"),

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from xpubuild.build.audit import AuditPolicy, WheelProof
 from xpubuild.build.documents import plan_document, status_document
 from xpubuild.build.gather import Prepared
 from xpubuild.build.install import apply
-from xpubuild.build.request import Compilers, Facts, Layout
+from xpubuild.build.planner import make_context
+from xpubuild.build.request import Compilers, Facts, Layout, Request
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.fingerprint import fingerprints
 from xpubuild.engine.journal import Journal
@@ -29,6 +30,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.state import plan_states
 from xpubuild.errors import BuildError
 from xpubuild.host.report import host_report
+from xpubuild.recipe.load import load
 from xpubuild.verify.model import CheckResult, VerifyReport
 
 
@@ -135,7 +137,9 @@ def prepared(tmp_path: Path) -> Prepared:
         requirements={},
     )
     (root / "journal.db").touch()  # what was put there beforehand is the workspace's own
-    return Prepared(plan=plan, facts=facts, host=host_report(workspace=root).to_json(), disk_gib=0.001)
+    context = make_context(Request(loaded=load("quickstart"), workspace=root), facts)
+    host = host_report(workspace=root).to_json()
+    return Prepared(plan=plan, context=context, host=host, disk_gib=0.001)
 
 
 @pytest.fixture
@@ -169,9 +173,7 @@ def test_receipt_of_a_failed_install(prepared: Prepared) -> None:
     steps = (*prepared.plan.steps[:-1], broken)
     plan = Plan("small", prepared.plan.workspace, "0" * 64, steps, fingerprints(steps))
     with pytest.raises(BuildError):
-        apply(
-            Prepared(plan, prepared.facts, prepared.host, prepared.disk_gib), sink=NullSink(), cancel=Cancel()
-        )
+        apply(replace(prepared, plan=plan), sink=NullSink(), cancel=Cancel())
     receipt = json.loads((Path(plan.workspace) / "receipt.json").read_text("utf-8"))
     check(receipt, "receipt")
     assert receipt["status"] == "partial"

@@ -40,6 +40,10 @@ class Context:
             return source
         return source.model_copy(update={"commit": found.commit})
 
+    def supply(self) -> dict[str, str]:
+        """Return what tells a command of xpubuild where sources come from; no fingerprint has it."""
+        return self.facts.supply.environment()
+
     def requirement_path(self, name: str) -> Path:
         """Return where the text of a requirement file is put for pip to read."""
         return self.layout.build / "requirements" / Path(name).name

@@ -72,7 +72,12 @@ def _requirements_step(
         commands=(
             repair_env_command(str(env), held=held),
             *(
-                _reported(install_command(str(env), path, indexes=indexes, constraints=constraints), report)
+                replace(
+                    _reported(
+                        install_command(str(env), path, indexes=indexes, constraints=constraints), report
+                    ),
+                    tuning=context.facts.supply.pip,
+                )
                 for path, report in zip(files, reports, strict=True)
             ),
             *last,
@@ -191,7 +196,7 @@ def _unhashed_step(
         after=after,
         commands=(
             repair_env_command(str(env), held=held),
-            Command(argv=lines[0], alternatives=lines[1:]),
+            Command(argv=lines[0], alternatives=lines[1:], tuning=context.facts.supply.pip),
             holding.hold_command(context, name),
         ),
         proofs=(InstalledProof(str(site), (f"{dist}=={component.version}",)), *proofs),

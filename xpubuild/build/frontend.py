@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xpubuild.build.context import Context
+from xpubuild.build.repositories import served_environment
 from xpubuild.build.sharing import jobs_environment
 from xpubuild.engine.model import XPUBUILD, Command
 from xpubuild.errors import RecipeError
@@ -48,6 +49,7 @@ def build_environment(context: Context, name: str) -> dict[str, str]:
         env.update(facts.oneapi.env)
         theirs = facts.oneapi.env.get("CMAKE_PREFIX_PATH")
         env["CMAKE_PREFIX_PATH"] = f"{own_prefix}:{theirs}" if theirs else own_prefix
+    env.update(served_environment(context, name))
     if scratch_config(context, name):
         env["DIST_EXTRA_CONFIG"] = str(_scratch_file(context, name))
     return env
@@ -128,6 +130,11 @@ def _pip(context: Context, name: str, verb: str) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def _only_local_git(context: Context) -> dict[str, str]:
+    """Let a git that the build starts end at once, offline, where it would wait for a server."""
+    return {"GIT_ALLOW_PROTOCOL": "file"} if context.facts.supply.offline else {}
+
+
 def _told(context: Context, name: str, argv: tuple[str, ...], *, cwd: str | None = None) -> Command:
     oneapi_path = context.facts.oneapi.path_prefix if context.facts.oneapi else ()
     return Command(
@@ -135,5 +142,5 @@ def _told(context: Context, name: str, argv: tuple[str, ...], *, cwd: str | None
         env=build_environment(context, name),
         cwd=cwd,
         path_prefix=(str(context.layout.env / "bin"), *oneapi_path),
-        tuning=jobs_environment(context.facts.jobs),
+        tuning={**jobs_environment(context.facts.jobs), **_only_local_git(context)},
     )

@@ -12,12 +12,14 @@ import platformdirs
 from packaging.specifiers import SpecifierSet
 
 from xpubuild.build.choose import check_host, choose
+from xpubuild.build.context import Context
 from xpubuild.build.newest import built_in, choose_release, entered, situation_for
-from xpubuild.build.planner import make_plan, requirement_names
+from xpubuild.build.planner import make_context, make_plan, requirement_names
 from xpubuild.build.refusal import with_alternatives
 from xpubuild.build.request import Choice, Compilers, Facts, Layout, OneapiFacts, Request
 from xpubuild.build.resolve import resolve
 from xpubuild.build.situation import of_host
+from xpubuild.build.supply import supply_from
 from xpubuild.build.unheard import unheard_variables
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.model import Plan
@@ -31,7 +33,9 @@ from xpubuild.oneapi.selection import Mode
 from xpubuild.recipe.load import load, requirement_file
 from xpubuild.recipe.model import Recipe, Target
 from xpubuild.recipe.releases import is_release, releases
+from xpubuild.source.git import Git
 from xpubuild.source.integrity import dirty_digest
+from xpubuild.source.mirror import MirrorStore
 from xpubuild.toolchain.compilers import choose_compilers
 from xpubuild.toolchain.pythons import require_python, resolve_python
 
@@ -58,6 +62,8 @@ class PlanOptions:
     editable: bool = False
     allow_dirty: bool = False
     update: bool = False
+    mirror: Path | None = None
+    offline: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,9 +71,14 @@ class Prepared:
     """A plan with the facts it was made from."""
 
     plan: Plan
-    facts: Facts
+    context: Context
     host: Mapping[str, Any]
     disk_gib: float
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the host."""
+        return self.context.facts
 
 
 def default_workspace(recipe: str) -> Path:
@@ -106,12 +117,27 @@ def prepare(options: PlanOptions, *, cancel: Cancel | None = None) -> Prepared:
         # Upstream is asked last: for what this host cannot build no commit is needed.
         check_host(request, choice, facts)
         layout = Layout(request.workspace)
-        found = resolve(recipe, choice.components, layout, update=options.update, cancel=cancel)
+        store = git_store(facts, cancel=cancel)
+        found = resolve(recipe, choice.components, layout, store=store, update=options.update)
         facts = replace(facts, resolved=found)
         plan = make_plan(request, facts)
     except UnsatisfiableError as error:
         raise _with_alternatives(error, options, request) from error
-    return Prepared(plan=plan, facts=facts, host=host.to_json(), disk_gib=recipe.needs.disk_gib)
+    context = make_context(request, facts)
+    return Prepared(plan=plan, context=context, host=host.to_json(), disk_gib=recipe.needs.disk_gib)
+
+
+def git_store(facts: Facts, *, cancel: Cancel | None = None) -> MirrorStore:
+    """Return the user's git mirrors, filled from where the facts say.
+
+    Raises:
+        ToolchainError: git is missing or too old.
+    """
+    supply = facts.supply
+    stocks = (supply.mirror,) if supply.mirror is not None else ()
+    return MirrorStore(
+        facts.cache, Git.open(), offline=supply.offline, stocks=stocks, cancel=cancel or Cancel()
+    )
 
 
 def _named(options: PlanOptions) -> tuple[PlanOptions, str]:
@@ -190,6 +216,7 @@ def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostRep
         dirty=_dirty(request, choice),
         warnings=unheard_variables(recipe, choice, os.environ),
         situation=of_host(host, choice.target),
+        supply=supply_from(options.mirror, offline=options.offline),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from xpubuild.build import env_steps, frontend, gate_steps, holding, source_steps
 from xpubuild.build.choose import check_host, choose
 from xpubuild.build.context import Context
+from xpubuild.build.repositories import configured, repositories_step
 from xpubuild.build.request import Choice, Facts, Layout, Request
 from xpubuild.build.sharing import share_jobs
 from xpubuild.engine.fingerprint import digest, fingerprints
@@ -27,15 +28,23 @@ def requirement_names(request: Request, choice: Choice) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def make_context(request: Request, facts: Facts) -> Context:
+    """Return what the steps are made from.
+
+    Raises:
+        UsageError, UnsatisfiableError, RecipeError: what was asked for cannot be built; nothing was done.
+    """
+    return Context(request, choose(request), facts, Layout(request.workspace))
+
+
 def make_plan(request: Request, facts: Facts) -> Plan:
     """Return the plan.
 
     Raises:
         UsageError, UnsatisfiableError, RecipeError: what was asked for cannot be built; nothing was done.
     """
-    choice = choose(request)
-    verdict = check_host(request, choice, facts)
-    context = Context(request, choice, facts, Layout(request.workspace))
+    context = make_context(request, facts)
+    verdict = check_host(request, context.choice, facts)
     every = gate_steps.watched(context, _steps(context))
     return Plan(
         recipe=request.loaded.recipe.name,
@@ -119,6 +128,9 @@ def _source_steps(
     context: Context, name: str, needs: tuple[str, ...], order: Mapping[str, tuple[str, ...]]
 ) -> list[Step]:
     steps = [source_steps.source_step(context, name)]
+    if configured(context, name):
+        steps.append(repositories_step(context, name, source_steps.pin_of(context, name).commit))
+        needs = (*needs, steps[-1].id)
     requirements = f"{name}.requirements"
     if requirements in order:
         steps.append(env_steps.requirements_step(context, name, needs, order[requirements]))

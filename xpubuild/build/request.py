@@ -65,6 +65,23 @@ class Resolved:
 
 
 @dataclass(frozen=True)
+class Supply:
+    """Where sources and packages come from: a mirror folder first, and the network unless ``offline``.
+
+    ``pip`` is what that means for pip's environment. None of it changes what is built: no fingerprint has it.
+    """
+
+    mirror: Path | None = None
+    offline: bool = False
+    pip: Mapping[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        """Return what tells xpubuild's own commands of it."""
+        mirror = {"XPUBUILD_MIRROR": str(self.mirror)} if self.mirror is not None else {}
+        return {**mirror, "XPUBUILD_OFFLINE": "1"} if self.offline else mirror
+
+
+@dataclass(frozen=True)
 class Facts:
     """What the planner may know of the host; gathered beforehand, so that planning does no I/O.
 
@@ -72,6 +89,7 @@ class Facts:
     the digest of the user's edits in its checkout, where building with edits was asked for. ``situation`` is
     what the constraint solver is told of the host, ``chosen`` why this recipe, where none was named.
     ``resolved`` maps a component to the commit that was looked up for it; ``warnings`` are for the user.
+    ``supply`` says where sources and packages come from.
     """
 
     python: str
@@ -88,6 +106,7 @@ class Facts:
     warnings: tuple[str, ...] = ()
     situation: Situation | None = None
     chosen: str = ""
+    supply: Supply = Supply()
 
 
 @dataclass(frozen=True)

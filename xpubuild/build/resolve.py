@@ -14,12 +14,11 @@ from typing import Any
 
 from xpubuild.build.request import Layout, Resolved
 from xpubuild.engine.files import write_atomic
-from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
 from xpubuild.recipe.model import Recipe
-from xpubuild.source.git import Git
+from xpubuild.source.mirror import MirrorStore
+from xpubuild.source.named import named_commit
 from xpubuild.source.pin import is_id
-from xpubuild.source.remote import remote_commit
 
 _VERSION = 1
 
@@ -29,12 +28,13 @@ def resolve(
     components: Iterable[str],
     layout: Layout,
     *,
+    store: MirrorStore,
     update: bool = False,
-    cancel: Cancel | None = None,
 ) -> dict[str, Resolved]:
     """Return the commits of the sources that the recipe pins by ``ref`` alone.
 
-    What the workspace found the first time is kept, unless ``update`` is set or URL or ref have changed.
+    What the workspace found the first time is kept, unless ``update`` is set or URL or ref have changed. Else
+    a stock of ``store`` that remembers the ref is believed before upstream is asked.
 
     Raises:
         FetchError: upstream cannot be asked, or has no such tag or branch.
@@ -49,13 +49,13 @@ def resolve(
         if known is not None and (known.url, known.ref) == (source.url, source.ref):
             found[name] = known
         else:
-            found[name] = _look_up(recipe, name, source.url, source.ref, cancel)
+            found[name] = _look_up(recipe, name, source.url, source.ref, store)
     return found
 
 
-def _look_up(recipe: Recipe, name: str, url: str, ref: str, cancel: Cancel | None) -> Resolved:
+def _look_up(recipe: Recipe, name: str, url: str, ref: str, store: MirrorStore) -> Resolved:
     try:
-        commit = remote_commit(url, ref, git=Git.open(), cancel=cancel)
+        commit = named_commit(store, url, ref)
     except FetchError as error:
         raise FetchError(
             f"the commit of {name} is not known: {error.what}",

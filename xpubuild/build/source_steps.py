@@ -89,6 +89,7 @@ def source_step(context: Context, name: str) -> Step:
     commands.append(
         Command(
             argv=(XPUBUILD, "plumbing", "checkout", pin.url, pin.commit, str(into), *options),
+            tuning=context.supply(),
             portable=portable_commands(pin, str(into), url=origin),
         )
     )

@@ -89,6 +89,8 @@ def build_options(function: Function) -> Function:
             help="Source the components' scripts (default), setvars.sh, or oneapi-vars.sh.",
         ),
         option("--editable", is_flag=True, help="Install sources editable, for developers."),
+        path_option("--mirror", default=None, help="Take sources and packages from this mirror first."),
+        option("--offline", is_flag=True, help="Use no network: what is not in the mirror is an error."),
         option("--update", is_flag=True, help="Look up branches and tags without a commit anew."),
         option("--allow-dirty", is_flag=True, help="Build with your own edits in src/ instead of refusing."),
     )):  # fmt: skip

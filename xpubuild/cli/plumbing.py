@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from xpubuild.cli import options
+
 
 def _say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
@@ -78,6 +80,8 @@ def embed(project: str, folder: Path, commit: str) -> int:  # noqa: ARG001
 @click.option("--besides", multiple=True)
 @click.option("--skip-submodule", "skip", multiple=True)
 @click.option("--jobs", default=4)
+@options.path_option("--mirror", default=None)
+@options.option("--offline", is_flag=True)
 def checkout(
     url: str,
     commit: str,
@@ -89,15 +93,66 @@ def checkout(
     besides: tuple[str, ...],
     skip: tuple[str, ...],
     jobs: int,
+    mirror: Path | None,
+    offline: bool,
 ) -> int:
     """Make a pinned checkout with its submodules."""
     from xpubuild.engine.environment import base_environment
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.source.checkout import checkout as make
     from xpubuild.source.pin import Pin
 
     pin = Pin(url=url, commit=commit, tree=tree, submodules=submodules, ref=ref, skip=skip)
-    report = make(pin, into, cache=cache, jobs=jobs, env=base_environment(), report=_say, besides=besides)
+    cancel = Cancel()
+    with cancel_on_signals(cancel):
+        report = make(
+            pin, into, cache=cache, jobs=jobs, env=base_environment(), report=_say, besides=besides,
+            cancel=cancel, offline=offline, stocks=(mirror,) if mirror is not None else (),
+        )  # fmt: skip
     _say(f"{into} is at {commit} with {len(report.evidence['submodules'])} submodules")
+    return 0
+
+
+@command.command()
+@click.argument("into", type=click.Path(path_type=Path))
+@click.option("--tree", type=click.Path(path_type=Path), required=True)
+@click.option("--commit", required=True)
+@click.option("--cache", type=click.Path(path_type=Path), required=True)
+@click.option("--item", "items", multiple=True, required=True)
+@click.option("--jobs", default=4)
+@options.path_option("--mirror", default=None)
+@options.option("--offline", is_flag=True)
+def repositories(
+    into: Path,
+    tree: Path,
+    commit: str,
+    cache: Path,
+    items: tuple[str, ...],
+    jobs: int,
+    mirror: Path | None,
+    offline: bool,
+) -> int:
+    """Serve the repositories that a build clones while it configures."""
+    import json
+    import os
+
+    from xpubuild.engine.environment import base_environment
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.recipe.model import ConfigureTime
+    from xpubuild.source.git import Git
+    from xpubuild.source.mirror import MirrorStore
+    from xpubuild.source.serving import serve_tree
+
+    cancel = Cancel()
+    with cancel_on_signals(cancel):
+        stocks = (mirror,) if mirror is not None else ()
+        store = MirrorStore(cache, Git.open(base_environment()), offline, stocks=stocks, cancel=cancel)
+        wanted = [ConfigureTime.model_validate(json.loads(item)) for item in items]
+        found = serve_tree(store, tree, commit, wanted, into, environ=os.environ, jobs=jobs, report=_say)
+        for item in found:
+            _say(f"{item.url} is served at {item.commit}, asked for as {item.asked_for}")
     return 0
 
 

@@ -67,13 +67,14 @@ def checkout(
     offline: bool = False,
     retry: Retry | None = None,
     besides: Sequence[str] = (),
+    stocks: tuple[Path, ...] = (),
 ) -> CheckoutReport:
     """Make ``into`` be the tree of ``pin``; the network is used for what the mirrors below ``cache`` lack.
 
     ``env`` is the whole environment (``base_environment()``). ``report`` gets lines to show, one at a time,
     from several threads. ``besides`` are paths in the tree that belong to other parts of a build, such as a
-    repository that CMake clones into it. Safe to call again after a kill at any moment, and from several
-    processes at once.
+    repository that CMake clones into it. ``stocks`` are folders that ``xpubuild fetch`` has filled. Safe to
+    call again after a kill at any moment, and from several processes at once.
 
     Raises:
         FetchError: something could not be fetched.
@@ -82,7 +83,9 @@ def checkout(
     """
     started, place = time.monotonic(), into.resolve()
     say, linked = one_at_a_time(report), LinkedCancel(cancel)
-    store = MirrorStore(cache, Git.open(env), offline=offline, retry=retry or Retry(), cancel=linked)
+    store = MirrorStore(
+        cache, Git.open(env), offline=offline, stocks=stocks, retry=retry or Retry(), cancel=linked
+    )
 
     def waiting() -> None:
         say(f"waiting for another xpubuild that works in {place}")

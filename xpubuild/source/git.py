@@ -24,8 +24,9 @@ from xpubuild.source.hardening import git_environment
 
 Report = Callable[[str], None]
 
-#: GIT_CONFIG_COUNT, which carries our settings to every child of git, came with 2.31 (March 2021).
-OLDEST = (2, 31)
+#: GIT_CONFIG_COUNT, which carries our settings to every child of git, came with 2.31 (March 2021), and
+#: GIT_CONFIG_GLOBAL, by which a build's own git finds what is served to it, with 2.32 (June).
+OLDEST = (2, 32)
 _QUERY_DEADLINE_S = 300.0
 # A check of a large repository on a slow disk says nothing for long; fetches pass a shorter time.
 _LOCAL_STALL_S = 3600.0
@@ -99,7 +100,7 @@ class Git:
         """Find git on the PATH of ``env`` (default: the base environment) and look at its version.
 
         Raises:
-            ToolchainError: git is missing, does not run, or is older than 2.31.
+            ToolchainError: git is missing, does not run, or is older than 2.32.
         """
         hardened = git_environment(base_environment() if env is None else env)
         git = cls(resolve_executable("git", hardened), hardened)

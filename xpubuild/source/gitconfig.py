@@ -17,12 +17,17 @@ def add_settings(git_dir: Path, pairs: Iterable[tuple[str, str]]) -> None:
     Raises:
         ValueError: a key or value that the format cannot hold.
     """
-    text = "".join(_setting(key, value) for key, value in pairs)
+    text = "".join(setting(key, value) for key, value in pairs)
     with (git_dir / "config").open("a", encoding="utf-8", errors="surrogateescape", newline="") as stream:
         stream.write(text)
 
 
-def _setting(key: str, value: str) -> str:
+def setting(key: str, value: str) -> str:
+    """Return the lines of one setting for a git configuration file.
+
+    Raises:
+        ValueError: a key or value that the format cannot hold.
+    """
     section, _, rest = key.partition(".")
     name, _, variable = rest.rpartition(".")
     if not (_VARIABLE.fullmatch(section) and _VARIABLE.fullmatch(variable)):

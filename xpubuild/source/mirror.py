@@ -8,7 +8,6 @@ a fetch excludes.
 from __future__ import annotations
 
 import contextlib
-import shlex
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,11 +17,12 @@ from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import RecipeError
 from xpubuild.source.debris import clear_debris
-from xpubuild.source.failures import Failure, diagnose, error_for, require
+from xpubuild.source.failures import Failure, error_for, require
 from xpubuild.source.fetching import PINS, Fetch, Retry
 from xpubuild.source.git import Git, Report, object_format
 from xpubuild.source.gitconfig import add_settings
 from xpubuild.source.locks import locked
+from xpubuild.source.stock import Origin, damaged
 from xpubuild.source.urls import mirror_name
 
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache made by xpubuild.\n"
@@ -31,17 +31,26 @@ _INCOMPLETE = Failure("damaged", cause="objects are missing after the fetch")
 
 @dataclass(frozen=True)
 class MirrorStore:
-    """Where mirrors are and how they are filled; ``cache`` is xpubuild's cache folder, not ``git/`` in it."""
+    """Where mirrors are and how they are filled; ``cache`` is xpubuild's cache folder, not ``git/`` in it.
+
+    ``stocks`` are folders that ``xpubuild fetch`` has filled: asked before the network, and never written to.
+    """
 
     cache: Path
     git: Git
     offline: bool = False
+    stocks: tuple[Path, ...] = ()
     retry: Retry = field(default_factory=Retry)
     cancel: Cancel = field(default_factory=Cancel)
 
     def mirror(self, url: str, commit: str) -> Mirror:
         """Return the mirror that holds, or will hold, ``commit`` of ``url``."""
         return Mirror(self, url, self.cache / "git" / mirror_name(url, len(commit)))
+
+    def stocked(self, url: str, commit: str) -> list[Path]:
+        """Return the bare repositories of ``url`` in the stocks."""
+        places = (folder / "git" / mirror_name(url, len(commit)) for folder in self.stocks)
+        return [place for place in places if place.is_dir()]
 
 
 @dataclass(frozen=True)
@@ -92,18 +101,9 @@ class Mirror:
             raise error_for(failure, str(self.path), commit)
 
     def _deliver(self, commit: str, git_dir: Path, report: Report, hold: tuple[int, ...]) -> Failure | None:
-        fetch = ["fetch", "--no-tags", "--depth=1", "--no-write-fetch-head", "--progress"]
-        # The cache of a container's user often belongs to another id outside; what comes is hashed anyway.
-        serve = f"{shlex.quote(self.store.git.program)} -c 'safe.directory=*' upload-pack"
         with self._locked(report, shared=True) as fd:
-            run = self.store.git.run(
-                [*fetch, f"--upload-pack={serve}", "--", str(self.path), commit],
-                git_dir=git_dir,
-                report=report,
-                cancel=self.store.cancel,
-                hold=(fd, *hold),
-            )
-        return None if run.ok else diagnose(run)
+            origin = Origin(self.store.git, self.path)
+            return origin.give(commit, git_dir, report=report, cancel=self.store.cancel, hold=(fd, *hold))
 
     def _holds(self, commit: str) -> bool:
         """Whether the commit was fetched to the end and every object of its tree is still here."""
@@ -115,6 +115,8 @@ class Mirror:
         return self.store.git.query(whole, git_dir=self.path).ok
 
     def _fill(self, commit: str, ref: str | None, report: Report, fd: int) -> None:
+        if self._fill_from_stock(commit, report, fd):
+            return
         if self.store.offline:
             raise error_for(Failure("offline"), self.url, commit)
         failure = _INCOMPLETE
@@ -134,6 +136,31 @@ class Mirror:
                 break
             self._set_aside(report)
         raise error_for(failure, self.url, commit)
+
+    def _fill_from_stock(self, commit: str, report: Report, fd: int) -> bool:
+        """Take a commit from a stock, whole and every object hashed; False where none holds it soundly.
+
+        Raises:
+            NoSpaceError: the disk is full.
+            SourceIntegrityError: a stock that should hold it is damaged, and there is no network to ask.
+        """
+        for place in self.store.stocked(self.url, commit):
+            self._make_usable(commit, report)
+            origin = Origin(self.store.git, place)
+            failure = origin.give_pinned(
+                commit, self.path, report=report, cancel=self.store.cancel, hold=(fd,)
+            )
+            if failure is None and self._holds(commit):
+                return True
+            if failure is not None and failure.reason == "no-space":
+                raise error_for(failure, str(place), commit)
+            if failure is not None and failure.reason == "commit" and not origin.knows(commit):
+                continue
+            if self.store.offline:
+                raise damaged(place, self.url, commit, failure or _INCOMPLETE)
+            report(f"{place} is damaged; {self.url} is asked instead")
+            self._set_aside(report)
+        return False
 
     def _make_usable(self, commit: str, report: Report) -> bool:
         """Make the mirror, or set one aside that is known to be damaged; return whether it is an old one."""

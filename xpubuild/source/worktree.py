@@ -76,6 +76,20 @@ def find_git_dir(work_tree: Path) -> Path | None:
     return found if (found / "HEAD").exists() else None
 
 
+def require_git_dir(work_tree: Path) -> Path:
+    """Return the repository of a work tree.
+
+    Raises:
+        SourceIntegrityError: there is none.
+    """
+    git_dir = find_git_dir(work_tree)
+    if git_dir is None:
+        raise SourceIntegrityError(
+            f"{work_tree} is no git checkout", fix="run the same command again; the checkout is made anew"
+        )
+    return git_dir
+
+
 def inspect(git: Git, path: str, work_tree: Path, git_dir: Path, *, every_file: bool = False) -> Repository:
     """Look at one repository without changing it; ``every_file`` lists what untracked folders hold.
 

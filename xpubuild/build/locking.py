@@ -1,0 +1,169 @@
+"""The use case behind lock, verify-lock and install --locked: from a prepared plan to its closed lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from xpubuild.build.context import Context
+from xpubuild.build.gather import Prepared
+from xpubuild.build.inputs import Inputs, inputs_of
+from xpubuild.build.locked_sources import embedded_repository, fetched_repository
+from xpubuild.build.planner import inputs
+from xpubuild.errors import RecipeError, UsageError
+from xpubuild.lock import model
+from xpubuild.lock.canonical import load
+from xpubuild.lock.make import machine_part, oneapi_part, python_part, recipe_part, refused
+from xpubuild.lock.plain import clean_text
+from xpubuild.lock.reader import no_lock
+from xpubuild.source.git import Report
+from xpubuild.source.mirror import MirrorStore
+
+EnvKind = Literal["venv", "conda"]
+_FETCHES = 4
+
+
+def make_lock(
+    prepared: Prepared,
+    *,
+    store: MirrorStore,
+    report: Report,
+    env: EnvKind = "venv",
+    conda: model.Conda | None = None,
+    wheel_hashes: Mapping[str, Iterable[str]] | None = None,
+    jobs: int = _FETCHES,
+) -> model.Lock:
+    """Return the closed lock of a plan; every repository of it is fetched into ``store``.
+
+    ``conda`` are the packages of a conda environment, ``wheel_hashes`` those of open wheels, by component.
+
+    Raises:
+        UsageError: the plan builds a user's own edits, which no commit holds.
+        RecipeError: something cannot be pinned; the message names it.
+        FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    context = prepared.context
+    if context.facts.dirty:
+        raise UsageError(
+            f"a lock cannot hold your edits in {', '.join(context.facts.dirty)}",
+            why="they are in no commit, so nobody else can build them",
+            fix="commit them to a repository, pin that commit in a recipe of your own, and lock that",
+        )
+    found = inputs_of(context)
+    try:
+        repositories = {
+            item.component: fetched_repository(item, store=store, report=report, jobs=jobs)
+            for item in found.repositories
+        }
+        repositories |= {item.component: embedded_repository(item, context) for item in found.embedded}
+        return offline_part(prepared, repositories, env=env, conda=conda, wheel_hashes=wheel_hashes)
+    except ValidationError as error:
+        raise refused(error, f"recipe '{context.recipe.name}'") from error
+
+
+def offline_part(
+    prepared: Prepared,
+    repositories: Mapping[str, model.Repository],
+    *,
+    env: EnvKind = "venv",
+    conda: model.Conda | None = None,
+    wheel_hashes: Mapping[str, Iterable[str]] | None = None,
+) -> model.Lock:
+    """Return the lock with repositories that are known already: nothing is fetched.
+
+    Raises:
+        RecipeError: a requirement file is not one of exact pins with hashes.
+    """
+    context = prepared.context
+    said = inputs(context)
+    return model.Lock(
+        recipe=recipe_part(context.recipe.name, said["recipe"]),
+        plan=prepared.plan.lock_digest,
+        options=_options(context, env),
+        repositories=dict(repositories),
+        python=_python(inputs_of(context), wheel_hashes or {}),
+        conda=conda,
+        machine=_machine(prepared),
+    )
+
+
+def _options(context: Context, env: EnvKind) -> model.Options:
+    choice = context.choice
+    return model.Options(
+        target=choice.target,
+        variant=choice.variant,
+        arch=choice.arch,
+        cxx11_abi=1 if choice.cxx11_abi else 0,
+        components=choice.components,
+        env=env,
+        python=model.PythonChoice(
+            version=short_version(context.facts.python_version), range=context.recipe.needs.python
+        ),
+        flags={name: dict(flags) for name, flags in choice.switches.items()},
+    )
+
+
+def short_version(version: str) -> str:
+    """Return 3.11 for 3.11.7."""
+    return ".".join(version.split(".")[:2])
+
+
+def _python(found: Inputs, hashes: Mapping[str, Iterable[str]]) -> model.Python:
+    return python_part(
+        {item.name: item.text for item in found.requirements},
+        [(item.component, item.dist, item.version) for item in found.wheels],
+        hashes,
+    )
+
+
+def _machine(prepared: Prepared) -> model.Machine:
+    context = prepared.context
+    facts, for_xpu = context.facts, context.choice.target == "xpu"
+    oneapi = None
+    if facts.oneapi is not None:
+        oneapi = oneapi_part(
+            facts.oneapi.components, facts.oneapi.difference, _places(facts.oneapi.components)
+        )
+    return machine_part(
+        prepared.host,
+        python=facts.python_version,
+        compilers=facts.compilers.key,
+        oneapi=oneapi,
+        with_driver=for_xpu,
+    )
+
+
+def _places(components: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the folders that may be in oneAPI's environment, and the words that stand for them."""
+    found = {str(Path.home()): "{home}"}
+    for item in components:
+        path = Path(str(item["path"]))
+        # ROOT/compiler/2025.1 in the one layout, ROOT/2025.1 in the other.
+        root = path.parent.parent if path.parent.name == item["name"] else path.parent
+        found[str(root)] = "{oneapi}"
+    user = os.environ.get("HOME")
+    return [*found.items(), *([(user, "{home}")] if user else [])]
+
+
+def read_lock(path: Path) -> model.Lock:
+    """Read a lock and prove that nobody edited it.
+
+    Raises:
+        RecipeError: there is no such file, or it is no lock.
+        LockMismatchError: it was edited; the message names what.
+    """
+    try:
+        return load(path.read_bytes().decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise no_lock(f"{path} is no text in UTF-8") from error
+    except OSError as error:
+        raise RecipeError(
+            f"the lock {clean_text(str(path))} cannot be read",
+            why=str(error.strerror),
+            fix="give the path of a lock file",
+            commands=("xpubuild lock",),
+        ) from error
