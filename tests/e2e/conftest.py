@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.needs import without_network
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,17 @@ def command(*arguments: str | Path) -> list[str]:
 
 @pytest.fixture(scope="session")
 def cli() -> Cli:
-    """Call xpubuild in a process of its own."""
+    """Call xpubuild in a process of its own; without ``network`` in a namespace that has no route."""
 
     def call(
         *arguments: str | Path,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         timeout: float = 800,
+        network: bool = True,
     ) -> Answer:
         done = subprocess.run(
-            command(*arguments),
+            [*(() if network else without_network()), *command(*arguments)],
             env={**os.environ, **(env or {})},
             cwd=cwd,
             capture_output=True,

@@ -1,8 +1,9 @@
-"""torchvision and torchaudio: real sources, built by one install against the prebuilt torch, and used."""
+"""torchvision and torchaudio: real sources, built without a network by one install, and used."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ RECIPE = Path(__file__).parent.parent / "data/components/components.yaml"
 NOWHERE = "0" * 40
 pytestmark = [
     pytest.mark.xdist_group("components"),
-    pytest.mark.needs("g++", "libjpeg", "libpng"),
+    pytest.mark.needs("g++", "libjpeg", "libpng", "netns"),
     pytest.mark.timeout(_LONGEST_S),
 ]
 
@@ -43,14 +44,36 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def components(cli: Cli, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+def mirror(cli: Cli, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the recipe needs, fetched; the repositories that it came from are gone then."""
+    folder = tmp_path_factory.mktemp("mirrors") / "mirror"
+    cli("fetch", site, "--without", "ops", "--mirror", folder).must(0)
+    shutil.rmtree(site.parent / "upstream")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def components(cli: Cli, site: Path, mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Install where no route leads anywhere, with nothing that an earlier fetch left in the user's cache."""
     workspace = tmp_path_factory.mktemp("real parts") / "ws"
-    answer = cli(*_install(site, workspace), timeout=_LONGEST_S).must(0)
+    answer = cli(*_install(site, workspace, mirror), timeout=_LONGEST_S, network=False,
+                 env={"XDG_CACHE_HOME": str(workspace.parent / "cache")}).must(0)  # fmt: skip
     return Built(workspace, answer.document)
 
 
-def _install(site: Path, workspace: Path) -> tuple[str | Path, ...]:
-    return ("install", site, "--workspace", workspace, "--without", "ops", "--json")
+def _install(site: Path, workspace: Path, mirror: Path) -> tuple[str | Path, ...]:
+    return (
+        "install",
+        site,
+        "--workspace",
+        workspace,
+        "--without",
+        "ops",
+        "--offline",
+        "--mirror",
+        mirror,
+        "--json",
+    )
 
 
 def _commands(receipt: dict[str, Any], step: str) -> list[dict[str, Any]]:
@@ -155,8 +178,8 @@ print(torchvision.__version__, torchaudio.__version__)
     assert done.stdout.split() == ["0.21.0", "2.6.0"]
 
 
-def test_the_same_command_again_does_nothing(cli: Cli, site: Path, components: Built) -> None:
-    again = cli(*_install(site, components.workspace)).must(0).document
+def test_the_same_command_again_does_nothing(cli: Cli, site: Path, mirror: Path, components: Built) -> None:
+    again = cli(*_install(site, components.workspace, mirror)).must(0).document
     assert again["ran"] == []
     assert again["wheels"] == components.receipt["wheels"]
     for name in ("vision", "audio"):

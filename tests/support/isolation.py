@@ -94,7 +94,7 @@ def left_behind(root: Path) -> list[psutil.Process]:
 
 
 def _environment(process: psutil.Process) -> dict[str, str]:
-    """Read a process's environment; while it calls execve it seems to have none, so that is not the answer."""
+    """Read a process's environment; while it calls execve it seems to have none, which is no answer."""
     until = time.monotonic() + _EXECVE_S
     environment = process.environ()
     while not environment and time.monotonic() < until:

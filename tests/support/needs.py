@@ -67,6 +67,18 @@ def _can_mount() -> bool:
 
 
 @functools.cache
+def without_network() -> tuple[str, ...]:
+    """Return the words before a command that runs it in a network namespace of its own: no route anywhere."""
+    unshare = _which("unshare")
+    if unshare is None:
+        return ()
+    for words in ((unshare, "--net"), (unshare, "--user", "--map-current-user", "--net")):
+        if subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0:
+            return words
+    return ()
+
+
+@functools.cache
 def _has_git_helper(name: str) -> bool:
     git = _which("git")
     if git is None:
@@ -93,6 +105,7 @@ TOOLS: dict[str, Tool] = {
     "libpng": _program("libpng-dev", "libpng-config"),
     "libze-dev": _file("libze-dev", "/usr/include/level_zero/ze_api.h"),
     "libze1": _library("libze1", "ze_loader"),
+    "netns": Tool("", lambda: bool(without_network()), hint="allow network namespaces, or run as root"),
     "mount": Tool("", _can_mount, hint="run as root, with the right to mount"),
     "munged": _program("munge", "munged"),
     "node": _program("nodejs", "node"),

@@ -16,6 +16,7 @@ from xpubuild.build.gather import Prepared
 from xpubuild.build.receipt import make_receipt, write_receipt
 from xpubuild.build.request import Layout
 from xpubuild.build.resolve import keep_resolved
+from xpubuild.build.stocktake import take_stock
 from xpubuild.engine import files
 from xpubuild.engine.events import Sink
 from xpubuild.engine.journal import Journal
@@ -104,6 +105,9 @@ def apply(
         keep_resolved(Layout(root), prepared.facts.resolved)
         for path, text in plan.files.items():
             files.write_atomic(Path(path), text.encode())
+        states = plan_states(plan, journal)
+        done = [step.id for step in plan.steps if states[step.id].done]
+        take_stock(prepared, done, report=lambda text: notify(sink, text), cancel=cancel)
         outcome = run_plan(plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd, until=until)
         receipt = make_receipt(plan, prepared.facts, prepared.host, journal)
         receipt["ran"] = outcome.ran

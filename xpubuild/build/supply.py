@@ -7,6 +7,8 @@ from pathlib import Path
 
 from xpubuild.build.request import Supply
 from xpubuild.engine.environment import base_environment
+from xpubuild.mirror.store import Mirror
+from xpubuild.toolchain.index.offline import offline_environment
 
 #: The page of a mirror that lists its Python packages for pip.
 PAGE = "wheels.html"
@@ -20,8 +22,6 @@ def supply_from(mirror: Path | None, *, offline: bool) -> Supply:
         UsageError: the folder is something else.
     """
     if mirror is not None:
-        from xpubuild.mirror.store import Mirror
-
         Mirror.open(mirror)
     return Supply(
         mirror=mirror, offline=offline, pip=_pip(mirror, offline=offline, environ=base_environment())
@@ -33,8 +33,6 @@ def _pip(mirror: Path | None, *, offline: bool, environ: Mapping[str, str]) -> d
         return {"PIP_NO_INDEX": "1"} if offline else {}
     page = mirror / PAGE
     if offline:
-        from xpubuild.toolchain.index.offline import offline_environment
-
         return offline_environment(page)
     # pip splits this variable at blanks; a URL has none.
     known = environ.get("PIP_FIND_LINKS", "")

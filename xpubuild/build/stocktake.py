@@ -1,0 +1,120 @@
+"""Before an install that uses a mirror: is everything there that it will take, and every byte of it sound?
+
+An offline install that lacks something must say so before the first build, not after hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from packaging.utils import canonicalize_name
+
+from xpubuild.build.bring import bring_repositories, refuse_unknown
+from xpubuild.build.gather import Prepared, git_store
+from xpubuild.build.inputs import Inputs, OpenWheel, inputs_of
+from xpubuild.build.supply import PAGE
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import FetchError
+from xpubuild.mirror.entries import entry_id
+from xpubuild.mirror.store import Mirror, damage_error
+from xpubuild.source.urls import mirror_name
+from xpubuild.toolchain.index.config import IndexConfig, read_config
+from xpubuild.toolchain.index.wanted import wanted_files
+
+_JOBS = 4
+
+
+def take_stock(
+    prepared: Prepared, done: Collection[str], *, report: Callable[[str], None], cancel: Cancel
+) -> None:
+    """Prove that what the steps other than ``done`` will take from outside is here, as far as it must be.
+
+    With a mirror, every byte of it that this recipe can use is compared with its manifest. Offline, all
+    repositories are brought into the user's own mirrors, each object hashed, and all packages are looked up.
+
+    Raises:
+        FetchError: offline, the first thing that is missing.
+        SourceIntegrityError: the mirror is damaged; everything damaged is named.
+        RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    supply = prepared.facts.supply
+    if supply.mirror is None and not supply.offline:
+        return
+    inputs = _still_needed(prepared, done)
+    if not (inputs.repositories or inputs.requirements or inputs.wheels):
+        return
+    mirror = Mirror.open(supply.mirror) if supply.mirror is not None else None
+    if mirror is not None:
+        report(f"checking the mirror {mirror.path}")
+        damages = mirror.check(_entries(mirror, prepared.plan.recipe))
+        if damages:
+            raise damage_error(mirror.path, damages)
+    if supply.offline:
+        store = git_store(prepared.facts, cancel=cancel)
+        _, unknown = bring_repositories(store, inputs.repositories, jobs=_JOBS, report=report)
+        refuse_unknown(unknown)
+        _require_packages(inputs, mirror, cancel)
+
+
+def _still_needed(prepared: Prepared, done: Collection[str]) -> Inputs:
+    """Return the inputs of the steps that will run."""
+    context = prepared.context
+    whole = inputs_of(context)
+    todo = [step for step in prepared.plan.steps if step.id not in done]
+    names = {step.id for step in todo}
+    read = {path for step in todo for path in step.inputs}
+    return replace(
+        whole,
+        repositories=tuple(
+            item
+            for item in whole.repositories
+            if {f"{item.component}.source", f"{item.component}.repositories"} & names
+        ),
+        requirements=tuple(
+            item for item in whole.requirements if str(context.requirement_path(item.name)) in read
+        ),
+        wheels=tuple(item for item in whole.wheels if item.component in names),
+    )
+
+
+def _entries(mirror: Mirror, recipe: str) -> set[str] | None:
+    """Return the entries that fetches of this recipe brought; all where none of them is known here."""
+    sets = [item for item in mirror.sets() if item.recipe == recipe]
+    if not sets:
+        return None
+    repositories = {
+        entry_id("git", mirror_name(use.url, len(use.commit))) for item in sets for use in item.repositories
+    }
+    files = {entry_id("wheel", sha256) for item in sets for sha256 in item.files}
+    names = {entry_id("set", item.name) for item in sets}
+    return {*repositories, *files, *names, entry_id("page", "")}
+
+
+def _require_packages(inputs: Inputs, mirror: Mirror | None, cancel: Cancel) -> None:
+    """Look up, as pip will, every package for the interpreter of this build."""
+    config = replace(read_config(base_environment()), indexes=())
+    if mirror is not None:
+        config = IndexConfig(indexes=(), find_links=((mirror.path / PAGE).as_uri(),))
+    files = [(item.text, ()) for item in inputs.requirements]
+    files += [(_hashed(wheel, mirror), ()) for wheel in inputs.wheels]
+    wanted_files(files, [inputs.python_version], config, sdists=False, cancel=cancel)
+
+
+def _hashed(wheel: OpenWheel, mirror: Mirror | None) -> str:
+    """Return a wheel whose hash the recipe does not know as a requirement, with the hashes of the mirror."""
+    entries = mirror.files() if mirror is not None else []
+    found = [
+        item.files[0].sha256
+        for item in entries
+        if item.dist == canonicalize_name(wheel.dist) and item.version == wheel.version
+    ]
+    if not found:
+        raise FetchError(
+            f"{wheel.dist} {wheel.version} is not here, and the run is offline",
+            why="no hash of it is in the recipe, so only a mirror that fetch has filled can give it",
+            fix="fetch the recipe where there is a network, and name that mirror with --mirror",
+            evidence={"reason": "offline", "dist": wheel.dist, "version": wheel.version},
+        )
+    return f"{wheel.dist}=={wheel.version} " + " ".join(f"--hash=sha256:{digest}" for digest in found)
