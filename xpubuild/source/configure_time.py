@@ -81,7 +81,7 @@ def _pin(git: Git, git_dir: Path, commit: str, item: ConfigureItem) -> Configure
         answer = git.query(["cat-file", "blob", f"{commit}:{item.pin_file}"], git_dir=git_dir)
         said = asked_by(answer.stdout.decode("utf-8", "replace"), item.url) if answer.ok else None
     if said is not None and is_id(said):
-        return ConfigurePin(item.url, said, item.ref, item.path)
+        return ConfigurePin(item.url, said, None, item.path)
     if said is not None and is_ref(said):
         return ConfigurePin(item.url, item.commit, said, item.path)
     if item.commit is not None or item.ref is not None:
