@@ -140,11 +140,11 @@ def test_secrets_of_the_environment_do_not_reach_the_report(tmp_path: Path) -> N
 
 def test_a_git_that_is_too_old_or_missing_is_explained(tmp_path: Path) -> None:
     stand_in = tmp_path / "git"
-    stand_in.write_text("#!/bin/sh\necho git version 2.30.2\n")
+    stand_in.write_text("#!/bin/sh\necho git version 2.31.8\n")
     stand_in.chmod(0o755)
-    with pytest.raises(ToolchainError, match=r"git 2\.31 or newer") as caught:
+    with pytest.raises(ToolchainError, match=r"git 2\.32 or newer") as caught:
         Git.open({"PATH": f"{tmp_path}:{os.environ['PATH']}"})
-    assert "2.30.2" in caught.value.why
+    assert "2.31.8" in caught.value.why
     with pytest.raises(ToolchainError, match="'git' was not found"):
         Git.open({"PATH": str(tmp_path / "empty")})
 

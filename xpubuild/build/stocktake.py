@@ -52,10 +52,15 @@ def take_stock(
         if damages:
             raise damage_error(mirror.path, damages)
     if supply.offline:
+        report("looking up everything that will be taken")
         store = git_store(prepared.facts, cancel=cancel)
-        _, unknown = bring_repositories(store, inputs.repositories, jobs=_JOBS, report=report)
+        _, unknown = bring_repositories(store, inputs.repositories, jobs=_JOBS, report=_silent)
         refuse_unknown(unknown)
         _require_packages(inputs, mirror, cancel)
+
+
+def _silent(_: str) -> None:
+    """Say nothing: git tells the progress of every small repository."""
 
 
 def _still_needed(prepared: Prepared, done: Collection[str]) -> Inputs:

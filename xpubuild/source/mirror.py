@@ -23,7 +23,7 @@ from xpubuild.source.git import Git, Report, object_format
 from xpubuild.source.gitconfig import add_settings
 from xpubuild.source.locks import locked
 from xpubuild.source.stock import Origin, damaged
-from xpubuild.source.urls import mirror_name
+from xpubuild.source.urls import is_local, mirror_name
 
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache made by xpubuild.\n"
 _INCOMPLETE = Failure("damaged", cause="objects are missing after the fetch")
@@ -117,7 +117,8 @@ class Mirror:
     def _fill(self, commit: str, ref: str | None, report: Report, fd: int) -> None:
         if self._fill_from_stock(commit, report, fd):
             return
-        if self.store.offline:
+        # A folder of this machine needs no network: embedded sources are made in the workspace itself.
+        if self.store.offline and not is_local(self.url):
             raise error_for(Failure("offline"), self.url, commit)
         failure = _INCOMPLETE
         for _ in range(2):
