@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the generated part of docs/: docs/reference/*.md and docs/schema/*.json.
+"""Write the generated part of docs/: docs/reference/*.md, docs/checks/*.md, docs/schema/*.json.
 
 The same code gives the same files, byte by byte. ``--check`` writes nothing and ends with status 1 where a
 file on disk is not what would be written.
@@ -16,6 +16,7 @@ from pathlib import Path
 from docgen import (
     cli_page,
     compatibility_page,
+    doctor_pages,
     documents_page,
     environment_page,
     exit_codes_page,
@@ -46,6 +47,7 @@ def pages() -> dict[str, str]:
         "reference/tolerances.md": tolerances_page.page(),
         "reference/verify.md": verify_page.page(),
         "reference/workspace.md": workspace_page.page(),
+        **doctor_pages.pages(),
     }
     texts = {name: re.sub(r"\n{3,}", "\n\n", text) for name, text in texts.items()}
     for name, model in DOCUMENTS.items():
@@ -56,7 +58,11 @@ def pages() -> dict[str, str]:
 
 def _stray(texts: dict[str, str], docs: Path) -> list[str]:
     """Return generated files on disk that nothing generates any more."""
-    present = [*(docs / "reference").glob("*.md"), *(docs / "schema").glob("*.json")]
+    present = [
+        *(docs / "reference").glob("*.md"),
+        *(docs / "checks").glob("*.md"),
+        *(docs / "schema").glob("*.json"),
+    ]
     return sorted(name for path in present if (name := path.relative_to(docs).as_posix()) not in texts)
 
 

@@ -82,6 +82,13 @@ class UsageError(XpuBuildError):
     code = "usage"
 
 
+class UnfitHostError(XpuBuildError):
+    """Doctor found a failure; its report says which."""
+
+    exit_code = 10
+    code = "doctor"
+
+
 class RecipeError(XpuBuildError):
     """A recipe or lock cannot be read or breaks its schema."""
 
@@ -185,6 +192,7 @@ _BY_CODE: dict[str, type[XpuBuildError]] = {
     for kind in (
         XpuBuildError,
         UsageError,
+        UnfitHostError,
         RecipeError,
         LockMismatchError,
         UnsatisfiableError,

@@ -17,6 +17,8 @@ are JSON Schemas (draft 2020-12) of the same models.
 Durations are in seconds, sizes in bytes, `started` and `ended` in seconds since the epoch.
 """
 _MADE_BY = {
+    "doctor": "`xpubuild doctor --json`",
+    "doctor-checks": "`xpubuild doctor --list --json`",
     "plan": "`xpubuild plan --json`, `xpubuild install --dry-run --json`",
     "receipt": "`receipt.json` in a workspace, `xpubuild install --json`",
     "status": "`xpubuild status --json`",
@@ -29,6 +31,9 @@ _MADE_BY = {
     "recipes": "`xpubuild recipes list --json`",
     "recipes-check": "`xpubuild recipes check --json`",
     "matrix": "`xpubuild recipes matrix --json`",
+    "written-lock": "`xpubuild lock --json`",
+    "verify-lock": "`xpubuild verify-lock --json`",
+    "fetch": "`xpubuild fetch --json`",
     "env": "`xpubuild env --json`",
     "clean": "`xpubuild clean --json`",
     "error": "every command with `--json`, when it fails before it has a document of its own",

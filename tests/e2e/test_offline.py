@@ -80,7 +80,7 @@ class Fetched:
     """A recipe whose sources are gone, the file that carries them, and what ``fetch`` said."""
 
     recipe: Path
-    file: Path
+    lock: Path
     mirror: Path
     answer: Answer
 
@@ -124,13 +124,17 @@ def fetched(cli: Cli, upstream: tuple[Path, Path], tmp_path_factory: pytest.Temp
     home = {"HOME": str(folder / "home one"), "XDG_CACHE_HOME": str(folder / "home one" / "cache")}
     answer = cli("fetch", recipe, "--mirror", folder / "first", "--json", env=home).must(0)
     cli("fetch", recipe, "--mirror", folder / "first", "--export", folder / "carried.tar", env=home).must(0)
+    lock = folder / "nested.lock.yaml"
+    cli("lock", recipe, "--mirror", folder / "first", "--offline", "-o", lock, env=home, network=False).must(
+        0
+    )
     for repository in root.glob("*.git"):
         shutil.rmtree(repository)
     shutil.rmtree(folder / "home one", ignore_errors=True)
     shutil.rmtree(folder / "first")
     mirror = folder / "second site é"
     cli("fetch", "--import", folder / "carried.tar", "--mirror", mirror, network=False).must(0)
-    return Fetched(recipe, folder / "carried.tar", mirror, answer)
+    return Fetched(recipe, lock, mirror, answer)
 
 
 def _clean_home(tmp_path: Path) -> dict[str, str]:
@@ -163,8 +167,8 @@ def test_another_user_installs_without_a_network(cli: Cli, fetched: Fetched, tmp
     """The whole quickstart, verify included, and the tree with nested and configure-time repositories."""
     home, workspace = _clean_home(tmp_path), tmp_path / "work space"
     before = {path: path.stat().st_mtime_ns for path in fetched.mirror.rglob("*")}
-    words = ("install", fetched.recipe, "--offline", "--mirror", fetched.mirror, "--workspace", workspace)
-    answer = cli(*words, "--json", env=home, network=False).must(0)
+    words = ("--offline", "--mirror", fetched.mirror, "--workspace", workspace, "--json")
+    answer = cli("install", fetched.recipe, "--lock", fetched.lock, *words, env=home, network=False).must(0)
     receipt = documents.check(answer.document, "receipt")
     assert receipt["status"] == "complete"
     assert {wheel["name"] for wheel in receipt["wheels"]} == {"nested", "xpubuild-ops"}
@@ -177,7 +181,10 @@ def test_another_user_installs_without_a_network(cli: Cli, fetched: Fetched, tmp
     assert {path: path.stat().st_mtime_ns for path in fetched.mirror.rglob("*")} == before, (
         "the mirror changed"
     )
-    again = cli(*words, "--json", env=home, network=False).must(0).document
+    assert str(fetched.lock) in receipt["summary"]["locked"]
+    # The lock alone names the recipe, which is found where recipes of a site are.
+    home["XPUBUILD_RECIPES"] = str(fetched.recipe.parent)
+    again = cli("install", fetched.lock, *words, env=home, network=False).must(0).document
     assert again["ran"] == []
 
 

@@ -91,7 +91,7 @@ def test_each_reason_is_told_as_what_it_is(wish: str, text: str, expected: str) 
 def test_a_compiler_that_is_not_gcc_belongs_to_the_host_compilers() -> None:
     (finding,) = explain_stream(io.BytesIO(NOT_GCC.encode())).findings
     assert finding.family == "J-host-compiler-version"
-    assert finding.probes == ("host-compiler",)
+    assert finding.probes == ("toolchain.gcc",)
     assert "CXX=g++" in finding.next_command
 
 

@@ -97,10 +97,10 @@ def test_the_rest_of_the_log_decides() -> None:
 
 def test_doctor_decides_between_causes() -> None:
     outcome = scan(io.BytesIO("\n".join([*CRASH, ""]).encode()))
-    failed = conclude(outcome, Circumstances(checks={"level-zero": "fail"})).findings
+    failed = conclude(outcome, Circumstances(checks={"level_zero.enumerate": "fail"})).findings
     assert failed[0].id == "device-properties-segv-loader-driver-mismatch"
     assert failed[0].confidence > 0.8
-    healthy = conclude(outcome, Circumstances(checks={"level-zero": "ok"})).findings
+    healthy = conclude(outcome, Circumstances(checks={"level_zero.enumerate": "ok"})).findings
     assert healthy[0].id == "wsl2-is-available-segfault"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 HEAVY = {
     "rich", "yaml", "pydantic", "git", "requests", "jinja2", "elftools", "virtualenv", "psutil", "packaging",
-    "platformdirs", "filelock", "sqlite3", "asyncio",
+    "platformdirs", "filelock", "sqlite3", "asyncio", "pypi_simple", "bs4", "rattler",
 }  # fmt: skip
 PROGRAM = """
 import json, sys
@@ -46,7 +46,22 @@ def test_the_list_of_heavy_modules_can_catch_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["install", "plan", "status", "env", "clean", "recipes", "audit", "verify", "explain"]
+    "command",
+    [
+        "doctor",
+        "install",
+        "plan",
+        "lock",
+        "verify-lock",
+        "fetch",
+        "status",
+        "env",
+        "clean",
+        "recipes",
+        "audit",
+        "verify",
+        "explain",
+    ],
 )
 def test_the_help_of_a_command_imports_nothing_heavy(command: str) -> None:
     output, modules = loaded(command, "--help")

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
+import yaml
 from packaging.specifiers import SpecifierSet
 
 from xpubuild.build.choose import check_host, choose
+from xpubuild.build.conda_gather import CondaRequest, conda_lock
 from xpubuild.build.context import Context
 from xpubuild.build.newest import built_in, choose_release, entered, situation_for
 from xpubuild.build.planner import make_context, make_plan, requirement_names
 from xpubuild.build.refusal import with_alternatives
-from xpubuild.build.request import Choice, Compilers, Facts, Layout, OneapiFacts, Request
+from xpubuild.build.request import Choice, Compilers, EnvKind, Facts, Layout, OneapiFacts, Request, Resolved
 from xpubuild.build.resolve import resolve
 from xpubuild.build.situation import of_host
 from xpubuild.build.supply import supply_from
 from xpubuild.build.unheard import unheard_variables
+from xpubuild.conda.install import python_version
+from xpubuild.conda.lockfile import read_lock
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.model import Plan
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import UnsatisfiableError, UsageError
 from xpubuild.host.jobs import LargeUnit, plan_jobs
 from xpubuild.host.report import HostReport, host_report
+from xpubuild.lock.make import conda_part
+from xpubuild.lock.model import Conda
 from xpubuild.oneapi.envdiff import apply
 from xpubuild.oneapi.environment import OneapiNeeds, oneapi_environment
 from xpubuild.oneapi.selection import Mode
@@ -64,6 +70,11 @@ class PlanOptions:
     update: bool = False
     mirror: Path | None = None
     offline: bool = False
+    env: EnvKind = "venv"
+    conda_lock: Path | None = None
+    conda_channel: tuple[str, ...] = ()
+    report: Callable[[str], None] = lambda _: None
+    resolved: Mapping[str, Resolved] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,12 @@ class Prepared:
     context: Context
     host: Mapping[str, Any]
     disk_gib: float
+
+    @property
+    def conda(self) -> Conda | None:
+        """The conda packages of the environment, as a lock has them."""
+        text = self.context.facts.conda_lock
+        return None if text is None else conda_part(yaml.safe_load(text))
 
     @property
     def facts(self) -> Facts:
@@ -117,8 +134,10 @@ def prepare(options: PlanOptions, *, cancel: Cancel | None = None) -> Prepared:
         # Upstream is asked last: for what this host cannot build no commit is needed.
         check_host(request, choice, facts)
         layout = Layout(request.workspace)
-        store = git_store(facts, cancel=cancel)
-        found = resolve(recipe, choice.components, layout, store=store, update=options.update)
+        found = options.resolved
+        if found is None:
+            store = git_store(facts, cancel=cancel)
+            found = resolve(recipe, choice.components, layout, store=store, update=options.update)
         facts = replace(facts, resolved=found)
         plan = make_plan(request, facts)
     except UnsatisfiableError as error:
@@ -184,9 +203,8 @@ def _with_alternatives(
 
 def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostReport) -> Facts:
     recipe = request.loaded.recipe
-    python = require_python(
-        resolve_python(options.python, base_environment()), recipe.needs.python, system=host.os
-    )
+    conda = _conda_lock(options, request)
+    python, version = _python(options, request, host, conda)
     compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os)
     jobs = plan_jobs(
         host.cpu.usable,
@@ -196,8 +214,8 @@ def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostRep
         _largest_units(recipe, choice, compilers.cxx.version),
     )
     return Facts(
-        python=python.executable,
-        python_version=python.version,
+        python=python,
+        python_version=version,
         compilers=Compilers(
             cc=compilers.cc.path,
             cxx=compilers.cxx.path,
@@ -217,7 +235,44 @@ def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostRep
         warnings=unheard_variables(recipe, choice, os.environ),
         situation=of_host(host, choice.target),
         supply=supply_from(options.mirror, offline=options.offline),
+        conda_lock=conda,
     )
+
+
+def _conda_lock(options: PlanOptions, request: Request) -> str | None:
+    if options.env != "conda":
+        if options.conda_lock is not None:
+            raise UsageError("--conda-lock is for --env conda", fix="add --env conda, or leave it away")
+        return None
+    return conda_lock(
+        CondaRequest(
+            recipe=request.loaded.recipe,
+            layout=Layout(request.workspace),
+            cache=platformdirs.user_cache_path("xpubuild") / "conda",
+            python=options.python,
+            channels=options.conda_channel,
+            lock=options.conda_lock,
+            update=options.update,
+            offline=options.offline,
+        ),
+        options.report,
+    )
+
+
+def _python(options: PlanOptions, request: Request, host: HostReport, conda: str | None) -> tuple[str, str]:
+    """Return the interpreter and its version: of this machine, or the one that conda will install."""
+    needs = request.loaded.recipe.needs.python
+    if conda is None:
+        found = require_python(resolve_python(options.python, base_environment()), needs, system=host.os)
+        return found.executable, found.version
+    version = python_version(read_lock(conda))
+    if version not in SpecifierSet(needs):
+        raise UnsatisfiableError(
+            f"the conda lock has Python {version}, recipe '{request.loaded.recipe.name}' needs {needs}",
+            fix="name another version with --python, such as --python 3.12, or give another --conda-lock",
+            evidence={"found": version, "needs": needs},
+        )
+    return str(Layout(request.workspace).python), version
 
 
 def _bytes_per_job(recipe: Recipe, choice: Choice) -> int:

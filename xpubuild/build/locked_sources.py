@@ -19,7 +19,7 @@ from xpubuild.source.embedded import materialise
 from xpubuild.source.git import Git, Report
 from xpubuild.source.gitmodules import read_links
 from xpubuild.source.mirror import MirrorStore
-from xpubuild.source.named import named_commit
+from xpubuild.source.named import named_commit, remember
 from xpubuild.source.pin import Pin
 from xpubuild.source.urls import repository_name
 
@@ -68,15 +68,18 @@ def _configure_time(
 ) -> model.ConfigureTime:
     asked_for = found.asked_for
     if asked_for is None:
+        url = clean_url(found.url)
         raise RecipeError(
-            f"the lock of {component} cannot be closed: {found.url} is cloned at no known commit",
-            why=found.note or "neither the tree nor the recipe names a commit or tag",
+            f"the lock of {component} cannot be closed: {url} is cloned at no known commit",
+            why=found.note.replace(found.url, url) or "neither the tree nor the recipe names a commit or tag",
             fix="put 'commit' or 'ref' into that entry of configure_time in a recipe of your own",
-            evidence={"component": component, "url": found.url},
+            evidence={"component": component, "url": url},
         )
     commit = found.commit or named_commit(store, found.url, asked_for)
     ref = found.ref if found.ref != commit else None
     tree, below = _tree(store, Pin(url=found.url, commit=commit, ref=ref), report, jobs)
+    if found.ref is not None:
+        remember(store, found.url, found.ref, commit)
     return model.ConfigureTime(
         url=clean_url(found.url),
         path=found.path,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -14,16 +14,16 @@ from xpubuild.build.gather import Prepared
 from xpubuild.build.inputs import Inputs, inputs_of
 from xpubuild.build.locked_sources import embedded_repository, fetched_repository
 from xpubuild.build.planner import inputs
+from xpubuild.build.request import EnvKind
 from xpubuild.errors import RecipeError, UsageError
 from xpubuild.lock import model
 from xpubuild.lock.canonical import load
 from xpubuild.lock.make import machine_part, oneapi_part, python_part, recipe_part, refused
-from xpubuild.lock.plain import clean_text
+from xpubuild.lock.plain import clean_text, clean_values
 from xpubuild.lock.reader import no_lock
 from xpubuild.source.git import Report
 from xpubuild.source.mirror import MirrorStore
 
-EnvKind = Literal["venv", "conda"]
 _FETCHES = 4
 
 
@@ -32,14 +32,12 @@ def make_lock(
     *,
     store: MirrorStore,
     report: Report,
-    env: EnvKind = "venv",
-    conda: model.Conda | None = None,
     wheel_hashes: Mapping[str, Iterable[str]] | None = None,
     jobs: int = _FETCHES,
 ) -> model.Lock:
     """Return the closed lock of a plan; every repository of it is fetched into ``store``.
 
-    ``conda`` are the packages of a conda environment, ``wheel_hashes`` those of open wheels, by component.
+    ``wheel_hashes`` are those of open wheels that the caller knows, by component.
 
     Raises:
         UsageError: the plan builds a user's own edits, which no commit holds.
@@ -60,7 +58,7 @@ def make_lock(
             for item in found.repositories
         }
         repositories |= {item.component: embedded_repository(item, context) for item in found.embedded}
-        return offline_part(prepared, repositories, env=env, conda=conda, wheel_hashes=wheel_hashes)
+        return offline_part(prepared, repositories, wheel_hashes=wheel_hashes)
     except ValidationError as error:
         raise refused(error, f"recipe '{context.recipe.name}'") from error
 
@@ -69,11 +67,13 @@ def offline_part(
     prepared: Prepared,
     repositories: Mapping[str, model.Repository],
     *,
-    env: EnvKind = "venv",
+    env: EnvKind | None = None,
     conda: model.Conda | None = None,
     wheel_hashes: Mapping[str, Iterable[str]] | None = None,
 ) -> model.Lock:
     """Return the lock with repositories that are known already: nothing is fetched.
+
+    ``env`` and ``conda`` are the plan's own where they are not given.
 
     Raises:
         RecipeError: a requirement file is not one of exact pins with hashes.
@@ -83,12 +83,17 @@ def offline_part(
     return model.Lock(
         recipe=recipe_part(context.recipe.name, said["recipe"]),
         plan=prepared.plan.lock_digest,
-        options=_options(context, env),
+        options=_options(context, env or context_env(context)),
         repositories=dict(repositories),
         python=_python(inputs_of(context), wheel_hashes or {}),
-        conda=conda,
+        conda=conda or prepared.conda,
         machine=_machine(prepared),
     )
+
+
+def context_env(context: Context) -> EnvKind:
+    """Return what the environment of a plan is made of."""
+    return "venv" if context.facts.conda_lock is None else "conda"
 
 
 def _options(context: Context, env: EnvKind) -> model.Options:
@@ -103,7 +108,7 @@ def _options(context: Context, env: EnvKind) -> model.Options:
         python=model.PythonChoice(
             version=short_version(context.facts.python_version), range=context.recipe.needs.python
         ),
-        flags={name: dict(flags) for name, flags in choice.switches.items()},
+        flags={name: clean_values(flags) for name, flags in choice.switches.items()},
     )
 
 

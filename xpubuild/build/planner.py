@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xpubuild.build import env_steps, frontend, gate_steps, holding, source_steps
+from xpubuild.build import conda_steps, env_steps, frontend, gate_steps, holding, source_steps
 from xpubuild.build.choose import check_host, choose
 from xpubuild.build.context import Context
 from xpubuild.build.repositories import configured, repositories_step
@@ -58,11 +58,8 @@ def make_plan(request: Request, facts: Facts) -> Plan:
 
 
 def _steps(context: Context) -> tuple[Step, ...]:
-    every = [env_steps.environment_step(context)]
-    base = ("env",)
-    if context.recipe.toolchain.requirements:
-        every.append(env_steps.toolchain_step(context))
-        base = ("toolchain",)
+    every = _environment(context)
+    base = (every[-1].id,)
     order = _installing(context)
     last_of: dict[str, str] = {}
     for name in context.choice.components:
@@ -75,6 +72,21 @@ def _steps(context: Context) -> tuple[Step, ...]:
         last_of[name] = every[-1].id
     every.append(source_steps.verify_step(context, tuple(last_of.values()) or base))
     return share_jobs(_at_rest(context, every), context.facts.jobs)
+
+
+def _environment(context: Context) -> list[Step]:
+    """Return the steps that make the environment and put the tools of every build into it."""
+    conda = _conda(context)
+    if conda is not None:
+        rest = conda_steps.toolchain_step(context, conda)
+        return [conda_steps.environment_step(context, conda), *([rest] if rest is not None else [])]
+    every = [env_steps.environment_step(context)]
+    return [*every, env_steps.toolchain_step(context)] if context.recipe.toolchain.requirements else every
+
+
+def _conda(context: Context) -> conda_steps.CondaFacts | None:
+    text = context.facts.conda_lock
+    return conda_steps.CondaFacts(text) if text is not None else None
 
 
 def _levels(context: Context) -> list[list[str]]:
@@ -144,7 +156,12 @@ def _source_steps(
 
 def _files(context: Context) -> dict[str, str]:
     """Return the texts that commands read: requirements, constraints, and where setuptools builds."""
-    files = {str(context.requirement_path(name)): text for name, text in context.facts.requirements.items()}
+    texts, conda = dict(context.facts.requirements), _conda(context)
+    if conda is not None:
+        texts.update(conda_steps.remaining_files(context, conda))
+    files = {str(context.requirement_path(name)): text for name, text in texts.items()}
+    if conda is not None:
+        files.update(conda_steps.files(context, conda))
     files.update(holding.known_beforehand(context))
     for name in context.choice.components:
         if context.component(name).kind == "source":
@@ -167,6 +184,7 @@ def inputs(context: Context) -> Mapping[str, Any]:
         "requirements": {name: digest(text) for name, text in facts.requirements.items()},
         "edits": dict(facts.dirty),
         "resolved": {name: item.commit for name, item in facts.resolved.items()},
+        **({"conda": conda.digest} if (conda := _conda(context)) is not None else {}),
     }
 
 

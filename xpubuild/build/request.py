@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from xpubuild.recipe.model import LoadedRecipe, Target
 from xpubuild.recipe.situation import Situation
+
+#: What the environment of a workspace is made of.
+EnvKind = Literal["venv", "conda"]
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,8 @@ class Facts:
     the digest of the user's edits in its checkout, where building with edits was asked for. ``situation`` is
     what the constraint solver is told of the host, ``chosen`` why this recipe, where none was named.
     ``resolved`` maps a component to the commit that was looked up for it; ``warnings`` are for the user.
-    ``supply`` says where sources and packages come from.
+    ``supply`` says where sources and packages come from, ``conda_lock`` of which conda packages the
+    environment is made (the text of a conda-lock.yml); None for a virtual environment.
     """
 
     python: str
@@ -107,6 +111,7 @@ class Facts:
     situation: Situation | None = None
     chosen: str = ""
     supply: Supply = Supply()
+    conda_lock: str | None = None
 
 
 @dataclass(frozen=True)

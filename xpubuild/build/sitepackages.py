@@ -40,18 +40,23 @@ class InstalledDist:
 
 
 def site_packages_of(env: Path) -> Path:
-    """Return the site-packages folder of a virtual environment, found by ``pyvenv.cfg`` and name.
+    """Return the site-packages folder of a virtual or conda environment.
 
     Raises:
-        ToolchainError: the folder is no virtual environment, or has not exactly one such folder.
+        ToolchainError: the folder is no such environment, or has not exactly one such folder.
     """
-    found = sorted(path for path in env.glob("lib/python3*/site-packages") if path.is_dir())
-    if (env / "pyvenv.cfg").is_file() and len(found) == 1:
+    # Python of conda-forge has a link lib/python3.1 to its real folder.
+    found = sorted(
+        path
+        for path in env.glob("lib/python3*/site-packages")
+        if path.is_dir() and not path.parent.is_symlink()
+    )
+    if is_environment(env) and len(found) == 1:
         return found[0]
-    if (env / "pyvenv.cfg").is_file():
+    if is_environment(env):
         why = f"it has {len(found)} folders lib/python3*/site-packages instead of one"
     else:
-        why = "it has no pyvenv.cfg"
+        why = "it has neither pyvenv.cfg nor conda-meta"
     raise ToolchainError(
         f"{env} is not a complete Python environment",
         why=why,
@@ -61,6 +66,11 @@ def site_packages_of(env: Path) -> Path:
     )
 
 
+def is_environment(prefix: Path) -> bool:
+    """Whether a folder is the prefix of a virtual environment or of one of conda packages."""
+    return (prefix / "pyvenv.cfg").is_file() or (prefix / "conda-meta").is_dir()
+
+
 def prefix_of(site_packages: Path) -> Path:
     """Return the folder that files of RECORD may be in: the environment, or site-packages itself.
 
@@ -68,7 +78,7 @@ def prefix_of(site_packages: Path) -> Path:
     """
     place = site_packages.absolute()
     above = list(place.parents)[_LEVELS_BELOW_PREFIX - 1 : _LEVELS_BELOW_PREFIX]
-    return next((prefix for prefix in above if (prefix / "pyvenv.cfg").is_file()), place)
+    return next((prefix for prefix in above if is_environment(prefix)), place)
 
 
 def installed_dists(site_packages: Path) -> list[InstalledDist]:

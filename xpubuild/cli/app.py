@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 #: name -> (module, short help). The help texts stand here so that ``--help`` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "doctor": ("doctor", "Say why this host cannot build or run, and what to type."),
     "install": ("install", "Build a recipe into a workspace, prove and record it."),
     "plan": ("plan", "Show what install would do: table, JSON or a shell script."),
+    "lock": ("lock", "Write the closed lock of a recipe."),
+    "verify-lock": ("verify_lock", "Check a lock against recipe, sources and this machine."),
+    "fetch": ("fetch", "Fill a mirror with everything an offline install needs."),
     "verify": ("verify", "Prove on the device that an installed torch works."),
     "status": ("status", "Show the steps, runs and results of a workspace."),
     "env": ("env", "Print the activation of a workspace for a shell."),

@@ -14,6 +14,10 @@ def excepthook(kind: type[BaseException], error: BaseException, trace: Traceback
     from xpubuild import __version__
     from xpubuild.engine.redact import Redactor
 
+    if issubclass(kind, KeyboardInterrupt):
+        # A second Ctrl-C while the first was being told about.
+        sys.stderr.write("error: interrupted\n")
+        return
     text = "".join(traceback.format_exception(kind, error, trace))
     if os.environ.get("XPUBUILD_DEBUG"):
         sys.stderr.write(text)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from xpubuild.cli import options
 
+if TYPE_CHECKING:
+    from xpubuild.lock.model import Policy
+
 
 @click.command(name="install", short_help="Build a recipe into a workspace, prove and record it.")
 @options.build_options
+@options.lock_options
 @options.path_option("--wheel-dir", default=None, help="Also put the finished wheels here.")
 @options.option("--until", default=None, metavar="STEP", help="Stop after this step.")
 @options.option("--dry-run", is_flag=True, help="Show the plan and stop.")
@@ -32,20 +36,24 @@ def command(
     until: str | None,
     dry_run: bool,
     lock_timeout: float,
+    locked: bool,
+    lock_file: Path | None,
+    lock_policy: Policy,
     as_json: bool,
     log_format: str | None,
     quiet: bool,
     verbose: bool,
     **build: Any,
 ) -> int:
-    """Build RECIPE (a name or a file) into a workspace.
+    """Build RECIPE (a name, a file or a lock) into a workspace.
 
     Without RECIPE the newest release that this host can build is taken; in an entered shell, that workspace.
 
     Run the same command again after a failure or an interruption: finished steps are kept.
     """
-    from xpubuild.build.gather import PlanOptions, prepare
+    from xpubuild.build.gather import PlanOptions
     from xpubuild.build.install import apply
+    from xpubuild.build.locked_install import LockOptions, prepare_as_asked
     from xpubuild.cli.plan import show_plan
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
@@ -55,7 +63,8 @@ def command(
 
     cancel = Cancel()
     with cancel_on_signals(cancel):
-        prepared = prepare(PlanOptions(**build), cancel=cancel)
+        lock = LockOptions(locked, lock_file, lock_policy)
+        prepared = prepare_as_asked(PlanOptions(**build), lock, cancel=cancel)
         if dry_run:
             return show_plan(prepared.plan, "json" if as_json else "table")
         sink = make_sink(log_format, quiet=quiet, verbose=verbose)

@@ -70,6 +70,20 @@ def names_option(*names: str, **settings: Any) -> Callable[[Function], Function]
     return option(*names, multiple=True, callback=split_names, metavar="NAMES", **settings)
 
 
+def lock_options(function: Function) -> Function:
+    """Add the options by which install and plan take a lock."""
+    for decorate in reversed((
+        option("--locked", is_flag=True, help="Build what RECIPE.lock.yaml of this folder says, or nothing."),
+        path_option("--lock", "lock_file", default=None, metavar="FILE", help="Build what this lock says."),
+        option(
+            "--lock-policy", type=click.Choice(["exact", "compatible", "ignore"]), default="compatible",
+            show_default=True, help="How this machine is compared with that of the lock.",
+        ),
+    )):  # fmt: skip
+        function = decorate(function)
+    return function
+
+
 def build_options(function: Function) -> Function:
     """Add the options that decide what is built; plan and install share them."""
     for decorate in reversed((
@@ -91,6 +105,17 @@ def build_options(function: Function) -> Function:
         option("--editable", is_flag=True, help="Install sources editable, for developers."),
         path_option("--mirror", default=None, help="Take sources and packages from this mirror first."),
         option("--offline", is_flag=True, help="Use no network: what is not in the mirror is an error."),
+        option(
+            "--env", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,
+            help="What the environment is made of.",
+        ),
+        path_option(
+            "--conda-lock", default=None, metavar="FILE", help="Packages of --env conda (default: solved).",
+        ),
+        option(
+            "--conda-channel", multiple=True, metavar="CHANNEL",
+            help="Ask these channels instead of the recipe's (credentials belong into .condarc or .netrc).",
+        ),
         option("--update", is_flag=True, help="Look up branches and tags without a commit anew."),
         option("--allow-dirty", is_flag=True, help="Build with your own edits in src/ instead of refusing."),
     )):  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,26 +11,30 @@ from xpubuild.cli import options
 
 if TYPE_CHECKING:
     from xpubuild.engine.model import Plan
+    from xpubuild.lock.model import Policy
 
 
 @click.command(name="plan", short_help="Show what install would do.")
 @options.build_options
+@options.lock_options
 @options.option(
     "--format", "form", type=click.Choice(["table", "json", "sh"]), default="table", help="Form of the plan."
 )
 @options.json_option
-def command(form: str, as_json: bool, **build: Any) -> int:
+def command(
+    form: str, locked: bool, lock_file: Path | None, lock_policy: Policy, as_json: bool, **build: Any
+) -> int:
     """Show what install would do for RECIPE; nothing is made or fetched."""
-    from xpubuild.build.gather import PlanOptions, prepare
+    from xpubuild.build.gather import PlanOptions
+    from xpubuild.build.locked_install import LockOptions, prepare_as_asked
 
-    prepared = prepare(PlanOptions(**build))
+    prepared = prepare_as_asked(PlanOptions(**build), LockOptions(locked, lock_file, lock_policy))
     return show_plan(prepared.plan, "json" if as_json else form)
 
 
 def show_plan(plan: Plan, form: str) -> int:
     """Print a plan with the state of its steps in its workspace."""
     import sys
-    from pathlib import Path
 
     from xpubuild.build.documents import plan_document
     from xpubuild.build.shell import script

@@ -181,3 +181,56 @@ def hold(env: Path, dist: str, file: Path) -> int:
 
     _say(f"held: {write(site_packages_of(env), dist, file)}")
     return 0
+
+
+@command.command(name="conda-lock")
+@click.argument("specs", nargs=-1, required=True)
+@click.option("--channel", "channels", multiple=True, required=True)
+@click.option("--cache", type=click.Path(path_type=Path), required=True)
+@click.option("--output", type=click.Path(path_type=Path), required=True)
+def conda_lock(specs: tuple[str, ...], channels: tuple[str, ...], cache: Path, output: Path) -> int:
+    """Solve conda specifications and write a conda-lock.yml without packages that harm an XPU build."""
+    import os
+
+    from xpubuild.build.conda_host import machine_need
+    from xpubuild.conda.channels import read_condarc, resolve
+    from xpubuild.conda.engines import find_engines
+    from xpubuild.conda.solve import Wanted, make_lock
+    from xpubuild.engine.environment import base_environment
+    from xpubuild.engine.files import write_atomic
+
+    need = machine_need()
+    wanted = Wanted(specs, resolve(channels, read_condarc(os.environ)), need.version if need else None)
+    text = make_lock(
+        wanted, find_engines(os.environ), environment=base_environment(), cache=cache, report=_say
+    )
+    write_atomic(output, text.encode())
+    _say(f"{output} is written")
+    return 0
+
+
+@command.command(name="conda-env")
+@click.argument("env", type=click.Path(path_type=Path))
+@click.option("--lock", "lock", type=click.Path(path_type=Path), required=True)
+@click.option("--cache", type=click.Path(path_type=Path), required=True)
+@options.path_option("--mirror", default=None)
+@options.option("--offline", is_flag=True)
+def conda_env(env: Path, lock: Path, cache: Path, mirror: Path | None, offline: bool) -> int:
+    """Make an environment of the conda packages that a conda-lock.yml names, each held against its hash."""
+    import os
+
+    from xpubuild.conda.archives import Supply, in_folder
+    from xpubuild.conda.channels import read_condarc, resolve
+    from xpubuild.conda.engines import find_engines
+    from xpubuild.conda.install import Installation, make_conda_env, read_lock_file
+    from xpubuild.engine.environment import base_environment
+
+    document = read_lock_file(lock)
+    channels = resolve(document.channels, read_condarc(os.environ))
+    supply = Supply(cache=cache, offline=offline, channels=channels)
+    if mirror is not None:
+        supply = Supply(cache=cache, find=in_folder(mirror / "files"), offline=offline, channels=channels)
+    engines, environment = find_engines(os.environ), base_environment()
+    done = make_conda_env(Installation(env, document, supply, engines, environment, _say))
+    _say(f"{env} {'is made' if done else 'is there'}")
+    return 0

@@ -6,11 +6,14 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from xpubuild.host.readers import LIVE_ROOT
-from xpubuild.host.report import HostReport
-from xpubuild.recipe.model import LoadedRecipe
+
+if TYPE_CHECKING:
+    # pydantic takes as long to import as the whole machine takes to look at, and few runs have a recipe.
+    from xpubuild.host.report import HostReport
+    from xpubuild.recipe.model import LoadedRecipe
 
 T = TypeVar("T")
 
@@ -21,7 +24,9 @@ class Context:
 
     ``root`` is / or the folder of an unpacked image; every path is read below it (``context.path``).
     ``environ`` is the caller's whole environment: nothing of it is taken for granted, everything is a
-    suspect. ``python`` is the interpreter whose torch matters: the active or the named one, or None.
+    suspect. With another root it is empty: what a shell here says is nothing about an image. ``python`` is
+    the interpreter whose torch matters: the active or the named one, or None; with another root it is the
+    place on this machine. ``workspace`` is the named or entered one, which need not exist yet, or None.
     """
 
     host: HostReport

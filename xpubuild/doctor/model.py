@@ -57,6 +57,8 @@ class Check(ABC):
     deadline_s: ClassVar[float] = 10.0
     #: The body of docs/checks/<id>.md: what is looked at, why it matters, how to mend it (Markdown).
     explanation: ClassVar[str] = ""
+    #: Where the page of a plug-in's check is; those of xpubuild have docs/checks/<id>.md.
+    docs: ClassVar[str] = ""
 
     @abstractmethod
     def run(self, context: Context) -> Outcome:

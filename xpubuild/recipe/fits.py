@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from packaging.specifiers import Specifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from xpubuild.recipe.situation import Answer
+if TYPE_CHECKING:
+    from xpubuild.recipe.situation import Answer
 
 _HIGHEST = 9999
 _FULL = 3  # numbers of a version that leaves nothing open

@@ -243,11 +243,24 @@ class Abi(Strict):
     note: str = ""
 
 
+class CondaToolchain(Strict):
+    """What an environment of conda packages is solved from, for ``--env conda``."""
+
+    channels: list[str] = Field(
+        default_factory=list, description="names or URLs without credentials, the first counts most"
+    )
+    packages: list[str] = Field(
+        default_factory=list,
+        description="specifications; {python} is the minor version of Python, {mkl} ==VERSION of its MKL",
+    )
+
+
 class Toolchain(Strict):
     """Python packages that build, installed with hashes into the workspace's environment."""
 
     requirements: list[str] = Field(default_factory=list)
     mkl: VersionText | None = None
+    conda: CondaToolchain | None = None
 
 
 class Verify(Strict):

@@ -11,7 +11,10 @@ from typing import Any
 
 from xpubuild.schema.audit import AuditDocument
 from xpubuild.schema.common import Document, ErrorDocument
+from xpubuild.schema.doctor import DoctorChecksDocument, DoctorDocument
 from xpubuild.schema.explain import ExplainDocument, ExplainSignaturesDocument
+from xpubuild.schema.fetch import FetchDocument
+from xpubuild.schema.lock import LockDocument, VerifyLockDocument
 from xpubuild.schema.matrix import MatrixDocument
 from xpubuild.schema.plan import PlanDocument
 from xpubuild.schema.receipt import ReceiptDocument
@@ -23,6 +26,8 @@ from xpubuild.schema.workspace import CleanDocument, EnvDocument, StatusDocument
 DOCUMENTS: dict[str, type[Document]] = {
     model.document_name(): model
     for model in (
+        DoctorDocument,
+        DoctorChecksDocument,
         PlanDocument,
         ReceiptDocument,
         StatusDocument,
@@ -35,6 +40,9 @@ DOCUMENTS: dict[str, type[Document]] = {
         RecipesDocument,
         RecipesCheckDocument,
         MatrixDocument,
+        LockDocument,
+        VerifyLockDocument,
+        FetchDocument,
         EnvDocument,
         CleanDocument,
         ErrorDocument,

@@ -2,10 +2,61 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
+from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from xpubuild.errors import RecipeError
+
+_SHA256 = re.compile(r"--hash[=\s]sha256:([0-9a-fA-F]{64})(?![0-9a-fA-F])")
+# A release of a Python that is named by its minor version only: no CPython line had as many.
+_LAST_MICRO = 99
+
+
+@dataclass(frozen=True)
+class HashedPin:
+    """One ``name==version`` of a requirements file and the sha256 (lower-case hex) that it allows."""
+
+    name: str
+    version: str
+    specifier: SpecifierSet
+    marker: Marker | None
+    hashes: frozenset[str]
+
+    def applies(self, python_version: str, machine: str = "x86_64") -> bool:
+        """Whether the marker holds for an interpreter on Linux.
+
+        ``python_version`` may be a minor version ("3.11"): true then where it holds for some release of it.
+        """
+        return self.marker is None or any(
+            self.marker.evaluate(_environment(version, machine)) for version in releases(python_version)
+        )
+
+
+def hashed_pins(text: str) -> tuple[HashedPin, ...]:
+    """Return every pin of a requirements file, whatever its marker, with its hashes.
+
+    Raises:
+        RecipeError: a line is no ``name==version`` requirement.
+    """
+    found = []
+    for line in text.replace("\\\n", " ").splitlines():
+        bare = line.partition(" #")[0]
+        entry = bare.partition("--hash")[0].strip()
+        if not entry or entry.startswith(("#", "-")):
+            continue
+        requirement = _requirement(entry)
+        hashes = frozenset(value.lower() for value in _SHA256.findall(bare))
+        found.append(
+            HashedPin(
+                requirement.name, _exact(requirement), requirement.specifier, requirement.marker, hashes
+            )
+        )
+    return tuple(found)
 
 
 def pinned(text: str, python_version: str) -> tuple[tuple[str, str], ...]:
@@ -14,6 +65,22 @@ def pinned(text: str, python_version: str) -> tuple[tuple[str, str], ...]:
     Raises:
         RecipeError: a line is no ``name==version`` requirement.
     """
+    environment = _environment(python_version)
+    return tuple(
+        (pin.name, pin.version)
+        for pin in hashed_pins(text)
+        if pin.marker is None or pin.marker.evaluate(environment)
+    )
+
+
+def releases(python_version: str) -> tuple[str, ...]:
+    """Return the version itself, or the first and the last release that a minor version can stand for."""
+    if len(Version(python_version).release) > 2:  # noqa: PLR2004 (major.minor.micro)
+        return (python_version,)
+    return (f"{python_version}.0", f"{python_version}.{_LAST_MICRO}")
+
+
+def _environment(python_version: str, machine: str | None = None) -> dict[str, str]:
     python = Version(python_version)
     environment = {
         "python_version": f"{python.major}.{python.minor}",
@@ -24,15 +91,7 @@ def pinned(text: str, python_version: str) -> tuple[tuple[str, str], ...]:
         "platform_system": "Linux",
         "os_name": "posix",
     }
-    found = []
-    for line in text.replace("\\\n", " ").splitlines():
-        entry = line.partition(" #")[0].partition("--hash")[0].strip()
-        if not entry or entry.startswith(("#", "-")):
-            continue
-        requirement = _requirement(entry)
-        if requirement.marker is None or requirement.marker.evaluate(environment):
-            found.append((requirement.name, _exact(requirement)))
-    return tuple(found)
+    return environment if machine is None else {**environment, "platform_machine": machine}
 
 
 def dist_info(name: str, version: str) -> str:

@@ -1,0 +1,258 @@
+"""Locks of a small real channel, solved by py-rattler and by conda-lock with a stand-in for conda."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import rattler
+from support.cli import Xpubuild
+from support.conda_channel import VERSION, Tiny, make_channel, usual
+from support.conda_tools import CONDA_LOCK, RATTLER, TOOLCHAIN, front, served, solved
+
+from xpubuild.conda.channels import resolve
+from xpubuild.conda.engines import Engines, find_engines
+from xpubuild.conda.lockfile import packages_of, read_lock, write_lock
+from xpubuild.conda.solve import Wanted, make_lock, spec_name
+from xpubuild.engine.environment import base_environment
+from xpubuild.errors import FetchError, RecipeError, ToolchainError, UnsatisfiableError, UsageError
+
+
+@pytest.fixture(scope="module")
+def channel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_channel(tmp_path_factory.mktemp("made") / "chän nel", usual())
+
+
+@pytest.fixture(params=["rattler", "conda-lock with a stand-in for conda"])
+def engines(request: pytest.FixtureRequest, tmp_path: Path) -> Engines:
+    if request.param == "rattler":
+        return Engines(rattler=sys.executable)
+    return Engines(conda=front(tmp_path / "bin"), conda_lock=str(CONDA_LOCK))
+
+
+def test_the_lock_has_the_toolchain_and_nothing_harmful(
+    channel: Path, engines: Engines, tmp_path: Path
+) -> None:
+    text = solved(TOOLCHAIN, [str(channel)], engines, tmp_path / "cache")
+    lock = read_lock(text)
+    assert {item.name: item.version for item in lock.packages} == {
+        "cmake": "3.31.2", "libstdcxx-ng": "15.2.0", "mkl-include": "2026.0.0", "mkl-static": "2026.0.0",
+        "ninja": "1.13.0", "pip": "25.0", "python": VERSION,
+    }  # fmt: skip
+    assert lock.left_out == ("tbb",)
+    assert lock.channels == (channel.as_uri(),)
+    assert all(len(item.sha256) == 64 and item.url.startswith(channel.as_uri()) for item in lock.packages)
+    assert write_lock(lock) == text
+
+
+def test_whoever_solves_the_packages_are_the_same(channel: Path, tmp_path: Path) -> None:
+    other = Engines(conda=front(tmp_path / "bin"), conda_lock=str(CONDA_LOCK))
+    first, second = (
+        read_lock(solved(TOOLCHAIN, [str(channel)], item, tmp_path / "cache")) for item in (RATTLER, other)
+    )
+    # conda-lock does not hand on the sizes, and that is the only difference.
+    assert [(p.url, p.sha256, p.md5, p.dependencies) for p in first.packages] == [
+        (p.url, p.sha256, p.md5, p.dependencies) for p in second.packages
+    ]
+    assert first.content_hash == second.content_hash
+
+
+def test_conda_lock_reads_what_we_wrote(channel: Path, tmp_path: Path) -> None:
+    text = solved(TOOLCHAIN, [str(channel)], RATTLER, tmp_path / "cache")
+    (tmp_path / "conda-lock.yml").write_text(text)
+    argv = [str(CONDA_LOCK), "render", "--kind", "explicit", "--platform", "linux-64", "conda-lock.yml"]
+    subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True)
+    rendered = (tmp_path / "conda-linux-64.lock").read_text()
+    for package in packages_of(text):
+        assert f"{package.url}#{package.md5}" in rendered
+    assert len([line for line in rendered.splitlines() if line.startswith("file:")]) == 7
+
+
+def test_rattler_reads_what_we_wrote(channel: Path, tmp_path: Path) -> None:
+    text = solved(TOOLCHAIN, [str(channel)], RATTLER, tmp_path / "cache")
+    (tmp_path / "conda-lock.yml").write_text(text)
+    lock = rattler.LockFile.from_path(tmp_path / "conda-lock.yml")
+    names = {
+        package.name
+        for _, environment in lock.environments()
+        for platform in environment.platforms()
+        for package in environment.packages(platform) or ()
+    }
+    assert names == {package.name for package in packages_of(text)}
+
+
+def test_two_homes_and_two_folders_give_the_same_bytes(channel: Path, tmp_path: Path) -> None:
+    texts = set()
+    with served(channel) as url:
+        for name in ("a", "b"):
+            environment = {**base_environment(), "HOME": str(tmp_path / name), "TZ": name}
+            (tmp_path / name).mkdir()
+            wanted = Wanted(TOOLCHAIN, resolve([url]))
+            texts.add(
+                make_lock(
+                    wanted, RATTLER, environment=environment, cache=tmp_path / name, report=lambda line: None
+                )
+            )
+    assert len(texts) == 1
+    assert str(tmp_path) not in texts.pop()
+
+
+@pytest.mark.parametrize(
+    ("specs", "said"),
+    [
+        (("no-such-package",), "no-such-package"),
+        (("cmake >=9",), "cmake >=9"),
+        (("needs-old", "cmake"), "needs-old"),
+    ],
+)
+def test_what_cannot_be_had_ends_with_the_solvers_reason(
+    tmp_path: Path, specs: tuple[str, ...], said: str
+) -> None:
+    odd = Tiny("needs-old", depends=["libstdcxx-ng <10"])
+    channel = make_channel(tmp_path / "channel", [*usual(), odd])
+    with pytest.raises(UnsatisfiableError) as caught:
+        solved(specs, [str(channel)], RATTLER, tmp_path / "cache")
+    assert caught.value.exit_code == 22
+    assert said in caught.value.why
+    assert caught.value.evidence["packages"] == list(specs)
+
+
+def test_conda_locks_reason_is_handed_on_without_its_noise(channel: Path, tmp_path: Path) -> None:
+    engines = Engines(conda=front(tmp_path / "bin"), conda_lock=str(CONDA_LOCK))
+    with pytest.raises(UnsatisfiableError) as caught:
+        solved(("cmake >=9",), [str(channel)], engines, tmp_path / "cache")
+    assert "No candidates were found for cmake >=9" in caught.value.why
+    assert "Traceback" not in caught.value.why
+    assert "STDOUT" not in caught.value.why
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/c", "file:///no/such/channel"])
+def test_a_channel_out_of_reach_is_told_from_a_missing_package(
+    tmp_path: Path, engines: Engines, address: str
+) -> None:
+    with pytest.raises(FetchError) as caught:
+        solved(("cmake",), [address], engines, tmp_path / "cache")
+    assert caught.value.exit_code == 30
+    assert address.rpartition("/")[2] in caught.value.why or "Connection refused" in caught.value.why
+
+
+def test_what_is_no_specification_is_a_fault_of_the_recipe(channel: Path, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError):
+        solved(("cmake ake >>",), [str(channel)], RATTLER, tmp_path)
+    with pytest.raises(RecipeError, match="is no conda specification"):
+        spec_name(">=3")
+    with pytest.raises(UsageError):
+        solved((), [str(channel)], RATTLER, tmp_path)
+    assert [spec_name(item) for item in ("a", "c::a-b >=1", "a==1", "a[build=x]")] == ["a", "a-b", "a", "a"]
+
+
+def test_a_harmful_package_that_is_needed_ends_with_22(tmp_path: Path) -> None:
+    numpy = Tiny("numpy", depends=["mkl"])
+    channel = make_channel(tmp_path / "channel", [*usual(), numpy, Tiny("mkl", "2025.0.0")])
+    with pytest.raises(UnsatisfiableError) as caught:
+        solved((*TOOLCHAIN, "numpy"), [str(channel)], RATTLER, tmp_path / "cache")
+    assert "numpy -> mkl" in caught.value.why
+
+
+class TestLibstdcxx:
+    def test_a_newer_one_is_taken_where_the_driver_needs_it(self, tmp_path: Path, engines: Engines) -> None:
+        """Another package would have held it back."""
+        packages = [
+            Tiny("libstdcxx-ng", "11.2.0"), Tiny("libstdcxx-ng", "14.2.0"),
+            Tiny("tool", "2.0", depends=["libstdcxx-ng <12"]), Tiny("tool", "1.0", depends=["libstdcxx-ng"]),
+        ]  # fmt: skip
+        channel = make_channel(tmp_path / "channel", packages)
+        plain = solved(("tool",), [str(channel)], engines, tmp_path / "cache")
+        assert {p.title for p in packages_of(plain)} == {"tool 2.0", "libstdcxx-ng 11.2.0"}
+        fit = solved(("tool",), [str(channel)], engines, tmp_path / "cache", "GLIBCXX_3.4.32")
+        assert {p.title for p in packages_of(fit)} == {"tool 1.0", "libstdcxx-ng 14.2.0"}
+        # The same question, whatever this machine needs.
+        assert read_lock(fit).content_hash == read_lock(plain).content_hash
+
+    def test_without_a_newer_one_it_is_refused_by_name(self, tmp_path: Path) -> None:
+        channel = make_channel(tmp_path / "channel", [Tiny("libstdcxx-ng", "11.2.0")])
+        with pytest.raises(UnsatisfiableError, match=r"libstdcxx-ng 11\.2\.0 is older") as caught:
+            solved(("libstdcxx-ng",), [str(channel)], RATTLER, tmp_path / "cache", "GLIBCXX_3.4.32")
+        assert "GCC 13.2" in caught.value.why
+        assert "--conda-channel" in caught.value.fix
+
+
+class TestCredentials:
+    TOKEN = "tk-0123456789"
+
+    def test_they_are_used_and_are_nowhere_afterwards(self, channel: Path, tmp_path: Path) -> None:
+        lines: list[str] = []
+        with served(channel, password=self.TOKEN) as url:
+            wanted = Wanted(TOOLCHAIN, resolve([f"{url}/t/{self.TOKEN}"]))
+            text = make_lock(
+                wanted, RATTLER, environment=base_environment(), cache=tmp_path / "cache", report=lines.append
+            )
+        assert packages_of(text)[0].url.startswith(f"{url}/linux-64/")
+        assert self.TOKEN not in text + "".join(lines)
+        assert not [p for p in (tmp_path / "cache").rglob("*") if p.name in ("job.json", "environment.yml")]
+
+    def test_a_refusal_does_not_show_them(self, tmp_path: Path, engines: Engines) -> None:
+        address = f"http://someone:{self.TOKEN}@127.0.0.1:9/t/{self.TOKEN}x/c"
+        with pytest.raises(FetchError) as caught:
+            solved(("cmake",), [address], engines, tmp_path / "cache")
+        assert self.TOKEN not in str(caught.value.to_json())
+        assert caught.value.evidence["channels"] == ["http://127.0.0.1:9/c"]
+
+
+class TestWithoutTools:
+    def test_the_way_out_is_named(self, channel: Path, tmp_path: Path) -> None:
+        with pytest.raises(ToolchainError) as caught:
+            solved(("cmake",), [str(channel)], Engines(), tmp_path)
+        assert caught.value.exit_code == 40
+        assert "pip install 'xpubuild[conda]'" in caught.value.commands[0]
+
+    def test_an_interpreter_without_rattler_says_the_same(self, channel: Path, tmp_path: Path) -> None:
+        """Found by xpubuild, and not importable in isolated mode: a package of the user's own folder."""
+        argv = [sys.executable, "-m", "virtualenv", "--no-pip", "--no-download", str(tmp_path / "v")]
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+        with pytest.raises(ToolchainError, match="cannot be solved"):
+            solved(
+                ("cmake",), [str(channel)], Engines(rattler=str(tmp_path / "v/bin/python")), tmp_path / "c"
+            )
+
+    def test_conda_lock_does_not_look_for_a_conda(self, channel: Path, tmp_path: Path) -> None:
+        """conda-lock alone would look for a minute and then download one; rattler solves instead."""
+        began = time.monotonic()
+        both = Engines(conda_lock=str(CONDA_LOCK), rattler=sys.executable)
+        assert "cmake" in solved(("cmake",), [str(channel)], both, tmp_path / "cache")
+        assert time.monotonic() - began < 20
+
+    def test_what_is_found(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        conda = front(tmp_path / "bin")
+        assert find_engines({"PATH": str(tmp_path)}).conda is None
+        assert find_engines({"PATH": str(tmp_path / "bin")}).conda == conda
+        assert find_engines({"PATH": "", "CONDA_EXE": conda}).conda == conda
+        shutil.copy(conda, tmp_path / "bin" / "micromamba")
+        found = find_engines({"PATH": str(tmp_path / "bin")})
+        assert found == Engines(str(tmp_path / "bin/micromamba"), str(CONDA_LOCK), sys.executable)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        assert find_engines({"PATH": ""}).rattler is None
+
+
+def test_the_plumbing_command(
+    channel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """conda-forge stands for what the user's .condarc says."""
+    (tmp_path / "condarc").write_text(f"channel_alias: {channel.parent.as_uri()}\n")
+    (channel.parent / "conda-forge").symlink_to(channel)
+    xpubuild = Xpubuild(capsys, monkeypatch)
+    output = tmp_path / "conda-lock.yml"
+    argv = ("plumbing", "conda-lock", *TOOLCHAIN, "--channel", "conda-forge")
+    options = ("--cache", str(tmp_path / "cache"), "--output", str(output))
+    xpubuild.ok(*argv, *options, CONDARC=str(tmp_path / "condarc"))
+    assert len(packages_of(output.read_text())) == 7
+    monkeypatch.setenv("PATH", f"{Path(front(tmp_path / 'bin')).parent}:{os.environ['PATH']}")
+    assert "solves with conda" in xpubuild.ok(*argv, *options, CONDARC=str(tmp_path / "condarc")).out
+    result = xpubuild(*argv, "gxx_linux-64", *options, CONDARC=str(tmp_path / "condarc"))
+    assert result.status == 22

@@ -1,0 +1,394 @@
+"""Hosts with one thing wrong in their environment: exactly the expected checks find something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from integration import oneapi_standin as standin
+from support.doctor_env import GIB, EnvHost, findings, offline, outcomes, tmpfs
+from support.small_elf import library
+
+from xpubuild.doctor.model import Outcome
+from xpubuild.host.capacity import cpu_facts, memory_facts
+from xpubuild.host.cgroup import cgroup_limits
+from xpubuild.host.disk import disk_facts
+from xpubuild.host.tools import CompilerFacts, ToolFacts
+from xpubuild.recipe.model import LoadedRecipe
+
+NEW, OLD = {**standin.BUNDLE_2025_3, "mkl": "2025.3"}, {**standin.BUNDLE_2025_1, "mkl": "2025.1"}
+Wrong = Callable[[EnvHost], None]
+
+
+def bad(found: dict[str, Outcome]) -> set[str]:
+    return {name for name, item in found.items() if item.status not in ("ok", "skip")}
+
+
+@pytest.fixture(scope="session")
+def recipe() -> LoadedRecipe:
+    return offline("2.8")
+
+
+@pytest.fixture
+def healthy(tmp_path: Path) -> EnvHost:
+    host = EnvHost(tmp_path)
+    host.oneapi(OLD)
+    host.torch()
+    host.vision("0.23.0+xpu", requires="torch==2.8.0")
+    return host
+
+
+def test_a_healthy_host_has_no_finding(healthy: EnvHost, recipe: LoadedRecipe) -> None:
+    assert findings(healthy.context(recipe)) == {}
+
+
+def test_a_healthy_host_without_a_recipe_has_none_either(healthy: EnvHost) -> None:
+    assert findings(healthy.context()) == {}
+
+
+def test_the_release_of_the_recipe_may_be_sourced(healthy: EnvHost, recipe: LoadedRecipe) -> None:
+    healthy.source(healthy.oneapi_root, OLD)
+    assert findings(healthy.context(recipe)) == {}
+
+
+def test_a_builder_needs_no_torch(tmp_path: Path, recipe: LoadedRecipe) -> None:
+    host = EnvHost(tmp_path)
+    host.oneapi(OLD)
+    assert findings(host.context(recipe)) == {}
+
+
+def no_oneapi(host: EnvHost) -> None:
+    standin.remove(host.oneapi_root)
+
+
+def other_release_only(host: EnvHost) -> None:
+    standin.remove(host.oneapi_root)
+    host.oneapi(NEW)
+
+
+def no_pti(host: EnvHost) -> None:
+    standin.remove(host.oneapi_root / "pti")
+
+
+def no_mkl(host: EnvHost) -> None:
+    standin.remove(host.oneapi_root / "mkl")
+
+
+def two_versions_in_the_environment(host: EnvHost) -> None:
+    # Both fit in themselves: the same release, once in the system's place and once in the user's.
+    other = standin.build_root(host.folder / "home" / "oneapi-of-mine", OLD)
+    host.complete(other, OLD)
+    host.source(host.oneapi_root, OLD)
+    # A library of another build comes first for every program of this shell.
+    host.environ["LIBRARY_PATH"] = str(other / "compiler" / OLD["compiler"] / "lib")
+
+
+def two_versions_of_a_component(host: EnvHost) -> None:
+    standin.add_component(host.oneapi_root, "ccl", "2021.17", latest=False)
+    host.environ["CCL_ROOT"] = str(host.oneapi_root / "ccl" / "2021.17")
+    host.environ["LIBRARY_PATH"] = str(host.oneapi_root / "ccl" / OLD["ccl"] / "lib")
+    (host.oneapi_root / "ccl" / OLD["ccl"] / "lib").mkdir()
+
+
+def latest_drifted(host: EnvHost) -> None:
+    standin.add_component(host.oneapi_root, "ccl", "2021.17")
+
+
+def wrong_release_sourced(host: EnvHost) -> None:
+    standin.build_root(host.oneapi_root, NEW)
+    host.complete(host.oneapi_root, NEW)
+    for name, version in OLD.items():
+        standin.point_latest(host.oneapi_root, name, version)
+    # Nothing torch has beside it is hidden by a compiler's bin and root alone.
+    host.environ["CMPLR_ROOT"] = str(host.oneapi_root / "compiler" / NEW["compiler"])
+    host.environ["SETVARS_COMPLETED"] = "1"
+
+
+def setvars_said_so(host: EnvHost) -> None:
+    host.environ["SETVARS_COMPLETED"] = "1"
+
+
+def sourced_and_removed(host: EnvHost) -> None:
+    host.environ["CMPLR_ROOT"] = str(host.oneapi_root / "compiler" / "2024.2")
+
+
+def nounset(host: EnvHost) -> None:
+    host.environ["SHELLOPTS"] = "braceexpand:hashall:nounset"
+
+
+def icpx_without_library(host: EnvHost) -> None:
+    folder = host.oneapi_root / "compiler" / OLD["compiler"] / "bin"
+    text = (
+        "#!/bin/sh\necho 'icpx: error while loading shared libraries: libimf.so: cannot open' >&2\nexit 127\n"
+    )
+    standin.write(folder / "icpx", text, mode=0o755)
+
+
+def open_source_dpcpp(host: EnvHost) -> None:
+    folder = host.oneapi_root / "compiler" / OLD["compiler"] / "bin"
+    standin.write(folder / "icpx", "#!/bin/sh\necho 'clang version 21.0.0git'\n", mode=0o755)
+
+
+def icpx_of_another_patch(host: EnvHost) -> None:
+    standin.add_compilers(host.oneapi_root / "compiler" / OLD["compiler"], "2025.3.0")
+
+
+def no_sycl_header(host: EnvHost) -> None:
+    (host.oneapi_root / "compiler" / OLD["compiler"] / "include" / "sycl" / "sycl.hpp").unlink()
+
+
+def pti_without_cmake(host: EnvHost) -> None:
+    standin.remove(host.oneapi_root / "pti" / OLD["pti"] / "lib")
+
+
+def gcc_15(host: EnvHost) -> None:
+    host.facts["compilers"] = (CompilerFacts("g++", "/usr/bin/g++", "gcc", "15.1.0"),)
+
+
+def gcc_8(host: EnvHost) -> None:
+    host.facts["compilers"] = (CompilerFacts("g++", "/usr/bin/g++", "gcc", "8.5.0"),)
+
+
+def clang_as_gcc(host: EnvHost) -> None:
+    host.facts["compilers"] = (CompilerFacts("g++", "/usr/bin/g++", "clang", "17.0.6"),)
+
+
+def cmake_3_16(host: EnvHost) -> None:
+    host.facts["tools"] = (ToolFacts("cmake", "/usr/bin/cmake", "3.16.3"),)
+
+
+def no_git(host: EnvHost) -> None:
+    empty = host.folder / "bin"
+    empty.mkdir()
+    host.environ["PATH"] = str(empty)
+
+
+def python_3_9(host: EnvHost) -> None:
+    host.python("3.9.18")
+
+
+def no_python_headers(host: EnvHost) -> None:
+    host.python(headers=False)
+
+
+def setuptools_82(host: EnvHost) -> None:
+    host.dist("setuptools", "82.0.0")
+
+
+def pip_user(host: EnvHost) -> None:
+    standin.write(host.folder / "home" / ".config" / "pip" / "pip.conf", "[global]\nuser = true\n")
+
+
+def pip_constraint(host: EnvHost) -> None:
+    host.environ["PIP_CONSTRAINT"] = "/srv/constraints.txt"
+
+
+def mpi_in_front(host: EnvHost) -> None:
+    folder = host.folder / "openmpi" / "lib"
+    library(folder / "libmkl_core.so.2", mark="of a module")
+    library(host.prefix / "lib" / "libmkl_core.so.2", mark="of pip")
+    host.environ["LD_LIBRARY_PATH"] = str(folder)
+
+
+def other_sycl_sourced(host: EnvHost) -> None:
+    versions = {**NEW, "compiler": "2026.0"}
+    root = standin.build_root(host.folder / "oneapi-2026", versions)
+    host.complete(root, versions)
+    host.environ["LD_LIBRARY_PATH"] = str(root / "compiler" / "2026.0" / "lib")
+
+
+def dpctl_of_2026(host: EnvHost) -> None:
+    library(host.site / "dpctl" / "libDPCTLSyclInterface.so", needed=["libsycl.so.9"])
+
+
+def mkl_of_conda(host: EnvHost) -> None:
+    conda = host.folder / "conda"
+    standin.write(conda / "conda-meta" / "mkl-2023.1.0-h213fc3f_46344.json", "{}")
+    standin.write(conda / "conda-meta" / "python-3.12.4-h5148396_1.json", "{}")
+    host.environ["CONDA_PREFIX"] = str(conda)
+
+
+def old_libstdcxx_of_conda(host: EnvHost) -> None:
+    versions = ["GLIBCXX_3.4", "GLIBCXX_3.4.28", "GLIBCXX_3.4.29"]
+    library(host.prefix / "lib" / "libstdc++.so.6", defines=versions)
+    (host.prefix / "conda-meta").mkdir()
+    driver = host.folder / "driver"
+    library(driver / "libze_intel_gpu.so.1", wants={"libstdc++.so.6": ["GLIBCXX_3.4", "GLIBCXX_3.4.32"]})
+    host.environ["LD_LIBRARY_PATH"] = str(driver)
+
+
+def dnnl_in_cpath(host: EnvHost) -> None:
+    standin.write(host.folder / "include" / "dnnl.hpp", "")
+    host.environ["CPATH"] = str(host.folder / "include")
+
+
+def old_abi_in_flags(host: EnvHost) -> None:
+    host.environ["CXXFLAGS"] = "-O2 -D_GLIBCXX_USE_CXX11_ABI=0"
+
+
+def two_tritons(host: EnvHost) -> None:
+    host.triton("triton", "3.4.0", intel=False)
+
+
+def triton_put_over(host: EnvHost) -> None:
+    standin.remove(host.site / "triton" / "backends" / "intel")
+
+
+def cuda_vision(host: EnvHost) -> None:
+    (host.site / "torchvision" / "version.py").write_text("__version__ = '0.23.0'\ncuda = '12.8'\n")
+
+
+def lost_runtime(host: EnvHost) -> None:
+    standin.remove(host.site / "intel_sycl_rt-2025.1.1.dist-info")
+
+
+def overlinked(host: EnvHost) -> None:
+    standin.remove(host.site / "torch")
+    standin.remove(host.site / "torch-2.8.0+xpu.dist-info")
+    for name in ("intel_sycl_rt-2025.1.1", "pytorch_triton_xpu-3.4.0"):
+        standin.remove(host.site / f"{name}.dist-info")
+    host.torch(needed=["libmkl_intel_lp64.so.2"])
+
+
+def stale_cache(host: EnvHost) -> None:
+    library(host.folder / "home" / ".triton" / "cache" / "AB12" / "launcher.so", needed=["libsycl.so.7"])
+
+
+def no_memory(host: EnvHost) -> None:
+    """4 GiB in a control group of a machine with 64 cores, as the kernel writes it."""
+    root = host.folder / "machine"
+    cpus = "".join(f"processor\t: {number}\nmodel name\t: Intel(R) Xeon(R)\n\n" for number in range(64))
+    standin.write(root / "proc" / "cpuinfo", cpus)
+    standin.write(root / "proc" / "meminfo", "MemTotal: 263921884 kB\nMemAvailable: 240000000 kB\n")
+    standin.write(root / "proc" / "self" / "cgroup", "0::/job\n")
+    group = root / "sys" / "fs" / "cgroup"
+    standin.write(group / "cgroup.controllers", "cpu memory\n")
+    standin.write(group / "job" / "memory.max", f"{4 * GIB}\n")
+    standin.write(group / "job" / "memory.current", "104857600\n")
+    limits = cgroup_limits(root)
+    host.facts.update(cpu=cpu_facts(root, limits), memory=memory_facts(root, limits))
+    assert host.facts["cpu"].usable == 64
+
+
+def broken_proxy(host: EnvHost) -> None:
+    host.environ["https_proxy"] = "http://proxy.example:port"
+
+
+def proxies_differ(host: EnvHost) -> None:
+    host.environ["https_proxy"] = host.environ["http_proxy"] = "http://127.0.0.1:3128"
+    host.environ["HTTPS_PROXY"] = "http://127.0.0.1:3129"
+
+
+#: What is wrong, and what finds it.
+WRONG: list[tuple[Wrong, dict[str, str]]] = [
+    (no_oneapi, {"oneapi.installed": "fail"}),
+    (other_release_only, {"oneapi.installed": "fail"}),
+    (no_pti, {"oneapi.components": "fail"}),
+    (no_mkl, {"oneapi.components": "warn"}),
+    (two_versions_in_the_environment, {"oneapi.mixed": "fail"}),
+    (two_versions_of_a_component, {"oneapi.mixed": "fail"}),
+    (latest_drifted, {"oneapi.mixed": "warn"}),
+    (wrong_release_sourced, {"oneapi.sourced": "fail", "shadow.conda": "warn"}),
+    (setvars_said_so, {"oneapi.sourced": "warn"}),
+    (sourced_and_removed, {"oneapi.sourced": "fail"}),
+    (nounset, {"oneapi.set_u": "warn"}),
+    (icpx_without_library, {"toolchain.icpx": "fail"}),
+    (open_source_dpcpp, {"toolchain.icpx": "fail"}),
+    (icpx_of_another_patch, {"toolchain.icpx": "fail"}),
+    (no_sycl_header, {"toolchain.sycl_cmake": "fail"}),
+    (pti_without_cmake, {"toolchain.sycl_cmake": "fail"}),
+    (gcc_15, {"toolchain.gcc": "fail"}),
+    (gcc_8, {"toolchain.gcc": "fail"}),
+    (clang_as_gcc, {"toolchain.gcc": "fail"}),
+    (cmake_3_16, {"toolchain.cmake": "warn"}),
+    (no_git, {"toolchain.git": "fail"}),
+    (python_3_9, {"python.version": "fail"}),
+    (no_python_headers, {"python.headers": "fail"}),
+    (setuptools_82, {"python.setuptools": "warn"}),
+    (pip_user, {"python.pip_constraints": "fail"}),
+    (pip_constraint, {"python.pip_constraints": "warn"}),
+    (mpi_in_front, {"shadow.libraries": "fail"}),
+    (dpctl_of_2026, {"shadow.sycl_soname": "fail"}),
+    (mkl_of_conda, {"shadow.conda": "warn"}),
+    (old_libstdcxx_of_conda, {"shadow.libstdcxx": "fail"}),
+    (dnnl_in_cpath, {"shadow.variables": "warn"}),
+    (old_abi_in_flags, {"shadow.variables": "warn"}),
+    (two_tritons, {"torch.one_triton": "fail"}),
+    (triton_put_over, {"torch.one_triton": "fail"}),
+    (cuda_vision, {"torch.vision_pairing": "fail"}),
+    (lost_runtime, {"torch.runtime_packages": "fail"}),
+    (overlinked, {"torch.libraries": "fail"}),
+    (stale_cache, {"caches.stale": "warn"}),
+    (no_memory, {"build.memory": "fail"}),
+    (broken_proxy, {"network.proxy": "fail"}),
+    (proxies_differ, {"network.proxy": "warn"}),
+]
+
+
+@pytest.mark.parametrize(("wrong", "expected"), WRONG, ids=[wrong.__name__ for wrong, _ in WRONG])
+def test_exactly_the_expected_checks_find_something(
+    healthy: EnvHost, recipe: LoadedRecipe, wrong: Wrong, expected: dict[str, str]
+) -> None:
+    wrong(healthy)
+    assert findings(healthy.context(recipe)) == expected
+
+
+def test_the_sycl_runtime_of_another_year_is_sourced(healthy: EnvHost) -> None:
+    other_sycl_sourced(healthy)
+    assert findings(healthy.context()) == {"shadow.sycl_soname": "fail"}
+
+
+def test_the_cpu_build_of_torch_where_xpu_was_meant(tmp_path: Path, recipe: LoadedRecipe) -> None:
+    host = EnvHost(tmp_path)
+    host.oneapi(OLD)
+    host.torch("2.8.0+cpu", xpu=False)
+    assert findings(host.context(recipe)) == {"torch.xpu_build": "fail"}
+
+
+def test_a_cmake_that_is_too_new_for_an_older_release(tmp_path: Path) -> None:
+    host = EnvHost(tmp_path)
+    host.oneapi({"compiler": "2025.0", "umf": "0.9", "pti": "0.10"})
+    host.facts["tools"] = (ToolFacts("cmake", "/usr/bin/cmake", "4.0.2"),)
+    assert findings(host.context(offline("2.6"))) == {"toolchain.cmake": "warn"}
+
+
+def test_an_older_gcc_loses_flash_attention(tmp_path: Path) -> None:
+    host = EnvHost(tmp_path)
+    host.oneapi(NEW)
+    host.facts["compilers"] = (CompilerFacts("g++", "/usr/bin/g++", "gcc", "12.3.0"),)
+    found = outcomes(host.context(offline("2.13")))
+    assert bad(found) == {"toolchain.gcc"}
+    assert "flash attention" in found["toolchain.gcc"].detail
+
+
+@pytest.mark.needs("mount")
+def test_a_full_disk(healthy: EnvHost, recipe: LoadedRecipe) -> None:
+    with tmpfs(healthy.folder / "work", "size=64k") as work:
+        full = work / "full"
+        with full.open("wb") as stream, suppress(OSError):
+            stream.write(b"x" * (1 << 20))
+        healthy.facts["disk"] = disk_facts(work)
+        assert findings(healthy.context(recipe)) == {"build.disk": "fail"}
+
+
+@pytest.mark.needs("mount")
+def test_a_tmpdir_that_runs_nothing(healthy: EnvHost, recipe: LoadedRecipe) -> None:
+    with tmpfs(healthy.folder / "tmp", "size=8g,noexec"):
+        found = outcomes(healthy.context(recipe))
+        assert bad(found) == {"build.tmpdir"}
+        assert "does not run programs" in found["build.tmpdir"].detail
+
+
+@pytest.mark.needs("mount")
+@pytest.mark.parametrize(("options", "word"), [("size=8g,noexec", "noexec"), ("size=8g,ro", "read-only")])
+def test_a_workspace_where_nothing_can_be_built(
+    healthy: EnvHost, recipe: LoadedRecipe, options: str, word: str
+) -> None:
+    with tmpfs(healthy.folder / "work", options) as work:
+        real = disk_facts(work)
+        healthy.facts["disk"] = type(real)(**{**real.__dict__, "free_bytes": 900 * GIB, "inodes_free": None})
+        found = outcomes(healthy.context(recipe))
+        assert bad(found) == {"build.filesystem"}
+        assert word in found["build.filesystem"].detail

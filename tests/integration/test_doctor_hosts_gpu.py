@@ -1,0 +1,179 @@
+"""Simulated hosts with Intel GPUs: the checks that must fail or warn do, and no others.
+
+The GPUs are sysfs trees and device nodes in a mount namespace; the loader is the real one, the driver behind
+it a stand-in (``support/fake_ze``). Each host is looked at by ``xpubuild doctor`` as a user would start it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import gpu_hosts
+from support.gpu_hosts import ALL, HEALTHY
+from support.hosts import Host, record, simulate
+
+pytestmark = [pytest.mark.needs("mount", "libze1", "libze-dev"), pytest.mark.xdist_group("hosts")]
+GROUPS = ("gpu", "driver", "level_zero", "opencl", "sycl")
+#: Whether it warns depends on the loader of the machine that runs the tests: Debian 12 has 1.8.
+VARIES = "level_zero.versions"
+Examine = Callable[[Host], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def examine(tmp_path_factory: pytest.TempPathFactory) -> Examine:
+    """Look at each host once, however many tests ask about it."""
+    known: dict[str, dict[str, Any]] = {}
+
+    def run(host: Host) -> dict[str, Any]:
+        if host.name not in known:
+            prefix, environ = simulate(host, tmp_path_factory.mktemp("host"))
+            known[host.name] = _doctor(prefix, environ, *host.arguments)
+        return known[host.name]
+
+    return run
+
+
+def _doctor(prefix: list[str], environ: dict[str, str] | None, *arguments: str) -> dict[str, Any]:
+    only = [word for group in GROUPS for word in ("--only", group)]
+    argv = [*prefix, sys.executable, "-m", "xpubuild", "doctor", "--json", *only, *arguments]
+    answer = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert answer.returncode in (0, 10), answer.stderr
+    assert not answer.stderr
+    document: dict[str, Any] = json.loads(answer.stdout)
+    failed = any(item["status"] in ("fail", "error") for item in document["checks"])
+    assert answer.returncode == (10 if failed else 0)
+    return document
+
+
+def _with(document: dict[str, Any], status: str) -> set[str]:
+    return {item["id"] for item in document["checks"] if item["status"] == status}
+
+
+def _one(document: dict[str, Any], identifier: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(item for item in document["checks"] if item["id"] == identifier)
+    return found
+
+
+@pytest.mark.parametrize("host", ALL, ids=str)
+def test_exactly_the_expected_checks_notice(examine: Examine, host: Host) -> None:
+    document = examine(host)
+    assert _with(document, "error") == set()
+    assert _with(document, "fail") == host.expect
+    assert _with(document, "warn") - {VARIES} == host.warns
+    for item in document["checks"]:
+        assert (item["fix"] is not None) == (item["status"] in ("fail", "warn")), item["id"]
+
+
+def test_hosts_have_names_of_their_own() -> None:
+    assert len({host.name for host in ALL}) == len(ALL) >= 25
+
+
+@pytest.mark.parametrize(
+    ("host", "identifier", "words", "command"),
+    [
+        ("no GPU at all", "gpu.present", "0 PCI functions", ""),
+        (
+            "i915 blacklisted",
+            "gpu.kernel_driver",
+            "blacklisted in /etc/modprobe.d/no-graphics.conf",
+            "modprobe i915",
+        ),
+        (
+            "i915 kept out by the kernel's command line",
+            "gpu.kernel_driver",
+            "module_blacklist=nouveau,i915",
+            "update-grub",
+        ),
+        ("a kernel older than the card", "gpu.kernel_driver", "older than 6.2", ""),
+        (
+            "no permission for the render node",
+            "gpu.render_access",
+            "ada is no member",
+            "usermod -aG render ada",
+        ),
+        ("a member since after the login", "gpu.render_access", "this session began before", "newgrp render"),
+        ("a container with the wrong gid", "gpu.render_access", "gid 109", "--group-add 109"),
+        ("a container without the device", "gpu.render_node", "/dev/dri/renderD128", "--device /dev/dri"),
+        ("rootless Podman dropped the groups", "gpu.render_access", "not mapped", "--group-add keep-groups"),
+        ("loader missing", "level_zero.loader", "cannot open shared object file", "install -y level-zero"),
+        ("loader older than the driver", "level_zero.versions", "the driver speaks 1.99", "level-zero"),
+        (
+            "driver crashes in zeInit",
+            "level_zero.enumerate",
+            "ended by SIGSEGV in zeInit",
+            "intel-level-zero-gpu",
+        ),
+        (
+            "driver aborts while it describes devices",
+            "level_zero.enumerate",
+            "ended by SIGABRT in zeDeviceGetProperties",
+            "dmesg",
+        ),
+        ("Level Zero without a driver", "driver.family", "no Level Zero driver", "libze-intel-gpu1"),
+        ("driver hangs", "level_zero.enumerate", "did not come back from zeInit", "dmesg"),
+        (
+            "a driver package without its library",
+            "level_zero.enumerate",
+            "ZE_RESULT_ERROR_UNINITIALIZED (0x78000001)",
+            "intel-level-zero-gpu",
+        ),
+        (
+            "the loader was told to take another driver",
+            "level_zero.enumerate",
+            "ZE_ENABLE_ALT_DRIVERS=libze_other.so.1",
+            "unset ZE_ENABLE_ALT_DRIVERS",
+        ),
+        ("hidden by a mask", "gpu.hidden", "ZE_AFFINITY_MASK=7 hides all 2", "unset ZE_AFFINITY_MASK"),
+        ("COMPOSITE hierarchy", "gpu.hierarchy", "1 devices, one for each card, instead of 2", "unset"),
+        ("one of two cards is not listed", "gpu.agreement", "0000:3a:00.0", "SYCL_UR_TRACE=1"),
+        ("LTS2 where the recipe wants LTS", "driver.recipe", "needs driver lts-2350", "recipes"),
+        ("link of half the width", "gpu.pcie_link", "32 GT/s x8 of 32 GT/s x16", "LnkSta"),
+    ],
+)
+def test_what_is_said_and_what_to_type(
+    examine: Examine, host: str, identifier: str, words: str, command: str
+) -> None:
+    found = _one(examine(next(item for item in ALL if item.name == host)), identifier)
+    assert words in found["detail"]
+    assert command in "\n".join(found["fix"]["commands"])
+
+
+def test_the_healthy_host_is_described(examine: Examine) -> None:
+    document = examine(HEALTHY)
+    gpu = document["host"]["gpus"][0]
+    assert (gpu["device_id"], gpu["kernel_driver"], gpu["accessible"], gpu["tiles"]) == (
+        "0x0bd5",
+        "i915",
+        True,
+        2,
+    )
+    memory = _one(document, "gpu.memory_tiles")["evidence"]["gpus"]["0000:29:00.0"]
+    assert memory == {"tiles": 2, "memory_bytes": 128 << 30}
+    counts = _one(document, "gpu.agreement")["evidence"]["counts"]
+    assert (counts["PCI"], counts["DRM"], counts["Level Zero"]) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("host", "expect"),
+    [
+        ("Max 1550, healthy, 2 tiles", set()),
+        ("no GPU at all", {"driver.family"}),
+        ("i915 blacklisted", {"gpu.kernel_driver"}),
+        ("driver families mixed", {"driver.mixed"}),
+        ("i915 made no render node", {"gpu.render_node"}),
+    ],
+)
+def test_recorded_trees_tell_what_files_can(tmp_path: Path, host: str, expect: set[str]) -> None:
+    recorded = next(item for item in gpu_hosts.ALL if item.name == host)
+    root = record(recorded.but(files={"/usr/lib/x86_64-linux-gnu/libze_loader.so.1": ""}), tmp_path / "root")
+    document = _doctor([], None, "--root", str(root))
+    assert _with(document, "fail") == expect
+    skipped = {item["id"]: item["detail"] for item in document["checks"] if item["status"] == "skip"}
+    assert all(skipped.values())
+    assert "gpu.render_access" in skipped

@@ -1,0 +1,441 @@
+"""Bytes on the way: resumed, checked, refused; proxies and certificates of a site."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.indexes import PackageIndex, RecordingProxy, certificate, noise, sha256
+
+from xpubuild.engine.watch import Cancel
+from xpubuild.errors import (
+    FetchError,
+    InterruptedByUserError,
+    RecipeError,
+    SourceIntegrityError,
+    ToolchainError,
+    XpuBuildError,
+)
+from xpubuild.toolchain.index.config import IndexConfig, read_config
+from xpubuild.toolchain.index.download import download
+from xpubuild.toolchain.index.files import RemoteFile
+from xpubuild.toolchain.index.wanted import wanted_open
+
+SECRET = "correct-horse"
+NAME = "demo-1.0+cpu-py3-none-any.whl"
+PATH = f"/files/{NAME}"
+DATA = noise(900_000)
+
+
+def config_of(**variables: str) -> IndexConfig:
+    patience = {"PIP_TIMEOUT": "5", "PIP_RETRIES": "2"}
+    return read_config({"PIP_CONFIG_FILE": os.devnull, "HOME": "/nowhere", **patience, **variables})
+
+
+@pytest.fixture
+def index() -> Iterator[PackageIndex]:
+    with PackageIndex() as served:
+        served.add(NAME, DATA)
+        yield served
+
+
+def remote(index: PackageIndex, *, digest: str | None = sha256(DATA), **more: object) -> RemoteFile:
+    url = f"{index.at()}/files/{NAME.replace('+', '%2B')}"
+    return RemoteFile("demo", "1.0+cpu", NAME, digest, len(DATA), url, **more)  # type: ignore[arg-type]
+
+
+def parts(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.name != NAME]
+
+
+def test_a_file_arrives_whole_and_is_not_fetched_again(index: PackageIndex, tmp_path: Path) -> None:
+    seen: list[int] = []
+    into = tmp_path / "my wheels é"
+    place = download(remote(index), into, config_of(), on_bytes=seen.append)
+    assert place == into / NAME
+    assert place.read_bytes() == DATA
+    assert place.stat().st_mode & 0o777 == 0o644
+    assert seen == sorted(seen)
+    assert seen[-1] == len(DATA)
+    assert parts(into) == []
+    again: list[int] = []
+    assert download(remote(index), into, config_of(), on_bytes=again.append) == place
+    assert again == [len(DATA)]
+    assert len(index.asked()) == 1
+
+
+def test_a_file_that_is_there_and_damaged_is_fetched_again(index: PackageIndex, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(DATA[:-1] + b"?")
+    assert download(remote(index), tmp_path, config_of()).read_bytes() == DATA
+
+
+def test_a_cut_connection_is_carried_on_with(index: PackageIndex, tmp_path: Path) -> None:
+    index.faults.cut_after[PATH] = [200_000, 300_000]
+    assert download(remote(index), tmp_path, config_of()).read_bytes() == DATA
+    ranges = [request.headers.get("range", "") for request in index.requests]
+    assert ranges[0] == ""
+    starts = [int(text.removeprefix("bytes=").rstrip("-")) for text in ranges[1:]]
+    assert len(starts) == 2
+    # All that came is kept but for what was on its way in a buffer.
+    assert 100_000 < starts[0] <= 200_000
+    assert 400_000 < starts[1] <= 500_000
+
+
+def test_a_server_without_ranges_begins_again(index: PackageIndex, tmp_path: Path) -> None:
+    index.faults.cut_after[PATH] = [400_000]
+    index.faults.no_ranges = True
+    seen: list[int] = []
+    assert download(remote(index), tmp_path, config_of(), on_bytes=seen.append).read_bytes() == DATA
+    assert 0 in seen
+
+
+def test_cuts_that_bring_nothing_further_end(index: PackageIndex, tmp_path: Path) -> None:
+    index.faults.cut_after[PATH] = [200_000] + [0] * 9
+    with pytest.raises(FetchError, match="could not be fetched") as caught:
+        download(remote(index), tmp_path, config_of())
+    assert "was cut" in caught.value.why
+    # One that brought something, then PIP_RETRIES and one more that brought nothing.
+    assert len(index.requests) == 4
+    assert NAME in caught.value.what
+    assert caught.value.exit_code == 30
+    # What came stays for the next try, which goes on from there.
+    (part,) = parts(tmp_path)
+    kept = part.stat().st_size
+    assert 100_000 < kept <= 200_000
+    index.faults.cut_after[PATH] = []
+    index.requests.clear()
+    assert download(remote(index), tmp_path, config_of()).read_bytes() == DATA
+    assert [request.headers.get("range") for request in index.requests] == [f"bytes={kept}-"]
+
+
+def test_a_damaged_part_of_an_earlier_try_is_thrown_away(index: PackageIndex, tmp_path: Path) -> None:
+    index.faults.cut_after[PATH] = [200_000] + [0] * 9
+    with pytest.raises(FetchError):
+        download(remote(index), tmp_path, config_of())
+    (part,) = parts(tmp_path)
+    part.write_bytes(b"?" + part.read_bytes()[1:])
+    index.faults.cut_after[PATH] = []
+    assert download(remote(index), tmp_path, config_of()).read_bytes() == DATA
+
+
+@pytest.mark.parametrize("size", [len(DATA), len(DATA) + 7])
+def test_a_part_that_has_all_or_too_much_is_settled(index: PackageIndex, tmp_path: Path, size: int) -> None:
+    part = tmp_path / f".{NAME}.{sha256(DATA)[:12]}.part"
+    part.write_bytes((DATA + b"more than")[:size])
+    assert download(remote(index), tmp_path, config_of()).read_bytes() == DATA
+    assert parts(tmp_path) == []
+
+
+def test_another_file_than_the_pinned_one_is_refused_and_not_kept(
+    index: PackageIndex, tmp_path: Path
+) -> None:
+    index.add(NAME, DATA[:-1] + b"?")
+    with pytest.raises(SourceIntegrityError) as caught:
+        download(remote(index), tmp_path, config_of())
+    error = caught.value
+    assert error.exit_code == 31
+    assert NAME in error.what
+    assert sha256(DATA) in error.why
+    assert sha256(DATA[:-1] + b"?") in error.why
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_longer_file_than_stated_is_refused(index: PackageIndex, tmp_path: Path) -> None:
+    index.add(NAME, DATA + noise(500_000, 2))
+    with pytest.raises(SourceIntegrityError):
+        download(remote(index), tmp_path, config_of())
+
+
+def test_without_a_stated_hash_one_of_the_requirement_file_must_be_met(
+    index: PackageIndex, tmp_path: Path
+) -> None:
+    allowed = frozenset({"0" * 64, sha256(DATA)})
+    assert download(remote(index, digest=None, allowed=allowed), tmp_path, config_of()).is_file()
+    wrong = frozenset({"0" * 64, "1" * 64})
+    with pytest.raises(SourceIntegrityError):
+        download(remote(index, digest=None, allowed=wrong), tmp_path / "other", config_of())
+
+
+def test_where_nobody_states_a_hash_no_part_is_taken_over(index: PackageIndex, tmp_path: Path) -> None:
+    index.faults.cut_after[PATH] = [200_000] + [0] * 9
+    with pytest.raises(FetchError):
+        download(remote(index, digest=None), tmp_path, config_of())
+    assert list(tmp_path.iterdir()) == []
+    index.faults.cut_after[PATH] = []
+    (tmp_path / NAME).write_bytes(b"who knows")
+    assert download(remote(index, digest=None), tmp_path, config_of()).read_bytes() == DATA
+
+
+def test_a_busy_server_is_asked_again_and_a_missing_file_is_named(
+    index: PackageIndex, tmp_path: Path
+) -> None:
+    index.faults.status[PATH] = [503, 503]
+    assert download(remote(index), tmp_path, config_of()).read_bytes() == DATA
+    index.faults.status[PATH] = [404]
+    with pytest.raises(FetchError) as caught:
+        download(remote(index), tmp_path / "other", config_of())
+    assert "answered 404" in caught.value.why
+
+
+def test_a_redirect_carries_the_range_on(index: PackageIndex, tmp_path: Path) -> None:
+    index.faults.redirect["/files/moved.whl"] = f"/files/{NAME.replace('+', '%2B')}"
+    index.faults.cut_after[PATH] = [300_000]
+    file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, f"{index.at()}/files/moved.whl")
+    assert download(file, tmp_path, config_of()).read_bytes() == DATA
+
+
+def test_a_file_of_a_wheel_folder_is_copied_and_checked(tmp_path: Path) -> None:
+    folder = tmp_path / "my wheels é"
+    folder.mkdir()
+    (folder / NAME).write_bytes(DATA)
+    into = tmp_path / "into"
+    file = RemoteFile("demo", "1.0+cpu", NAME, sha256(DATA), None, (folder / NAME).as_uri())
+    seen: list[int] = []
+    assert download(file, into, config_of(), on_bytes=seen.append).read_bytes() == DATA
+    assert seen[-1] == len(DATA)
+    (into / NAME).unlink()
+    (folder / NAME).write_bytes(DATA[::-1])
+    with pytest.raises(SourceIntegrityError):
+        download(file, into, config_of())
+    (folder / NAME).unlink()
+    with pytest.raises(FetchError, match=r"demo-1\.0"):
+        download(file, into, config_of())
+
+
+def test_a_transfer_can_be_stopped_while_the_server_is_silent(index: PackageIndex, tmp_path: Path) -> None:
+    index.faults.cut_after[PATH] = [300_000]
+    index.faults.stall = threading.Event()
+    cancel = Cancel()
+    seen: list[int] = []
+
+    def on_bytes(number: int) -> None:
+        seen.append(number)
+        if number > 200_000:
+            threading.Timer(0.1, cancel.set, ["test"]).start()
+
+    started = time.monotonic()
+    with pytest.raises(InterruptedByUserError):
+        download(remote(index), tmp_path, config_of(PIP_TIMEOUT="30"), on_bytes=on_bytes, cancel=cancel)
+    assert time.monotonic() - started < 3
+    index.faults.stall.set()
+    (part,) = parts(tmp_path)
+    assert part.stat().st_size > 100_000
+    index.requests.clear()
+    assert download(remote(index), tmp_path, config_of()).read_bytes() == DATA
+    assert index.requests[0].headers["range"].startswith("bytes=")
+
+
+def test_two_at_once_do_not_share_a_part(index: PackageIndex, tmp_path: Path) -> None:
+    held = tmp_path / f".{NAME}.{sha256(DATA)[:12]}.part"
+    with held.open("wb") as stream:
+        stream.write(b"half of another process")
+        stream.flush()
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        assert download(remote(index), tmp_path, config_of()).read_bytes() == DATA
+        assert held.read_bytes() == b"half of another process"
+    threads = [
+        threading.Thread(target=download, args=(remote(index), tmp_path / "both", config_of()))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [path.name for path in (tmp_path / "both").iterdir()] == [NAME]
+    assert (tmp_path / "both" / NAME).read_bytes() == DATA
+
+
+_ON_A_FULL_DISK = """
+import os, sys
+from pathlib import Path
+from xpubuild.errors import XpuBuildError
+from xpubuild.toolchain.index.config import read_config
+from xpubuild.toolchain.index.download import download
+from xpubuild.toolchain.index.files import RemoteFile
+into, url, name, digest = Path(sys.argv[1]), *sys.argv[2:]
+try:
+    download(RemoteFile("demo", "1.0", name, digest, None, url), into, read_config(os.environ))
+except XpuBuildError as error:
+    print(error.what)
+    print((into / name).exists())
+    sys.exit(error.exit_code)
+"""
+
+
+def test_a_full_disk_has_its_own_exit_code(index: PackageIndex, tmp_path: Path) -> None:
+    disk = tmp_path / "small disk"
+    disk.mkdir()
+    script = tmp_path / "fetch.py"
+    script.write_text(_ON_A_FULL_DISK)
+    mount = 'mount -t tmpfs -o size=400k tmpfs "$1" && shift && exec "$@"'
+    own_mounts = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+    done = subprocess.run(
+        [*own_mounts, "sh", "-c", mount, "sh", str(disk), sys.executable, str(script), str(disk),
+         remote(index).url, NAME, sha256(DATA)],
+        env={**os.environ, "PIP_CONFIG_FILE": os.devnull}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 52, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_wherever_it_is_cut_the_file_is_whole(index: PackageIndex, tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    index.faults.cut_after[PATH] = [chance.randrange(len(DATA) // 3) for _ in range(chance.randrange(1, 5))]
+    index.faults.no_ranges = chance.random() < 0.2
+    size = chance.choice([None, len(DATA)])
+    file = replace(remote(index), size=size)
+    assert download(file, tmp_path, config_of(PIP_RETRIES="5")).read_bytes() == DATA
+    assert parts(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(index: PackageIndex, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ToolchainError, match="cannot be written"):
+        download(remote(index), tmp_path / "file" / "wheels", config_of())
+
+
+def test_a_login_is_sent_for_files_and_never_shown(tmp_path: Path) -> None:
+    with PackageIndex(login=f"me:{SECRET}") as index:
+        index.add(NAME, DATA)
+        (file,) = wanted_open("demo", "1.0+cpu", ["3.11"], [index.url(f"me:{SECRET}")], config_of())
+        # The configuration of pip knows nothing of the recipe's index.
+        assert download(file, tmp_path, config_of()).read_bytes() == DATA
+        assert SECRET not in repr(file) + file.url
+        recorded = RemoteFile("demo", "1.0", NAME, file.sha256, None, file.url)
+        with pytest.raises(FetchError) as caught:
+            download(recorded, tmp_path / "other", config_of(PIP_INDEX_URL=index.url(f"me:{SECRET}-no")))
+        assert "answered 401" in caught.value.why
+        assert SECRET not in json.dumps(caught.value.to_json())
+        config = config_of(PIP_INDEX_URL=index.url(f"me:{SECRET}"))
+        assert download(recorded, tmp_path / "third", config).read_bytes() == DATA
+
+
+def test_a_login_in_a_link_survives_a_redirect_on_its_host_only(tmp_path: Path) -> None:
+    login = f"me:{SECRET}"
+    with PackageIndex(login=login) as index, PackageIndex() as other:
+        index.add(NAME, DATA)
+        other.add(NAME, DATA)
+        index.faults.redirect = {
+            "/files/here.whl": "/files/" + NAME.replace("+", "%2B"),
+            "/files/away.whl": f"{other.at()}/files/" + NAME.replace("+", "%2B"),
+        }
+        for word in ("here", "away"):
+            link = f"{index.at(login)}/files/{word}.whl"
+            file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, "https://shown.example", origin=link)
+            assert download(file, tmp_path / word, config_of()).read_bytes() == DATA
+        assert [request.login for request in index.requests] == [login] * 3
+        assert [request.login for request in other.requests] == [""]
+
+
+@pytest.mark.parametrize("name", ["../outside-1.0-py3-none-any.whl", ".hidden.whl", "a/b.whl", "", "a\0.whl"])
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    """Such as a lock that somebody else wrote could have."""
+    with pytest.raises(RecipeError, match="no name of a Python file"):
+        download(
+            RemoteFile("demo", "1.0", name, sha256(DATA), None, "https://x.example/"), tmp_path, config_of()
+        )
+
+
+def test_authorities_that_cannot_be_read_are_an_error_of_the_fetch(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("no certificate")
+    file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, f"https://127.0.0.1:1/{NAME}")
+    with pytest.raises(FetchError):
+        download(file, tmp_path / "into", config_of(PIP_CERT=str(tmp_path / "ca.pem"), PIP_RETRIES="0"))
+
+
+# proxies
+
+
+def test_everything_goes_through_the_proxy(index: PackageIndex, tmp_path: Path) -> None:
+    with RecordingProxy(login=f"peter:{SECRET}") as proxy:
+        config = config_of(HTTP_PROXY=proxy.url(f"peter:{SECRET}"))
+        (file,) = wanted_open("demo", "1.0+cpu", ["3.11"], [index.url()], config)
+        assert download(file, tmp_path, config).read_bytes() == DATA
+        assert dict(proxy.passed) == {f"127.0.0.1:{index.port}": 2}
+        assert not any("proxy-authorization" in request.headers for request in index.requests)
+        assert SECRET not in repr(config)
+
+
+@pytest.mark.parametrize("spelling", ["NO_PROXY", "no_proxy"])
+def test_what_needs_no_proxy_goes_past_it(index: PackageIndex, tmp_path: Path, spelling: str) -> None:
+    with RecordingProxy() as proxy:
+        config = config_of(http_proxy=proxy.url(), **{spelling: "127.0.0.1,other.example"})
+        (file,) = wanted_open("demo", "1.0+cpu", ["3.11"], [index.url()], config)
+        assert download(file, tmp_path, config).read_bytes() == DATA
+        assert not proxy.passed
+
+
+def test_after_a_redirect_the_exceptions_count_anew(index: PackageIndex, tmp_path: Path) -> None:
+    """The first host is reached through the proxy, the one it sends to is an exception."""
+    with RecordingProxy() as proxy, PackageIndex() as first:
+        first.faults.redirect["/files/x.whl"] = f"{index.at()}{PATH}".replace("+", "%2B")
+        config = config_of(HTTP_PROXY=proxy.url(), NO_PROXY=f"127.0.0.1:{index.port}")
+        file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, f"{first.at()}/files/x.whl")
+        assert download(file, tmp_path, config).read_bytes() == DATA
+        assert dict(proxy.passed) == {f"127.0.0.1:{first.port}": 1}
+
+
+def test_a_proxy_that_refuses_is_told_without_its_password(tmp_path: Path) -> None:
+    with RecordingProxy(refuses=True) as proxy:
+        config = config_of(HTTPS_PROXY=proxy.url(f"peter:{SECRET}"), PIP_RETRIES="0")
+        file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, f"https://files.example/{NAME}")
+        with pytest.raises(FetchError) as caught:
+            download(file, tmp_path, config)
+        assert "proxy" in caught.value.why
+        assert SECRET not in json.dumps(caught.value.to_json())
+        assert dict(proxy.passed) == {"files.example:443": 1}
+
+
+# certificates
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return certificate(tmp_path_factory.mktemp("an authority"))
+
+
+@pytest.mark.needs("openssl")
+@pytest.mark.parametrize("name", ["PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_an_authority_of_the_site_is_trusted_where_it_is_named(
+    signed: tuple[Path, Path], tmp_path: Path, name: str
+) -> None:
+    authority, both = signed
+    with PackageIndex(certificate=both) as index, RecordingProxy() as proxy:
+        index.add(NAME, DATA)
+        for more in ({}, {"HTTPS_PROXY": proxy.url()}):
+            config = config_of(**{name: str(authority)}, **more)
+            (file,) = wanted_open("demo", "1.0+cpu", ["3.11"], [index.url()], config)
+            assert download(file, tmp_path / f"{len(more)}", config).read_bytes() == DATA
+        assert proxy.passed[f"127.0.0.1:{index.port}"] >= 1
+
+
+@pytest.mark.needs("openssl")
+def test_an_unknown_authority_is_refused_and_a_trusted_host_is_not(
+    signed: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with PackageIndex(certificate=signed[1]) as index:
+        index.add(NAME, DATA)
+
+        def fetched(**variables: str) -> Path:
+            config = config_of(PIP_RETRIES="0", **variables)
+            (file,) = wanted_open("demo", "1.0+cpu", ["3.11"], [index.url()], config)
+            return download(file, tmp_path, config)
+
+        with pytest.raises(XpuBuildError) as caught:
+            fetched()
+        assert caught.value.exit_code == 30
+        assert "its certificate is not trusted" in caught.value.why
+        with pytest.raises(FetchError):
+            fetched(PIP_TRUSTED_HOST="127.0.0.1:1")
+        assert fetched(PIP_TRUSTED_HOST=f"127.0.0.1:{index.port}").read_bytes() == DATA

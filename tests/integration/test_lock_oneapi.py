@@ -1,0 +1,75 @@
+"""oneAPI in a lock: the same wherever it is installed, compared by policy; installations are stand-ins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from integration import oneapi_standin as standin
+from support.cli import Xpubuild
+
+from xpubuild.build.locking import read_lock
+from xpubuild.lock import model
+
+RECIPE = """
+schema: 1
+name: small
+title: one prebuilt wheel for XPU
+target: xpu
+targets: [xpu]
+needs: {disk_gib: 0.01, oneapi: ">=2025.1,<2026", oneapi_components: [compiler, pti, umf, ccl, mpi]}
+components:
+  torch:
+    kind: wheel
+    dist: torch
+    version: 2.8.0+xpu
+    indexes: ["https://host.example/whl"]
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> str:
+    path = tmp_path / "small.yaml"
+    path.write_text(RECIPE)
+    return str(path)
+
+
+def lock(xpubuild: Xpubuild, recipe: str, root: Path, name: str) -> Path:
+    file = root.parent / f"{name}.lock.yaml"
+    xpubuild.ok("lock", recipe, "--oneapi-root", str(root), "-o", str(file))
+    return file
+
+
+def oneapi(file: Path) -> model.Oneapi:
+    found = read_lock(file).machine.oneapi
+    assert found is not None
+    return found
+
+
+def test_two_places_of_oneapi_give_the_same_bytes(xpubuild: Xpubuild, recipe: str, tmp_path: Path) -> None:
+    one = lock(xpubuild, recipe, standin.build_root(tmp_path / "intel one é"), "one")
+    (tmp_path / "other").mkdir()
+    other = lock(xpubuild, recipe, standin.build_root(tmp_path / "other/oneapi"), "other")
+    assert one.read_bytes() == other.read_bytes()
+    assert str(tmp_path) not in one.read_text()
+    found = oneapi(one)
+    assert set(found.components) == {"compiler", "pti", "umf", "ccl", "mpi"}
+    assert found.environment.set["CMPLR_ROOT"].startswith("{oneapi}/compiler/")
+
+
+def test_another_oneapi_is_told_by_the_policies(xpubuild: Xpubuild, recipe: str, tmp_path: Path) -> None:
+    file = lock(xpubuild, recipe, standin.build_root(tmp_path / "old"), "old")
+    new = str(standin.build_root(tmp_path / "new", standin.BUNDLE_2025_3))
+
+    def verify(policy: str) -> tuple[int, list[str]]:
+        argv = ("verify-lock", str(file), "--recipe", recipe, "--oneapi-root", new, "--policy", policy)
+        result = xpubuild(*argv, "--json")
+        return result.status, [item["path"] for item in result.document()["differences"]]
+
+    status, paths = verify("compatible")
+    assert status == 21
+    assert "machine.oneapi.components.compiler" in paths
+    status, paths = verify("exact")
+    assert status == 21
+    assert "machine.oneapi.environment.set.CMPLR_ROOT" in paths
+    assert verify("ignore") == (0, [])

@@ -1,0 +1,158 @@
+"""``xpubuild fetch`` as users type it: a recipe of a site, JSON, refusals, a read-only mirror, a lock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from integration.mirror_world import WHEELS, World, content, world
+from support.cli import Xpubuild
+
+from xpubuild.build.fetch_inputs import is_lock
+from xpubuild.schema.fetch import FetchDocument
+
+_WHEEL = "demo-1.0-py3-none-any.whl"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with world(tmp_path) as made:
+        recipes = tmp_path / "recipes"
+        (recipes / "requirements").mkdir(parents=True)
+        digest = hashlib.sha256(WHEELS[_WHEEL]).hexdigest()
+        (recipes / "requirements" / "demo.txt").write_text(f"demo==1.0 --hash=sha256:{digest}\n")
+        recipe = {
+            "schema": 1, "name": "site", "title": "a recipe of a site", "target": "cpu", "targets": ["cpu"],
+            "needs": {"python": ">=3.10"},
+            "toolchain": {"requirements": ["requirements/demo.txt"]},
+            "components": {"torch": {"kind": "source", "dist": "torch", "source": {
+                "url": made.server.url("top.git"), "commit": made.commits["top"],
+                "configure_time": [{"url": made.server.url("ops.git"), "pin_file": "ops.txt",
+                                    "when": "always", "path": "third_party/ops"}]}}},
+        }  # fmt: skip
+        (recipes / "site.yaml").write_text(json.dumps(recipe))
+        for name, value in (
+            ("XPUBUILD_RECIPES", str(recipes)),
+            ("PIP_CONFIG_FILE", "/dev/null"),
+            ("PIP_NO_INDEX", "1"),
+            ("PIP_FIND_LINKS", str(tmp_path / "wheels")),
+        ):
+            monkeypatch.setenv(name, value)
+        yield made
+
+
+def test_fetch_check_export_import(here: World, tmp_path: Path, xpubuild: Xpubuild) -> None:
+    place = str(tmp_path / "mirror")
+    document = xpubuild.json("fetch", "site", "--mirror", place, "--dry-run")
+    assert {item["kind"] for item in document["missing"]} == {"git", "wheel"}
+    assert not Path(place).exists()
+    result = xpubuild.ok("fetch", "site", "--mirror", place, "--log-format", "plain")
+    assert "4 repositories, 1 file" in result.out
+    assert "torch.source" in result.err
+    document = xpubuild.json("fetch", "site", XPUBUILD_MIRROR=place)
+    FetchDocument.model_validate(document)
+    assert document["summary"]["new_bytes"] == 0
+    assert xpubuild.json("fetch", "--mirror", place, "--check")["damaged"] == []
+    assert xpubuild.json("fetch", "site", "--mirror", place, "--check")["damaged"] == []
+    one = str(tmp_path / "one.tar")
+    exported = xpubuild.json("fetch", "site", "--mirror", place, "--export", one)
+    imported = xpubuild.json("fetch", "--mirror", str(tmp_path / "b"), "--import", one)
+    assert imported["digest"] == exported["digest"]
+    assert content(tmp_path / "b") == content(tmp_path / "mirror")
+    here.asked()
+    document = xpubuild.json("fetch", "site", "--mirror", str(tmp_path / "b"), "--offline")
+    assert document["files"][0]["name"] == _WHEEL
+    assert here.asked() == set()
+
+
+def test_damage_is_named_and_its_exit_status_is_31(here: World, tmp_path: Path, xpubuild: Xpubuild) -> None:
+    place = tmp_path / "mirror"
+    xpubuild.ok("fetch", "site", "--mirror", str(place), "-q")
+    wheel = next(place.glob("files/*/*.whl"))
+    wheel.write_bytes(b"x")
+    (place / "mirror.json").unlink()
+    for arguments in (["--check"], ["site", "--check"]):
+        result = xpubuild("fetch", *arguments, "--mirror", str(place), "--json")
+        document = result.document()
+        assert result.status == document["error"]["exit_code"] == 31
+        assert {item["path"] for item in document["damaged"]} == {
+            "mirror.json", wheel.relative_to(place).as_posix()
+        }  # fmt: skip
+        FetchDocument.model_validate(document)
+    result = xpubuild("fetch", "site", "--mirror", str(place), "--offline")
+    assert result.status == 31
+    assert "mirror.json" in result.err
+    here.asked()
+    document = xpubuild.json("fetch", "site", "--mirror", str(place))
+    assert [item["path"] for item in document["damaged"]] == [wheel.relative_to(place).as_posix()]
+    assert here.asked() == set()
+    assert xpubuild("fetch", "--check", "--mirror", str(place)).status == 0
+
+
+def test_offline_without_what_is_needed_ends_with_30(here: World, tmp_path: Path, xpubuild: Xpubuild) -> None:
+    here.filled(tmp_path / "mirror", here.inputs(_WHEEL, commit=here.commits["next"]))
+    result = xpubuild("fetch", "site", "--mirror", str(tmp_path / "mirror"), "--offline")
+    assert result.status == 30
+    assert here.commits["top"] in result.err
+    assert xpubuild("fetch", "--mirror", str(tmp_path / "nowhere"), "--check").status == 30
+    assert xpubuild("fetch", "site", "--mirror", str(tmp_path / "nowhere"), "--offline").status == 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["site"], "--mirror DIR"),
+        (["site", "--mirror", "m", "--check", "--dry-run"], "two things"),
+        (["site", "--mirror", "m", "--for-python", "snake"], "3.10,3.11"),
+        (["site", "--mirror", "m", "--for-python", ","], "names no version"),
+        (["site", "--mirror", "wheels"], "is no mirror"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(
+    here: World, xpubuild: Xpubuild, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
+    monkeypatch.chdir(here.root)
+    result = xpubuild("fetch", *arguments)
+    assert result.status == 2
+    assert says in result.err
+    assert not (here.root / "m").exists()
+    assert here.asked() == set()
+
+
+def test_a_python_that_the_recipe_does_not_take_is_refused(
+    here: World, tmp_path: Path, xpubuild: Xpubuild
+) -> None:
+    place = str(tmp_path / "mirror")
+    assert xpubuild("fetch", "site", "--mirror", place, "--for-python", "3.9").status == 22
+    document = xpubuild.json("fetch", "site", "--mirror", place, "--for-python", "all")
+    assert document["pythons"][0] == "3.10"
+    assert len(document["pythons"]) >= 5
+    assert here.asked() == {"top", "mid", "inner", "ops"}
+
+
+def test_a_lock_is_fetched_for_as_long_as_its_recipe_is_the_same(
+    here: World, tmp_path: Path, xpubuild: Xpubuild
+) -> None:
+    lock, place = str(tmp_path / "site.lock.yaml"), str(tmp_path / "mirror")
+    xpubuild.ok("lock", "site", "-o", lock)
+    document = xpubuild.json("fetch", lock, "--mirror", place)
+    assert (document["recipe"], len(document["repositories"])) == ("site", 4)
+    recipe = tmp_path / "recipes" / "site.yaml"
+    recipe.write_text(recipe.read_text().replace(here.commits["top"], here.commits["next"]))
+    result = xpubuild("fetch", lock, "--mirror", place)
+    assert result.status == 21
+    assert here.commits["next"] in result.err
+    Path(lock).write_text(Path(lock).read_text().replace(here.commits["mid"], "0" * 40))
+    assert xpubuild("fetch", lock, "--mirror", place).status == 21
+
+
+def test_a_lock_is_told_from_a_recipe(tmp_path: Path) -> None:
+    lock, recipe = tmp_path / "a.lock.yaml", tmp_path / "a.yaml"
+    lock.write_text('# a lock\nschema: "xpubuild.lock/1"\n')
+    recipe.write_text("schema: 1\nname: a\n")
+    assert is_lock(str(lock))
+    assert not is_lock(str(recipe))
+    assert not is_lock("2.8")

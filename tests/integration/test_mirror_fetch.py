@@ -1,0 +1,199 @@
+"""Filling a mirror: all of it, only what is new, nothing twice, nothing on a dry run, nothing offline."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from integration.gitserver import Upstream
+from integration.mirror_world import WHEELS, World, content, summary, world
+
+from xpubuild.build.carry import check_mirror
+from xpubuild.conda.lockfile import write_lock
+from xpubuild.conda.model import CondaLock, CondaPackage
+from xpubuild.engine.events import NullSink
+from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.mirror.store import Mirror
+from xpubuild.schema.fetch import FetchDocument
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path) as made:
+        yield made
+
+
+def test_everything_comes_once_and_is_accounted_for(here: World, tmp_path: Path) -> None:
+    place = tmp_path / "mirror"
+    document = here.fetch(place).run()
+    FetchDocument.model_validate(document)
+    assert summary(document) == (4, 3)
+    assert {(item["path"], item["configure_time"]) for item in document["repositories"]} == {
+        ("", False),
+        ("third_party/mid", False),
+        ("third_party/mid/deps/inner", False),
+        ("third_party/ops", True),
+    }
+    assert here.asked() == {"top", "mid", "inner", "ops"}
+    mirror = Mirror.open(place)
+    assert mirror.check() == []
+    (needed,) = mirror.sets()
+    assert {use.commit for use in needed.repositories} == {
+        here.commits[name] for name in ("top", "mid", "inner", "ops")
+    }
+    assert {entry.name for entry in mirror.files()} == set(WHEELS)
+    listed = {record.path for entry in mirror.entries().values() for record in entry.files}
+    assert {path for path in content(place) if not path.startswith("manifest/")} == {*listed, "mirror.json"}
+
+    before = content(place)
+    again = here.fetch(place).run()
+    assert summary(again) == (0, 0)
+    assert not any(item["new"] for item in again["repositories"] + again["files"])
+    assert here.asked() == set()
+    assert content(place) == before
+
+
+def test_a_second_recipe_adds_only_what_is_new(here: World, tmp_path: Path) -> None:
+    place = tmp_path / "mirror"
+    here.filled(place, here.inputs("demo-1.0-py3-none-any.whl"))
+    here.asked()
+    document = here.fetch(place, here.inputs(commit=here.commits["next"], recipe="second")).run()
+    assert here.asked() == {"top"}
+    assert {item["name"] for item in document["files"] if item["new"]} == {
+        "tool-2.0-cp311-cp311-manylinux_2_28_x86_64.whl", "old-0.1.tar.gz"
+    }  # fmt: skip
+    mirror = Mirror.open(place)
+    assert mirror.check() == []
+    assert {needed.recipe for needed in mirror.sets()} == {"demo", "second"}
+    for recipe, commit in (("demo", here.commits["top"]), ("second", here.commits["next"])):
+        wheels = ("demo-1.0-py3-none-any.whl",) if recipe == "demo" else ()
+        inputs = here.inputs(*wheels, commit=commit, recipe=recipe)
+        assert here.fetch(place, inputs, offline=True).run()["status"] == "ok"
+    assert here.asked() == set()
+
+
+def test_a_dry_run_lists_what_is_missing_and_brings_nothing(here: World, tmp_path: Path) -> None:
+    place = tmp_path / "mirror"
+    document = here.fetch(place).dry_run()
+    FetchDocument.model_validate(document)
+    assert here.asked() == set()
+    assert not place.exists()
+    assert [(item["kind"], item["commit"]) for item in document["missing"] if item["kind"] == "git"] == [
+        ("git", here.commits["top"])
+    ]
+    assert {item["name"] for item in document["missing"] if item["kind"] != "git"} == set(WHEELS)
+    here.filled(place, here.inputs("demo-1.0-py3-none-any.whl"))
+    here.asked()
+    before = content(place)
+    document = here.fetch(place, here.inputs(commit=here.commits["next"])).dry_run()
+    assert [item["commit"] for item in document["missing"] if item["kind"] == "git"] == [here.commits["next"]]
+    assert len(document["missing"]) == 3
+    assert here.asked() == set()
+    assert content(place) == before
+    assert here.fetch(place, here.inputs("demo-1.0-py3-none-any.whl")).dry_run()["missing"] == []
+
+
+def test_offline_names_the_first_missing_thing(here: World, tmp_path: Path) -> None:
+    place = tmp_path / "mirror"
+    with pytest.raises(FetchError, match="there is no mirror"):
+        here.fetch(place, offline=True).run()
+    here.filled(place, here.inputs("demo-1.0-py3-none-any.whl"))
+    here.asked()
+    with pytest.raises(FetchError, match=here.commits["next"]):
+        here.fetch(place, here.inputs(commit=here.commits["next"]), offline=True).run()
+    with pytest.raises(FetchError, match="tool") as caught:
+        here.fetch(place, offline=True).run()
+    assert caught.value.exit_code == 30
+    assert here.asked() == set()
+    for lock in place.rglob("*.lock"):
+        lock.unlink()
+
+    def state() -> list[tuple[str, int]]:
+        return [(str(path), path.stat().st_mtime_ns) for path in sorted(place.rglob("*"))]
+
+    # As on a file system that is mounted read-only: nothing is written, not even a lock.
+    before = state()
+    assert here.fetch(place, here.inputs("demo-1.0-py3-none-any.whl"), offline=True).run()["status"] == "ok"
+    assert state() == before
+
+
+def test_a_tag_that_the_build_asks_for_is_remembered(here: World, tmp_path: Path) -> None:
+    top, ops = Upstream(tmp_path / "srv" / "top.git"), Upstream(tmp_path / "srv" / "ops.git")
+    subprocess.run(["git", "tag", "v1", here.commits["ops"]], cwd=ops.path, check=True)
+    commit = top.commit({"ops.txt": "v1\n"}, parent=here.commits["next"])
+    place = tmp_path / "mirror"
+    document = here.fetch(place, here.inputs(commit=commit)).run()
+    (found,) = [item for item in document["repositories"] if item["configure_time"]]
+    assert (found["commit"], found["ref"]) == (here.commits["ops"], "v1")
+    assert Mirror.open(place).check() == []
+    here.server.faults.fail = 99
+    assert here.fetch(place, here.inputs(commit=commit), offline=True).run()["status"] == "ok"
+
+
+def test_a_wheel_that_is_another_than_pinned_is_refused(here: World, tmp_path: Path) -> None:
+    inputs = here.inputs()
+    (tmp_path / "wheels" / "demo-1.0-py3-none-any.whl").write_bytes(b"tampered")
+    with pytest.raises(SourceIntegrityError, match="demo"):
+        here.fetch(tmp_path / "mirror", inputs).run()
+    assert check_mirror(tmp_path / "mirror", sink=NullSink())["status"] == "ok"
+
+
+def test_a_fetch_that_was_cut_leaves_what_the_next_one_takes_up(here: World, tmp_path: Path) -> None:
+    place = tmp_path / "mirror"
+    inputs = here.inputs()
+    here.server.faults.fail, here.server.faults.fail_status = 99, 404
+    with pytest.raises(FetchError):
+        here.fetch(place, inputs).run()
+    here.server.faults.fail = 0
+    # The packs of top came, and xpubuild was killed before it could enter them.
+    mirror = here.filled(place, inputs)
+    (entry,) = [
+        item for item in mirror.entries().values() if item.name.startswith("127.0.0.1") and "top" in item.name
+    ]
+    (place / "manifest" / f"{entry.id}.json").unlink()
+    assert [item.entry for item in mirror.check()] == [entry.id]
+    here.asked()
+    document = here.fetch(place, inputs).run()
+    assert here.asked() == set()
+    assert [item["entry"] for item in document["damaged"]] == [entry.id]
+    assert mirror.check() == []
+
+
+def test_the_page_leads_pip_to_the_files(here: World, tmp_path: Path) -> None:
+    mirror = here.filled(tmp_path / "mirror")
+    page = (mirror.path / "wheels.html").read_text()
+    for entry in mirror.files():
+        assert f'href="{entry.files[0].path}#sha256={entry.sha256}"' in page
+    assert json.loads((mirror.path / "mirror.json").read_text())["schema"] == "xpubuild.mirror/1"
+
+
+def test_the_packages_of_a_conda_lock_come_too(here: World, tmp_path: Path) -> None:
+    name, data = "tool-1.0-0.conda", b"a conda package"
+    channel = tmp_path / "channel" / "noarch"
+    channel.mkdir(parents=True)
+    (channel / name).write_bytes(data)
+    package = CondaPackage(
+        name="tool", version="1.0", build="0", filename=name, url=(channel / name).as_uri(),
+        sha256=hashlib.sha256(data).hexdigest(), md5=hashlib.md5(data, usedforsecurity=False).hexdigest(),
+        size=len(data),
+    )  # fmt: skip
+    lock = write_lock(CondaLock((package,), ((tmp_path / "channel").as_uri(),), "0" * 64))
+    place = tmp_path / "mirror"
+    with pytest.raises(FetchError, match="there is no mirror"):
+        replace(here.fetch(place, offline=True), conda_lock=lock).run()
+    here.filled(place)
+    with pytest.raises(FetchError, match=name):
+        replace(here.fetch(place, offline=True), conda_lock=lock).run()
+    document = replace(here.fetch(place), conda_lock=lock).run()
+    assert [item["name"] for item in document["files"] if item["new"]] == [name]
+    assert replace(here.fetch(place, offline=True), conda_lock=lock).run()["status"] == "ok"
+    assert name not in (place / "wheels.html").read_text()
+    other = lock.replace(package.sha256, "f" * 64)
+    with pytest.raises(SourceIntegrityError, match=name):
+        replace(here.fetch(place), conda_lock=other).run()
+    assert Mirror.open(place).check() == []

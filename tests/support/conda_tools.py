@@ -1,0 +1,64 @@
+"""What the tests of the conda route share: solving, a stand-in for conda, a channel over http."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+from xpubuild.conda.channels import resolve
+from xpubuild.conda.engines import Engines
+from xpubuild.conda.solve import Wanted, make_lock
+from xpubuild.engine.environment import base_environment
+
+TOOLCHAIN = ("python", "pip", "cmake >=3.27,<4", "ninja", "mkl-static ==2026.0.0", "mkl-include ==2026.0.0")
+FRONT = Path(__file__).with_name("conda_front.py")
+CONDA_LOCK = Path(sys.executable).parent / "conda-lock"
+
+
+RATTLER = Engines(rattler=sys.executable)
+
+
+def front(folder: Path) -> str:
+    """Return a program ``conda``: the stand-in over rattler, no real conda."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "conda"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FRONT}" "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+def solved(
+    specs: tuple[str, ...], channels: list[str], engines: Engines, cache: Path, needs: str | None = None
+) -> str:
+    wanted = Wanted(specs, resolve(channels), needs)
+    return make_lock(wanted, engines, environment=base_environment(), cache=cache, report=lambda line: None)
+
+
+@contextmanager
+def served(folder: Path, *, password: str = "") -> Iterator[str]:
+    """Serve a folder on loopback; with a password, only below ``/t/PASSWORD``."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+        def translate_path(self, path: str) -> str:
+            prefix = f"/t/{password}" if password else ""
+            if not path.startswith(prefix):
+                return str(folder / "no such file")
+            return super().translate_path(path.removeprefix(prefix))
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

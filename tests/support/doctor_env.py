@@ -1,0 +1,269 @@
+"""Hosts whose environment is under test: a folder with oneAPI, a Python with packages, a home, made of files.
+
+``EnvHost`` makes the parts and then a ``Context`` of the running machine, with a report that says what the
+test says. Everything is small: torch is a folder with a version.py and libraries of a few KB.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from integration.oneapi_standin import build_root
+
+from support.doctor_frame import a_check, a_host
+from support.small_elf import library
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.model import Check, Outcome
+from xpubuild.doctor.registry import arranged, group_of, select, shipped
+from xpubuild.doctor.runner import run_checks
+from xpubuild.host.capacity import CpuFacts, MemoryFacts
+from xpubuild.host.disk import DiskFacts
+from xpubuild.host.pythons import PythonFacts
+from xpubuild.host.report import PythonReport
+from xpubuild.host.system import OsFacts
+from xpubuild.host.tools import CompilerFacts, ToolFacts
+from xpubuild.recipe.load import load
+from xpubuild.recipe.model import Component, LoadedRecipe
+
+GIB = 1 << 30
+GROUPS = ("oneapi", "toolchain", "shadow", "python", "torch", "caches", "build", "network")
+DEBIAN = OsFacts(id="debian", version="12", name="Debian GNU/Linux 12", machine="x86_64")
+
+
+def env_checks() -> tuple[type[Check], ...]:
+    """Return the checks of the environment, with a GPU that is simply there."""
+    own = [check for check in shipped() if group_of(check.id) in GROUPS]
+    return arranged([a_check("gpu.present"), *own])
+
+
+def offline(name: str, **urls: str) -> LoadedRecipe:
+    """Return a recipe whose sources are folders, except those of the named components."""
+    loaded = load(name)
+    components = {
+        key: _with_url(item, urls.get(key, f"file:///srv/{key}.git"), key in urls)
+        for key, item in loaded.recipe.components.items()
+    }
+    return loaded.model_copy(update={"recipe": loaded.recipe.model_copy(update={"components": components})})
+
+
+def _with_url(component: Component, url: str, named: bool) -> Component:
+    if component.source is None or component.source.embedded:
+        return component.model_copy(update={"indexes": [url] if named else []})
+    clones = [item.model_copy(update={"url": url}) for item in component.source.configure_time]
+    source = component.source.model_copy(update={"url": url, "configure_time": clones})
+    return component.model_copy(update={"source": source})
+
+
+@dataclass
+class EnvHost:
+    """A host below a folder. ``environ`` and ``facts`` may be changed before ``context`` is called."""
+
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    version: str = "python3.12"
+
+    def __post_init__(self) -> None:
+        for name in ("home", "tmp", "work"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        self.environ = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(self.folder / "home"),
+            "USER": "someone",
+            "TMPDIR": str(self.folder / "tmp"),
+            "XDG_CONFIG_DIRS": str(self.folder / "etc"),
+            **self.environ,
+        }
+        self.facts = {
+            "os": DEBIAN,
+            "cpu": CpuFacts(logical=32, usable=32),
+            "memory": MemoryFacts(total_bytes=512 * GIB, usable_bytes=500 * GIB, swap_free_bytes=0),
+            "disk": DiskFacts(
+                str(self.folder / "work"),
+                900 * GIB,
+                800 * GIB,
+                10**7,
+                "ext4",
+                "/",
+                read_only=False,
+                noexec=False,
+            ),
+            "compilers": (CompilerFacts("g++", "/usr/bin/g++", "gcc", "13.3.0", "x86_64-linux-gnu"),),
+            "tools": (
+                ToolFacts("cmake", "/usr/bin/cmake", "3.31.6"),
+                ToolFacts("ninja", "/usr/bin/ninja", "1.12.1"),
+            ),
+            **self.facts,
+        }
+        if "python" not in self.facts:
+            self.python()
+
+    @property
+    def prefix(self) -> Path:
+        """The prefix of the Python environment."""
+        return self.folder / "env"
+
+    @property
+    def site(self) -> Path:
+        """Its site-packages."""
+        return self.prefix / "lib" / self.version / "site-packages"
+
+    @property
+    def oneapi_root(self) -> Path:
+        """Where oneAPI is, once ``oneapi`` was called."""
+        return self.folder / "oneapi"
+
+    def python(self, version: str = "3.12.4", **changes: Any) -> None:
+        """Make the environment, and report its interpreter."""
+        base = self.folder / "base"
+        for place in (base / "bin", self.prefix / "bin", self.site):
+            place.mkdir(parents=True, exist_ok=True)
+        (base / "bin" / "python3.12").write_bytes(b"")
+        (self.prefix / "pyvenv.cfg").write_text(
+            f"home = {base / 'bin'}\ninclude-system-site-packages = false\n"
+        )
+        program = self.prefix / "bin" / "python3"
+        program.unlink(missing_ok=True)
+        program.symlink_to(base / "bin" / "python3.12")
+        include = base / "include" / "python3.12"
+        facts = PythonFacts(
+            executable=str(program),
+            version=version,
+            implementation="CPython",
+            bits=64,
+            free_threaded=False,
+            virtual=True,
+            base_executable=str(base / "bin" / "python3.12"),
+            include=str(include),
+            headers=True,
+            ensurepip=True,
+        )
+        self.facts["python"] = PythonReport(replace(facts, **changes), ())
+
+    def real_python(self) -> None:
+        """Make the environment's interpreter one that runs: the one that runs the tests."""
+        program = Path(os.path.realpath(sys.executable))
+        version = f"python3.{sys.version_info.minor}"
+        shutil.rmtree(self.prefix)
+        self.version = version
+        (self.prefix / "bin").mkdir(parents=True)
+        self.site.mkdir(parents=True)
+        (self.prefix / "bin" / "python3").symlink_to(program)
+        (self.prefix / "pyvenv.cfg").write_text(f"home = {program.parent}\n")
+
+    def dist(self, name: str, version: str, *, requires: Iterable[str] = ()) -> Path:
+        """Install a distribution's metadata; return its dist-info."""
+        info = self.site / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir(parents=True)
+        lines = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
+        lines += [f"Requires-Dist: {item}" for item in requires]
+        (info / "METADATA").write_text("\n".join(lines) + "\n", "utf-8")
+        return info
+
+    def torch(
+        self,
+        version: str = "2.8.0+xpu",
+        *,
+        sycl: str = "libsycl.so.8",
+        cuda: str = "",
+        xpu: bool = True,
+        requires: Sequence[str] = ("pytorch-triton-xpu==3.4.0", "intel-sycl-rt==2025.1.1"),
+        needed: Sequence[str] = (),
+    ) -> Path:
+        """Install a torch; for XPU with the packages it requires. Return its folder."""
+        folder = self.site / "torch"
+        (folder / "lib").mkdir(parents=True)
+        told = f"'{cuda}'" if cuda else "None"
+        (folder / "version.py").write_text(f"__version__ = '{version}'\ncuda: Optional[str] = {told}\n")
+        self.dist("torch", version, requires=requires if xpu else ())
+        if not xpu:
+            return folder
+        up = "$ORIGIN/../../../.."
+        library(folder / "lib" / "libc10_xpu.so", needed=[sycl], rpath=up)
+        library(folder / "lib" / "libtorch_xpu.so", needed=[sycl, "libc10_xpu.so", *needed], rpath=up)
+        library(self.prefix / "lib" / sycl, mark="of pip")
+        if requires:
+            self.dist("intel-sycl-rt", "2025.1.1")
+            self.triton("pytorch-triton-xpu", "3.4.0")
+        return folder
+
+    def triton(self, name: str, version: str, *, intel: bool = True) -> None:
+        """Install a triton."""
+        self.dist(name, version)
+        backends = self.site / "triton" / "backends"
+        (backends / ("intel" if intel else "nvidia")).mkdir(parents=True, exist_ok=True)
+
+    def vision(self, version: str, *, requires: str, cuda: str = "") -> None:
+        """Install a torchvision."""
+        self.dist("torchvision", version, requires=[requires])
+        folder = self.site / "torchvision"
+        folder.mkdir()
+        told = f"'{cuda}'" if cuda else "None"
+        (folder / "version.py").write_text(f"__version__ = '{version}'\ncuda = {told}\n")
+
+    def oneapi(self, versions: Mapping[str, str], *, full: bool = True) -> Path:
+        """Install oneAPI in the component layout; ``full`` adds what CMake looks for."""
+        root = build_root(self.oneapi_root, versions)
+        self.environ["ONEAPI_ROOT"] = str(root)
+        if full:
+            self.complete(root, versions)
+        return root
+
+    @staticmethod
+    def complete(root: Path, versions: Mapping[str, str]) -> None:
+        """Add headers, libraries and package files."""
+        compiler = root / "compiler" / versions["compiler"]
+        header = compiler / "include" / "sycl" / "sycl.hpp"
+        header.parent.mkdir(parents=True, exist_ok=True)
+        header.write_text("")
+        major = {"2024": 7, "2025": 8, "2026": 9}[versions["compiler"][:4]]
+        library(compiler / "lib" / f"libsycl.so.{major}", mark=f"of oneAPI {versions['compiler']}")
+        (compiler / "lib" / "libsycl.so").symlink_to(f"libsycl.so.{major}")
+        if "pti" in versions:
+            config = root / "pti" / versions["pti"] / "lib" / "cmake" / "pti" / "PtiConfig.cmake"
+            config.parent.mkdir(parents=True, exist_ok=True)
+            config.write_text("")
+
+    def source(self, root: Path, versions: Mapping[str, str]) -> None:
+        """Set what component scripts of an installation leave in a shell."""
+        compiler = root / "compiler" / versions["compiler"]
+        self.environ.update(SETVARS_COMPLETED="1", ONEAPI_ROOT=str(root), CMPLR_ROOT=str(compiler))
+        self.environ["PATH"] = f"{compiler / 'bin'}:{self.environ['PATH']}"
+        before = self.environ.get("LD_LIBRARY_PATH", "")
+        self.environ["LD_LIBRARY_PATH"] = f"{compiler / 'lib'}:{before}".rstrip(":")
+
+    def context(self, recipe: LoadedRecipe | None = None, **changes: Any) -> Context:
+        """Return the context of this host as the running machine."""
+        return Context(a_host(**self.facts), dict(self.environ), recipe=recipe, **changes)
+
+
+def outcomes(context: Context) -> dict[str, Outcome]:
+    """Run the checks of the environment as doctor runs them; return id -> what it answered."""
+    results = run_checks(context, select(env_checks()))
+    return {item.id: Outcome(item.status, item.detail, item.evidence, item.fix) for item in results}
+
+
+def findings(context: Context) -> dict[str, str]:
+    """Return id -> status of every check that found something, or broke."""
+    found = outcomes(context)
+    return {name: item.status for name, item in found.items() if item.status not in ("ok", "skip")}
+
+
+@contextmanager
+def tmpfs(folder: Path, options: str) -> Iterator[Path]:
+    """Mount a tmpfs on a folder as long as the block runs."""
+    folder.mkdir(exist_ok=True)
+    argv = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    subprocess.run(argv, check=True, capture_output=True, timeout=30)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True, capture_output=True, timeout=30)

@@ -1,0 +1,58 @@
+"""Checks and contexts for tests of doctor's frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.model import Check, Outcome
+from xpubuild.doctor.registry import Selection, select
+from xpubuild.doctor.report import Report, make_report
+from xpubuild.doctor.runner import run_checks
+from xpubuild.host.capacity import CpuFacts, MemoryFacts
+from xpubuild.host.disk import DiskFacts
+from xpubuild.host.report import HostReport, PythonReport
+from xpubuild.host.system import OsFacts
+
+Answer = Outcome | Callable[[Context], Outcome]
+
+
+def a_host(**changes: Any) -> HostReport:
+    """Return a host about which nothing is known but what is given."""
+    facts: dict[str, Any] = {
+        "gpus": (), "os": OsFacts(), "cpu": CpuFacts(), "memory": MemoryFacts(), "disk": DiskFacts("/"),
+        "python": PythonReport(None, ()), "compilers": (), "tools": (),
+    }  # fmt: skip
+    return HostReport(**{**facts, **changes})
+
+
+def a_context(root: Path = Path("/"), environ: dict[str, str] | None = None, **host: Any) -> Context:
+    """Return a context that costs nothing to make."""
+    return Context(a_host(**host), environ or {}, root)
+
+
+def a_check(identifier: str, answer: Answer | None = None, **fields: Any) -> type[Check]:
+    """Return a check that gives an answer (ok where none is given), or calls it."""
+
+    def run(_self: Check, context: Context) -> Outcome:
+        given = answer or Outcome("ok", f"{identifier} is well")
+        return given if isinstance(given, Outcome) else given(context)
+
+    name = "".join(word.title() for word in identifier.replace(".", "_").split("_"))
+    body = {"id": identifier, "title": f"title of {identifier}", "run": run, "__module__": __name__, **fields}
+    return type(name, (Check,), body)
+
+
+def everything(*checks: type[Check]) -> Selection:
+    """Return a selection of all these checks."""
+    return select(checks)
+
+
+def report_of(*checks: type[Check], context: Context | None = None, **choice: Any) -> Report:
+    """Run checks and return the report of what was chosen."""
+    given = context or a_context()
+    selection = select(checks, **choice)
+    profiles = choice.get("profiles", ("run", "build"))
+    return make_report(given, selection, run_checks(given, selection), profiles, str)

@@ -1,0 +1,187 @@
+"""Packages that harm an XPU build: left out where static MKL alone asks for them, refused otherwise."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from xpubuild.conda.libstdcxx import gcc_for, newest, too_old
+from xpubuild.conda.model import CondaLock, CondaPackage
+from xpubuild.conda.traps import keep_out, kind_of, refuse
+from xpubuild.errors import UnsatisfiableError
+
+
+def lock(**needs: str) -> CondaLock:
+    """Make a lock of packages and what they need, '_' for '-'."""
+    packages = []
+    for key, wanted in needs.items():
+        name = key.replace("_", "-")
+        filename = f"{name}-1-0.conda"
+        made = CondaPackage(name, "1", "0", filename, f"file:///c/linux-64/{filename}", "0" * 64, "0" * 32)
+        packages.append(dataclasses.replace(made, dependencies=dict.fromkeys(wanted.split(), "")))
+    return CondaLock(tuple(packages), (), "")
+
+
+# The names that Argonne's Aurora scripts remove by force, numpy and line editing apart.
+SHADOWS = [
+    "dpcpp-cpp-rt",
+    "impi_rt",
+    "intel-cmplr-lib-rt",
+    "intel-cmplr-lib-ur",
+    "intel-cmplr-lic-rt",
+    "intel-gpu-ocl-icd-system",
+    "intel-opencl-rt",
+    "intel-openmp",
+    "intelpython",
+    "intel-sycl-rt",
+    "level-zero",
+    "mkl",
+    "mkl_fft",
+    "mkl_random",
+    "mkl-service",
+    "mkl_umath",
+    "onemkl-sycl-blas",
+    "onemkl-sycl-dft",
+    "onemkl-sycl-lapack",
+    "onemkl-sycl-rng",
+    "onemkl-sycl-stats",
+    "onemkl-sycl-vm",
+    "tbb",
+    "tcm",
+    "umf",
+    "tcmlib",
+    "intel-pti",
+    "impi-rt",
+    "oneccl",
+    "oneccl-devel",
+    "onemkl-sycl-sparse",
+    "tbb-devel",
+    "mkl-devel",
+]
+COMPILERS = [
+    "gcc",
+    "gxx",
+    "gcc_linux-64",
+    "gxx_linux-64",
+    "gcc_impl_linux-64",
+    "gxx_impl_linux-64",
+    "gfortran_linux-64",
+    "sysroot_linux-64",
+    "kernel-headers_linux-64",
+    "binutils",
+    "binutils_linux-64",
+    "binutils_impl_linux-64",
+    "c-compiler",
+    "cxx-compiler",
+    "compilers",
+    "clang",
+    "clangxx",
+    "libgcc-devel_linux-64",
+    "libstdcxx-devel_linux-64",
+    "dpcpp_linux-64",
+]
+HARMLESS = [
+    "python",
+    "cmake",
+    "ninja",
+    "pip",
+    "setuptools",
+    "wheel",
+    "mkl-static",
+    "mkl-include",
+    "ld_impl_linux-64",
+    "libgcc",
+    "libgcc-ng",
+    "libstdcxx",
+    "libstdcxx-ng",
+    "libgomp",
+    "_openmp_mutex",
+    "_libgcc_mutex",
+    "openssl",
+    "ca-certificates",
+    "libuv",
+    "zstd",
+    "libblas",
+]
+
+
+@pytest.mark.parametrize("name", SHADOWS)
+def test_copies_of_what_oneapi_brings_are_known(name: str) -> None:
+    assert "oneAPI" in (kind_of(name) or "")
+
+
+@pytest.mark.parametrize("name", COMPILERS)
+def test_compilers_and_sysroots_are_known(name: str) -> None:
+    assert "compiler" in (kind_of(name) or "")
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_the_toolchain_itself_needs_is_harmless(name: str) -> None:
+    assert kind_of(name) is None
+
+
+def test_what_static_mkl_alone_asks_for_is_left_out_with_what_only_that_needs() -> None:
+    whole = lock(
+        python="libgcc", mkl_static="mkl-include tbb-devel intel-openmp libgcc", mkl_include="", libgcc="",
+        tbb_devel="tbb", tbb="libhwloc libgcc", libhwloc="", intel_openmp="intel-cmplr-lib-ur",
+        intel_cmplr_lib_ur="umf", umf="tcmlib", tcmlib="",
+    )  # fmt: skip
+    kept = keep_out(whole, ["python", "mkl-static", "mkl-include"])
+    assert [item.name for item in kept.packages] == ["python", "mkl-static", "mkl-include", "libgcc"]
+    assert kept.left_out == (
+        "intel-cmplr-lib-ur", "intel-openmp", "libhwloc", "tbb", "tbb-devel", "tcmlib", "umf",
+    )  # fmt: skip
+    refuse(kept.packages)
+
+
+def test_a_package_that_something_else_needs_is_refused_and_the_way_is_shown() -> None:
+    whole = lock(mkl_static="tbb", numpy="libblas", libblas="mkl", mkl="tbb", tbb="")
+    with pytest.raises(UnsatisfiableError) as caught:
+        keep_out(whole, ["mkl-static", "numpy"])
+    assert caught.value.exit_code == 22
+    assert "the conda package mkl 1 must not be" in caught.value.what
+    assert "numpy -> libblas -> mkl" in caught.value.why
+    assert caught.value.evidence["through"] == ["numpy", "libblas", "mkl"]
+
+
+@pytest.mark.parametrize("name", ["tbb", "gxx_linux-64", "level-zero"])
+def test_one_that_is_asked_for_is_refused(name: str) -> None:
+    asked = CondaLock(
+        (CondaPackage(name, "1", "0", f"{name}-1-0.conda", "file:///c/linux-64/x", "", ""),), (), ""
+    )
+    with pytest.raises(UnsatisfiableError, match=name):
+        keep_out(asked, [name])
+    with pytest.raises(UnsatisfiableError, match=name):
+        refuse(asked.packages)
+
+
+def test_tbb_is_refused_where_a_second_package_needs_it() -> None:
+    with pytest.raises(UnsatisfiableError) as caught:
+        keep_out(lock(mkl_static="tbb", embree="tbb", tbb=""), ["mkl-static", "embree"])
+    assert caught.value.evidence["through"] == ["embree", "tbb"]
+
+
+@pytest.mark.parametrize(
+    ("needed", "gcc"),
+    [
+        ("GLIBCXX_3.4.32", "13.2"),
+        ("GLIBCXX_3.4.30", "12.1"),
+        ("GLIBCXX_3.4.9", "8.1"),
+        ("GLIBCXX_3.4.99", None),
+        ("CXXABI_1.3", None),
+    ],
+)
+def test_which_gcc_has_a_symbol_version(needed: str, gcc: str | None) -> None:
+    assert gcc_for(needed) == gcc
+
+
+def test_an_older_libstdcxx_is_found_in_the_lock() -> None:
+    def packages(version: str) -> tuple[CondaPackage, ...]:
+        return (dataclasses.replace(lock(libstdcxx_ng="").packages[0], version=version),)
+
+    assert too_old(packages("11.2.0"), "GLIBCXX_3.4.30") == (packages("11.2.0")[0], "12.1")
+    assert too_old(packages("13.1.0"), "GLIBCXX_3.4.32") is not None
+    assert too_old(packages("13.2.0"), "GLIBCXX_3.4.32") is None
+    assert too_old(packages("9.3.0"), None) is None
+    assert newest(["GLIBCXX_3.4.9", "GLIBCXX_3.4.30", "CXXABI_1.3.9"]) == "GLIBCXX_3.4.30"

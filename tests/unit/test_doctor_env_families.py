@@ -1,0 +1,67 @@
+"""doctor: the failure families, the checks that foresee them, and the tests of these."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+
+import pytest
+from support.imports import ROOT
+
+from xpubuild.doctor.families import families
+from xpubuild.doctor.registry import shipped
+from xpubuild.explain.load import shipped_rules
+
+CHECKS = tuple(shipped())
+
+
+def test_the_table_has_the_families_of_explain() -> None:
+    assert set(families()) == {signature.family for signature in shipped_rules().signatures}
+
+
+def test_checks_name_families_that_there_are() -> None:
+    unknown = {check.id: name for check in CHECKS for name in check.families if name not in families()}
+    assert not unknown
+
+
+@pytest.mark.parametrize("name", families())
+def test_each_family_has_a_check_or_a_reason(name: str) -> None:
+    family = families()[name]
+    assert family.beyond or any(name in check.families for check in CHECKS)
+    assert all(item.what and item.why for item in family.beyond)
+
+
+def page() -> str:
+    argv = [
+        sys.executable,
+        "-c",
+        "from docgen.families_page import page; import sys; sys.stdout.write(page())",
+    ]
+    environment = {"PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT}", "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        argv, env=environment, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+
+def test_the_page_shows_every_family_and_tests_that_exist() -> None:
+    text = page()
+    for name in families():
+        assert f"\n## {name}\n" in text
+    rows = [line for line in text.splitlines() if line.startswith("| [`")]
+    assert len(rows) > 40
+    named = {place for row in rows for place in re.findall("`([^`]+)`", row.split("|")[3])}
+    assert len(named) > 80
+    for place in named:
+        file, _, function = place.partition("::")
+        tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
+        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        assert function in names | texts, place
+
+
+def test_every_check_of_a_family_is_tested() -> None:
+    rows = [line.split("|") for line in page().splitlines() if line.startswith("| [`")]
+    untested = sorted({row[1].strip() for row in rows if not row[3].strip()})
+    assert not untested

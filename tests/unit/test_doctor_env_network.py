@@ -1,0 +1,251 @@
+"""doctor: proxies, certificates and servers, against real servers on loopback."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from support import net
+from support.doctor_env import EnvHost, offline, outcomes
+from support.doctor_frame import a_context
+
+from xpubuild.doctor.checks.network import NetworkProxy, NetworkReach
+from xpubuild.doctor.look.reach import Reached, proxy_for, reach_all, server_of
+from xpubuild.doctor.model import Outcome
+
+
+def ask(server: str, environ: Mapping[str, str] | None = None, deadline_s: float = 3.0) -> Reached:
+    (answer,) = reach_all([server], environ or {}, deadline_s=deadline_s)
+    return answer
+
+
+def test_a_server_that_answers_is_reached() -> None:
+    with net.server() as port:
+        assert ask(f"http://127.0.0.1:{port}").cause == ""
+
+
+def test_any_status_of_a_server_will_do() -> None:
+    with net.server(net.FORBIDDEN) as port:
+        assert ask(f"http://127.0.0.1:{port}").cause == ""
+
+
+def test_a_git_server_is_reached_by_its_port() -> None:
+    with net.server(None) as port:
+        assert ask(f"git://127.0.0.1:{port}").cause == ""
+
+
+def test_nobody_listens() -> None:
+    answer = ask(f"http://127.0.0.1:{net.free_port()}")
+    assert answer.cause == "refused"
+    assert "refuses the connection" in answer.detail
+
+
+def test_nothing_is_answered() -> None:
+    with net.server(None) as port:
+        began = time.monotonic()
+        answer = ask(f"http://127.0.0.1:{port}", deadline_s=0.5)
+        assert answer.cause == "timeout"
+        assert time.monotonic() - began < 3
+
+
+def test_all_are_asked_at_once() -> None:
+    with net.server(None) as one, net.server(None) as two, net.server() as good:
+        began = time.monotonic()
+        answers = reach_all([f"http://127.0.0.1:{port}" for port in (one, two, good)], {}, deadline_s=0.6)
+        assert time.monotonic() - began < 1.5
+    assert [answer.cause for answer in answers] == ["timeout", "timeout", ""]
+
+
+def test_a_name_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_such_name(*_args: object, **_kwargs: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", no_such_name)
+    answer = ask("https://git.example")
+    assert answer.cause == "dns"
+    assert "git.example" in answer.detail
+
+
+def test_a_name_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    def slow(*_args: object, **_kwargs: object) -> None:
+        time.sleep(1.5)
+        ended.set()
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    monkeypatch.setattr("socket.getaddrinfo", slow)
+    assert ask("https://git.example", deadline_s=0.2).cause == "timeout"
+    assert not ended.is_set()
+    assert ended.wait(5)
+
+
+def test_a_proxy_that_wants_a_password() -> None:
+    with net.server(net.PROXY_AUTHENTICATION) as port:
+        environ = {"https_proxy": f"http://127.0.0.1:{port}", "http_proxy": f"http://127.0.0.1:{port}"}
+        assert ask("https://git.example", environ).cause == "proxy-auth"
+        assert ask("http://git.example", environ).cause == "proxy-auth"
+
+
+def test_the_password_goes_to_the_proxy_and_into_no_text() -> None:
+    heard: list[bytes] = []
+    with net.server(net.PROXY_AUTHENTICATION, heard=heard) as port:
+        answer = ask("https://git.example", {"https_proxy": f"http://me:s%40cret@127.0.0.1:{port}"})
+    assert base64.b64encode(b"me:s@cret") in heard[0]
+    assert answer.proxy == f"http://127.0.0.1:{port}"
+    assert "cret" not in str(answer)
+
+
+def test_a_proxy_that_passes_nothing_on() -> None:
+    with net.server(net.FORBIDDEN) as port:
+        answer = ask("https://git.example", {"https_proxy": f"http://127.0.0.1:{port}"})
+    assert (answer.cause, "403" in answer.detail) == ("proxy", True)
+
+
+def test_a_proxy_where_nobody_listens() -> None:
+    answer = ask("https://git.example", {"all_proxy": f"127.0.0.1:{net.free_port()}"})
+    assert answer.cause == "proxy"
+
+
+def test_a_server_that_speaks_something_else() -> None:
+    with net.server(b"220 mail.example ESMTP\r\n\r\n") as port:
+        assert ask(f"http://127.0.0.1:{port}").cause == "server"
+
+
+@pytest.mark.needs("openssl")
+def test_a_certificate_that_nobody_signed_and_its_bundle(tmp_path: Path) -> None:
+    tls, certificate = net.own_certificate(tmp_path)
+    with net.server(tls=tls) as port:
+        server = f"https://localhost:{port}"
+        answer = ask(server)
+        assert answer.cause == "tls"
+        assert "self" in answer.detail
+        assert ask(server, {"SSL_CERT_FILE": str(certificate)}).cause == ""
+        missing = ask(server, {"REQUESTS_CA_BUNDLE": str(tmp_path / "none.pem")})
+        assert (missing.cause, "REQUESTS_CA_BUNDLE" in missing.detail) == ("tls", True)
+
+
+@pytest.mark.parametrize(
+    ("server", "environ", "expected"),
+    [
+        ("https://git.example", {}, ""),
+        ("https://git.example", {"https_proxy": "http://p:1"}, "http://p:1"),
+        ("https://git.example", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+        ("http://git.example", {"HTTP_PROXY": "http://p:1"}, ""),
+        ("https://git.example", {"https_proxy": "http://p:1", "no_proxy": "example"}, ""),
+        ("https://git.example", {"https_proxy": "http://p:1", "no_proxy": "a.org, .example"}, ""),
+        ("https://git.example", {"https_proxy": "http://p:1", "NO_PROXY": "*"}, ""),
+        ("https://git.example", {"https_proxy": "http://p:1", "no_proxy": "it.example"}, "http://p:1"),
+        ("https://git.example", {"all_proxy": "socks5://p:1"}, "socks5://p:1"),
+    ],
+)
+def test_which_proxy_is_asked(server: str, environ: dict[str, str], expected: str) -> None:
+    assert proxy_for(server, environ) == expected
+
+
+def test_a_server_has_no_user_and_no_path() -> None:
+    assert server_of("https://me:secret@git.example:8443/a/b.git") == "https://git.example:8443"
+    assert server_of("file:///srv/a.git") == ""
+
+
+def reach_of(host: EnvHost, **urls: str) -> Outcome:
+    return outcomes(host.context(offline("2.8", **urls)))["network.reach"]
+
+
+def test_the_check_says_what_to_type(tmp_path: Path) -> None:
+    host = EnvHost(tmp_path)
+    with net.server(net.PROXY_AUTHENTICATION) as port:
+        host.environ.update(https_proxy=f"http://127.0.0.1:{port}", http_proxy=f"http://127.0.0.1:{port}")
+        found = reach_of(host, torch="https://git.example/pytorch.git")
+    assert found.status == "fail"
+    assert "407" in found.detail
+    assert found.fix is not None
+    assert "USER:PASSWORD" in found.fix.commands[0]
+
+
+@pytest.mark.needs("openssl")
+def test_the_check_explains_a_certificate(tmp_path: Path) -> None:
+    host = EnvHost(tmp_path)
+    tls, certificate = net.own_certificate(tmp_path)
+    with net.server(tls=tls) as port:
+        found = reach_of(host, torch=f"https://localhost:{port}/pytorch.git")
+        host.environ["GIT_SSL_CAINFO"] = str(certificate)
+        mended = reach_of(host, torch=f"https://localhost:{port}/pytorch.git")
+    assert (found.status, mended.status) == ("fail", "ok")
+    assert found.fix is not None
+    assert "SSL_CERT_FILE" in found.fix.commands[0]
+
+
+def test_indexes_of_pip_are_asked_and_components_left_out_are_not(tmp_path: Path) -> None:
+    host = EnvHost(tmp_path)
+    dead = net.free_port()
+    with net.server() as port:
+        host.environ["PIP_INDEX_URL"] = f"http://me:secret@127.0.0.1:{port}/simple"
+        found = reach_of(host, ipex=f"http://127.0.0.1:{dead}/ipex.git")
+    assert found.status == "ok"
+    assert found.evidence["servers"] == {f"http://127.0.0.1:{port}": "ok"}
+
+
+def test_an_index_of_the_recipe_alone_is_a_warning(tmp_path: Path) -> None:
+    host = EnvHost(tmp_path)
+    recipe = offline("quickstart", torch=f"http://127.0.0.1:{net.free_port()}/whl")
+    assert outcomes(host.context(recipe))["network.reach"].status == "warn"
+
+
+def test_a_recipe_without_servers_is_skipped(tmp_path: Path) -> None:
+    assert reach_of(EnvHost(tmp_path)).status == "skip"
+    assert NetworkReach.recipe
+    assert NetworkReach.live
+
+
+def proxy(**environ: str) -> Outcome:
+    return NetworkProxy().run(a_context(environ=environ))
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ("http://proxy.example:http", "port"),
+        ("http://proxy.example:99999", "port"),
+        ("htp://proxy.example:3128", "scheme"),
+        ("http://:3128", "host"),
+        ("http://me:p@ss@proxy.example:3128", "%40"),
+        ("http://me:p#ss@proxy.example:3128", "%40"),
+        ("http://proxy.example:3128/path", "behind"),
+        ("'http://proxy.example:3128'", "quotes"),
+        (" http://proxy.example:3128", "blanks"),
+    ],
+)
+def test_a_malformed_proxy_is_a_failure_and_is_not_shown(value: str, word: str) -> None:
+    found = proxy(https_proxy=value)
+    assert found.status == "fail"
+    assert word in found.detail
+    assert value.strip() not in found.detail
+    assert "p@ss" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "value", ["http://proxy.example:3128", "proxy.example:3128", "socks5h://proxy:1080/"]
+)
+def test_a_sound_proxy(value: str) -> None:
+    assert proxy(http_proxy=value, https_proxy=value).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("environ", "word"),
+    [
+        ({"http_proxy": "http://p:1"}, "no proxy for https"),
+        ({"https_proxy": "http://p:1", "http_proxy": "http://p:1", "no_proxy": "10.0.0.0/8"}, "10.0.0.0/8"),
+        ({"https_proxy": "http://p:1", "http_proxy": "http://p:1", "no_proxy": "a.org, b.org"}, "b.org"),
+        ({"https_proxy": "http://p:1", "HTTPS_PROXY": "http://q:1", "http_proxy": "http://p:1"}, "differ"),
+    ],
+)
+def test_an_odd_proxy_is_a_warning(environ: dict[str, str], word: str) -> None:
+    found = proxy(**environ)
+    assert found.status == "warn"
+    assert word in found.detail

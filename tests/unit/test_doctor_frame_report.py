@@ -1,0 +1,286 @@
+"""Verdict, text, JUnit, annotations and documents, from results that are made up."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from support.doctor_frame import a_check, a_context, a_host, report_of
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.document import checks_document, doctor_document
+from xpubuild.doctor.fixes import as_root, install_command
+from xpubuild.doctor.junit import junit
+from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.verdict import able, verdict
+from xpubuild.host.system import OsFacts
+from xpubuild.schema.doctor import DoctorChecksDocument, DoctorDocument
+from xpubuild.ui.doctor_view import annotations_text, doctor_text, explanations_text
+from xpubuild.ui.terminal import Terminal
+
+UNKNOWN = (
+    "This host can build it; it may not be able to run PyTorch for XPU:"
+    " gpu.z could not be answered: ZeroDivisionError: division by zero"
+)
+BY_HAND = "# install with your package manager:"
+RUN, BUILD = frozenset({"run"}), frozenset({"build"})
+NONE = "No Intel GPU: looked at PCI (2 display controllers), DRM (none), Level Zero (no loader)."
+FIX = Fix("install the loader", ("apt-get update", "apt-get install -y libze1"))
+
+
+def failing(identifier: str, profiles: frozenset[str], detail: str = "it is broken.") -> type[Check]:
+    return a_check(identifier, Outcome("fail", detail, {}, FIX), profiles=profiles)
+
+
+GPU = a_check("gpu.present", profiles=RUN)
+NO_GPU = failing("gpu.present", RUN, NONE[0].lower() + NONE[1:])
+CMAKE = a_check("build.cmake", profiles=BUILD)
+WARNING = a_check("build.z", Outcome("warn", "old"), profiles=BUILD, severity="warn")
+LACKING = a_check("build.l", Outcome("warn", "no oneAPI."), profiles=BUILD)
+SILENT = a_check("gpu.z", lambda _context: 1 / 0, profiles=RUN)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("checks", "line", "can"),
+    [
+        ([GPU, CMAKE], "This host can run PyTorch for XPU and build it", {"run": True, "build": True}),
+        (
+            [GPU, WARNING],
+            "This host can run PyTorch for XPU and build it, with 1 warning",
+            {"run": True, "build": True},
+        ),
+        ([NO_GPU, CMAKE], f"{NONE} This host can build PyTorch for XPU", {"run": False, "build": True}),
+        ([NO_GPU, LACKING], NONE[:-1], {"run": False, "build": None}),
+        (
+            [GPU, LACKING],
+            "This host can run PyTorch for XPU; it lacks what it takes to build it: no oneAPI",
+            {"run": True, "build": None},
+        ),
+        (
+            [GPU, LACKING, failing("build.x", BUILD, "full")],
+            "This host can run PyTorch for XPU; it cannot build it: full",
+            {"run": True, "build": False},
+        ),
+        ([NO_GPU, failing("build.x", BUILD)], NONE[:-1], {"run": False, "build": False}),
+        (
+            [GPU, failing("build.cmake", BUILD, "CMake is too old.")],
+            "This host can run PyTorch for XPU; it cannot build it: CMake is too old",
+            {"run": True, "build": False},
+        ),
+        (
+            [failing("gpu.node", RUN, "no permission"), CMAKE],
+            "This host can build it; it cannot run PyTorch for XPU: no permission",
+            {"run": False, "build": True},
+        ),
+        (
+            [failing("gpu.node", RUN, "no permission"), failing("build.cmake", BUILD)],
+            "This host cannot run PyTorch for XPU or build it: no permission",
+            {"run": False, "build": False},
+        ),
+        (
+            [SILENT, CMAKE],
+            UNKNOWN,
+            {"run": False, "build": True},
+        ),
+    ],
+)  # fmt: skip
+def test_the_first_line_says_what_the_host_can_do(
+    checks: list[type[Check]], line: str, can: dict[str, bool]
+) -> None:
+    report = report_of(*checks)
+    assert verdict(report) == line
+    assert able(report) == can
+
+
+def test_a_failure_is_told_before_a_check_without_an_answer() -> None:
+    report = report_of(SILENT, failing("torch.x", RUN, "no torch"))
+    assert verdict(report).endswith("cannot run PyTorch for XPU or build it: no torch") is False
+    assert "no torch" in verdict(report)
+    assert [item.id for item in report.bad] == ["torch.x", "gpu.z"]
+
+
+def test_one_profile_and_a_recipe_are_named() -> None:
+    recipe: Any = SimpleNamespace(recipe=SimpleNamespace(name="2.8"))
+    context = Context(a_host(), {}, recipe=recipe)
+    report = report_of(GPU, CMAKE, context=context, profiles=("build",))
+    assert verdict(report) == "This host can build 2.8"
+    assert able(report) == {"run": None, "build": True}
+    bad = report_of(GPU, failing("build.x", BUILD, "full"), context=context)
+    assert verdict(bad) == "This host can run PyTorch for XPU; it cannot build 2.8: full"
+
+
+def test_a_part_of_the_checks_says_nothing_about_the_whole() -> None:
+    report = report_of(GPU, CMAKE, only=["build.cmake"])
+    assert verdict(report) == "Nothing found against this host by 1 check"
+    assert able(report) == {"run": None, "build": None}
+    assert verdict(report_of(NO_GPU, CMAKE, only=["gpu.present"])) == NONE[:-1]
+
+
+def test_an_image_is_called_one(tmp_path: Path) -> None:
+    report = report_of(GPU, CMAKE, context=a_context(tmp_path))
+    assert verdict(report) == "This image can run PyTorch for XPU and build it, as far as files tell"
+
+
+# ---- text
+
+
+def text_of(*checks: type[Check], verbose: bool = False, width: int | None = None) -> str:
+    document = doctor_document(report_of(*checks))
+    stream = io.StringIO()
+    return doctor_text(document, Terminal.detect(stream, {}), verbose=verbose)
+
+
+def test_the_text_has_the_verdict_failures_with_commands_warnings_and_a_count() -> None:
+    text = text_of(WARNING, NO_GPU, CMAKE, a_check("a.skip", Outcome("skip", "not here")))
+    lines = text.splitlines()
+    assert lines[0] == NONE + " This host can build PyTorch for XPU"
+    assert lines[2] == "fail  gpu.present: title of gpu.present"
+    assert lines[4:7] == [
+        "      fix: install the loader",
+        "        apt-get update",
+        "        apt-get install -y libze1",
+    ]
+    assert lines.index("warn  build.z: title of build.z") > 6
+    assert lines[-1] == "1 failed, 1 warned, 1 ok, 1 skipped (-v lists them all)"
+    assert "not here" not in text
+    assert "skip  a.skip: not here" in text_of(
+        NO_GPU, a_check("a.skip", Outcome("skip", "not here")), verbose=True
+    )
+
+
+class _Tty(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [1, 2, 20, 80, 500])
+def test_any_width_keeps_commands_whole(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    document = doctor_document(report_of(failing("gpu.x", RUN, "word " * 60)))
+    text = doctor_text(document, Terminal.detect(_Tty(), {"TERM": "xterm", "LANG": "C", "NO_COLOR": "1"}))
+    assert "        apt-get install -y libze1\n" in text
+    if columns == 80:
+        assert max(map(len, text.splitlines()[2:])) <= 80
+
+
+def test_escape_sequences_of_what_was_found_do_not_reach_the_terminal() -> None:
+    text = text_of(failing("gpu.x", RUN, "a\x1b[2Jb\x1b]0;title\x07c\rd"))
+    assert "\x1b" not in text
+    assert "\r" not in text
+
+
+def test_annotations_are_one_line_each() -> None:
+    document = doctor_document(report_of(NO_GPU, WARNING))
+    lines = annotations_text(document).splitlines()
+    assert lines[0].startswith("::error title=gpu.present%3A title of gpu.present::no Intel GPU: looked")
+    assert lines[0].endswith("%0Aapt-get update%0Aapt-get install -y libze1")
+    assert lines[1] == "::warning title=build.z%3A title of build.z::old"
+    assert len(lines) == 2
+
+
+# ---- documents
+
+
+def test_junit_counts_failures_errors_and_skipped() -> None:
+    skipped = a_check("a.skip", Outcome("skip", "not \x00 here"))
+    root = ET.fromstring(junit(report_of(NO_GPU, SILENT, WARNING, CMAKE, skipped)))  # noqa: S314 - our own
+    assert {name: root.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "5", "failures": "1", "errors": "1", "skipped": "1",
+    }  # fmt: skip
+    assert [suite.get("name") for suite in root] == ["gpu", "build", "a"]
+    failure = root.find(".//testcase[@name='gpu.present']/failure")
+    assert failure is not None
+    assert "apt-get install -y libze1" in str(failure.text)
+    message = root.find(".//skipped")
+    assert message is not None
+    assert message.get("message") == "not ? here"
+    output = root.find(".//testcase[@name='build.z']/system-out")
+    assert output is not None
+    assert "warning: title of build.z" in str(output.text)
+
+
+def test_the_document_is_what_the_schema_says() -> None:
+    document = doctor_document(report_of(NO_GPU, WARNING, SILENT, CMAKE))
+    DoctorDocument.model_validate(document)
+    assert document["status"] == "fail"
+    assert document["summary"] == {"fail": 1, "error": 1, "warn": 1, "ok": 1, "skip": 0}
+    assert doctor_document(report_of(WARNING))["status"] == "warn"
+    assert doctor_document(report_of(CMAKE))["status"] == "ok"
+
+
+def test_the_list_is_what_the_schema_says_and_explains() -> None:
+    checks = [a_check("gpu.a", explanation="  Looks.\n  Why."), CMAKE]
+    document = checks_document(checks)
+    DoctorChecksDocument.model_validate(document)
+    assert "gpu.a: title of gpu.a\n\nLooks.\nWhy.\n" in explanations_text(document)
+
+
+def test_secrets_are_taken_out_of_results() -> None:
+    from xpubuild.doctor.registry import select
+    from xpubuild.doctor.report import make_report
+    from xpubuild.doctor.runner import run_checks
+
+    leak = Outcome(
+        "fail", "hunter22 is it", {"hunter22": ["x hunter22", 3]}, Fix("hunter22", ("a hunter22",))
+    )
+    selection = select([a_check("a.leak", leak)])
+    context = a_context()
+    report = make_report(
+        context,
+        selection,
+        run_checks(context, selection),
+        ("run",),
+        lambda text: text.replace("hunter22", "****"),
+    )
+    assert "hunter22" not in str(doctor_document(report))
+
+
+# ---- commands for the distribution
+
+
+@pytest.mark.parametrize(
+    ("system", "commands"),
+    [
+        (OsFacts(id="debian"), ("apt-get update", "apt-get install -y libze1 ocl-icd")),
+        (OsFacts(id="mint", id_like=("ubuntu",)), ("apt-get update", "apt-get install -y libze1 ocl-icd")),
+        (OsFacts(id="rocky", id_like=("rhel", "fedora")), ("dnf install -y level-zero",)),
+        (OsFacts(id="opensuse-leap", id_like=("suse", "opensuse")), ("zypper install -y level-zero1",)),
+        (
+            OsFacts(id="arch"),
+            (f"{BY_HAND} libze1 ocl-icd (Debian); level-zero (RHEL); level-zero1 (SUSE)",),
+        ),
+    ],
+)  # fmt: skip
+def test_packages_are_installed_as_the_distribution_does(
+    system: OsFacts, commands: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked() -> tuple[str, ...]:
+        return install_command(
+            a_context(os=system), debian=["libze1", "ocl-icd"], rhel=["level-zero"], suse=["level-zero1"]
+        )
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert asked() == commands
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    expected = commands if commands[0].startswith("#") else tuple(f"sudo {line}" for line in commands)
+    assert asked() == expected
+
+
+def test_an_image_is_made_by_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert as_root(a_context(tmp_path), "dnf install x") == ("dnf install x",)
+
+
+def test_a_package_without_a_name_here_is_said_to_be_so() -> None:
+    context = a_context(os=OsFacts(id="fedora"))
+    assert install_command(context, debian=["x"]) == ("# install with your package manager: x (Debian)",)
+    assert install_command(context) == ()
+    unknown = a_context(os=OsFacts(id="arch"))
+    assert install_command(unknown, debian=["x"], rhel=["x"], suse=["x"]) == (f"{BY_HAND} x",)
+    assert install_command(unknown, debian=["x"], rhel=["x"]) == (f"{BY_HAND} x (Debian, RHEL)",)

@@ -1,0 +1,264 @@
+"""The runner of doctor: order, deadlines, needs, and checks that do everything a check must not do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from support.doctor_frame import a_check, a_context, everything
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.report import Result
+from xpubuild.doctor.runner import run_checks
+from xpubuild.host.readers import LIVE_ROOT
+
+
+def results(*checks: type[Check], root: Path = LIVE_ROOT, at_once: int = 16) -> dict[str, Result]:
+    found = run_checks(a_context(root), everything(*checks), at_once=at_once)
+    return {item.id: item for item in found}
+
+
+def told(*checks: type[Check], root: Path = LIVE_ROOT) -> dict[str, tuple[str, str]]:
+    return {name: (item.status, item.detail) for name, item in results(*checks, root=root).items()}
+
+
+def test_a_check_ends_as_it_answers() -> None:
+    fix = Fix("do this", ("type this",))
+    found = results(
+        a_check("a.ok"),
+        a_check("a.warn", Outcome("warn", "look", {"n": 1}, fix)),
+        a_check("a.fail", Outcome("fail", "no")),
+        a_check("a.skip", Outcome("skip", "not here")),
+    )
+    assert [item.status for item in found.values()] == ["ok", "warn", "fail", "skip"]
+    assert found["a.warn"].evidence == {"n": 1}
+    assert found["a.warn"].fix is fix
+
+
+def test_checks_run_side_by_side_and_results_keep_their_order() -> None:
+    barrier = threading.Barrier(5)
+
+    def meet(_context: Context) -> Outcome:
+        place = barrier.wait(5)
+        time.sleep(0.01 * place)
+        return Outcome("ok", "met")
+
+    checks = [a_check(f"a.c{number}", meet) for number in range(5)]
+    found = run_checks(a_context(), everything(*checks))
+    assert [(item.id, item.status) for item in found] == [(f"a.c{number}", "ok") for number in range(5)]
+
+
+def test_no_more_run_at_once_than_allowed() -> None:
+    running, most, guard = 0, 0, threading.Lock()
+
+    def count(_context: Context) -> Outcome:
+        nonlocal running, most
+        with guard:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.01)
+        with guard:
+            running -= 1
+        return Outcome("ok", "")
+
+    results(*(a_check(f"a.c{number}", count) for number in range(8)), at_once=2)
+    assert most == 2
+
+
+def test_a_check_waits_for_what_it_needs() -> None:
+    order: list[str] = []
+
+    def note(name: str, seconds: float) -> type[Check]:
+        def run(_context: Context) -> Outcome:
+            time.sleep(seconds)
+            order.append(name)
+            return Outcome("warn", "a warning is no obstacle")
+
+        return a_check(name, run, needs=("a.first",) if name != "a.first" else ())
+
+    results(note("a.second", 0), note("a.first", 0.05))
+    assert order == ["a.first", "a.second"]
+
+
+def test_one_cause_is_one_failure() -> None:
+    found = told(
+        a_check("a.cause", Outcome("fail", "broken")),
+        a_check("a.effect", needs=("a.cause",)),
+        a_check("a.far", needs=("a.effect",)),
+        a_check("a.farther", needs=("a.far",)),
+        a_check("b.absent", Outcome("skip", "no such thing here")),
+        a_check("b.of_it", needs=("b.absent",)),
+        a_check("c.broken", lambda _context: 1 / 0),  # type: ignore[arg-type]
+        a_check("c.of_it", needs=("c.broken",)),
+        a_check("d.free"),
+    )
+    assert found["a.effect"] == ("skip", "needs a.cause, which failed")
+    assert found["a.far"] == ("skip", "needs a.effect, which was skipped because a.cause failed")
+    assert found["a.farther"] == ("skip", "needs a.far, which was skipped because a.cause failed")
+    assert found["b.of_it"] == ("skip", "needs b.absent, which was skipped: no such thing here")
+    assert found["c.of_it"] == ("skip", "needs c.broken, which ended with an error")
+    assert found["d.free"][0] == "ok"
+
+
+def test_a_check_past_its_deadline_does_not_hold_the_others() -> None:
+    stop = threading.Event()
+
+    def hang(_context: Context) -> Outcome:
+        stop.wait(60)
+        return Outcome("ok", "too late")
+
+    began = time.monotonic()
+    found = told(
+        a_check("a.hangs", hang, deadline_s=0.2), a_check("a.effect", needs=("a.hangs",)), a_check("a.well")
+    )
+    stop.set()
+    assert time.monotonic() - began < 5
+    assert found["a.hangs"] == ("error", "did not answer within 0.2 s")
+    assert found["a.effect"] == ("skip", "needs a.hangs, which ended with an error")
+    assert found["a.well"][0] == "ok"
+
+
+def test_an_answer_after_the_deadline_changes_nothing() -> None:
+    def late(_context: Context) -> Outcome:
+        time.sleep(0.15)
+        return Outcome("ok", "late")
+
+    def slow(_context: Context) -> Outcome:
+        time.sleep(0.4)
+        return Outcome("ok", "in time")
+
+    found = told(a_check("a.late", late, deadline_s=0.05), a_check("b.slow", slow))
+    assert found == {
+        "a.late": ("error", "did not answer within 0.05 s"),
+        "b.slow": ("ok", "in time"),
+    }
+
+
+def test_the_process_ends_although_a_check_does_not() -> None:
+    program = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from support.doctor_frame import a_check, a_context, everything
+from xpubuild.doctor.runner import run_checks
+found = run_checks(a_context(), everything(a_check("a.hangs", lambda c: time.sleep(600), deadline_s=0.1)))
+print(found[0].status, found[0].detail)
+"""
+    tests = str(Path(__file__).resolve().parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", program, tests], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout == "error did not answer within 0.1 s\n"
+    assert done.stderr == ""
+
+
+class _Wrong(BaseException):
+    pass
+
+
+class _Unprintable:
+    def __str__(self) -> str:
+        raise RuntimeError("no text for you")
+
+
+@pytest.mark.parametrize(
+    ("raised", "detail"),
+    [
+        (ValueError("a message\nof two lines"), "ValueError: a message\nof two lines"),
+        (KeyError(), "KeyError: no message"),
+        (SystemExit(3), "SystemExit: 3"),
+        (_Wrong("base"), "_Wrong: base"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+    ],
+)
+def test_an_exception_is_a_result(raised: BaseException, detail: str) -> None:
+    def throw(_context: Context) -> Outcome:
+        raise raised
+
+    assert told(a_check("a.raises", throw), a_check("a.well")) == {
+        "a.raises": ("error", detail),
+        "a.well": ("ok", "a.well is well"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "TypeError: the check answered with NoneType and not with an Outcome"),
+        (Outcome("fine", ""), "ValueError: the check answered with the status 'fine'"),  # type: ignore[arg-type]
+        (Outcome("ok", "", [1]), "TypeError: the evidence of the check is no mapping"),  # type: ignore[arg-type]
+        (Outcome("ok", "", {}, "rpm"), "TypeError: the check answered with str and not with a Fix"),  # type: ignore[arg-type]
+        (Outcome("ok", "", {"a": _Unprintable()}), "RuntimeError: no text for you"),
+    ],
+)
+def test_an_answer_that_is_none_is_an_error(answer: Outcome, words: str) -> None:
+    assert told(a_check("a.odd", lambda _context: answer))["a.odd"] == ("error", words)
+
+
+def test_a_class_that_cannot_be_made_is_an_error() -> None:
+    def refuse(_self: Check) -> None:
+        raise OSError("no")
+
+    assert told(a_check("a.odd", __init__=refuse))["a.odd"] == ("error", "OSError: no")
+
+
+def test_needs_that_lead_nowhere_or_in_a_circle_end() -> None:
+    found = told(
+        a_check("a.one", needs=("a.two",)),
+        a_check("a.two", needs=("a.one",)),
+        a_check("a.nowhere", needs=("z.gone",)),
+        a_check("a.self", needs=("a.self",)),
+    )
+    assert found["a.one"] == ("error", "needs a.two, which needs this check in turn")
+    assert found["a.two"][0] == "error"
+    assert found["a.nowhere"] == ("error", "needs z.gone, and there is no such check")
+    assert found["a.self"][0] == "error"
+
+
+def test_what_only_the_running_machine_tells_is_skipped_for_files(tmp_path: Path) -> None:
+    checks = (a_check("a.live", live=True), a_check("a.files"), a_check("a.of_it", needs=("a.live",)))
+    found = told(*checks, root=tmp_path)
+    assert found["a.live"] == ("skip", "cannot be known from files: it asks the running machine")
+    assert found["a.files"][0] == "ok"
+    assert found["a.of_it"][1].startswith("needs a.live, which was skipped: cannot be known from files")
+    assert told(*checks)["a.live"][0] == "ok"
+
+
+def test_questions_about_a_recipe_need_one() -> None:
+    assert told(a_check("a.recipe", recipe=True))["a.recipe"] == (
+        "skip",
+        "no recipe was named (--recipe)",
+    )
+
+
+def test_evidence_becomes_plain_json() -> None:
+    evidence = {
+        "path": Path("/opt"),
+        1: {"b", "a"},
+        "tuple": (1, None, True),
+        "nan": float("nan"),
+        "raw": b"x",
+    }
+    item = results(a_check("a.e", Outcome("ok", "", evidence)))["a.e"]  # type: ignore[arg-type]
+    assert item.evidence == {
+        "path": "/opt", "1": ["a", "b"], "tuple": [1, None, True], "nan": "nan", "raw": "x",
+    }  # fmt: skip
+
+
+def test_a_probe_is_asked_once_by_checks_that_run_side_by_side() -> None:
+    asked: list[int] = []
+
+    def look(_context: Context) -> int:
+        time.sleep(0.05)
+        asked.append(1)
+        return len(asked)
+
+    checks = [
+        a_check(f"a.c{number}", lambda context: Outcome("ok", str(context.probe(look))))
+        for number in range(6)
+    ]
+    assert {item[1] for item in told(*checks).values()} == {"1"}

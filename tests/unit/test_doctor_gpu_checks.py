@@ -1,0 +1,310 @@
+"""Checks of GPU and driver on recorded trees and made-up answers of children."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xpubuild.doctor.checks import driver, gpu, gpu_kernel, level_zero, pcie, render_node
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.model import Outcome
+from xpubuild.doctor.probes import children
+from xpubuild.doctor.probes.access import Opened
+from xpubuild.doctor.probes.children import Ending
+from xpubuild.doctor.probes.level_zero import Enumeration, enumeration, result_name, unmasked
+from xpubuild.doctor.probes.loaders import loader_copies, loader_needed_by, older
+from xpubuild.doctor.probes.sycl import SyclDevices
+from xpubuild.host.drivers import DriverFacts
+from xpubuild.host.readers import LIVE_ROOT
+from xpubuild.host.report import host_report
+from xpubuild.recipe.load import load
+
+
+def tree(root: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def device(address: str = "0000:29:00.0", number: str = "0x0bd5", **more: str) -> dict[str, str]:
+    place = f"sys/bus/pci/devices/{address}"
+    files = {"vendor": "0x8086", "device": number, "class": "0x038000", "numa_node": "0", **more}
+    return {f"{place}/{name}": f"{text}\n" for name, text in files.items()}
+
+
+def at(root: Path, environ: Mapping[str, str] | None = None, **facts: Any) -> Context:
+    host = host_report(root)
+    return Context(dataclasses.replace(host, **facts), environ or {}, root)
+
+
+def answered(*records: dict[str, Any], how: str = "ok", status: int = 0) -> Enumeration:
+    return Enumeration(Ending(how, records, status=status))
+
+
+def test_an_image_without_devices_is_no_machine_without_gpu(tmp_path: Path) -> None:
+    assert gpu.GpuPresent().run(at(tmp_path)).status == "skip"
+
+
+def test_wsl_has_no_pci_gpu(tmp_path: Path) -> None:
+    kernel = {"proc/sys/kernel/osrelease": "5.15.153.1-microsoft-standard-WSL2", "proc/self/cgroup": "0::/"}
+    context = at(tree(tmp_path, kernel))
+    outcome = gpu.GpuPresent().run(context)
+    assert (outcome.status, outcome.fix is None) == ("fail", False)
+    tree(tmp_path, {"dev/dxg": ""})
+    assert gpu.GpuPresent().run(context).status == "ok"
+    assert gpu.GpuSupported().run(context).status == "ok"
+    assert gpu_kernel.KernelDriver().run(context).status == "ok"
+    assert render_node.RenderNode().run(context).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("number", "address", "status"),
+    [
+        ("0x0bd5", "0000:29:00.0", "ok"),
+        ("0x0b69", "0000:29:00.0", "ok"),  # a Max outside the usual id range
+        ("0x56c0", "0000:29:00.0", "warn"),  # Flex
+        ("0x9abc", "0000:29:00.0", "warn"),  # newer than the table
+        ("0x9abc", "0000:00:02.0", "fail"),  # in a processor: older
+    ],
+)
+def test_families(tmp_path: Path, number: str, address: str, status: str) -> None:
+    assert gpu.GpuSupported().run(at(tree(tmp_path, device(address, number)))).status == status
+
+
+def test_a_numa_node_that_the_firmware_does_not_tell(tmp_path: Path) -> None:
+    nodes = {f"sys/devices/system/node/node{n}/cpulist": str(n) for n in range(2)}
+    known, unknown = (
+        tree(tmp_path / "a", {**nodes, **device()}),
+        tree(tmp_path / "b", {**nodes, **device(numa_node="-1")}),
+    )
+    assert gpu.GpuNuma().run(at(known)).status == "ok"
+    assert gpu.GpuNuma().run(at(unknown)).status == "warn"
+    assert gpu.GpuNuma().run(at(tree(tmp_path / "c", device(numa_node="-1")))).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nomodeset", "nomodeset"),
+        ("i915.modeset=0", "i915.modeset=0"),
+        ("i915.force_probe=!0bd5", "force_probe"),
+        ("modprobe.blacklist=i915,xe", "modprobe.blacklist"),
+        ("i915.force_probe=!56a0 module_blacklist=nouveau", ""),
+    ],
+)
+def test_what_the_kernels_command_line_keeps_out(tmp_path: Path, line: str, said: str) -> None:
+    outcome = gpu_kernel.KernelDriver().run(at(tree(tmp_path, {**device(), "proc/cmdline": line})))
+    assert outcome.status == "fail"
+    assert said in outcome.detail
+    assert ("was started with" in outcome.detail) == bool(said)
+
+
+def test_modprobe_takes_the_first_folder_with_a_name(tmp_path: Path) -> None:
+    files = {
+        "usr/lib/modprobe.d/gpu.conf": "install xe /bin/false\n",
+        "etc/modprobe.d/gpu.conf": "# blacklist i915\noptions i915 enable_guc=3\n",
+    }
+    assert (
+        "blacklisted" not in gpu_kernel.KernelDriver().run(at(tree(tmp_path, {**device(), **files}))).detail
+    )
+    (tmp_path / "etc/modprobe.d/gpu.conf").unlink()
+    outcome = gpu_kernel.KernelDriver().run(at(tmp_path))
+    assert "xe is blacklisted in /usr/lib/modprobe.d/gpu.conf" in outcome.detail
+
+
+def test_links_of_unknown_width_are_not_judged(tmp_path: Path) -> None:
+    link = {"current_link_speed": "Unknown", "current_link_width": "255", "max_link_speed": "32.0 GT/s PCIe"}
+    outcome = pcie.PcieLink().run(at(tree(tmp_path, device(max_link_width="16", **link))))
+    assert outcome.status == "skip"
+
+
+BEGUN = ({"stage": "dlopen"}, {"libraries": ["/x/libze_loader.so.1.8.0"]}, {"stage": "zeInit"})
+CRASH = answered(*BEGUN, how="crash", status=-11)
+LOADED = {
+    "libraries": ["/x/libze_loader.so.1.8.0"],
+    "lacks": ["zeInitDrivers"],
+    "version": "1.8.0",
+    "spec": "1.4",
+}
+GPU = {"type": 1, "name": "Max", "pci_address": "0000:29:00.0", "tiles": []}
+
+
+def live(monkeypatch: pytest.MonkeyPatch, found: Enumeration, recipe: str | None = None) -> Context:
+    """A running machine whose child answered with ``found``."""
+    loaded = load(recipe) if recipe else None
+    context = Context(host_report(Path("/nonexistent-root")), {}, LIVE_ROOT, recipe=loaded)
+    answers = {enumeration: found, unmasked: found}
+    monkeypatch.setattr(Context, "probe", lambda self, ask: answers[ask])
+    return context
+
+
+def run(check: type[Any], context: Context) -> Outcome:
+    outcome: Outcome = check().run(context)
+    return outcome
+
+
+def test_a_crash_is_told_with_signal_and_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = run(level_zero.Enumerate, live(monkeypatch, CRASH))
+    assert outcome.status == "fail"
+    assert "ended by SIGSEGV in zeInit" in outcome.detail
+    # The loader itself could be loaded, and its version is in its name.
+    assert run(level_zero.Loader, live(monkeypatch, CRASH)).status == "ok"
+    assert CRASH.loader_version == "1.8.0"
+
+
+def test_a_loader_that_cannot_be_loaded_for_the_cxx_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by /usr/lib/libze_loader.so.1)"
+    outcome = run(level_zero.Loader, live(monkeypatch, answered({"stage": "dlopen"}, {"load_error": said})))
+    assert outcome.status == "fail"
+    assert outcome.fix is not None
+    assert "conda install -c conda-forge libstdcxx-ng" in outcome.fix.commands
+
+
+@pytest.mark.parametrize(
+    ("api", "spec", "lacks", "recipe", "status"),
+    [
+        ("1.3", "1.4", [], None, "ok"),
+        ("1.6", "1.4", [], None, "fail"),
+        ("1.10", "1.9", [], None, "fail"),
+        ("1.3", "1.4", ["zeInitDrivers"], None, "warn"),
+        ("1.3", "1.4", ["zeInitDrivers"], "2.8", "fail"),
+        ("1.3", "1.4", ["zeInitDrivers"], "2.4", "warn"),
+    ],
+)
+def test_loader_against_driver_and_runtime(
+    monkeypatch: pytest.MonkeyPatch, *, api: str, spec: str, lacks: list[str], recipe: str | None, status: str
+) -> None:
+    records = ({**LOADED, "version": "1.19.2", "spec": spec, "lacks": lacks}, {"init": 0})
+    found = answered(*records, {"driver": {"api": api, "devices": [GPU]}}, {"done": True})
+    assert run(level_zero.Versions, live(monkeypatch, found, recipe)).status == status
+
+
+def test_the_npus_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    libraries = ["/x/libze_loader.so.1", "/x/libze_intel_npu.so.1"]
+    found = answered(
+        {"libraries": libraries, "init": 0}, {"driver": {"api": "1.3", "devices": [GPU]}}, {"done": True}
+    )
+    outcome = run(level_zero.Enumerate, live(monkeypatch, found))
+    assert outcome.status == "warn"
+    assert outcome.fix is not None
+    assert "ZE_ENABLE_ALT_DRIVERS" in outcome.fix.commands[0]
+
+
+def test_result_codes_have_names() -> None:
+    assert result_name(0x78000001) == "ZE_RESULT_ERROR_UNINITIALIZED (0x78000001)"
+    assert result_name(0x12345678) == "result (0x12345678)"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "answer"),
+    [
+        ("1.8.0", "1.19.2", True),
+        ("1.19.2", "1.19.2", False),
+        ("1.20.6", "1.19.2", False),
+        ("1.9", "1.10", True),
+    ],
+)
+def test_versions_are_numbers(one: str, other: str, answer: bool) -> None:
+    assert older(one, other) is answer
+
+
+def test_who_needs_a_recent_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loader_needed_by(live(monkeypatch, CRASH)) == ""
+    assert loader_needed_by(live(monkeypatch, CRASH, "2.4")) == ""
+    assert loader_needed_by(live(monkeypatch, CRASH, "quickstart")) == ""
+    assert "2.8" in loader_needed_by(live(monkeypatch, CRASH, "2.8"))
+
+
+def test_loaders_are_listed_as_they_would_be_found(tmp_path: Path) -> None:
+    root = tree(tmp_path, {"opt/x/libze_loader.so.1": "", "usr/lib64/libze_loader.so.1": ""})
+    context = at(root, {"LD_LIBRARY_PATH": ":/opt/none:/opt/x"})
+    assert loader_copies(context) == ("/opt/x/libze_loader.so.1", "/usr/lib64/libze_loader.so.1")
+
+
+def facts(**packages: tuple[str, str]) -> tuple[DriverFacts, ...]:
+    names = {name.replace("_", "-"): value for name, value in packages.items()}
+    return tuple(DriverFacts(family, name, version, "dpkg") for name, (family, version) in names.items())
+
+
+@pytest.mark.parametrize(
+    ("loader", "status"),
+    [("1.21.9.0-1136~24.04", "ok"), ("1.16.1-1", "warn"), ("1.21.9-1~24.04~ppa1", "warn")],
+)
+def test_the_source_of_loader_and_driver(tmp_path: Path, loader: str, status: str) -> None:
+    drivers = facts(libze1=("unknown", loader), libze_intel_gpu1=("lts2-2523", "25.18.33578.38-1146~24.04"))
+    assert driver.LoaderSource().run(at(tmp_path, drivers=drivers)).status == status
+
+
+def test_parts_of_two_families(tmp_path: Path) -> None:
+    one = ("lts2-2523", "25.18.33578.38-1146~24.04")
+    same = facts(libze_intel_gpu1=one, intel_opencl_icd=one)
+    assert driver.Mixed().run(at(tmp_path, drivers=same)).status == "ok"
+    mixed = facts(libze_intel_gpu1=one, intel_opencl_icd=("lts-2350", "23.43.27642.40-803~22.04"))
+    assert driver.Mixed().run(at(tmp_path, drivers=mixed)).status == "fail"
+    assert driver.Mixed().run(at(tmp_path)).status == "skip"
+
+
+def test_lines_of_sycl_ls_of_both_kinds() -> None:
+    lines = (
+        "[ext_oneapi_level_zero:gpu:0] Intel",
+        "[level_zero:gpu][level_zero:1] Intel",
+        "[opencl:gpu][opencl:0] x",
+    )
+    devices = SyclDevices("sycl-ls", Ending("ok"), lines)
+    assert (devices.count("level_zero"), devices.count("opencl"), devices.count("cuda")) == (2, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("wish", "seconds"), [("", 8.0), ("0.4", 0.4), ("99", 8.0), ("-1", 0.1), ("soon", 8.0)]
+)
+def test_the_deadline_can_be_shortened(wish: str, seconds: float) -> None:
+    assert children.deadline_s({children.DEADLINE_VARIABLE: wish}) == seconds
+
+
+def test_a_child_that_cannot_be_started_and_one_that_chatters(tmp_path: Path) -> None:
+    context = at(tmp_path, {"PATH": "/usr/bin:/bin"})
+    assert children.child(context, [str(tmp_path / "none")]).how == "missing"
+    said = 'echo hello; echo \'{"stage": "a"}\'; echo "{broken"; echo "[1]"; echo \'{"stage": "b"}\'; exit 3'
+    ending = children.child(context, ["sh", "-c", said])
+    assert (ending.how, ending.stage, ending.status) == ("status", "b", 3)
+
+
+def test_the_kernels_own_buffer_is_read(tmp_path: Path) -> None:
+    message = "3,1200,4500,-;xe 0000:03:00.0: [drm] *ERROR* Tile0: GT0: GuC load failed\n"
+    root = tree(tmp_path, {**device(), "dev/kmsg": message, "sys/bus/pci/drivers/xe/bind": ""})
+    (root / "sys/bus/pci/devices/0000:29:00.0/driver").symlink_to("../../drivers/xe")
+    outcome = gpu_kernel.Firmware().run(at(root))
+    assert outcome.status == "warn"
+    assert "GuC load failed" in outcome.detail
+    (root / "dev/kmsg").write_text("6,1201,4600,-;xe 0000:03:00.0: [drm] GuC firmware version 70.36.0\n")
+    assert gpu_kernel.Firmware().run(at(root)).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "status"),
+    [
+        ((0, 0), "ok"),
+        ((0, errno.EPERM), "ok"),  # a batch job was given one of two
+        ((0, errno.EACCES), "warn"),
+        ((errno.EPERM, errno.EPERM), "fail"),
+    ],
+)
+def test_some_nodes_of_several(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, numbers: tuple[int, int], status: str
+) -> None:
+    devices = {**device(), **device("0000:3a:00.0")}
+    root = tree(tmp_path, {**devices, "sys/bus/pci/drivers/i915/bind": ""})
+    for index, address in enumerate(("0000:29:00.0", "0000:3a:00.0")):
+        place = root / "sys/bus/pci/devices" / address
+        (place / "driver").symlink_to("../../drivers/i915")
+        (place / f"drm/renderD{128 + index}").mkdir(parents=True)
+    errors = {f"/dev/dri/renderD{128 + index}": number for index, number in enumerate(numbers)}
+    monkeypatch.setattr(render_node, "open_node", lambda path: Opened(str(path), errors[str(path)]))
+    assert render_node.RenderAccess().run(at(root)).status == status

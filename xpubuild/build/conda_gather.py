@@ -1,0 +1,113 @@
+"""Which conda packages an environment is made of: a given lock, the workspace's own, or one solved now."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpubuild.build.conda_host import machine_need
+from xpubuild.build.conda_steps import specifications
+from xpubuild.build.request import Layout
+from xpubuild.conda.channels import read_condarc, resolve
+from xpubuild.conda.engines import find_engines
+from xpubuild.conda.lockfile import read_lock
+from xpubuild.conda.solve import Wanted, make_lock
+from xpubuild.engine.environment import base_environment
+from xpubuild.errors import FetchError, RecipeError, UnsatisfiableError, UsageError
+from xpubuild.recipe.model import Recipe
+
+NAME = "conda-lock.yml"
+
+
+@dataclass(frozen=True)
+class CondaRequest:
+    """What ``--env conda`` asks for. ``python`` is --python: a version such as 3.12, or None for this one.
+
+    ``channels`` are asked instead of the recipe's, where there are some.
+    """
+
+    recipe: Recipe
+    layout: Layout
+    cache: Path
+    python: str | None = None
+    channels: tuple[str, ...] = ()
+    lock: Path | None = None
+    update: bool = False
+    offline: bool = False
+
+
+def conda_lock(request: CondaRequest, report: Callable[[str], None]) -> str:
+    """Return the text of the conda-lock.yml that the environment is made from.
+
+    A lock that the workspace has is kept while recipe and Python ask for the same.
+
+    Raises:
+        UnsatisfiableError: the recipe names no conda packages, or they do not go together.
+        RecipeError: the lock is none.
+        FetchError: offline, and there is no lock; or a channel cannot be reached.
+        ToolchainError: nothing here can solve.
+    """
+    if request.lock is not None:
+        return _read(request.lock)
+    wanted = _wanted(request)
+    kept = request.layout.root / NAME
+    if kept.is_file() and not request.update:
+        text = _read(kept)
+        if read_lock(text).content_hash == wanted.content_hash():
+            return text
+    if request.offline:
+        raise FetchError(
+            "the conda packages of this build are not known, and the run is offline",
+            why=f"they are solved from channels once and written to {NAME}; the workspace has none that fits",
+            fix=f"solve where there is a network, and give the lock with --conda-lock {NAME}",
+            commands=(f"xpubuild fetch {request.recipe.name} --env conda --mirror DIR",),
+            evidence={"reason": "offline"},
+        )
+    return make_lock(
+        wanted, find_engines(os.environ), environment=base_environment(), cache=request.cache, report=report
+    )
+
+
+def _wanted(request: CondaRequest) -> Wanted:
+    tools = request.recipe.toolchain
+    if tools.conda is None or not tools.conda.packages:
+        raise UnsatisfiableError(
+            f"recipe '{request.recipe.name}' names no conda packages",
+            why="--env conda makes the environment of what toolchain.conda of the recipe names",
+            fix="use --env venv, or extend the recipe with one of your own that has toolchain.conda",
+        )
+    need = machine_need()
+    return Wanted(
+        specifications(tools, _minor(request.python)),
+        resolve(request.channels or tools.conda.channels, read_condarc(os.environ)),
+        need.version if need else None,
+    )
+
+
+def _minor(python: str | None) -> str:
+    """Return the version of Python that conda is asked for: 3.12, also where python3.12 is named."""
+    if python is None:
+        return f"{sys.version_info.major}.{sys.version_info.minor}"
+    found = re.fullmatch(r"(?:.*/)?(?:python)?(3\.\d+)(?:\.\d+)?", python)
+    if found is None:
+        raise UsageError(
+            f"--python {python} does not say which version conda should install",
+            why="with --env conda the interpreter is a conda package",
+            fix="give a version, such as --python 3.12",
+        )
+    return found[1]
+
+
+def _read(path: Path) -> str:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(
+            f"the conda lock {path} cannot be read", why=str(error), fix="mend --conda-lock"
+        ) from error
+    read_lock(text, name=str(path))
+    return text

@@ -1,0 +1,188 @@
+"""Making a damaged mirror sound: what is damaged is fetched again, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xpubuild.build.fetch_events import Teller
+from xpubuild.build.fetch_files import as_remote, bring
+from xpubuild.engine.files import explained, remove_tree
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import XpuBuildError
+from xpubuild.mirror.entries import FILES, GIT, PAGE_ID, SETS, Entry, is_sha256
+from xpubuild.mirror.failures import damage_error
+from xpubuild.mirror.reading import Damage, compare, read_manifest
+from xpubuild.mirror.repositories import is_mutable, is_sound
+from xpubuild.mirror.sets import MirrorSet, read_set
+from xpubuild.mirror.store import Mirror
+from xpubuild.source.git import Git
+from xpubuild.source.mirror import MirrorStore
+from xpubuild.source.named import remember
+from xpubuild.source.urls import mirror_name
+from xpubuild.toolchain.index.config import IndexConfig
+
+_NAMED = "refs/xpubuild/named/"
+
+
+@dataclass
+class Repair:
+    """Repairs ``mirror``, whose lock the caller holds; ``hints`` are tags that have held a commit."""
+
+    mirror: Mirror
+    git: Git
+    config: IndexConfig
+    teller: Teller
+    cancel: Cancel
+    hints: dict[str, str]
+
+    def run(self, damages: Sequence[Damage]) -> None:
+        """Repair what ``check`` has found.
+
+        Raises:
+            FetchError: what is damaged cannot be had again.
+            SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
+        """
+        by_entry: dict[str, list[Damage]] = {}
+        for damage in damages:
+            by_entry.setdefault(damage.entry, []).append(damage)
+        # The manifest first: the rest is repaired by what it says.
+        sound = read_manifest(self.mirror.path).entries
+        lost = [name for name in by_entry if name not in sound]
+        for identifier in sorted(by_entry, key=lambda name: (name not in lost, name)):
+            self._one(identifier, sound.get(identifier), by_entry[identifier])
+        if any(name.startswith(("file-", PAGE_ID)) for name in by_entry):
+            self.mirror.write_page()
+
+    def _one(self, identifier: str, entry: Entry | None, damages: Sequence[Damage]) -> None:
+        for damage in damages:
+            self.teller.notice(f"damaged: {damage}; fetched again", "warning")
+        kind, _, name = identifier.partition("-")
+        if kind == "git":
+            self._repository(identifier, name, entry, damages)
+        elif entry is not None and entry.is_file:
+            self.mirror.drop(identifier, entry.folder)
+            bring(self.mirror, [as_remote(entry)], self.config, self.teller, cancel=self.cancel)
+        elif kind == "file" and is_sha256(name):
+            self._unlist(identifier)
+            if not self.mirror.reenter(name):
+                self.mirror.drop(identifier, f"{FILES}/{name}")
+        elif kind == "set":
+            # What an earlier fetch needed cannot be known again; this one writes its own.
+            self._unlist(identifier)
+            remove_tree(self.mirror.path / SETS / f"{name}.json")
+        elif identifier:
+            self._unlist(identifier)
+
+    def _unlist(self, identifier: str) -> None:
+        self.mirror.drop(identifier, "")
+
+    # --- repositories ----------------------------------------------------------------------------------
+
+    def _repository(self, identifier: str, name: str, entry: Entry | None, damages: Sequence[Damage]) -> None:
+        prefix = f"{GIT}/{name}/"
+        if entry is None:
+            self._unlisted_repository(identifier, name)
+            return
+        known = {record.path for record in entry.files}
+        harmless = all(
+            damage.path not in known or is_mutable(damage.path.removeprefix(prefix)) for damage in damages
+        )
+        keeps = harmless and is_sound(self.git, self.mirror.path, name, cancel=self.cancel)
+        if not keeps:
+            self._again(identifier, name, entry)
+        self._remember(name, entry)
+        self.mirror.note_repository(entry.url, entry.pins[0])
+
+    def _unlisted_repository(self, identifier: str, name: str) -> None:
+        """Keep a repository without an entry where git finds all of it sound; its fetch enters it again."""
+        self._unlist(identifier)
+        url = self._url_of(name)
+        if is_sound(self.git, self.mirror.path, name, cancel=self.cancel):
+            pins = self.mirror.path / GIT / name / "refs/xpubuild/pins"
+            if url:
+                self.mirror.note_repository(url, sorted(item.name for item in pins.iterdir())[0])
+            return
+        uses = [use for needed in self._sets() for use in needed.repositories if use.url == url]
+        with self._set_aside(name):
+            for commit in dict.fromkeys(use.commit for use in uses if url):
+                self._ensure(url, commit)
+                self.mirror.note_repository(url, commit)
+
+    def _again(self, identifier: str, name: str, entry: Entry) -> None:
+        with self._set_aside(name):
+            for commit in entry.pins:
+                self._ensure(entry.url, commit)
+        self._unlist(identifier)
+
+    def _ensure(self, url: str, commit: str) -> None:
+        mirror = self._store.mirror(url, commit)
+        mirror.ensure(commit, ref=self.hints.get(commit), report=self.teller.line)
+
+    @contextlib.contextmanager
+    def _set_aside(self, name: str) -> Iterator[None]:
+        """Move a damaged repository away; where it cannot be fetched again, it comes back as it was."""
+        place = self.mirror.path / GIT / name
+        aside = place.with_suffix(".damaged")
+        remove_tree(aside)
+        with explained(place, "setting a damaged repository aside"):
+            if place.exists():
+                place.rename(aside)
+        try:
+            yield
+        except XpuBuildError:
+            remove_tree(place)
+            if aside.exists():
+                aside.rename(place)
+            raise
+        remove_tree(aside)
+
+    def _remember(self, name: str, entry: Entry) -> None:
+        """Bring back which tag was at which commit: the manifest has the hash of what the reference held."""
+        prefix = f"{GIT}/{name}/{_NAMED}"
+        held = {hashlib.sha256(f"{commit}\n".encode()).hexdigest(): commit for commit in entry.pins}
+        for record in entry.files:
+            if record.path.startswith(prefix) and record.sha256 in held:
+                ref = record.path.removeprefix(prefix)
+                remember(self._store, entry.url, ref, held[record.sha256])
+
+    @property
+    def _store(self) -> MirrorStore:
+        return self.mirror.git_store(self.git, cancel=self.cancel)
+
+    def _sets(self) -> Iterable[MirrorSet]:
+        return sound_sets(self.mirror)
+
+    def _url_of(self, name: str) -> str:
+        for needed in self._sets():
+            for use in needed.repositories:
+                if mirror_name(use.url, len(use.commit)) == name:
+                    return use.url
+        return ""
+
+
+def sound_sets(mirror: Mirror) -> list[MirrorSet]:
+    """Return the sets of a mirror that are not damaged."""
+    return [
+        read_set((mirror.path / entry.files[0].path).read_bytes())
+        for entry in read_manifest(mirror.path).entries.values()
+        if entry.kind == "set" and not compare(mirror.path, entry.files[0])
+    ]
+
+
+def require_sound(mirror: Mirror, damages: Sequence[Damage]) -> None:
+    """Refuse a damaged mirror.
+
+    Raises:
+        SourceIntegrityError: there is damage; the message names it.
+    """
+    if damages:
+        raise damage_error(mirror.path, list(damages))
+
+
+def checked(mirror: Mirror, teller: Teller, only: Collection[str] | None = None) -> list[Damage]:
+    """Look at every byte of a mirror, or of some entries, and tell how far it is; return the damage."""
+    teller.expect(sum(entry.size for entry in read_manifest(mirror.path).entries.values()))
+    return mirror.check(only, teller.count)

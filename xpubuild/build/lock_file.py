@@ -1,0 +1,76 @@
+"""``lock``: writes the lock of a plan and says what it changes to the one that was there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xpubuild.build.locking import read_lock
+from xpubuild.engine.files import write_atomic
+from xpubuild.errors import LockMismatchError, RecipeError
+from xpubuild.lock import model
+from xpubuild.lock.canonical import dump, lock_digest, machine_digest
+from xpubuild.lock.compare import Difference, differences
+from xpubuild.lock.machine import machine_differences
+
+
+@dataclass(frozen=True)
+class Written:
+    """A lock and the file it is in; ``problem`` is what was wrong with the file that was there."""
+
+    lock: model.Lock
+    path: Path | None
+    changed: bool
+    differences: tuple[Difference, ...] = ()
+    problem: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Return the ``xpubuild.written-lock/1`` document."""
+        lock = self.lock
+        return {
+            "schema": "xpubuild.written-lock/1",
+            "recipe": lock.recipe.name,
+            "file": str(self.path) if self.path is not None else None,
+            "lock": lock_digest(lock),
+            "machine": machine_digest(lock),
+            "repositories": sum(map(_count, lock.repositories.values())),
+            "pins": sum(len(file.pins) for file in lock.python.requirements.values()),
+            "open": [
+                {"component": wheel.component, "dist": wheel.dist, "version": wheel.version}
+                for wheel in lock.python.wheels
+                if wheel.hashes is None
+            ],
+            "changed": self.changed,
+            "differences": [item.to_json() for item in self.differences],
+        }
+
+
+def _count(repository: model.Repository) -> int:
+    below = sum(1 + len(item.submodules) for item in repository.configure_time)
+    return 1 + len(repository.submodules) + below
+
+
+def write_lock(lock: model.Lock, path: Path) -> Written:
+    """Write a lock; readers see the old file or the new one, and the same lock is not written again.
+
+    Raises:
+        NoSpaceError, ToolchainError: it cannot be written.
+    """
+    old, problem = _before(path)
+    if old == lock:
+        return Written(lock, path, changed=False)
+    found: list[Difference] = []
+    if old is not None:
+        found = differences(old, lock) + machine_differences(old.machine, lock.machine, "exact")
+    write_atomic(path, dump(lock).encode("ascii"))
+    return Written(lock, path, True, tuple(found), problem)
+
+
+def _before(path: Path) -> tuple[model.Lock | None, str]:
+    if not path.exists():
+        return None, ""
+    try:
+        return read_lock(path), ""
+    except (RecipeError, LockMismatchError) as error:
+        return None, f"{error.what}: {error.why}"

@@ -1,0 +1,197 @@
+"""``xpubuild doctor``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xpubuild.cli import options
+
+if TYPE_CHECKING:
+    from xpubuild.doctor.model import Check, Profile
+    from xpubuild.doctor.report import Report, Result
+
+
+@click.command(name="doctor", short_help="Say why this host cannot build or run, and what to type.")
+@options.option(
+    "--profile",
+    type=click.Choice(["build", "run", "all"]),
+    default="all",
+    show_default=True,
+    help="What the host is to do.",
+)
+@options.option("--recipe", default=None, metavar="RECIPE", help="Also check the host against a recipe.")
+@options.path_option(
+    "--root", default=None, help="Look at an unpacked image or a recorded tree instead of /.", envvar=None
+)
+@options.option("--python", "python", default=None, metavar="EXE", help="Interpreter whose torch is checked.")
+@options.workspace_option
+@options.names_option("--only", help="Ids, groups or patterns of checks.", envvar=None)
+@options.names_option("--skip", help="Checks to leave out, named in the same way.", envvar=None)
+@options.option(
+    "--list", "list_", is_flag=True, help="List the checks and stop; -v explains them.", envvar=None
+)
+@options.path_option("--junit", metavar="FILE", default=None, help="Also write a JUnit report.", envvar=None)
+@options.path_option(
+    "--bundle",
+    metavar="FILE",
+    default=None,
+    help="Also write a report for a bug thread (Markdown), without names, addresses and secrets.",
+    envvar=None,
+)
+@options.json_option
+@options.log_format_option
+@options.option("-v", "--verbose", is_flag=True, help="Also list what is well and what was skipped.")
+def command(
+    profile: str,
+    recipe: str | None,
+    root: Path | None,
+    python: str | None,
+    workspace: Path | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    list_: bool,
+    junit: Path | None,
+    bundle: Path | None,
+    as_json: bool,
+    log_format: str | None,
+    verbose: bool,
+) -> int:
+    """Say whether this host can build and run PyTorch for XPU, why not, and what to type.
+
+    Needs no root, no torch and no oneAPI. Exit code 10 where a check failed or came to no answer.
+    """
+    from xpubuild.doctor.bundle import write_bundle
+    from xpubuild.doctor.document import doctor_document
+    from xpubuild.doctor.junit import junit as junit_report
+    from xpubuild.engine.redact import Redactor
+    from xpubuild.errors import UnfitHostError
+
+    redact = Redactor.from_environment(os.environ)
+    if list_:
+        _list(_profiles(profile), only, skip, as_json=as_json, verbose=verbose)
+        return 0
+    report = _examined(
+        profile, only, skip, redact, log_format,
+        root=root or Path("/"), recipe=recipe, python=python, workspace=workspace,
+    )  # fmt: skip
+    document = doctor_document(report, redact)
+    # Files first: the reader of our output may go away.
+    if junit is not None:
+        _write(junit, junit_report(report))
+    if bundle is not None:
+        write_bundle(document, os.environ, bundle)
+    _show(document, as_json=as_json, log_format=log_format, verbose=verbose)
+    return UnfitHostError.exit_code if report.bad else 0
+
+
+def _profiles(name: str) -> tuple[Profile, ...]:
+    return ("build",) if name == "build" else ("run",) if name == "run" else ("run", "build")
+
+
+def _examined(
+    profile: str,
+    only: Sequence[str],
+    skip: Sequence[str],
+    redact: Callable[[str], str],
+    log_format: str | None,
+    **situation: Any,
+) -> Report:
+    """Look at the machine while the checks are imported, then run them."""
+    from xpubuild.doctor.situation import begin
+
+    wait = begin(os.environ, **situation)
+    from xpubuild.doctor.registry import all_checks, select
+    from xpubuild.doctor.report import make_report
+    from xpubuild.doctor.runner import run_checks
+
+    profiles = _profiles(profile)
+    selection = select(all_checks(), profiles=profiles, only=only, skip=skip)
+    context = wait()
+    results = run_checks(context, selection, listener=_listener(log_format, redact))
+    return make_report(context, selection, results, profiles, redact)
+
+
+def _listener(log_format: str | None, redact: Callable[[str], str]) -> Callable[[Result], None] | None:
+    """Return what writes a line of JSON for each check as it ends, where that was asked for."""
+    if log_format != "jsonl":
+        return None
+    import json
+    import time
+
+    from xpubuild.ui.terminal import Terminal
+
+    terminal = Terminal.detect(sys.stderr, os.environ)
+
+    def tell(result: Result) -> None:
+        event = {"event": "check", "time": time.time(), **result.clean(redact).to_json()}
+        terminal.try_write(json.dumps(event) + "\n")
+
+    return tell
+
+
+def _list(
+    profiles: tuple[Profile, ...], only: Sequence[str], skip: Sequence[str], *, as_json: bool, verbose: bool
+) -> None:
+    from xpubuild.doctor.document import checks_document
+    from xpubuild.doctor.registry import all_checks, select
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.doctor_view import checks_view, explanations_text
+    from xpubuild.ui.terminal import Terminal
+
+    selection = select(all_checks(), profiles=profiles, only=only, skip=skip)
+    chosen: list[type[Check]] = [check for check in selection.checks if check.id in selection.shown]
+    document = checks_document(chosen)
+    if as_json:
+        print_json(document)
+    elif verbose:
+        Terminal.detect(sys.stdout, os.environ).try_write(explanations_text(document))
+    else:
+        show(checks_view(document))
+
+
+def _show(document: Mapping[str, Any], *, as_json: bool, log_format: str | None, verbose: bool) -> None:
+    """Write the result to standard output, annotations for GitHub beside it."""
+    from xpubuild.ui.console import print_json
+    from xpubuild.ui.doctor_view import annotations_text, doctor_text
+    from xpubuild.ui.terminal import Terminal
+
+    terminal = Terminal.detect(sys.stdout, os.environ)
+    if as_json:
+        _said(lambda: print_json(document))
+    else:
+        _said(lambda: terminal.write(doctor_text(document, terminal, verbose=verbose)))
+    if (log_format or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "")) == "github":
+        Terminal.detect(sys.stderr, os.environ).try_write(annotations_text(document))
+
+
+def _said(write: Callable[[], None]) -> None:
+    """Write to standard output; where that fails the exit status still says what was found."""
+    from xpubuild.ui.terminal import Terminal, disconnect
+
+    try:
+        write()
+    except OSError as error:
+        disconnect(sys.stdout)
+        # A reader that had enough (| head) is no failure.
+        if not isinstance(error, BrokenPipeError):
+            told = f"error: the report could not be written: {error.strerror}\n"
+            Terminal.detect(sys.stderr, os.environ).try_write(told)
+
+
+def _write(path: Path, data: bytes) -> None:
+    from xpubuild.errors import UsageError
+
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UsageError(
+            f"the report cannot be written to {path}",
+            why=error.strerror or str(error),
+            fix="name a file in a folder that you may write to",
+        ) from error

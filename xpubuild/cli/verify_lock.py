@@ -1,0 +1,78 @@
+"""``xpubuild verify-lock``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from xpubuild.cli import options
+
+if TYPE_CHECKING:
+    from xpubuild.lock.model import Policy
+
+
+@click.command(name="verify-lock", short_help="Check a lock against recipe, sources and this machine.")
+@click.argument("file", type=click.Path(path_type=Path))
+@options.option(
+    "--policy", type=click.Choice(["exact", "compatible", "ignore"]), default="compatible", show_default=True,
+    help="How driver, oneAPI, compilers and C library of this machine are compared.",
+)  # fmt: skip
+@options.option("--recipe", default=None, metavar="FILE", help="The recipe, if not in the search path.")
+@options.option("--python", "python", default=None, metavar="EXE", help="Interpreter to build for.")
+@options.path_option("--oneapi-root", default=None, help="oneAPI to compare with.")
+@options.path_option(
+    "--conda-lock",
+    default=None,
+    metavar="FILE",
+    help="conda-lock.yml to compare with, instead of solving anew.",
+)
+@options.path_option("--mirror", default=None, help="Take sources from this mirror first.")
+@options.option("--offline", is_flag=True, help="Use no network: what is not in the mirror is an error.")
+@options.json_option
+@options.quiet_option
+def command(
+    file: Path,
+    policy: Policy,
+    recipe: str | None,
+    python: str | None,
+    oneapi_root: Path | None,
+    conda_lock: Path | None,
+    mirror: Path | None,
+    offline: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Make the lock FILE anew from its recipe and sources, and name everything that differs.
+
+    Exit 20: FILE is no lock. 21: it was edited, or differs. 31: a source is not what the lock says.
+    """
+    from xpubuild.build.lock_check import check_lock
+    from xpubuild.build.locking import read_lock
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.lock_view import progress, verified_view
+
+    lock = read_lock(file)
+    cancel, report = Cancel(), progress(quiet=quiet)
+
+    over = {
+        "python": python,
+        "oneapi_root": oneapi_root,
+        "conda_lock": conda_lock,
+        "mirror": mirror,
+        "offline": offline,
+        "report": report,
+    }
+    with cancel_on_signals(cancel):
+        verdict = check_lock(lock, policy=policy, report=report, recipe=recipe, over=over, cancel=cancel)
+    document, error = verdict.document(), verdict.error()
+    if not as_json and not (quiet and error is None):
+        show(verified_view(document))
+    if error is not None:
+        raise error
+    if as_json:
+        print_json(document)
+    return 0

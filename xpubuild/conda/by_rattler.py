@@ -1,0 +1,149 @@
+"""Runs ``rattler_child.py``: solving and linking by py-rattler, outside this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xpubuild.conda.channels import Channel
+from xpubuild.conda.engines import Engines, missing
+from xpubuild.conda.failures import of_kind, tool_failed
+from xpubuild.conda.model import PLATFORM, VIRTUAL, CondaPackage
+from xpubuild.conda.urls import redactor, without_credentials
+from xpubuild.engine.process import query
+from xpubuild.errors import NoSpaceError, XpuBuildError
+
+_SCRIPT = Path(__file__).with_name("rattler_child.py")
+#: Repository data of a large channel has 50 MB and more.
+_SOLVE_S = 900.0
+_INSTALL_S = 1800.0
+_NO_SPACE = "No space left on device"
+
+
+def solve(
+    specs: Sequence[str],
+    channels: Sequence[Channel],
+    engines: Engines,
+    environment: Mapping[str, str],
+    scratch: Path,
+) -> tuple[CondaPackage, ...]:
+    """Return the packages that fulfil the specifications.
+
+    Raises:
+        UnsatisfiableError, FetchError, RecipeError: there is no solution; a channel does not answer; a
+            specification is invalid.
+        ToolchainError: py-rattler is missing or failed.
+    """
+    job = {
+        "action": "solve", "channels": [item.address for item in channels], "specs": list(specs),
+        "platform": PLATFORM, "virtual": VIRTUAL, "cache": str(scratch.parent / "repodata"),
+    }  # fmt: skip
+    answer = _ask(job, engines, environment, scratch, _SOLVE_S)
+    if "ok" not in answer:
+        why = _shown(str(answer["message"]), channels)
+        raise (
+            missing("solved", engines)
+            if answer["error"] == "missing"
+            else of_kind(str(answer["error"]), specs, channels, why)
+        )
+    return tuple(_package(record, channels) for record in answer["ok"])
+
+
+def install(
+    folder: Path, prefix: Path, sha256: Mapping[str, str], engines: Engines, environment: Mapping[str, str]
+) -> None:
+    """Link the archives in ``folder`` (a channel of two subfolders) into ``prefix``.
+
+    ``sha256`` maps each file name to what its hash must be.
+
+    Raises:
+        ToolchainError: py-rattler is missing or failed.
+        NoSpaceError: the disk is full.
+    """
+    job = {
+        "action": "install", "folder": str(folder), "prefix": str(prefix), "sha256": dict(sha256),
+        "cache": str(folder.parent / "unpacked"),
+    }  # fmt: skip
+    answer = _ask(job, engines, environment, folder.parent, _INSTALL_S)
+    if "ok" in answer:
+        return
+    if answer["error"] == "missing":
+        raise missing("installed", engines)
+    message = str(answer["message"])
+    if _NO_SPACE in message:
+        raise NoSpaceError(
+            f"no space left while conda packages were installed into {prefix}",
+            why=message,
+            fix="free some space, or choose a --workspace on a larger disk; then run the same command again",
+            commands=(f"df -h '{prefix.parent}'",),
+        )
+    raise _install_failed(message)
+
+
+def _install_failed(message: str) -> XpuBuildError:
+    return tool_failed("py-rattler", message)
+
+
+def _ask(
+    job: Mapping[str, Any],
+    engines: Engines,
+    environment: Mapping[str, str],
+    scratch: Path,
+    deadline_s: float,
+) -> dict[str, Any]:
+    if engines.rattler is None:
+        raise missing("installed" if job["action"] == "install" else "solved", engines)
+    file = scratch / "job.json"
+    # Readable for its owner only: channel addresses may carry credentials.
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+        json.dump(job, stream)
+    try:
+        result = query(
+            [engines.rattler, "-I", str(_SCRIPT), str(file)], env=environment, deadline_s=deadline_s
+        )
+    finally:
+        file.unlink(missing_ok=True)
+    try:
+        answer = json.loads(result.stdout)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        said = [line for line in result.stderr.splitlines() if line.strip()]
+        late = f"it did not end within {deadline_s / 60:.0f} minutes" if result.timed_out else ""
+        raise tool_failed("py-rattler", late or (said[-1] if said else f"status {result.returncode}"))
+    return answer
+
+
+def _shown(message: str, channels: Sequence[Channel]) -> str:
+    return redactor(item.address for item in channels)(message).strip()
+
+
+def _package(record: Mapping[str, Any], channels: Sequence[Channel]) -> CondaPackage:
+    lacking = [name for name in ("sha256", "md5") if not record[name]]
+    if lacking:
+        raise of_kind(
+            "unreachable",
+            [str(record["name"])],
+            channels,
+            f"the channel states no {lacking[0]} for {record['filename']}, so it could not be checked",
+        )
+    stem = str(record["filename"]).removesuffix(".conda").removesuffix(".tar.bz2")
+    depends: dict[str, str] = {}
+    for item in record["depends"]:
+        # Version only, spelt as conda-lock does it: the lock is the same whoever solved.
+        name, _, constraint = str(item).partition(" ")
+        depends[name] = constraint.strip().partition(" ")[0].removeprefix("==")
+    return CondaPackage(
+        name=record["name"],
+        version=record["version"],
+        build=stem.rpartition("-")[2],
+        filename=record["filename"],
+        url=without_credentials(record["url"]),
+        sha256=record["sha256"],
+        md5=record["md5"],
+        size=record["size"],
+        dependencies=depends,
+    )

@@ -1,0 +1,61 @@
+"""What a conda lock holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+#: The platform of every lock: XPU builds are for 64-bit x86 Linux.
+PLATFORM = "linux-64"
+EXTENSIONS = (".conda", ".tar.bz2")
+#: What a lock may count on, the same on every machine: glibc as in manylinux_2_28, no GPU of NVIDIA.
+VIRTUAL = (
+    ("__unix", "0", "0"),
+    ("__linux", "5.10", "0"),
+    ("__glibc", "2.28", "0"),
+    ("__archspec", "1", "x86_64"),
+)
+
+
+@dataclass(frozen=True)
+class CondaPackage:
+    """One package archive of a lock. ``size`` is in bytes, None where the lock does not say.
+
+    ``dependencies`` are package name -> version constraint ('' for any), virtual packages (``__glibc``)
+    among them. ``url`` carries no credentials.
+    """
+
+    name: str
+    version: str
+    build: str
+    filename: str
+    url: str
+    sha256: str
+    md5: str
+    size: int | None = None
+    dependencies: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def subdir(self) -> str:
+        """``linux-64`` or ``noarch``."""
+        return self.url.rsplit("/", 2)[-2]
+
+    @property
+    def channel(self) -> str:
+        """URL of the channel, without a slash at its end."""
+        return self.url.rsplit("/", 2)[0]
+
+    @property
+    def title(self) -> str:
+        """Name and version, for messages."""
+        return f"{self.name} {self.version}"
+
+
+@dataclass(frozen=True)
+class CondaLock:
+    """A lock: packages by name, the channels that were asked, and what was left out of the solution."""
+
+    packages: tuple[CondaPackage, ...]
+    channels: tuple[str, ...]
+    content_hash: str
+    left_out: tuple[str, ...] = ()

@@ -1,0 +1,198 @@
+"""Which driver family is installed, whether its parts are of one, and whether a recipe takes it."""
+
+from __future__ import annotations
+
+import re
+
+from xpubuild.doctor.checks.level_zero import install_driver
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
+from xpubuild.doctor.probes.level_zero import unmasked
+from xpubuild.doctor.probes.machine import RUN, wants_driver
+from xpubuild.host.drivers import DRIVER_PACKAGES, DriverFacts, driver_family
+from xpubuild.host.readers import UNKNOWN
+
+_LIBRARY = "libze_intel_gpu.so"
+_LOADERS = ("level-zero", "libze1", "oneapi-level-zero")
+_FAMILIES = ("E-level-zero-driver-or-loader-version",)
+_NAMES = {"lts-2350": "LTS 2350", "lts2-2523": "LTS2 2523", "rolling": "rolling"}
+# Packages of Intel's repositories end in the number of a release and the system: -1146~24.04, -803~22.04.
+_INTELS = re.compile(r"-\d{3,}~\d\d\.\d\d")
+_PPA = re.compile(r"~ppa\d*|~\d\d\.\d\d~ppa")
+
+
+def _drivers(context: Context) -> list[DriverFacts]:
+    return [item for item in context.host.drivers if item.package in (*DRIVER_PACKAGES, _LIBRARY)]
+
+
+def _runtime(context: Context) -> list[DriverFacts]:
+    """Return the parts whose version tells a family: Level Zero driver, OpenCL driver, offline compiler."""
+    return [item for item in context.host.drivers if item.family not in (UNKNOWN, "kernel")]
+
+
+def _told(item: DriverFacts) -> str:
+    return f"{item.package} {item.version} ({_NAMES.get(item.family, item.family)})"
+
+
+class Family(Check):
+    """A Level Zero driver for the GPU is installed, and of a known family."""
+
+    id = "driver.family"
+    title = "The GPU's Level Zero driver is installed"
+    families = _FAMILIES
+    profiles = RUN
+    deadline_s = CHECK_DEADLINE_S
+    explanation = (
+        "Looks for the driver in the databases of dpkg and rpm, then by the name of its library, and at"
+        " last asks the loader whether it could use one. The family is read from the build number of the"
+        " compute runtime, not from package names, which Intel changed in between: LTS 2350, LTS2 2523, or"
+        " rolling, which the packages of distributions mostly are.\n\nFor Data Center GPU Max the LTS"
+        " families are the ones Intel tests. Without a driver zeInit says ZE_RESULT_ERROR_UNINITIALIZED and"
+        " no program sees a GPU."
+    )
+
+    def run(self, context: Context) -> Outcome:
+        """Look in databases and folders, then ask the loader."""
+        if not wants_driver(context):
+            return self.skip("no Intel GPU that would need a driver")
+        found = _drivers(context)
+        evidence = {item.package: item.version for item in found}
+        if found:
+            family = driver_family(tuple(found))
+            if family is None:
+                families = sorted({_NAMES.get(item.family, item.family) for item in found})
+                return self.ok(f"{', '.join(map(_told, found))}: {' and '.join(families)}", packages=evidence)
+            sources = {item.package: _source(item) for item in found}
+            told = ", ".join(f"{_told(item)}, from {sources[item.package]}" for item in found)
+            return self.ok(told, packages=evidence, family=family, sources=sources)
+        path = context.probe(unmasked).library("libze_intel_gpu") if context.live else ""
+        if path:
+            return self.ok(f"{path}, which no package database knows; its family is not known", path=path)
+        return self.found(
+            "no Level Zero driver for Intel GPUs: neither dpkg nor rpm nor the library folders have one",
+            Fix("install it, from Intel's LTS repository for a Data Center GPU Max", install_driver(context)),
+        )
+
+
+class Mixed(Check):
+    """All parts of the driver are of one family."""
+
+    id = "driver.mixed"
+    title = "All parts of the GPU driver are of one family"
+    families = _FAMILIES
+    explanation = (
+        "Compares the families of the Level Zero driver, the OpenCL driver and ocloc. They share the"
+        " graphics compiler and are released together; parts of two families leave two copies of it, and"
+        " programs crash or kernels do not compile. Two Level Zero drivers (old and new package name)"
+        " contradict each other in any case."
+    )
+
+    def run(self, context: Context) -> Outcome:
+        """Compare the parts."""
+        parts = _runtime(context)
+        families = sorted({item.family for item in parts})
+        if not parts:
+            return self.skip("no package of the driver whose family is known")
+        packages = {item.package: item.version for item in parts}
+        if len(families) > 1:
+            wrong = sorted(item.package for item in parts)
+            return self.found(
+                ", ".join(map(_told, parts)),
+                Fix(
+                    "leave one family: keep one repository of Intel's set up and install every part from it",
+                    install_command(context, debian=wrong, rhel=wrong, suse=wrong),
+                ),
+                packages=packages,
+                families=families,
+            )
+        return self.ok(f"{_NAMES.get(families[0], families[0])}: {', '.join(packages)}", packages=packages)
+
+
+class LoaderSource(Check):
+    """Loader and driver come from one repository."""
+
+    id = "driver.loader_source"
+    title = "Level Zero loader and driver come from one source"
+    severity = "warn"
+    families = _FAMILIES
+    explanation = (
+        "Tells by the version texts of the packages whether the loader (libze1, level-zero) and the driver"
+        " come from Intel's repository, a PPA or the distribution. A loader of one release calls functions"
+        " that a driver of another does not have: `torch.xpu.get_device_properties` has crashed that way."
+        " Upgrade both together."
+    )
+
+    def run(self, context: Context) -> Outcome:
+        """Compare the sources of the two."""
+        drivers = [item for item in _drivers(context) if item.package != _LIBRARY]
+        loaders = [item for item in context.host.drivers if item.package in _LOADERS]
+        if not drivers or not loaders:
+            return self.skip("loader or driver is in no package database")
+        sources = {item.package: _source(item) for item in (*loaders, *drivers)}
+        if len(set(sources.values())) > 1:
+            names = sorted(sources)
+            return self.found(
+                ", ".join(
+                    f"{item.package} {item.version} is from {sources[item.package]}"
+                    for item in (*loaders, *drivers)
+                ),
+                Fix(
+                    "install both from the repository of the driver",
+                    install_command(context, debian=names, rhel=names, suse=names),
+                ),
+                sources=sources,
+            )
+        return self.ok(f"{', '.join(sources)}: from {next(iter(sources.values()))}", sources=sources)
+
+
+def _source(item: DriverFacts) -> str:
+    if _PPA.search(item.version):
+        return "a PPA"
+    if item.source.startswith("dpkg"):
+        return "Intel" if _INTELS.search(item.version) else "the distribution"
+    return "an RPM repository" if item.source == "rpm" else item.source
+
+
+class RecipeDriver(Check):
+    """The recipe runs with this GPU and this driver family."""
+
+    id = "driver.recipe"
+    title = "The recipe runs with this GPU and driver"
+    needs = ("driver.family",)
+    profiles = RUN
+    recipe = True
+    families = _FAMILIES
+    explanation = (
+        "Asks the constraint solver, which `xpubuild plan` asks too, whether the recipe supports the GPU"
+        " family and the driver family that were found (`needs.gpus`, `needs.drivers` and `refuses` of the"
+        " recipe, each with its source). What is not known is a warning and not a failure."
+    )
+
+    def run(self, context: Context) -> Outcome:
+        """Solve, and keep what is about running."""
+        from xpubuild.build.situation import of_host  # noqa: PLC0415 - pydantic, and only with a recipe
+        from xpubuild.recipe.constraints import solve  # noqa: PLC0415
+
+        if context.recipe is None:
+            return self.skip("no recipe was named (--recipe)")
+        recipe = context.recipe.recipe
+        if recipe.target != "xpu":
+            return self.skip(f"the recipe {recipe.name} is for the {recipe.target}")
+        reasons = [
+            item
+            for item in solve(recipe, of_host(context.host)).reasons
+            if item.concern == "runs" and item.constraint in ("gpu", "driver", "refused")
+        ]
+        wrong = [item for item in reasons if item.answer == "no"]
+        fix = Fix(
+            "; ".join(filter(None, (item.todo for item in wrong or reasons))) or "take another release",
+            ("xpubuild recipes matrix",),
+        )
+        evidence = {"reasons": [f"{item.text} ({item.source})" for item in reasons]}
+        if wrong:
+            return self.found(f"{recipe.name} {'; '.join(item.text for item in wrong)}", fix, **evidence)
+        if reasons:
+            return self.warn(f"{recipe.name} {'; '.join(item.text for item in reasons)}", fix, **evidence)
+        return self.ok(f"{recipe.name} runs with this GPU and driver")

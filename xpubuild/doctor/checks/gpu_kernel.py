@@ -1,0 +1,265 @@
+"""The kernel driver of each GPU: bound or not, and why not; what the kernel said about it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.fixes import as_root, distribution, install_command
+from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.probes.machine import (
+    DRM_DRIVERS,
+    MAX,
+    RUN,
+    bound_gpus,
+    contained,
+    intel_gpus,
+    listed,
+    named,
+    wsl,
+)
+from xpubuild.host.gpus import GpuFacts
+from xpubuild.host.readers import UNKNOWN, entries, exists, read_text
+
+_MODPROBE_FOLDERS = ("/etc/modprobe.d", "/run/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d")
+_RULE = re.compile(r"^\s*(?:(blacklist)\s+(\S+)|(install)\s+(\S+)\s+(?:/usr)?/s?bin/(?:true|false)\b)")
+_KERNEL_NUMBER = re.compile(r"(\d+)\.(\d+)")
+#: The oldest kernel whose own driver takes the family without force_probe (drivers/gpu/drm of Linux). A Max
+#: has its driver from Intel's DKMS package instead, made for the kernels of the distributions it lists.
+_OLDEST_KERNEL = {
+    "DG2 (Alchemist)": (6, 2),
+    "DG2/ATS-M": (6, 2),
+    "MTL": (6, 7),
+    "MTL-H": (6, 7),
+    "LNL (Lunar Lake)": (6, 12),
+    "BMG (Battlemage)": (6, 12),
+}
+_DG2 = ("DG2 (Alchemist)", "DG2/ATS-M")
+_LOGS = ("/var/log/dmesg", "/var/log/kern.log", "/var/log/messages")
+_RING = "/dev/kmsg"
+_LOG_BYTES = 1 << 20
+_RECORD_BYTES = 8192
+_TROUBLE = re.compile(
+    r"(?:\bi915\b|\bxe\b|\[drm\]).*(?:"
+    r"(?:GuC|HuC|GSC|DMC).{0,60}(?:fail|error|missing|not found|outdated)|GPU HANG|wedged"
+    r"|Failed to load firmware"
+    r"|Device initialization failed|probe.*failed)",
+    re.IGNORECASE,
+)
+_SHOWN_LINES = 5
+
+
+class KernelDriver(Check):
+    """i915 or xe is bound to every Intel GPU."""
+
+    id = "gpu.kernel_driver"
+    title = "The kernel driver i915 or xe is bound to each GPU"
+    needs = ("gpu.supported",)
+    profiles = RUN
+    families = ("E-level-zero-driver-or-loader-version",)
+    explanation = (
+        "Reads which driver is bound to each GPU in sysfs. Where none is, the reasons are looked for: a"
+        " blacklist in modprobe.d, `module_blacklist=` or `modprobe.blacklist=` on the kernel's command"
+        " line, `nomodeset`, a `force_probe` that excludes the device, a module that is not there, or a"
+        " kernel older than the device.\n\nA GPU that is bound to `vfio-pci` is meant for a virtual"
+        " machine. Data Center GPU Max needs Intel's own i915 (package `intel-i915-dkms`) on most kernels."
+        " The compute runtime does not take an Arc A card that was moved to xe with `force_probe`."
+    )
+
+    def run(self, context: Context) -> Outcome:
+        """Look at every GPU's driver link."""
+        gpus = intel_gpus(context)
+        if not gpus:
+            return self.ok("WSL2: Windows drives the GPU") if wsl(context) else self.skip("no GPU")
+        drivers = {gpu.pci_address: gpu.kernel_driver for gpu in gpus}
+        unbound = [gpu for gpu in gpus if gpu.kernel_driver not in DRM_DRIVERS]
+        if unbound:
+            reasons = list(_reasons(context, unbound[0]))
+            why = "; ".join(reason for reason, _ in reasons)
+            fix = next((fix for _, fix in reasons), _load_it(context, unbound[0]))
+            detail = f"{_state(unbound[0])}: {named(unbound[0])}" + (f"; {why}" if why else "")
+            if len(unbound) > 1:
+                detail += f"; the same for {len(unbound) - 1} more"
+            if len(unbound) < len(gpus):
+                return self.warn(detail + "; other GPUs have theirs", fix, drivers=drivers)
+            return self.found(detail, fix, drivers=drivers)
+        forced = [gpu for gpu in gpus if gpu.family in _DG2 and gpu.kernel_driver == "xe"]
+        if forced:
+            return self.warn(
+                f"{listed(forced)}: bound to xe, where Intel's compute runtime expects i915",
+                Fix(
+                    "remove xe.force_probe= and i915.force_probe=! from the kernel's command line, then"
+                    " boot again"
+                ),
+                drivers=drivers,
+            )
+        return self.ok(", ".join(f"{gpu.pci_address}: {gpu.kernel_driver}" for gpu in gpus), drivers=drivers)
+
+
+def _state(gpu: GpuFacts) -> str:
+    if gpu.kernel_driver is None:
+        return "no kernel driver is bound"
+    if gpu.kernel_driver == "vfio-pci":
+        return "the GPU is set aside for a virtual machine (vfio-pci)"
+    return f"the kernel driver {gpu.kernel_driver} is bound, which is no graphics driver"
+
+
+def _reasons(context: Context, gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
+    """Yield why no driver took the GPU, as far as files tell, the surest reason first."""
+    if gpu.kernel_driver == "vfio-pci":
+        commands = (
+            "echo {0} > /sys/bus/pci/drivers/vfio-pci/unbind",
+            "echo {0} > /sys/bus/pci/drivers_probe",
+        )
+        typed = tuple(f"sudo sh -c '{line.format(gpu.pci_address)}'" for line in commands)
+        yield "it can be used inside that virtual machine", Fix("use it there, or give it back", typed)
+    line = read_text(context.path("/proc/cmdline")) or ""
+    yield from _command_line(context, line.split(), gpu)
+    for module, place in _blacklisted(context):
+        yield (
+            f"{module} is blacklisted in {place}",
+            Fix(
+                f"remove the line about {module} from {place}, then load it",
+                as_root(context, f"sed -i '/{module}/s/^/# /' {place}", f"modprobe {module}"),
+            ),
+        )
+    oldest = _OLDEST_KERNEL.get(gpu.family)
+    match = _KERNEL_NUMBER.match(context.host.os.kernel)
+    if oldest and match and (int(match[1]), int(match[2])) < oldest:
+        wanted = ".".join(map(str, oldest))
+        yield (
+            f"kernel {context.host.os.kernel} is older than {wanted}, the first that takes this GPU",
+            Fix(f"boot a kernel {wanted} or newer, or install Intel's driver module for this one"),
+        )
+
+
+def _command_line(context: Context, words: list[str], gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
+    number = gpu.device_id.removeprefix("0x")
+    for word in words:
+        name, _, value = word.partition("=")
+        values = value.split(",")
+        black = name in ("module_blacklist", "modprobe.blacklist", "rd.driver.blacklist")
+        if (
+            (black and set(values) & set(DRM_DRIVERS))
+            or word in ("nomodeset", "i915.modeset=0", "xe.modeset=0")
+            or (name in ("i915.force_probe", "xe.force_probe") and f"!{number}" in value.lower())
+        ):
+            yield (
+                f"the kernel was started with '{word}'",
+                Fix(
+                    f"remove '{word}' from the kernel's command line, then boot again",
+                    _boot_commands(context),
+                ),
+            )
+
+
+def _boot_commands(context: Context) -> tuple[str, ...]:
+    tail = {"debian": "update-grub", "rhel": "grub2-mkconfig -o /boot/grub2/grub.cfg"}
+    tail["suse"] = tail["rhel"]
+    command = tail.get(distribution(context))
+    return as_root(context, "editor /etc/default/grub", command, "reboot") if command else ()
+
+
+def _blacklisted(context: Context) -> Iterator[tuple[str, str]]:
+    """Yield (module, file) of what modprobe is told not to load; the first folder with a name wins."""
+    files: dict[str, str] = {}
+    for folder in _MODPROBE_FOLDERS:
+        for path in entries(context.path(folder)):
+            if path.suffix == ".conf":
+                files.setdefault(path.name, f"{folder}/{path.name}")
+    for place in files.values():
+        for line in (read_text(context.path(place)) or "").splitlines():
+            match = _RULE.match(line)
+            module = (match[2] or match[4]) if match else ""
+            if module in DRM_DRIVERS:
+                yield module, place
+
+
+def _load_it(context: Context, gpu: GpuFacts) -> Fix:
+    if contained(context):
+        return Fix("load the driver on the host of this container: a container has none of its own", ())
+    modules = context.path(f"/lib/modules/{context.host.os.kernel}")
+    known = exists(modules) and any(
+        next(iter(modules.rglob(f"{name}.ko*")), None) is not None for name in DRM_DRIVERS
+    )
+    if gpu.family in (MAX, UNKNOWN) or (exists(modules) and not known):
+        install = install_command(context, debian=("intel-i915-dkms",), rhel=("intel-i915-dkms",))
+        return Fix(
+            "install Intel's driver module for this kernel and load it", (*install, *_modprobe(context))
+        )
+    return Fix("load the driver and read what the kernel says", _modprobe(context))
+
+
+def _modprobe(context: Context) -> tuple[str, ...]:
+    return as_root(context, "modprobe i915", "dmesg | grep -iE 'i915|xe ' | tail -20")
+
+
+class Firmware(Check):
+    """The kernel reports no trouble with the GPU's firmware."""
+
+    id = "gpu.firmware"
+    title = "The kernel's log has no trouble with the GPU's firmware"
+    severity = "warn"
+    needs = ("gpu.kernel_driver",)
+    profiles = RUN
+    families = ("Z-single",)
+    explanation = (
+        "Looks for messages of i915 and xe about firmware that is missing, outdated or does not start (GuC,"
+        " HuC, GSC), GPU hangs and a wedged device in `/var/log/dmesg`, `kern.log` and `messages` and in"
+        " the kernel's own buffer, where this user may read them. A GPU whose firmware does not start has a"
+        " render node and loses the device at first use."
+    )
+
+    def run(self, context: Context) -> Outcome:
+        """Search the logs that can be read."""
+        if not bound_gpus(context):
+            return self.skip("no GPU with a kernel driver")
+        texts = {place: text for place in _LOGS if (text := _end_of(context.path(place))) is not None}
+        if (ring := _ring(context.path(_RING))) is not None:
+            texts[_RING] = ring
+        if not texts:
+            return self.skip(f"no kernel log that this user may read ({', '.join(_LOGS)}); as root: dmesg")
+        lines = [
+            line.strip() for text in texts.values() for line in text.splitlines() if _TROUBLE.search(line)
+        ]
+        if not lines:
+            return self.ok(f"nothing about trouble in {', '.join(texts)}", logs=list(texts))
+        packages = install_command(context, debian=("linux-firmware",), rhel=("linux-firmware",))
+        return self.found(
+            f"the kernel reports: {lines[-1]}",
+            Fix(
+                "update the firmware files and boot again; for a hang, reset or power-cycle the machine",
+                packages,
+            ),
+            lines=lines[-_SHOWN_LINES:],
+        )
+
+
+def _end_of(path: Path) -> str | None:
+    """Return the last part of a log, or None where it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - _LOG_BYTES))
+            return stream.read().decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def _ring(path: Path) -> str | None:
+    """Return the kernel's message buffer (/dev/kmsg: one record a read), or None where it cannot be read."""
+    found = bytearray()
+    try:
+        buffer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        while (record := os.read(buffer, _RECORD_BYTES)) and len(found) < _LOG_BYTES:
+            found += record
+    except OSError:  # EAGAIN at the end; EPIPE where records were overwritten meanwhile
+        pass
+    finally:
+        os.close(buffer)
+    return found.decode("utf-8", "replace") or None

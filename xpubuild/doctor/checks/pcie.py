@@ -1,0 +1,142 @@
+"""PCI Express: the link of each GPU against what the card can do, and the size of its memory window."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.fixes import as_root
+from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.probes.machine import RUN, integrated, intel_gpus, named
+from xpubuild.host.gpus import GpuFacts
+from xpubuild.host.readers import read_int, read_text
+
+_SPEED = re.compile(r"(\d+(?:\.\d+)?)\s*GT/s")
+_FUNCTION = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECASE)
+_BRIDGE = 0x0604
+_MIB = 1 << 20
+_SMALL_WINDOW = 256 * _MIB
+_PREFETCHABLE = 0x2000  # IORESOURCE_PREFETCH (include/linux/ioport.h)
+
+
+class PcieLink(Check):
+    """No PCI Express link between a GPU and the processor is slower or narrower than the card's own best."""
+
+    id = "gpu.pcie_link"
+    title = "The PCI Express link runs as fast and as wide as the card can"
+    severity = "warn"
+    needs = ("gpu.supported",)
+    profiles = RUN
+    explanation = (
+        "Compares `current_link_speed` and `current_link_width` with `max_link_speed` and `max_link_width`"
+        " of each GPU and, on cards with a switch of their own, of the switch's upstream port. A narrower"
+        " link is a matter of the slot, a riser or a badly seated card. A slower one may also be a GPU that"
+        " saves power while idle: run something on it and look again."
+    )
+
+    def run(self, context: Context) -> Outcome:
+        """Compare every link on the way."""
+        gpus = [gpu for gpu in intel_gpus(context) if not integrated(gpu)]
+        slow: list[str] = []
+        known: dict[str, str] = {}
+        for gpu in gpus:
+            for place in _downstream_ends(context, gpu):
+                now, best = _link(place, "current"), _link(place, "max")
+                if now is None or best is None:
+                    continue
+                known[place.name] = f"{now[0]:g} GT/s x{now[1]}"
+                if now[0] < best[0] or now[1] < best[1]:
+                    at = "" if place.name == gpu.pci_address else f" (port {place.name} of its card)"
+                    slow.append(f"{named(gpu)}{at}: {now[0]:g} GT/s x{now[1]} of {best[0]:g} GT/s x{best[1]}")
+        if slow:
+            return self.found(
+                "; ".join(slow),
+                Fix(
+                    "look again while the GPU works; then check the slot, risers, the seat of the card and"
+                    " the firmware's settings for the slot",
+                    as_root(
+                        context,
+                        *(f"lspci -vv -s {gpu.pci_address} | grep -E 'LnkCap|LnkSta'" for gpu in gpus[:1]),
+                    ),
+                ),
+                links=known,
+            )
+        if not known:
+            return self.skip("no link state in sysfs: a virtual machine, or an integrated GPU")
+        return self.ok(", ".join(f"{name}: {state}" for name, state in known.items()), links=known)
+
+
+def _downstream_ends(context: Context, gpu: GpuFacts) -> Iterator[Path]:
+    """Yield the function at the lower end of each link between the GPU and its root port.
+
+    Ends alternate on the way up: GPU, port above it, upstream port of the switch, port above that, and so on.
+    """
+    try:
+        place = context.path(f"/sys/bus/pci/devices/{gpu.pci_address}").resolve()
+    except OSError:
+        return
+    chain = [place]
+    for parent in place.parents:
+        if not _FUNCTION.fullmatch(parent.name) or (read_int(parent / "class", 16) or 0) >> 8 != _BRIDGE:
+            break
+        chain.append(parent)
+    yield from chain[::2] if len(chain) > 1 else chain
+
+
+def _link(place: Path, kind: str) -> tuple[float, int] | None:
+    match = _SPEED.match(read_text(place / f"{kind}_link_speed") or "")
+    width = read_int(place / f"{kind}_link_width")
+    # 0 and 255 lanes are what the kernel says where the link is down or unknown.
+    return (float(match[1]), width) if match and width and width < 255 else None  # noqa: PLR2004
+
+
+class MemoryWindow(Check):
+    """The processor sees a discrete GPU's whole memory, not only 256 MiB of it."""
+
+    id = "gpu.bar"
+    title = "The processor sees the whole memory of the GPU (resizable BAR)"
+    severity = "warn"
+    needs = ("gpu.supported",)
+    profiles = RUN
+    families = ("E-level-zero-driver-or-loader-version",)
+    explanation = (
+        "Reads the sizes of the GPU's memory windows from `resource` in sysfs. With a window of 256 MiB or"
+        " less the Level Zero driver does not start on some cards (zeInit says"
+        " ZE_RESULT_ERROR_UNINITIALIZED on Battlemage), and transfers are slow on others. The firmware must"
+        " have Above 4G Decoding and Resizable BAR switched on."
+    )
+
+    def run(self, context: Context) -> Outcome:
+        """Compare the largest prefetchable window with 256 MiB."""
+        sizes = {gpu: _window(context, gpu) for gpu in intel_gpus(context) if not integrated(gpu)}
+        known = {gpu.pci_address: size for gpu, size in sizes.items() if size}
+        if not known:
+            return self.skip("no discrete GPU whose memory window is known")
+        small = [gpu for gpu, size in sizes.items() if size and size <= _SMALL_WINDOW]
+        if small:
+            return self.found(
+                "; ".join(f"{named(gpu)}: a window of {known[gpu.pci_address] // _MIB} MiB" for gpu in small),
+                Fix(
+                    "switch on Above 4G Decoding and Resizable BAR in the machine's firmware settings",
+                    as_root(context, f"lspci -vv -s {small[0].pci_address} | grep -i region"),
+                ),
+                bytes=known,
+            )
+        return self.ok(", ".join(f"{name}: {size // _MIB} MiB" for name, size in known.items()), bytes=known)
+
+
+def _window(context: Context, gpu: GpuFacts) -> int:
+    """Return the size in bytes of the largest prefetchable window, 0 where it is not known."""
+    largest = 0
+    for line in (
+        read_text(context.path(f"/sys/bus/pci/devices/{gpu.pci_address}/resource")) or ""
+    ).splitlines():
+        try:
+            start, end, flags = (int(word, 16) for word in line.split())
+        except ValueError:
+            continue
+        if flags & _PREFETCHABLE and end > start:
+            largest = max(largest, end - start + 1)
+    return largest

@@ -1,0 +1,290 @@
+"""What stands in front of the libraries that oneAPI, the driver and torch mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.look import libraries
+from xpubuild.doctor.look.places import listed, real, same, shown
+from xpubuild.doctor.look.sites import Site, library_folders, site
+from xpubuild.doctor.look.toolkits import sourced, version_of
+from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.host.readers import entries
+from xpubuild.oneapi.bundles import line_of
+from xpubuild.oneapi.components import COMPILER
+
+#: Conda and pip packages that bring libraries of oneAPI or of the driver, in the spelling of pip: what
+#: Aurora's build scripts take out of an environment before a build, and what the XPU wheels require.
+SHADOWING = frozenset({
+    "dpcpp-cpp-rt", "dpcpp-linux-64", "dpcpp-llvm-spirv", "impi-devel", "impi-rt", "intel-cmplr-lib-rt",
+    "intel-cmplr-lib-ur", "intel-fortran-rt", "intel-gpu-ocl-icd-system", "intel-opencl-rt",
+    "intel-openmp", "intel-pti", "intel-sycl-rt", "level-zero", "level-zero-devel", "mkl", "mkl-devel",
+    "mkl-dpcpp", "mkl-include", "oneccl", "oneccl-bind-pt", "oneccl-devel", "onednn", "onednn-devel",
+    "onemkl-sycl-blas", "onemkl-sycl-dft", "onemkl-sycl-lapack", "onemkl-sycl-rng",
+    "onemkl-sycl-sparse", "tbb", "tbb-devel", "tcmlib", "umf",
+})  # fmt: skip
+_RUNTIME = "intel-sycl-rt"
+_END = 1 << 18
+
+
+@dataclass(frozen=True)
+class Double:
+    """One library name in two places: what comes first, and what it hides."""
+
+    family: str
+    name: str
+    first: Path
+    hidden: Path
+
+
+class ShadowLibraries(Check):
+    """No library on LD_LIBRARY_PATH or LD_PRELOAD hides another build of the same name."""
+
+    id = "shadow.libraries"
+    title = "No library hides another build of itself"
+    live = True
+    families = (
+        "B-two-sycl-runtimes-or-stale-jit-cache",
+        "E-level-zero-driver-or-loader-version",
+        "L-onednn-or-mkl-shadowing",
+    )
+    explanation = """\
+The loader takes the first file of a name. This lists the libraries of oneMKL, oneDNN, MPI, oneCCL,
+SYCL, TBB, UMF and Level Zero in the folders of `LD_LIBRARY_PATH` and in `LD_PRELOAD`, and compares them
+with those of the same name that come with the installed torch (in its own folder and in the
+environment's `lib`), with the system's Level Zero, and with each other. One name with two contents is a
+finding: it ends in messages such as ``version `LIBUR_LOADER_0.11' not found``, `undefined symbol:
+iJIT_NotifyEvent`, or a crash in `torch.compile`.
+
+Wheels that bring their own runtime are meant to run in a shell without oneAPI.
+"""
+
+    def run(self, context: Context) -> Outcome:
+        preloaded = [
+            Path(entry)
+            for entry in re.split(r"[:\s]+", context.environ.get("LD_PRELOAD", ""))
+            if libraries.family_of(Path(entry).name)
+        ]
+        folders = listed(context, "LD_LIBRARY_PATH")
+        if not preloaded and not folders:
+            return self.ok("LD_LIBRARY_PATH and LD_PRELOAD are empty")
+        doubles = [*_hiding(context, folders), *_preloads(context, preloaded)]
+        if not doubles:
+            return self.ok("nothing on LD_LIBRARY_PATH or LD_PRELOAD hides another build of itself")
+        told = "; ".join(f"{item.first} hides {item.hidden} ({item.family})" for item in doubles[:3])
+        more = f"; and {len(doubles) - 3} more" if len(doubles) > 3 else ""  # noqa: PLR2004 - as many as shown
+        fix = Fix(
+            "leave these folders out of the shell that runs torch; a workspace sets what it needs when it is"
+            " entered",
+            ("unset LD_LIBRARY_PATH LD_PRELOAD",),
+        )
+        found = [
+            {"family": item.family, "first": str(item.first), "hidden": str(item.hidden)} for item in doubles
+        ]
+        return self.found(told + more, fix, doubles=found)
+
+
+def _hiding(context: Context, folders: tuple[Path, ...]) -> Iterator[Double]:
+    """Yield what the folders of LD_LIBRARY_PATH hide of torch's own, of the system's, and of each other."""
+    python = context.probe(site)
+    behind = [*library_folders(python)]
+    first: dict[str, Path] = {}
+    for folder in folders:
+        for name, place in libraries.members(folder).items():
+            if name in first:
+                # Two releases of oneAPI are told by oneapi.mixed.
+                if not _both_oneapi(context, first[name], place):
+                    yield from _double(name, first[name], place)
+            else:
+                first[name] = place
+    system = [folder for folder in libraries.system_folders(context) if folder not in folders]
+    for name, place in first.items():
+        hidden = libraries.find(name, behind)
+        if hidden is None and libraries.family_of(name) == "Level Zero":
+            hidden = libraries.find(name, system)
+        if hidden is not None and not _one_release(context, python, name, place):
+            yield from _double(name, place, hidden)
+
+
+def _double(name: str, first: Path, hidden: Path) -> Iterator[Double]:
+    family = libraries.family_of(name)
+    if family is not None and not same(first, hidden) and _differ(first, hidden):
+        yield Double(family, name, first, hidden)
+
+
+def _differ(one: Path, other: Path) -> bool:
+    """Whether two libraries have different contents: by size, by their first and by their last bytes."""
+    try:
+        return _ends(one) != _ends(other)
+    except OSError:
+        return False
+
+
+def _ends(path: Path) -> tuple[int, bytes, bytes]:
+    # Libraries of MKL have hundreds of megabytes; build ids and tables are at the ends.
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        first = stream.read(_END)
+        stream.seek(max(0, size - _END))
+        return size, first, stream.read(_END)
+
+
+def _both_oneapi(context: Context, one: Path, other: Path) -> bool:
+    folders = [item.folder for item in context.probe(sourced)]
+    return all(any(real(place).is_relative_to(folder) for folder in folders) for place in (one, other))
+
+
+def _one_release(context: Context, python: Site | None, name: str, place: Path) -> bool:
+    """Whether a sourced SYCL runtime is of the very release whose packages torch has beside it."""
+    runtime = python.get(_RUNTIME) if python else None
+    if runtime is None or libraries.family_of(name) not in ("SYCL", "unified runtime"):
+        return False
+    for item in context.probe(sourced):
+        if item.component in (COMPILER, "") and real(place).is_relative_to(item.folder):
+            return line_of(version_of(item.version)) == line_of(runtime.version)
+    return False
+
+
+def _preloads(context: Context, preloaded: list[Path]) -> Iterator[Double]:
+    python = context.probe(site)
+    behind = [*library_folders(python), *libraries.system_folders(context)]
+    for place in preloaded:
+        hidden = libraries.find(place.name, behind)
+        if hidden is not None:
+            yield from _double(place.name, place, hidden)
+
+
+class ShadowSyclSoname(Check):
+    """One major version of libsycl is in reach of the installed torch."""
+
+    id = "shadow.sycl_soname"
+    title = "One SYCL runtime"
+    profiles = frozenset({"run"})
+    needs = ("gpu.present",)
+    families = ("B-two-sycl-runtimes-or-stale-jit-cache", "N-run-time-jit-headers")
+    explanation = """\
+`libsycl.so.7` is oneAPI 2024, `.8` is 2025, `.9` is 2026. Reads (as ELF, nothing is loaded) which one
+the libraries of torch, torchvision, torchaudio, triton, dpctl and other SYCL users of the environment
+ask for, and which one the sourced oneAPI and the environment's own `lib` offer. Two majors in one
+process crash as soon as an object is passed between them: eager mode works, `torch.compile` does not,
+because Triton compiles its launcher with the compiler that is in the shell.
+"""
+
+    def run(self, context: Context) -> Outcome:
+        python = context.probe(site)
+        if python is None or python.package("torch") is None:
+            return self.skip("no torch is installed in the Python that was looked at")
+        asked = dict(_askers(python))
+        folder = python.package("torch")
+        torch = next((major for item, major in asked.items() if folder in item.parents), None)
+        if torch is None:
+            return self.skip("the installed torch asks for no SYCL runtime")
+        offered = dict(_offers(context))
+        majors = {**{shown(context, item): major for item, major in asked.items()}, **offered}
+        others = {place: major for place, major in majors.items() if major != torch}
+        evidence = {"torch": torch, "found": majors}
+        if not others:
+            return self.ok(f"libsycl.so.{torch} everywhere", **evidence)
+        told = ", ".join(f"libsycl.so.{major} by {place}" for place, major in sorted(others.items())[:3])
+        fix = Fix(
+            "run torch in a shell without that oneAPI, or with the release that torch was built with; then"
+            " empty the compile caches",
+            ("unset LD_LIBRARY_PATH CMPLR_ROOT", "rm -rf ~/.triton/cache /tmp/torchinductor_$USER"),
+        )
+        return self.found(f"torch asks for libsycl.so.{torch}, and there is {told}", fix, **evidence)
+
+
+#: Where Python packages keep what is linked with SYCL, by import package.
+_USERS = (
+    ("torch", "lib/libtorch_xpu.so"), ("torch", "lib/libc10_xpu.so"), ("torchvision", "_C.so"),
+    ("torchaudio", "lib/*.so"), ("dpctl", "libDPCTLSyclInterface.so*"), ("dpnp", "*.so"),
+    ("intel_extension_for_pytorch", "lib/*.so"), ("triton", "_C/*.so"), ("xpubuild_ops", "*.so"),
+    ("vllm_xpu_kernels", "*.so"), ("oneccl_bindings_for_pytorch", "lib/*.so"), ("sgl_kernel", "*.so"),
+)  # fmt: skip
+
+
+def _askers(python: Site) -> Iterator[tuple[Path, int]]:
+    for package, pattern in _USERS:
+        folder = python.package(package)
+        for place in sorted(folder.glob(pattern)) if folder else ():
+            elf = libraries.elf_of(place)
+            for needed in elf.needed if elf else ():
+                major = libraries.sycl_major(needed)
+                if major is not None:
+                    yield place, major
+
+
+def _offers(context: Context) -> Iterator[tuple[str, int]]:
+    folders = {
+        item.folder / "lib": item.variable
+        for item in context.probe(sourced)
+        if item.component in (COMPILER, "")
+    }
+    for folder in listed(context, "LD_LIBRARY_PATH"):
+        folders.setdefault(folder, "LD_LIBRARY_PATH")
+    for folder, variable in folders.items():
+        for entry in entries(folder):
+            major = libraries.sycl_major(entry.name)
+            if major is not None:
+                yield f"{shown(context, folder)} ({variable})", major
+
+
+class ShadowConda(Check):
+    """No conda or pip package stands in front of oneAPI."""
+
+    id = "shadow.conda"
+    title = "No conda or pip package stands in for oneAPI"
+    severity = "warn"
+    profiles = frozenset({"build"})
+    families = (
+        "B-two-sycl-runtimes-or-stale-jit-cache",
+        "L-onednn-or-mkl-shadowing",
+        "K-overlinked-oneapi-libs",
+    )
+    explanation = """\
+Packages such as `mkl`, `tbb`, `umf`, `tcmlib`, `intel-pti`, `oneccl`, `intel-sycl-rt` and conda's
+`level-zero` put libraries and headers of their own versions into an environment. A build in such an
+environment links those instead of oneAPI's; `intel-sycl-rt` beside icpx even ends in `redefinition`
+errors. `xpubuild install` builds in an environment of its own without them, so this is a warning: it is
+about builds by hand, and about extensions that are compiled against an installed torch.
+"""
+
+    def run(self, context: Context) -> Outcome:
+        conda = context.environ.get("CONDA_PREFIX", "")
+        active = sorted(_conda_packages(context, Path(conda))) if conda.startswith("/") else []
+        if active:
+            fix = Fix(
+                "build outside of this conda environment, or in one without these packages",
+                ("conda deactivate",),
+            )
+            return self.found(f"the active conda environment has {', '.join(active)}", fix, conda=active)
+        clashing = [*_beside_compiler(context)]
+        if clashing:
+            fix = Fix(
+                "compile extensions in an environment of the same release, or without the sourced oneAPI"
+            )
+            return self.found("; ".join(clashing), fix, pip=clashing)
+        return self.ok("no such package is in the active environment beside a oneAPI of another release")
+
+
+def _conda_packages(context: Context, prefix: Path) -> Iterator[str]:
+    for entry in entries((context.path(str(prefix)) if not context.live else prefix) / "conda-meta"):
+        if entry.suffix == ".json":
+            name, _, _ = entry.stem.rpartition("-")[0].rpartition("-")
+            if name.lower().replace("_", "-") in SHADOWING:
+                yield entry.stem
+
+
+def _beside_compiler(context: Context) -> Iterator[str]:
+    """Yield a sentence for a SYCL runtime of pip whose release is not the sourced compiler's."""
+    python = context.probe(site)
+    runtime = python.get(_RUNTIME) if python else None
+    if runtime is None:
+        return
+    for item in context.probe(sourced):
+        if item.variable == "CMPLR_ROOT" and line_of(version_of(item.version)) != line_of(runtime.version):
+            yield f"{_RUNTIME} {runtime.version} is installed beside the sourced compiler {item.version}"

@@ -1,0 +1,107 @@
+"""Whether the libstdc++ that comes first is new enough for the driver."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.look import libraries
+from xpubuild.doctor.look.places import listed, real, shown
+from xpubuild.doctor.look.sites import Site, library_folders, site
+from xpubuild.doctor.model import Check, Fix, Outcome
+
+
+class ShadowLibstdcxx(Check):
+    """The libstdc++ that Python gets is new enough for the driver."""
+
+    id = "shadow.libstdcxx"
+    title = "The first libstdc++ is new enough for the driver"
+    profiles = frozenset({"run"})
+    needs = ("gpu.present",)
+    families = ("A-conda-or-mixed-libstdcxx",)
+    explanation = """\
+Only one libstdc++ is in a process: the first that is found. In a conda environment that is conda's,
+often older than what the distribution's driver was linked with. The Level Zero driver can then not be
+loaded, and `torch.xpu.is_available()` is False without a message. This compares, from the files, the
+`GLIBCXX` and `CXXABI` versions that the driver, its compiler and the loader need (`libze_intel_gpu`,
+`libze_loader`, `libigc`, `libigdfcl`, `libigdgmm`, `libOpenCL`, `libsycl`, `libur_adapter_level_zero`)
+with those that the first libstdc++ offers.
+"""
+
+    def run(self, context: Context) -> Outcome:
+        first = self._first(context)
+        system = libraries.find(libraries.LIBSTDCXX, libraries.system_folders(context))
+        place = first or system
+        offered = libraries.elf_of(place) if place else None
+        if place is None or offered is None:
+            return self.skip("no libstdc++ was found to compare with")
+        short = {}
+        needing = [*_driver_files(context)]
+        for user in needing:
+            elf = libraries.elf_of(user)
+            wanted = elf.versions_needed.get(libraries.LIBSTDCXX, ()) if elf else ()
+            missing = libraries.cxx_versions(wanted) - offered.versions_defined
+            if missing:
+                short[shown(context, user)] = sorted(missing)
+        has = libraries.newest(offered.versions_defined)
+        evidence = {"libstdcxx": shown(context, place), "offers": has, "short": short}
+        if not needing:
+            return self.skip("no driver library was found that needs libstdc++", **evidence)
+        if not short:
+            return self.ok(f"{shown(context, place)} offers {has}, which is enough", **evidence)
+        name, wanting = next(iter(short.items()))
+        detail = f"{shown(context, place)} ends at {has}, and {name} needs {', '.join(wanting)}"
+        return self.found(detail, self._fix(context, first, system), **evidence)
+
+    @staticmethod
+    def _first(context: Context) -> Path | None:
+        """Return the libstdc++ that comes before the system's: preloaded, conda's, or on LD_LIBRARY_PATH."""
+        for entry in re.split(r"[:\s]+", context.environ.get("LD_PRELOAD", "")):
+            if Path(entry).name == libraries.LIBSTDCXX and Path(entry).is_file():
+                return Path(entry)
+        python = context.probe(site)
+        folders = list(_rpath(python)) if python else []
+        if python is not None and python.conda is not None:
+            # Every program and library of conda has an RPATH that leads to this folder.
+            folders.append(python.conda / "lib")
+        return libraries.find(libraries.LIBSTDCXX, (*folders, *listed(context, "LD_LIBRARY_PATH")))
+
+    @staticmethod
+    def _fix(context: Context, first: Path | None, system: Path | None) -> Fix:
+        if first is not None and (first.parent.parent / "conda-meta").is_dir():
+            preload = (f"export LD_PRELOAD={shown(context, system)}",) if system else ()
+            commands = ("conda install -c conda-forge 'libstdcxx-ng>=13'", *preload)
+            return Fix("upgrade conda's libstdc++, or let the system's come first", commands)
+        if first is not None:
+            return Fix("take the folder of that libstdc++ out of LD_LIBRARY_PATH", ("unset LD_LIBRARY_PATH",))
+        return Fix(
+            "upgrade the system's libstdc++, or install the driver packages for this distribution's release",
+            install_command(context, debian=["libstdc++6"], rhel=["libstdc++"], suse=["libstdc++6"]),
+        )
+
+
+_DRIVER = (
+    "libze_intel_gpu.so*", "libze_loader.so*", "libigc.so*", "libigdfcl.so*", "libigdgmm.so*",
+    "libOpenCL.so.1", "libsycl.so.[0-9]*", "libur_adapter_level_zero*.so*",
+)  # fmt: skip
+
+
+def _driver_files(context: Context) -> Iterator[Path]:
+    python = context.probe(site)
+    folders = [*listed(context, "LD_LIBRARY_PATH"), *libraries.system_folders(context)]
+    folders += library_folders(python)
+    for pattern in _DRIVER:
+        for place in libraries.find_all(pattern, folders):
+            if not place.name.endswith(".py"):
+                yield place
+
+
+def _rpath(python: Site) -> Iterator[Path]:
+    """Yield what the interpreter's own DT_RPATH names: it counts for everything that it loads."""
+    program = real(python.executable)
+    elf = libraries.elf_of(program)
+    if elf is not None and not elf.runpath:
+        yield from libraries.search_folders(program, elf)

@@ -1,0 +1,291 @@
+"""The installed torch: whether it is an XPU build, and whether its companions belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from xpubuild.build.sitepackages import InstalledDist
+from xpubuild.doctor.checks.shadow import SHADOWING
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.look import libraries
+from xpubuild.doctor.look.places import listed, shown
+from xpubuild.doctor.look.sites import Site, library_folders, public, required, requirements, site
+from xpubuild.doctor.look.torches import Torch, cuda_of, torch_of
+from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.recipe.fits import parse
+
+_NO_TORCH = "no torch is installed in the Python that was looked at"
+_FROM = "--index-url https://download.pytorch.org/whl/xpu"
+#: The distributions that all bring the package triton; the two with xpu in their name are Intel's.
+_TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "pytorch-triton", "pytorch-triton-rocm")
+_TRITON_XPU = ("triton-xpu", "pytorch-triton-xpu")
+
+
+def _pip(python: Site) -> str:
+    return f"{python.executable} -m pip"
+
+
+class TorchXpuBuild(Check):
+    """The installed torch is a build for XPU."""
+
+    id = "torch.xpu_build"
+    title = "The installed torch is an XPU build"
+    profiles = frozenset({"run"})
+    needs = ("gpu.present",)
+    families = ("F-wrong-torch-or-triton-package", "C-oneapi-not-found-silent-cpu-build")
+    explanation = """\
+Looks for `lib/libtorch_xpu.so` in the installed torch, and reads `version.py`; torch is not imported.
+Without that library `torch.xpu.is_available()` is False whatever driver there is. The usual reasons: a
+plain `pip install torch` (CUDA or CPU), a dependency of another package that replaced the XPU build, an
+index that served a CPU build, or a build of one's own that did not find SYCL.
+"""
+
+    def run(self, context: Context) -> Outcome:
+        torch = context.probe(torch_of)
+        if torch is None:
+            return self.skip(_NO_TORCH)
+        evidence = {"version": torch.version, "kind": torch.kind, "folder": shown(context, torch.folder)}
+        if torch.xpu:
+            return self.ok(f"torch {torch.version} is built for XPU", **evidence)
+        fix = Fix(
+            "install the XPU wheel of the same version, or build one",
+            (
+                f"{_pip(torch.python)} install --force-reinstall 'torch=={public(torch.version)}' {_FROM}",
+                "xpubuild recipes list",
+            ),
+        )
+        detail = f"torch {torch.version} in {evidence['folder']} is built for {torch.kind}, not for XPU"
+        return self.found(detail, fix, **evidence)
+
+
+class TorchOneTriton(Check):
+    """One distribution owns the package triton, and it is the one that torch asks for."""
+
+    id = "torch.one_triton"
+    title = "One triton, the right one"
+    profiles = frozenset({"run"})
+    families = ("F-wrong-torch-or-triton-package",)
+    explanation = """\
+`triton` (CUDA, AMD), `pytorch-triton-xpu` (up to 2.9) and `triton-xpu` (from 2.10) all install into one
+folder, `triton/`; pip does not know that they exclude each other. Two of them leave a mixture; `triton`
+after the XPU one takes the Intel backend away. This looks for more than one of them, for an XPU torch
+with the wrong one or with none of its backend's files, and for another version than torch requires.
+"""
+
+    def run(self, context: Context) -> Outcome:
+        python, torch = context.probe(site), context.probe(torch_of)
+        if python is None or torch is None:
+            return self.skip(_NO_TORCH)
+        found = [dist for name in _TRITON if (dist := python.get(name)) is not None]
+        told = [f"{dist.name} {dist.version}" for dist in found]
+        if len(found) > 1:
+            detail = f"{' and '.join(told)} are installed, and both own the package triton"
+            return self.found(detail, _one_triton(torch, found), installed=told)
+        if not torch.xpu:
+            return self.skip(f"torch is built for {torch.kind}")
+        problem = self._problem(torch, found)
+        if problem:
+            return self.found(problem, _one_triton(torch, found), installed=told)
+        return self.ok(told[0] if told else "no triton is installed; torch.compile needs one", installed=told)
+
+    @staticmethod
+    def _problem(torch: Torch, found: list[InstalledDist]) -> str:
+        if not found:
+            return ""
+        dist = found[0]
+        if dist.name not in _TRITON_XPU:
+            return (
+                f"torch is built for XPU, and the installed triton is {dist.name} {dist.version}, without XPU"
+            )
+        wanted = required(torch.dist, dist.name) if torch.dist else None
+        if wanted is not None and not wanted.specifier.contains(public(dist.version), prereleases=True):
+            return f"torch {torch.version} requires {wanted}, installed is {dist.version}"
+        if not (dist.site_packages / "triton" / "backends" / "intel").is_dir():
+            return f"{dist.name} {dist.version} lost triton/backends/intel: another triton was put over it"
+        return ""
+
+
+def _one_triton(torch: Torch, found: list[InstalledDist]) -> Fix:
+    asked = [item for name in _TRITON_XPU if torch.dist and (item := required(torch.dist, name))]
+    again = str(asked[0]).partition(";")[0].strip() if asked else "triton-xpu"
+    names = " ".join(dist.name for dist in found)
+    commands = [f"{_pip(torch.python)} uninstall -y {names}"] if names else []
+    if torch.xpu:
+        commands.append(f"{_pip(torch.python)} install --force-reinstall --no-deps '{again}' {_FROM}")
+    return Fix("remove all of them, then install the one that torch requires", tuple(commands))
+
+
+class TorchRuntimePackages(Check):
+    """The runtime packages that an XPU wheel requires are installed in its versions."""
+
+    id = "torch.runtime_packages"
+    title = "The runtime packages of torch are complete"
+    profiles = frozenset({"run"})
+    families = (
+        "F-wrong-torch-or-triton-package",
+        "B-two-sycl-runtimes-or-stale-jit-cache",
+        "N-run-time-jit-headers",
+    )
+    explanation = """\
+The XPU wheels take SYCL, oneMKL, oneCCL and the rest of their runtime from pip packages of exact
+versions (`intel-sycl-rt==...`). Installed with `--no-deps`, or after another package asked for other
+versions, torch does not load, or `torch.compile` finds no SYCL headers. A torch that was built here
+requires none of them.
+"""
+
+    def run(self, context: Context) -> Outcome:
+        torch = context.probe(torch_of)
+        if torch is None or torch.dist is None or not torch.xpu:
+            return self.skip("no XPU build of torch is installed")
+        missing = []
+        for item in requirements(torch.dist):
+            name = canonicalize_name(item.name)
+            if name not in SHADOWING and not name.startswith(("intel-", "onemkl-")):
+                continue
+            dist = torch.python.get(name)
+            if dist is None or not item.specifier.contains(dist.version, prereleases=True):
+                missing.append((f"{item.name}{item.specifier}", dist.version if dist else "none"))
+        if not missing:
+            return self.ok("complete, or none required")
+        told = ", ".join(f"{wanted} (installed: {has})" for wanted, has in missing)
+        again = " ".join(f"'{wanted}'" for wanted, _ in missing)
+        fix = Fix("install what torch requires", (f"{_pip(torch.python)} install {again} {_FROM}",))
+        return self.found(f"torch {torch.version} requires {told}", fix, missing=dict(missing))
+
+
+#: Libraries of oneAPI that an overlinked torch cannot be imported without.
+_ONEAPI = (
+    "libmkl_",
+    "libccl.",
+    "libmpi",
+    "libimf.",
+    "libsvml.",
+    "libirng.",
+    "libintlc.",
+    "libiomp5.",
+    "libpti",
+)
+_RUNTIME = ("libsycl.", "libur_", "libumf.", "libze_loader.", "libOpenCL.")
+_LINKED = (
+    "libtorch_xpu.so",
+    "libc10_xpu.so",
+    "libtorch_cpu.so",
+    "libtorch_global_deps.so",
+    "libtorch_python.so",
+)
+
+
+class TorchLibraries(Check):
+    """Every library of oneAPI and the driver that torch is linked with is found."""
+
+    id = "torch.libraries"
+    title = "The libraries of torch are found"
+    profiles = frozenset({"run"})
+    needs = ("shadow.sycl_soname",)
+    live = True
+    families = (
+        "K-overlinked-oneapi-libs",
+        "E-level-zero-driver-or-loader-version",
+        "C-oneapi-not-found-silent-cpu-build",
+    )
+    explanation = """\
+Reads what torch's libraries need (`NEEDED`) of oneMKL, oneCCL, MPI, SYCL and Level Zero, and looks for
+each where the loader would: their own RPATH, `LD_LIBRARY_PATH`, the system's folders. A torch that was
+built below a complete `setvars.sh` links what it found there, and cannot be imported in a shell without
+it.
+"""
+
+    def run(self, context: Context) -> Outcome:
+        torch = context.probe(torch_of)
+        if torch is None or not torch.xpu:
+            return self.skip("no XPU build of torch is installed")
+        missing = {name: user for user, name in _unfound(context, torch)}
+        if not missing:
+            return self.ok("all are found")
+        told = ", ".join(f"{name} (needed by {user})" for name, user in missing.items())
+        fix = Fix(
+            "enter the workspace or source the components that torch was built with, or install the runtime"
+            " packages of the wheel",
+            ("xpubuild env --help", f"{_pip(torch.python)} check"),
+        )
+        return self.found(f"not found: {told}", fix, missing=missing)
+
+
+def _unfound(context: Context, torch: Torch) -> Iterator[tuple[str, str]]:
+    around = (
+        *listed(context, "LD_LIBRARY_PATH"),
+        *library_folders(torch.python),
+        *libraries.system_folders(context),
+    )
+    for user in _LINKED:
+        place = torch.folder / "lib" / user
+        elf = libraries.elf_of(place)
+        for name in elf.needed if elf else ():
+            folders: tuple[Path, ...] = (*libraries.search_folders(place, elf), *around) if elf else ()
+            if name.startswith((*_ONEAPI, *_RUNTIME)) and libraries.find(name, folders) is None:
+                yield user, name
+
+
+_COMPANIONS = ("torchvision", "torchaudio", "intel-extension-for-pytorch")
+
+
+class TorchVisionPairing(Check):
+    """torchvision, torchaudio and IPEX belong to the installed torch."""
+
+    id = "torch.vision_pairing"
+    title = "Torchvision and torchaudio belong to torch"
+    profiles = frozenset({"run"})
+    families = ("O-vision-audio-abi", "Z-single")
+    explanation = """\
+Holds what torchvision and torchaudio require of torch (METADATA) against the installed version, and
+what they were built for against what torch was built for (`version.py`): a CUDA build of torchvision
+beside a torch for XPU or the CPU ends in `operator torchvision::nms does not exist`. Intel's extension
+must have torch's first two numbers.
+"""
+
+    def run(self, context: Context) -> Outcome:
+        torch = context.probe(torch_of)
+        if torch is None:
+            return self.skip(_NO_TORCH)
+        found = [dist for name in _COMPANIONS if (dist := torch.python.get(name)) is not None]
+        if not found:
+            return self.skip("neither torchvision nor torchaudio is installed")
+        problems = {dist.name: problem for dist in found if (problem := _mispaired(torch, dist))}
+        told = ", ".join(f"{dist.name} {dist.version}" for dist in found)
+        if not problems:
+            return self.ok(f"{told} beside torch {torch.version}")
+        names = " ".join(problems)
+        index = f" {_FROM}" if torch.xpu else ""
+        fix = Fix(
+            "install those that were built for this torch",
+            (
+                f"{_pip(torch.python)} uninstall -y {names}",
+                f"{_pip(torch.python)} install --no-deps {names}{index}",
+            ),
+        )
+        return self.found("; ".join(problems.values()), fix, problems=problems)
+
+
+def _mispaired(torch: Torch, dist: InstalledDist) -> str:
+    name = f"{dist.name} {dist.version}"
+    if dist.name == _COMPANIONS[2]:
+        if dist.version.split(".")[:2] != public(torch.version).split(".")[:2]:
+            return (
+                f"{name} is for torch {'.'.join(dist.version.split('.')[:2])}, installed is {torch.version}"
+            )
+        return ""
+    wanted = required(dist, "torch")
+    version = parse(public(torch.version))
+    if (
+        wanted is not None
+        and version is not None
+        and not wanted.specifier.contains(version, prereleases=True)
+    ):
+        return f"{name} requires {wanted.name}{wanted.specifier}, installed is torch {torch.version}"
+    cuda = cuda_of(dist.site_packages / dist.name)
+    if cuda and cuda != torch.cuda:
+        return f"{name} is built for CUDA {cuda}, torch for {torch.kind}"
+    return ""

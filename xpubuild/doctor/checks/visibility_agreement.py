@@ -1,0 +1,125 @@
+"""PCI, DRM, Level Zero, OpenCL, SYCL and torch side by side: differences have reasons, or are findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.probes.level_zero import HIERARCHY, MASK, enumeration, unmasked
+from xpubuild.doctor.probes.machine import RUN, bound_gpus, intel_gpus, listed, supported
+from xpubuild.doctor.probes.opencl import opencl_gpus
+from xpubuild.doctor.probes.selector import SELECTOR, SelectorError, visible
+from xpubuild.doctor.probes.sycl import sycl_devices
+from xpubuild.doctor.probes.torch_count import SECONDS, torch_count
+
+
+@dataclass
+class _Story:
+    """What each layer sees, the reasons of differences, and what has none."""
+
+    counts: dict[str, int | None] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+    def told(self) -> str:
+        return ", ".join(f"{name} {count}" for name, count in self.counts.items() if count is not None)
+
+
+class Agreement(Check):
+    """All layers see the same GPUs, or the difference has a reason."""
+
+    id = "gpu.agreement"
+    title = "PCI, DRM, Level Zero, OpenCL, SYCL and torch see the same GPUs"
+    needs = ("level_zero.enumerate", "gpu.render_access", "gpu.hidden")
+    profiles = RUN
+    live = True
+    families = ("E-level-zero-driver-or-loader-version", "A-conda-or-mixed-libstdcxx", "Z-single")
+    deadline_s = 4 * SECONDS
+    explanation = (
+        "Counts the GPUs of each layer. A difference is explained by what was found: no kernel driver, a"
+        " node that cannot be opened, tiles that are devices of their own, a mask or a selector, an"
+        " integrated GPU that PyTorch leaves out beside a discrete one, a torch that is not built for XPU."
+        " What remains unexplained is a failure: Level Zero lists fewer cards than can be opened (a driver"
+        " that does not know the card, or a defect such as the one with several Battlemage cards in"
+        " compute-runtime 25.44), or torch shows fewer devices than Level Zero (its SYCL runtime could not"
+        " load the Level Zero adapter: run with `SYCL_UR_TRACE=1`)."
+    )
+
+    def run(self, context: Context) -> Outcome:
+        """Tell the story from the bus up."""
+        story = _Story()
+        _kernel(context, story)
+        seen = _level_zero(context, story)
+        story.counts["OpenCL"] = len(context.probe(opencl_gpus).gpus)
+        if not story.counts["OpenCL"]:
+            story.reasons.append("OpenCL has no GPU, which PyTorch does not need")
+        sycl = context.probe(sycl_devices)
+        story.counts["SYCL"] = sycl.count("level_zero") if sycl.program else None
+        _torch(context, story, seen)
+        evidence = {"counts": story.counts, "reasons": story.reasons, "unexplained": story.open}
+        because = f" ({'; '.join(story.reasons)})" if story.reasons else ""
+        if story.open:
+            fix = Fix(
+                "bring loader, driver and kernel driver to one release, and look at what the SYCL runtime"
+                " loads",
+                ("SYCL_UR_TRACE=1 sycl-ls", "ZE_ENABLE_LOADER_DEBUG_TRACE=1 sycl-ls"),
+            )
+            return self.found(f"{'; '.join(story.open)}; {story.told()}{because}", fix, **evidence)
+        return self.ok(f"{story.told()}{because}", **evidence)
+
+
+def _kernel(context: Context, story: _Story) -> None:
+    pci, bound = intel_gpus(context), bound_gpus(context)
+    openable = [gpu for gpu in bound if gpu.accessible]
+    story.counts.update({"PCI": len(pci), "DRM": sum(1 for gpu in bound if gpu.render_node)})
+    if len(bound) < len(pci):
+        story.reasons.append(f"{len(pci) - len(bound)} without a kernel driver")
+    if len(openable) < len(bound):
+        story.reasons.append(f"{len(bound) - len(openable)} whose node this user cannot open")
+
+
+def _level_zero(context: Context, story: _Story) -> int:
+    """Compare cards by PCI address; return how many devices a SYCL program should see."""
+    devices = context.probe(unmasked).gpus
+    cards = {str(device["pci_address"]) for device in devices}
+    openable = [gpu for gpu in bound_gpus(context) if gpu.accessible]
+    story.counts["Level Zero"] = len(devices)
+    missing = [gpu for gpu in openable if gpu.pci_address not in cards]
+    if "None" in cards:  # an old driver does not tell addresses
+        missing = openable[len(devices) :]
+    unknown = [gpu for gpu in missing if not supported(gpu)]
+    if unknown:
+        story.reasons.append(f"the driver does not serve {listed(unknown)}")
+    lost = [gpu for gpu in missing if supported(gpu)]
+    if lost:
+        story.open.append(f"Level Zero does not list {listed(lost)}")
+    if len(devices) > len(cards):
+        story.reasons.append(f"{len(devices)} tiles of {len(cards)} cards are devices of their own")
+    elif any(len(device.get("tiles", ())) > 1 for device in devices):
+        story.reasons.append(f"{HIERARCHY}={context.environ.get(HIERARCHY, '')}: a card is one device")
+    left = context.probe(enumeration).gpus
+    try:
+        seen = visible(context.environ.get(SELECTOR, ""), [len(device.get("tiles", ())) for device in left])
+    except SelectorError:
+        seen = len(left)
+    if seen < len(devices):
+        story.reasons.append(f"{MASK} or {SELECTOR} hides {len(devices) - seen}")
+    return seen
+
+
+def _torch(context: Context, story: _Story, seen: int) -> None:
+    torch = context.probe(torch_count)
+    if torch.version is None:
+        return
+    if torch.ending is not None and torch.ending.how in ("crash", "hang"):
+        story.open.append(torch.ending.told(f"torch {torch.version}"))
+        return
+    story.counts["torch"] = torch.count
+    integrated = sum(1 for device in context.probe(enumeration).gpus if device["integrated"])
+    if not torch.built:
+        story.reasons.append(f"torch {torch.version} is not built for XPU")
+    elif torch.count == seen - integrated != seen:
+        story.reasons.append("PyTorch leaves integrated GPUs out where a discrete one is here")
+    elif torch.count < seen:
+        story.open.append(f"torch {torch.version} shows {torch.count} of {seen} devices")

@@ -1,0 +1,40 @@
+"""The failure families as doctor sees them: reads ``families.yaml``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+_TABLE = Path(__file__).with_name("families.yaml")
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """What of a family no check foresees, and why."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family; ``about`` is half a sentence."""
+
+    about: str
+    beyond: tuple[Beyond, ...] = ()
+
+
+@functools.cache
+def families() -> Mapping[str, Family]:
+    """Return name -> family, in the order of the file."""
+    document = yaml.safe_load(_TABLE.read_text("utf-8"))
+    return {
+        name: Family(
+            entry["about"], tuple(Beyond(item["what"], item["why"]) for item in entry.get("beyond", ()))
+        )
+        for name, entry in document["families"].items()
+    }

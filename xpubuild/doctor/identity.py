@@ -1,0 +1,194 @@
+"""Takes out of a text who and where it is from: users, homes, hosts, addresses, serial numbers.
+
+A report for a bug thread is read by strangers. What cannot be told apart from a secret goes with it: an
+unknown word that happens to be this machine's name is masked wherever it stands.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import pwd
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpubuild.engine.redact import Redactor
+from xpubuild.host.readers import read_text
+
+_SHORTEST = 2
+# passwd(5) counts from 1; the ranges of ids are those of login.defs(5).
+_PASSWD_HOME = 5
+_PEOPLE = range(1000, 60000)
+#: Accounts and host names that say nothing about a person or a site.
+_COMMON_USERS = frozenset({
+    "root", "nobody", "user", "admin", "ubuntu", "debian", "runner", "docker", "build", "builder", "jenkins",
+    "daemon", "bin", "sys", "sync", "games", "mail", "video", "render", "intel", "vscode",
+    "centos", "ec2-user",
+})  # fmt: skip
+_COMMON_HOSTS = frozenset({"localhost", "localdomain", "localhost.localdomain", "none", "(none)", "linux"})
+_USER_NAMES = (
+    "USER",
+    "LOGNAME",
+    "USERNAME",
+    "SUDO_USER",
+    "SLURM_JOB_USER",
+    "SLURM_JOB_ACCOUNT",
+    "PBS_O_LOGNAME",
+)
+_HOST_NAMES = (
+    "HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST", "SLURM_CLUSTER_NAME", "SLURM_NODELIST",
+    "SLURM_JOB_NODELIST", "PBS_O_HOST", "PBS_SERVER", "LSB_HOSTS", "SSH_CONNECTION", "SSH_CLIENT", "DISPLAY",
+)  # fmt: skip
+_HOMES = ("HOME", "PBS_O_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
+_DMI = ("product_serial", "product_uuid", "board_serial", "chassis_serial", "chassis_asset_tag")
+_SECRET_KEY = re.compile(
+    r"serial|uuid|guid|\bmac(_|$)|asset|hostname|nodename|user_?name|e_?mail", re.IGNORECASE
+)
+
+_HOME = re.compile(r"(?<![\w.])/(?:home|Users|nfs/home|lustre/home|users)/(?P<name>[^/\s'\":;,]+)")
+_MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}")
+_MAC = re.compile(r"(?<![\w:-])[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5,19}(?![\w:-])")
+_UUID = re.compile(r"(?<![\w-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])")
+_MACHINE_ID = re.compile(r"(?<![\w-])[0-9a-f]{32}(?![\w-])")
+_SERIAL = re.compile(
+    r"(?P<name>\b(?:serial(?:[ _-]?(?:number|no|num))?|s/n|asset tag)\b['\"]?\s{0,3}[:=#]?\s{0,3}['\"]?)"
+    r"(?P<value>[\w.-]*\d[\w.-]*)",
+    re.IGNORECASE,
+)
+_IPV4 = re.compile(r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w-]|\.\d)")
+_IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]{0,39}::?[0-9A-Fa-f:]{0,39}(?:%\w{1,15})?(?![\w:])")
+_URL_HOST = re.compile(r"(?P<scheme>[a-zA-Z][\w+.-]{0,30}://)(?P<user>[^/\s@'\"]*@)?(?P<host>[^/\s:'\"\]]+)")
+#: Hosts of upstream that everybody knows; any other in a URL may be a site's own.
+_PUBLIC = re.compile(
+    r"(?:^|\.)(?:github\.com|githubusercontent\.com|gitlab\.com|pytorch\.org|intel\.com|python\.org"
+    r"|kernel\.org|launchpad\.net|huggingface\.co)$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What is known about who and where: names that are looked for as whole words, and folders."""
+
+    users: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    homes: frozenset[str] = frozenset()
+    serials: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], root: Path = Path("/")) -> Identity:
+        """Gather what this process can know of it; nothing of it is needed, so nothing is raised."""
+        users = {value for name in _USER_NAMES if (value := environ.get(name))}
+        homes = {value for name in _HOMES if (value := environ.get(name))}
+        for name, home in _people(root):
+            users.add(name)
+            homes.add(home)
+        try:
+            me = pwd.getpwuid(os.getuid())
+        except KeyError:  # a user id without an account, as containers have
+            pass
+        else:
+            users.update((me.pw_name, *me.pw_gecos.split(",")))
+            homes.add(me.pw_dir)
+        serials = {read_text(root / "sys/class/dmi/id" / name) for name in _DMI}
+        return cls(
+            frozenset(_words(users, _COMMON_USERS)),
+            frozenset(_words(_hosts(environ, root), _COMMON_HOSTS)),
+            frozenset(home.rstrip("/") for home in homes if len(home.rstrip("/")) > 1),
+            frozenset(_words((item for item in serials if item), frozenset({"none", "default string"}))),
+        )
+
+
+class Anonymiser:
+    """Returns text without credentials (``engine.redact``), and without who and where."""
+
+    def __init__(self, identity: Identity, redactor: Redactor) -> None:
+        self._redact = redactor
+        self._homes = sorted(identity.homes, key=len, reverse=True)
+        self._words = [
+            (_whole(identity.serials), "SERIAL"),
+            (_whole(identity.hosts, re.IGNORECASE), "HOST"),
+            (_whole(identity.users), "USER"),
+        ]
+
+    def __call__(self, text: str) -> str:
+        """Return ``text`` as strangers may read it."""
+        text = self._redact(text)
+        for home in self._homes:
+            text = re.sub(rf"(?<![\w.]){re.escape(home)}(?![\w.-])", "~", text)
+        text = _HOME.sub("~", text)
+        text = _MAIL.sub("MAIL", text)
+        text = _URL_HOST.sub(_url, text)
+        for pattern, mask in self._words:
+            text = pattern.sub(mask, text) if pattern else text
+        text = _SERIAL.sub(r"\g<name>SERIAL", text)
+        for pattern, mask in ((_UUID, "UUID"), (_MACHINE_ID, "UUID"), (_MAC, "MAC")):
+            text = pattern.sub(mask, text)
+        return _IPV6.sub(_address, _IPV4.sub(_address, text))
+
+    def tree(self, value: object, key: str = "") -> object:
+        """Return plain JSON as strangers may read it; values under a telling key are masked whole."""
+        if isinstance(value, Mapping):
+            return {self(str(name)): self.tree(item, str(name)) for name, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.tree(item, key) for item in value]
+        if key and _SECRET_KEY.search(key) and value not in (None, "", True, False):
+            return "MASKED"
+        return self(value) if isinstance(value, str) else value
+
+
+def _hosts(environ: Mapping[str, str], root: Path) -> Iterator[str]:
+    named = [environ.get(name, "") for name in _HOST_NAMES]
+    named += [os.uname().nodename, socket.gethostname(), read_text(root / "etc/hostname") or ""]
+    for name in " ".join(named).replace(",", " ").split():
+        yield name
+        # node0123.cluster.example: each part of the domain is the site's too, its end is everybody's.
+        labels = name.split(".")
+        yield labels[0]
+        if len(labels) > _SHORTEST:
+            yield ".".join(labels[1:])
+    for line in (read_text(root / "etc/resolv.conf") or "").splitlines():
+        keyword, *values = line.split() or [""]
+        if keyword in ("search", "domain"):
+            yield from values
+
+
+def _words(names: Iterable[str], common: frozenset[str]) -> Iterator[str]:
+    for name in names:
+        name = name.strip()  # noqa: PLW2901
+        # A number alone (display ':0', a port) would mask numbers everywhere.
+        if len(name) >= _SHORTEST and name.lower() not in common and not name.strip(":.").isdigit():
+            yield name
+
+
+def _whole(names: Iterable[str], flags: int = 0) -> re.Pattern[str] | None:
+    """Return what finds these names as words; an underscore parts words too (alice_scratch)."""
+    ordered = sorted(names, key=len, reverse=True)
+    any_of = "|".join(map(re.escape, ordered))
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{any_of})(?![A-Za-z0-9])", flags) if ordered else None
+
+
+def _people(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and home of the accounts of people: those of services are the same everywhere."""
+    for line in (read_text(root / "etc/passwd") or "").splitlines():
+        fields = line.split(":")
+        if len(fields) > _PASSWD_HOME and fields[2].isdigit() and int(fields[2]) in _PEOPLE:
+            yield fields[0], fields[_PASSWD_HOME]
+
+
+def _url(match: re.Match[str]) -> str:
+    host = match["host"]
+    masked = host if _PUBLIC.search(host) or host.lower() in _COMMON_HOSTS else "HOST"
+    return f"{match['scheme']}{'****@' if match['user'] else ''}{masked}"
+
+
+def _address(match: re.Match[str]) -> str:
+    text = match[0]
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:  # a version, a time, a PCI address, a name of C++
+        return text
+    return text if address.is_loopback or address.is_unspecified else "ADDRESS"

@@ -1,0 +1,1 @@
+"""What several checks look at: oneAPI, Python environments, shared libraries, pip, the network."""

@@ -1,0 +1,114 @@
+"""What pip is told by its configuration files and by variables, read without running pip."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.look.places import home, inside, shown
+from xpubuild.doctor.look.sites import Site, site
+from xpubuild.host.readers import read_text
+
+_TRUE = frozenset({"1", "yes", "true", "on", "y", "t"})
+_DEFAULT_INDEX = re.compile(r'^PyPI = PackageIndex\(\s*"(https://[^"]+)"', re.MULTILINE)
+#: Sections that count for what xpubuild runs: pip install, pip wheel, pip download.
+_SECTIONS = ("global", "install", "wheel", "download")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: ``name`` as its long option without dashes in front, ``origin`` a file or a variable."""
+
+    name: str
+    value: str
+    origin: str
+
+    @property
+    def on(self) -> bool:
+        """Whether a switch is on, as pip reads it."""
+        return self.value.strip().lower() in _TRUE
+
+    @property
+    def from_file(self) -> bool:
+        """Whether a configuration file says so: those reach every pip, also the one of a build."""
+        return not self.origin.startswith("PIP_")
+
+
+def settings(context: Context) -> tuple[Setting, ...]:
+    """Return every setting, the strongest last: files in pip's order, then variables. For ``Context.probe``.
+
+    The order is that of pip's documentation, "Configuration": PIP_CONFIG_FILE, global, user, site.
+    """
+    from_files = (setting for path in _files(context) for setting in _read(context, path))
+    return (*from_files, *_variables(context))
+
+
+def _files(context: Context) -> Iterator[Path]:
+    named = context.environ.get("PIP_CONFIG_FILE", "")
+    if named == os.devnull:
+        return
+    if named:
+        yield inside(context, named)
+    for folder in (context.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep):
+        yield inside(context, folder) / "pip" / "pip.conf"
+    yield context.path("/etc/pip.conf")
+    mine = home(context)
+    config = context.environ.get("XDG_CONFIG_HOME", "")
+    if mine is not None:
+        yield mine / ".pip" / "pip.conf"
+    if config.startswith("/") or mine is not None:
+        yield (inside(context, config) if config else (mine or Path()) / ".config") / "pip" / "pip.conf"
+    python = context.probe(site)
+    if python is not None and python.prefixes[0].name != "usr":
+        yield python.prefixes[0] / "pip.conf"
+
+
+def _read(context: Context, path: Path) -> Iterator[Setting]:
+    text = read_text(path)
+    if not text:
+        return
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return
+    for section in _SECTIONS:
+        if parser.has_section(section):
+            for name, value in parser.items(section):
+                yield Setting(name.replace("_", "-"), value, shown(context, path))
+
+
+def _variables(context: Context) -> Iterator[Setting]:
+    for name, value in context.environ.items():
+        if name.startswith("PIP_") and name != "PIP_CONFIG_FILE" and value:
+            yield Setting(name.removeprefix("PIP_").lower().replace("_", "-"), value, name)
+
+
+def indexes(context: Context) -> tuple[str, ...]:
+    """Return the package indexes that pip would ask; where none is configured, the one it knows itself."""
+    found: dict[str, str] = {}
+    extra: list[str] = []
+    for item in context.probe(settings):
+        if item.name in ("index-url", "no-index"):
+            found[item.name] = item.value
+        elif item.name == "extra-index-url":
+            extra = item.value.split()
+    if found.get("no-index", "").strip().lower() in _TRUE:
+        return ()
+    first = found.get("index-url") or _default(context.probe(site))
+    return tuple(dict.fromkeys([*([first] if first else []), *extra]))
+
+
+def _default(python: Site | None) -> str:
+    """Return the index that is written down in the pip of the interpreter, or of the one that runs this."""
+    folders = [folder / "pip" for folder in python.folders] if python else []
+    for folder in folders:
+        found = _DEFAULT_INDEX.search(read_text(folder / "_internal" / "models" / "index.py") or "")
+        if found:
+            return found[1]
+    return ""

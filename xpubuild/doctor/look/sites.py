@@ -1,0 +1,141 @@
+"""What is installed in the Python that matters, by its files: that Python is not started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from xpubuild.build.sitepackages import InstalledDist, installed_dists
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.look.places import home, inside, listed, real
+from xpubuild.host.pythons import PythonFacts
+from xpubuild.host.readers import UNKNOWN, read_text
+
+_SHORT = re.compile(r"python(3\.\d+)t?")
+_REQUIRES = re.compile(r"^Requires-Dist:\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
+_SETTING = re.compile(r"^\s*([a-z-]+)\s*=\s*(.*?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Site:
+    """The folders that an interpreter imports from, the first first, and the distributions in them.
+
+    ``prefixes`` are those of the environment and of the installation behind it. ``conda`` is the one of them
+    that conda made, or None.
+    """
+
+    executable: Path
+    prefixes: tuple[Path, ...]
+    folders: tuple[Path, ...]
+    dists: tuple[InstalledDist, ...]
+
+    @property
+    def conda(self) -> Path | None:
+        """The prefix that conda manages, or None."""
+        return next((prefix for prefix in self.prefixes if (prefix / "conda-meta").is_dir()), None)
+
+    def get(self, name: str) -> InstalledDist | None:
+        """Return a distribution by its normalised name: the one that is imported."""
+        return next((dist for dist in self.dists if dist.name == name), None)
+
+    def package(self, name: str) -> Path | None:
+        """Return the folder of an import package: the first on the path."""
+        return next((place for folder in self.folders if (place := folder / name).is_dir()), None)
+
+
+def facts_of(context: Context) -> PythonFacts | None:
+    """Return what the host report knows of the interpreter that matters; in an image, of the first found."""
+    report = context.host.python
+    known = [*([report.selected] if report.selected else []), *report.found]
+    if context.python is None:
+        return known[0] if known else None
+    wanted = {str(context.python), str(real(context.python))}
+    return next((item for item in known if {item.executable, item.base_executable} & wanted), None)
+
+
+def site(context: Context) -> Site | None:
+    """Return where the interpreter that matters imports from; None without one. For ``Context.probe``."""
+    facts = facts_of(context)
+    place = context.python or (Path(facts.executable) if facts else None)
+    if place is None:
+        return None
+    executable = inside(context, place)
+    own = executable.parent.parent
+    settings = dict(_SETTING.findall(read_text(own / "pyvenv.cfg") or ""))
+    behind = real(executable)
+    if not settings and facts is not None and facts.base_executable != UNKNOWN:
+        behind = inside(context, facts.base_executable)
+    base = inside(context, settings["home"]).parent if settings.get("home") else behind.parent.parent
+    version = _short_version(behind, facts)
+    folders: list[Path] = list(listed(context, "PYTHONPATH"))
+    if settings:
+        folders += _of_prefix(own, version)
+    if not settings or settings.get("include-system-site-packages", "").lower() == "true":
+        folders += [*_of_user(context, version), *_of_prefix(base, version)]
+    found = tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
+    prefixes = tuple(dict.fromkeys([own, base] if settings else [base]))
+    return Site(
+        executable, prefixes, found, tuple(dist for folder in found for dist in installed_dists(folder))
+    )
+
+
+def _short_version(executable: Path, facts: PythonFacts | None) -> str:
+    named = _SHORT.fullmatch(executable.name)
+    if named:
+        return named[1]
+    if facts is not None and facts.version != UNKNOWN:
+        return ".".join(facts.version.split(".")[:2])
+    return "3*"
+
+
+def _of_prefix(prefix: Path, version: str) -> Iterator[Path]:
+    for lib in ("lib", "lib64"):
+        yield from sorted(prefix.glob(f"{lib}/python{version}/site-packages"))
+    if prefix.name == "usr":
+        # Debian puts what pip installs below /usr/local and its own packages into a folder for all versions.
+        yield from sorted((prefix / "local").glob(f"lib/python{version}/dist-packages"))
+        yield prefix / "lib" / "python3" / "dist-packages"
+
+
+def _of_user(context: Context, version: str) -> Iterator[Path]:
+    mine = home(context)
+    if mine is not None and not context.environ.get("PYTHONNOUSERSITE"):
+        yield from sorted(mine.glob(f".local/lib/python{version}/site-packages"))
+
+
+def library_folders(python: Site | None) -> Iterator[Path]:
+    """Yield where an installed torch has libraries beside it: its own folder, and lib of its environment."""
+    torch = python.package("torch") if python else None
+    if python is not None and torch is not None:
+        yield torch / "lib"
+        yield from (prefix / "lib" for prefix in python.prefixes if prefix.name != "usr")
+
+
+def requirements(dist: InstalledDist) -> tuple[Requirement, ...]:
+    """Return what a distribution requires here, extras left out; nothing where METADATA cannot be read."""
+    headers = (read_text(dist.info / "METADATA") or "").partition("\n\n")[0]
+    found = []
+    for line in _REQUIRES.findall(headers):
+        try:
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                found.append(requirement)
+        except (InvalidRequirement, UndefinedComparison, UndefinedEnvironmentName):
+            continue
+    return tuple(found)
+
+
+def required(dist: InstalledDist, name: str) -> Requirement | None:
+    """Return what a distribution requires of another, or None."""
+    return next((item for item in requirements(dist) if canonicalize_name(item.name) == name), None)
+
+
+def public(version: str) -> str:
+    """Return a version without its local part: 2.8.0+xpu is 2.8.0."""
+    return version.partition("+")[0]

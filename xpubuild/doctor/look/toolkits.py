@@ -1,0 +1,129 @@
+"""The oneAPI installations of a host, what a recipe takes of them, and what is in the environment now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.look.places import inside, listed, real
+from xpubuild.errors import ToolchainError, UnsatisfiableError, XpuBuildError
+from xpubuild.oneapi.bundles import load_bundles
+from xpubuild.oneapi.components import COMPILER, Component, list_components
+from xpubuild.oneapi.paths import is_file
+from xpubuild.oneapi.roots import COMPONENT_SCRIPT, UNIFIED_ENTRY, Root, find_roots
+from xpubuild.oneapi.selection import OneapiNeeds, Selection, select
+
+#: Variables that component scripts set to one component's folder.
+ROOT_VARIABLES = {
+    "CMPLR_ROOT": COMPILER,
+    "MKLROOT": "mkl",
+    "CCL_ROOT": "ccl",
+    "I_MPI_ROOT": "mpi",
+    "TBBROOT": "tbb",
+    "DNNLROOT": "dnnl",
+    "UMF_ROOT": "umf",
+    "TCM_ROOT": "tcm",
+}
+#: Search lists that component scripts add to.
+LIST_VARIABLES = ("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CMAKE_PREFIX_PATH", "PATH")
+ANY_VERSION = ">=0"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """One installation with its components."""
+
+    root: Root
+    components: tuple[Component, ...]
+
+
+@dataclass(frozen=True)
+class Sourced:
+    """One component's folder that the environment leads to: ``variable`` names it or has it in its list."""
+
+    variable: str
+    component: str
+    version: str
+    folder: Path
+    root: Path
+
+
+def toolkits(context: Context) -> tuple[Installed, ...]:
+    """Return what is installed, the installation that ONEAPI_ROOT names first. For ``Context.probe``."""
+    caller = context.environ if context.live else {}
+    try:
+        roots = find_roots(None, caller, root_dir=context.root)
+    except XpuBuildError:
+        return ()
+    return tuple(Installed(root, list_components(root, root_dir=context.root)) for root in roots)
+
+
+def needs_of(context: Context) -> OneapiNeeds | None:
+    """Return what the recipe takes of oneAPI; None without a recipe, or for one that is built for the CPU."""
+    recipe = context.recipe.recipe if context.recipe else None
+    if recipe is None or recipe.target != "xpu" or not recipe.needs.oneapi_components:
+        return None
+    return OneapiNeeds(recipe.needs.oneapi or ANY_VERSION, tuple(recipe.needs.oneapi_components))
+
+
+def for_cpu(context: Context) -> bool:
+    """Whether there is a recipe and it needs no oneAPI."""
+    return context.recipe is not None and needs_of(context) is None
+
+
+def selection(context: Context) -> Selection | XpuBuildError:
+    """Return what the recipe would be built with, or why there is none. For ``Context.probe``."""
+    needs = needs_of(context)
+    wanted = needs or OneapiNeeds(ANY_VERSION, (COMPILER,))
+    failures: list[XpuBuildError] = []
+    for installed in context.probe(toolkits):
+        try:
+            return select(installed.root, installed.components, wanted, "components")
+        except (ToolchainError, UnsatisfiableError) as error:
+            failures.append(error)
+    found = next((item for item in failures if isinstance(item, UnsatisfiableError)), None)
+    return found or (failures[0] if failures else ToolchainError("no oneAPI installation was found"))
+
+
+def compiler_of(context: Context) -> Component | None:
+    """Return the compiler that would be used, or None."""
+    chosen = context.probe(selection)
+    return None if isinstance(chosen, XpuBuildError) else chosen.get(COMPILER)
+
+
+def version_of(compiler: str) -> str:
+    """Return the compiler version behind the name of a folder; toolkits have names that are none."""
+    return load_bundles().toolkit_compiler(compiler) or compiler
+
+
+def sourced(context: Context) -> tuple[Sourced, ...]:
+    """Return the oneAPI folders that the caller's environment leads to. For ``Context.probe``."""
+    return tuple(dict.fromkeys(_sourced(context)))
+
+
+def _sourced(context: Context) -> Iterator[Sourced]:
+    for variable, component in ROOT_VARIABLES.items():
+        value = context.environ.get(variable, "")
+        found = _locate(context, Path(value)) if value.startswith("/") else None
+        if found is not None:
+            # A toolkit of the unified layout is one folder for all of its components.
+            name = component if found[0] == "" else found[0]
+            yield Sourced(variable, name, found[1], found[2], found[3])
+    for variable in LIST_VARIABLES:
+        for entry in listed(context, variable):
+            found = _locate(context, entry)
+            if found is not None:
+                yield Sourced(variable, found[0], found[1], found[2], found[3])
+
+
+def _locate(context: Context, path: Path) -> tuple[str, str, Path, Path] | None:
+    """Return component, version, folder and root that ``path`` lies in; no component in a toolkit."""
+    place = real(inside(context, path))
+    for folder in (place, *place.parents):
+        if is_file(folder / COMPONENT_SCRIPT):
+            return folder.parent.name, folder.name, folder, folder.parent.parent
+        if is_file(folder / UNIFIED_ENTRY):
+            return "", folder.name, folder, folder.parent
+    return None

@@ -1,0 +1,69 @@
+"""The installed torch and what belongs to it, by their files; torch is never imported."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpubuild.build.sitepackages import InstalledDist
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.look.sites import Site, site
+from xpubuild.host.readers import exists, read_text
+
+_VERSION = re.compile(r"^__version__ *(?:: *[^=]+)?= *['\"]([^'\"]+)['\"]", re.MULTILINE)
+_CUDA = re.compile(r"^cuda *(?:: *[^=]+)?= *(?:['\"]([^'\"]+)['\"]|None)", re.MULTILINE)
+_HIP = re.compile(r"^hip *(?:: *[^=]+)?= *(?:['\"]([^'\"]+)['\"]|None)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Torch:
+    """What is installed: ``version`` as version.py says it; ``cuda`` and ``hip`` are versions, or empty.
+
+    ``xpu`` is whether there is a libtorch_xpu.so: version.py of the XPU builds up to 2.6 does not tell.
+    """
+
+    folder: Path
+    version: str
+    cuda: str
+    hip: str
+    xpu: bool
+    dist: InstalledDist | None
+    python: Site
+
+    @property
+    def kind(self) -> str:
+        """What it was built for, in words."""
+        if self.xpu:
+            return "XPU"
+        return f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.hip}" if self.hip else "the CPU"
+
+
+def torch_of(context: Context) -> Torch | None:
+    """Return the torch that the Python that matters would import, or None. For ``Context.probe``."""
+    python = context.probe(site)
+    folder = python.package("torch") if python else None
+    if python is None or folder is None:
+        return None
+    text = read_text(folder / "version.py") or ""
+    version, cuda, hip = (_first(pattern, text) for pattern in (_VERSION, _CUDA, _HIP))
+    dist = python.get("torch")
+    return Torch(
+        folder,
+        version or (dist.version if dist else ""),
+        cuda,
+        hip,
+        exists(folder / "lib" / "libtorch_xpu.so"),
+        dist,
+        python,
+    )
+
+
+def cuda_of(folder: Path) -> str:
+    """Return the CUDA version that a package such as torchvision was built with, or an empty text."""
+    return _first(_CUDA, read_text(folder / "version.py") or "")
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return (found[1] or "") if found else ""

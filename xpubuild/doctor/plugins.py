@@ -1,0 +1,83 @@
+"""Checks of sites: entry points of the group ``xpubuild.checks``.
+
+An entry point names a class derived from ``Check``, or a module with such classes. Whatever is wrong with
+one becomes a check that ends with an error: a site's mistake must not take the other checks with it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar
+
+from xpubuild.doctor.model import Check, Outcome
+
+if TYPE_CHECKING:
+    from xpubuild.doctor.context import Context
+
+GROUP = "xpubuild.checks"
+
+
+class BrokenCheck(Check):
+    """Stands for checks that could not be loaded."""
+
+    id = "plugin.broken"
+    title = "Checks that could not be loaded"
+    problem: ClassVar[str] = ""
+
+    def run(self, context: Context) -> Outcome:  # noqa: ARG002
+        """Say what went wrong."""
+        return Outcome("error", self.problem)
+
+
+def plugin_checks() -> Iterator[type[Check]]:
+    """Yield the checks of all plug-ins, by the name of their entry point."""
+    for entry in sorted(entry_points(group=GROUP), key=lambda item: (item.name, item.value)):
+        yield from _checks_of(entry)
+
+
+def broken(name: str, problem: str) -> type[Check]:
+    """Return a check that stands for something that could not be loaded."""
+    title = f"Checks of {name} can be loaded"
+    return type("Broken", (BrokenCheck,), {"id": f"plugin.{name}", "title": title, "problem": problem})
+
+
+def classes_of(module: ModuleType) -> Iterator[type[Check]]:
+    """Yield the checks that a module itself defines, in the order of their definition."""
+    for value in vars(module).values():
+        if is_check(value) and value.__module__ == module.__name__:
+            yield value
+
+
+def is_check(value: object) -> bool:
+    """Whether a value is a class that can be run as a check."""
+    return isinstance(value, type) and issubclass(value, Check) and not inspect.isabstract(value)
+
+
+def fault(check: type[Check]) -> str:
+    """Return what is wrong with the fields of a check, or an empty text."""
+    for name in ("id", "title"):
+        if not isinstance(getattr(check, name, None), str) or not getattr(check, name):
+            return f"the class {check.__name__} has no {name}"
+    if not all(part and part.isascii() and part.replace("_", "a").isalnum() for part in check.id.split(".")):
+        return f"the id '{check.id}' is not made of words with dots between them"
+    if isinstance(check.needs, str) or isinstance(check.profiles, str):
+        return f"'needs' and 'profiles' of {check.id} must be collections of texts"
+    return ""
+
+
+def _checks_of(entry: EntryPoint) -> Iterator[type[Check]]:
+    try:
+        found = entry.load()
+        checks = list(classes_of(found)) if inspect.ismodule(found) else [found]
+        wrong = next((f"{entry.value} is no check" for item in checks if not is_check(item)), "")
+        wrong = wrong or next(filter(None, map(fault, checks)), "")
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary: a plug-in may raise anything
+        yield broken(entry.name, f"{entry.value}: {type(error).__name__}: {error}")
+        return
+    if wrong or not checks:
+        yield broken(entry.name, wrong or f"{entry.value} has no checks")
+    else:
+        yield from checks

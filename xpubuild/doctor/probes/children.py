@@ -1,0 +1,114 @@
+"""Starts a child that loads other people's libraries, in the caller's own environment, within a deadline."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xpubuild.doctor.context import Context
+from xpubuild.engine.process import query
+from xpubuild.errors import ToolchainError
+
+#: How long a driver may take to enumerate; a node with eight cards needs a second or two.
+DEADLINE_S = 8.0
+#: For checks that run such children: two in turn, and what starting them takes.
+CHECK_DEADLINE_S = 2.5 * DEADLINE_S
+#: For machines where a driver is slower than that: seconds.
+DEADLINE_VARIABLE = "XPUBUILD_DOCTOR_DRIVER_SECONDS"
+_LAST_WORDS = 400
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a child ended: ``how`` is ok, crash, hang, status or missing (it could not be started)."""
+
+    how: str
+    records: tuple[dict[str, Any], ...] = ()
+    text: str = ""
+    words: str = ""
+    status: int = 0
+
+    @property
+    def stage(self) -> str:
+        """The stage that the child announced last."""
+        stages = [str(record["stage"]) for record in self.records if "stage" in record]
+        return stages[-1] if stages else "start"
+
+    @property
+    def signal(self) -> str:
+        """Name of the signal that ended it, or an empty text."""
+        if self.status >= 0:
+            return ""
+        try:
+            return signal.Signals(-self.status).name
+        except ValueError:
+            return f"signal {-self.status}"
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """Return the last value that a record gives a key."""
+        return next((record[key] for record in reversed(self.records) if key in record), default)
+
+    def told(self, what: str) -> str:
+        """Say how it ended as half a sentence about ``what``."""
+        if self.how == "crash":
+            return f"{what} was ended by {self.signal} in {self.stage}"
+        if self.how == "hang":
+            return f"{what} did not come back from {self.stage} within the deadline"
+        return f"{what} ended with status {self.status}" if self.status else f"{what} ended"
+
+
+def deadline_s(environ: Mapping[str, str], default: float = DEADLINE_S) -> float:
+    """Return how many seconds a child has: the user's wish, where it is a shorter one."""
+    try:
+        wished = float(environ.get(DEADLINE_VARIABLE, ""))
+    except ValueError:
+        return default
+    return min(max(wished, 0.1), default)
+
+
+def child(
+    context: Context,
+    argv: Sequence[str],
+    environ: Mapping[str, str] | None = None,
+    *,
+    seconds: float = DEADLINE_S,
+) -> Ending:
+    """Run a program in the caller's environment (or ``environ``) and return how it ended; never raises."""
+    env = dict(context.environ if environ is None else environ)
+    try:
+        answer = query(list(argv), env=env, deadline_s=deadline_s(env, seconds))
+    except (ToolchainError, OSError, ValueError) as error:
+        return Ending("missing", words=str(error))
+    if answer.timed_out:
+        how = "hang"
+    elif answer.returncode < 0:
+        how = "crash"
+    else:
+        how = "ok" if answer.returncode == 0 else "status"
+    words = answer.stderr.strip()[-_LAST_WORDS:]
+    return Ending(how, tuple(_records(answer.stdout)), answer.stdout, words, answer.returncode)
+
+
+def script(context: Context, name: str, environ: Mapping[str, str] | None = None) -> Ending:
+    """Run one of the scripts beside this module with the interpreter that runs xpubuild."""
+    path = Path(__file__).with_name(name)
+    return child(context, [sys.executable, "-I", "-S", str(path)], environ)
+
+
+def _records(text: str) -> list[dict[str, Any]]:
+    """Return the lines that are JSON objects; a library may print lines of its own between them."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("{"):
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict):
+                found.append(record)
+    return found

@@ -1,0 +1,82 @@
+"""The GPUs that matter, and words about them that several checks need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.model import Profile
+from xpubuild.host.gpus import GpuFacts
+from xpubuild.host.pci_names import INTEL
+from xpubuild.host.readers import UNKNOWN, entries, exists
+
+#: Checks about the device itself; a machine that only builds has none.
+RUN: frozenset[Profile] = frozenset({"run"})
+MAX = "PVC (Xe-HPC)"
+FLEX = "DG2/ATS-M"
+#: Where an Intel GPU that is part of a processor sits on every platform so far.
+_INTEGRATED = re.compile(r"[0-9a-f]{4,}:00:02\.0", re.IGNORECASE)
+DRM_DRIVERS = ("i915", "xe")
+
+
+def intel_gpus(context: Context) -> tuple[GpuFacts, ...]:
+    """Return the display controllers of Intel, by PCI address."""
+    return tuple(gpu for gpu in context.host.gpus if gpu.vendor_id == INTEL)
+
+
+def bound_gpus(context: Context) -> tuple[GpuFacts, ...]:
+    """Return those of Intel's that a graphics driver is bound to."""
+    return tuple(gpu for gpu in intel_gpus(context) if gpu.kernel_driver in DRM_DRIVERS)
+
+
+def supported(gpu: GpuFacts) -> bool:
+    """Whether it is of a family that PyTorch's XPU backend was made for."""
+    return gpu.family not in (UNKNOWN, FLEX)
+
+
+def integrated(gpu: GpuFacts) -> bool:
+    """Whether it is part of a processor, by its place on the bus."""
+    return _INTEGRATED.fullmatch(gpu.pci_address) is not None
+
+
+def wants_driver(context: Context) -> bool:
+    """Whether a compute driver is of use: always in an image, else with a GPU that PyTorch may run on."""
+    if not context.live or wsl(context):
+        return True
+    return any(gpu.family != UNKNOWN or not integrated(gpu) for gpu in intel_gpus(context))
+
+
+def wsl(context: Context) -> bool:
+    """Whether this is Linux under Windows, where the GPU is /dev/dxg and no PCI device."""
+    return context.host.os.container == "wsl"
+
+
+def named(gpu: GpuFacts) -> str:
+    """Return how messages call it."""
+    name = gpu.name if gpu.name != UNKNOWN else f"Intel device {gpu.device_id}"
+    return f"{name} at {gpu.pci_address}"
+
+
+def listed(gpus: Iterable[GpuFacts]) -> str:
+    """Return their names, separated by commas."""
+    return ", ".join(named(gpu) for gpu in gpus)
+
+
+def contained(context: Context) -> bool:
+    """Whether this is a container, as far as can be known."""
+    return context.host.os.container not in (UNKNOWN, "none", "wsl")
+
+
+def has_pci(context: Context) -> bool:
+    """Whether the tree has a PCI bus to look at; an unpacked image has none."""
+    return exists(context.path("/sys/bus/pci/devices"))
+
+
+def drm_nodes(context: Context) -> tuple[str, ...]:
+    """Return the render nodes that /dev/dri has."""
+    return tuple(
+        f"/dev/dri/{path.name}"
+        for path in entries(context.path("/dev/dri"))
+        if path.name.startswith("renderD")
+    )

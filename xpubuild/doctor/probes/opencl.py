@@ -1,0 +1,44 @@
+"""What OpenCL lists: the installable drivers by their files, and the GPUs, counted in a child."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.probes.children import Ending, script
+from xpubuild.host.readers import entries, exists, read_text
+
+VENDORS = "/etc/OpenCL/vendors"
+_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
+_INTEL = "igdrcl"
+
+
+@dataclass(frozen=True)
+class OpenclGpus:
+    """``gpus`` are the names of Intel's GPUs."""
+
+    ending: Ending
+    gpus: tuple[str, ...] = ()
+
+
+def opencl_gpus(context: Context) -> OpenclGpus:
+    """Count GPUs as the caller's programs would (use with ``Context.probe``)."""
+    ending = script(context, "opencl_child.py")
+    return OpenclGpus(ending, tuple(ending.value("gpus", ())))
+
+
+def registered(context: Context) -> dict[str, str]:
+    """Return the files of /etc/OpenCL/vendors that name Intel's GPU library -> that library."""
+    found = {}
+    for path in entries(context.path(VENDORS)):
+        library = (read_text(path) or "").strip() if path.suffix == ".icd" else ""
+        if _INTEL in library:
+            found[f"{VENDORS}/{path.name}"] = library
+    return found
+
+
+def library_exists(context: Context, library: str) -> bool:
+    """Whether a registered library is there; one without a folder is looked for as the loader does."""
+    if library.startswith("/"):
+        return exists(context.path(library))
+    return any(exists(context.path(f"{folder}/{library}")) for folder in _FOLDERS)

@@ -1,0 +1,80 @@
+"""What ONEAPI_DEVICE_SELECTOR lets a SYCL program see of the Level Zero GPUs.
+
+Grammar and rules: github.com/intel/llvm, sycl/doc/EnvironmentVariables.md. Terms are separated by ';', each
+is ``backend:devices``; one that begins with '!' takes devices away, and where only such terms stand,
+everything else stays. Names are not case-sensitive. ``level_zero:0.1`` makes a tile a device of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SELECTOR = "ONEAPI_DEVICE_SELECTOR"
+_BACKENDS = frozenset({"*", "level_zero", "opencl", "cuda", "hip", "native_cpu", "offload"})
+_KINDS = frozenset({"*", "gpu", "cpu", "fpga", "npu", "acc"})
+_DEVICE = re.compile(r"(?P<root>\*|gpu|cpu|fpga|npu|acc|\d+)(?:\.(?P<sub>\*|\d+))?(?:\.(?:\*|\d+))?")
+
+
+class SelectorError(ValueError):
+    """The value does not follow the grammar: SYCL programs end with an exception at their first device."""
+
+
+@dataclass(frozen=True)
+class _Filter:
+    away: bool
+    backend: str
+    devices: tuple[tuple[str, str | None], ...]
+
+    def takes(self, index: int) -> bool:
+        """Whether Level Zero GPU number ``index``, as a whole, is meant."""
+        return self.backend in ("*", "level_zero") and any(
+            sub is None and root in ("*", "gpu", str(index)) for root, sub in self.devices
+        )
+
+    def tiles(self, index: int, count: int) -> int:
+        """Return how many tiles of the GPU become devices."""
+        if self.backend not in ("*", "level_zero"):
+            return 0
+        wanted = {sub for root, sub in self.devices if sub is not None and root in ("*", "gpu", str(index))}
+        return count if "*" in wanted else sum(1 for tile in range(count) if str(tile) in wanted)
+
+
+def visible(value: str, tiles: Sequence[int]) -> int:
+    """Return how many Level Zero GPU devices a SYCL program sees.
+
+    ``tiles`` holds, for each device of Level Zero, how many sub-devices it has.
+
+    Raises:
+        SelectorError: the value does not follow the grammar.
+    """
+    filters = [_filter(term) for term in value.split(";") if term.strip()]
+    if not filters:
+        return len(tiles)
+    accept = [item for item in filters if not item.away]
+    away = [item for item in filters if item.away]
+    seen = 0
+    for index, count in enumerate(tiles):
+        if any(item.takes(index) for item in away):
+            continue
+        seen += not accept or any(item.takes(index) for item in accept)
+        seen += max((item.tiles(index, count) for item in accept), default=0)
+    return seen
+
+
+def _filter(term: str) -> _Filter:
+    text = term.strip().lower()
+    away = text.startswith("!")
+    backend, colon, devices = text.removeprefix("!").partition(":")
+    if backend not in _BACKENDS or not colon:
+        known = ", ".join(sorted(_BACKENDS))
+        raise SelectorError(f"'{term}' does not begin with a backend and a colon ({known})")
+    return _Filter(away, backend, tuple(_device(item) for item in devices.split(",")))
+
+
+def _device(item: str) -> tuple[str, str | None]:
+    match = _DEVICE.fullmatch(item.strip())
+    if match is None:
+        raise SelectorError(f"'{item}' is neither a number nor one of {', '.join(sorted(_KINDS))}")
+    return match["root"], match["sub"]

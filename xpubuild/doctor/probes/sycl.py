@@ -1,0 +1,37 @@
+"""What sycl-ls lists, where it is on the caller's PATH."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.probes.children import Ending, child
+
+# Older: "[ext_oneapi_level_zero:gpu:0] Intel...", newer: "[level_zero:gpu][level_zero:0] Intel...".
+_LINE = re.compile(r"\[(?:ext_oneapi_)?(?P<backend>[a-z_]+):(?P<kind>[a-z]+)(?::\d+)?\]", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SyclDevices:
+    """``program`` is None where there is no sycl-ls; ``lines`` are those that name a device."""
+
+    program: str | None
+    ending: Ending | None = None
+    lines: tuple[str, ...] = ()
+
+    def count(self, backend: str, kind: str = "gpu") -> int:
+        """Return how many devices of a backend and kind are listed."""
+        found = (_LINE.match(line) for line in self.lines)
+        return sum(1 for match in found if match and (match["backend"], match["kind"]) == (backend, kind))
+
+
+def sycl_devices(context: Context) -> SyclDevices:
+    """Run sycl-ls as the caller would (use with ``Context.probe``)."""
+    program = shutil.which("sycl-ls", path=context.environ.get("PATH", ""))
+    if program is None:
+        return SyclDevices(None)
+    ending = child(context, [program])
+    lines = tuple(line.strip() for line in ending.text.splitlines() if _LINE.match(line.strip()))
+    return SyclDevices(program, ending, lines)

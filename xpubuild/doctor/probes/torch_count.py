@@ -1,0 +1,47 @@
+"""How many XPU devices the torch of the chosen interpreter has: asked in a child, it may crash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.probes.children import Ending, child
+
+#: Importing torch from a network file system is slow.
+SECONDS = 20.0
+_ASK = """
+import importlib.util, json, sys
+sys.path[:] = [entry for entry in sys.path if entry]
+if importlib.util.find_spec("torch") is None:
+    sys.exit(print(json.dumps({"torch": None})))
+print(json.dumps({"stage": "import torch"}), flush=True)
+import torch
+print(json.dumps({"torch": torch.__version__, "stage": "torch.xpu.device_count"}), flush=True)
+xpu = getattr(torch, "xpu", None)
+built = bool(xpu) and bool(getattr(xpu, "_is_compiled", lambda: False)())
+print(json.dumps({"built": built, "count": xpu.device_count() if built else 0}), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class TorchCount:
+    """``version`` is None without torch or where nothing was asked; ``built`` whether it is an XPU build."""
+
+    version: str | None = None
+    built: bool = False
+    count: int = 0
+    ending: Ending | None = None
+
+
+def torch_count(context: Context) -> TorchCount:
+    """Ask torch (use with ``Context.probe``)."""
+    if context.python is None:
+        return TorchCount()
+    ending = child(context, [str(context.python), "-c", _ASK], seconds=SECONDS)
+    version = ending.value("torch")
+    return TorchCount(
+        str(version) if version else None,
+        bool(ending.value("built")),
+        int(ending.value("count", 0)),
+        ending,
+    )

@@ -1,0 +1,113 @@
+"""Makes the context of a run: the machine, the interpreter that matters, the recipe."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xpubuild.doctor.context import Context
+from xpubuild.engine.process import resolve_executable
+from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.host.readers import LIVE_ROOT, exists
+
+if TYPE_CHECKING:
+    from xpubuild.host.report import HostReport
+
+# Every program that the report asks has 10 s; what may hang beyond that is a file system.
+_HOST_DEADLINE_S = 25.0
+# Set by `eval "$(xpubuild env)"`; build.activation defines it, and importing that takes longer than a run.
+_ENTERED = "XPUBUILD_ENTERED"
+
+
+def begin(
+    environ: Mapping[str, str],
+    *,
+    root: Path = LIVE_ROOT,
+    recipe: str | None = None,
+    python: str | None = None,
+    workspace: Path | None = None,
+) -> Callable[[], Context]:
+    """Start to look at the machine, and return what waits for the end of it and returns the context.
+
+    In between the caller can do what takes time too, such as importing the checks.
+
+    Raises:
+        UsageError: ``root`` is no folder.
+        RecipeError: the recipe cannot be used.
+        ToolchainError: the named interpreter is not there, or (from the returned function) the machine did
+            not answer in time.
+    """
+    live = root == LIVE_ROOT
+    if not live and not root.is_dir():
+        raise UsageError(
+            f"{root} is no folder", fix="name the folder of an unpacked image or of a recorded tree"
+        )
+    given = dict(environ) if live else {}
+    place = workspace or _entered(given)
+    interpreter = _interpreter(python, given, root, place)
+    host = _looked_at(root, interpreter, place, given)
+    loaded = None
+    if recipe is not None:
+        from xpubuild.recipe.load import load  # noqa: PLC0415 - pydantic takes its time
+
+        loaded = load(recipe)
+
+    def wait() -> Context:
+        try:
+            report = host.result(_HOST_DEADLINE_S)
+        except TimeoutError as error:
+            raise ToolchainError(
+                f"this machine did not say within {_HOST_DEADLINE_S:g} s what it is",
+                why="a file system or a program on PATH does not answer",
+                fix="try from another folder, and look at the mounts and at the folders of PATH",
+                commands=("cd / && xpubuild doctor", "df"),
+            ) from error
+        return Context(report, given, root, loaded, interpreter, place)
+
+    return wait
+
+
+def _looked_at(
+    root: Path, python: Path | None, workspace: Path | None, environ: Mapping[str, str]
+) -> Future[HostReport]:
+    """Return the report to come; a daemon makes it, so that a mount that hangs cannot keep the process."""
+    future: Future[HostReport] = Future()
+
+    def work() -> None:
+        from xpubuild.host.report import host_report  # noqa: PLC0415 - beside what else is imported
+
+        try:
+            # A compiler's words are parsed, hence the locale.
+            words = {**environ, "LC_ALL": "C.UTF-8"}
+            future.set_result(host_report(root, workspace=workspace, python=python, environment=words))
+        except Exception as error:  # noqa: BLE001 - it is raised again where the report is wanted
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="host report", daemon=True).start()
+    return future
+
+
+def _entered(environ: Mapping[str, str]) -> Path | None:
+    folder = environ.get(_ENTERED)
+    return Path(folder) if folder and exists(Path(folder)) else None
+
+
+def _interpreter(
+    named: str | None, environ: Mapping[str, str], root: Path, workspace: Path | None
+) -> Path | None:
+    """Return the interpreter whose torch matters: named, the workspace's, or active."""
+    if root != LIVE_ROOT:
+        return root / named.lstrip("/") if named else None
+    if named is not None:
+        path = Path(named).expanduser()
+        return Path(resolve_executable(str(path.absolute()) if os.sep in named else named, environ))
+    folders = [workspace / "env" if workspace else None]
+    folders += [
+        Path(folder) if (folder := environ.get(name)) else None for name in ("VIRTUAL_ENV", "CONDA_PREFIX")
+    ]
+    candidates = (folder / "bin" / "python" for folder in folders if folder is not None)
+    return next((path for path in candidates if exists(path)), None)

@@ -1,0 +1,114 @@
+"""The first line of the output: what this host can do, and the first reason why not."""
+
+from __future__ import annotations
+
+from xpubuild.doctor.model import Profile
+from xpubuild.doctor.report import Report, Result
+
+#: Its detail is a verdict by itself: nothing else matters on a machine without a GPU.
+NO_GPU = "gpu.present"
+
+
+def verdict(report: Report) -> str:
+    """Return the verdict as one line."""
+    line = _verdict(report)
+    return line[:1].upper() + line[1:]
+
+
+def _verdict(report: Report) -> str:
+    if not report.whole:
+        return _of_a_part(report)
+    blocking = {profile: _first(report, profile) for profile in report.profiles}
+    first = next((item for item in report.bad if item.id == NO_GPU), None)
+    if first is not None:
+        line = _sentence(first.detail)
+        can_build = "build" in blocking and blocking["build"] is None and _lacking(report) is None
+        return f"{line}. {_here(report)} can {_deed(report, 'build', alone=True)}" if can_build else line
+    return _whole(report, blocking)
+
+
+def able(report: Report) -> dict[Profile, bool | None]:
+    """Return profile -> whether nothing speaks against it; None where that was not, or not wholly, asked."""
+    answers: dict[Profile, bool | None] = {"run": None, "build": None}
+    for profile in report.profiles if report.whole else ():
+        answers[profile] = _first(report, profile) is None
+    if answers["build"] and _lacking(report) is not None:
+        answers["build"] = None
+    return answers
+
+
+def _whole(report: Report, blocking: dict[Profile, Result | None]) -> str:
+    lacking = None if blocking.get("build") else _lacking(report)
+    can = [
+        _deed(report, profile)
+        for profile, result in blocking.items()
+        if result is None and not (profile == "build" and lacking)
+    ]
+    cannot = [_deed(report, profile) for profile, result in blocking.items() if result is not None]
+    first = next((result for result in blocking.values() if result is not None), None)
+    parts = [f"can {' and '.join(can)}"] if can else []
+    if first is not None:
+        verb = "cannot" if first.status == "fail" else "may not be able to"
+        parts.append(f"{verb} {' or '.join(cannot)}: {_reason(first)}")
+    elif lacking is not None:
+        parts.append(f"lacks what it takes to {_deed(report, 'build')}: {_sentence(lacking.detail)}")
+    return f"{_here(report)} {'; it '.join(parts)}{'' if first or lacking else _reserve(report)}"
+
+
+def _lacking(report: Report) -> Result | None:
+    """Return what keeps from building and is a warning only because nobody asked for a build."""
+    return next(
+        (
+            item
+            for item in report.results
+            if item.status == "warn" and item.severity == "fail" and item.profiles == ("build",)
+        ),
+        None,
+    )
+
+
+def _here(report: Report) -> str:
+    return "This host" if report.context.live else "This image"
+
+
+def _of_a_part(report: Report) -> str:
+    count = len(report.results)
+    checks = f"{count} check{'s' if count != 1 else ''}"
+    if report.bad:
+        return _reason(report.bad[0])
+    asked = sum(item.status != "skip" for item in report.results)
+    return (
+        f"Nothing found against this host by {checks}{_reserve(report)}"
+        if asked
+        else f"{checks}, none could run"
+    )
+
+
+def _reserve(report: Report) -> str:
+    warnings = report.counts()["warn"]
+    told = f", with {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
+    return told if report.context.live else f", as far as files tell{told}"
+
+
+def _deed(report: Report, profile: Profile, *, alone: bool = False) -> str:
+    if profile == "run":
+        return "run PyTorch for XPU"
+    recipe = report.context.recipe
+    if recipe is not None:
+        return f"build {recipe.recipe.name}"
+    return "build it" if "run" in report.profiles and not alone else "build PyTorch for XPU"
+
+
+def _first(report: Report, profile: Profile | None) -> Result | None:
+    """Return the first failure that concerns a profile (None: any), in the order of the groups."""
+    return next((item for item in report.bad if profile is None or profile in item.profiles), None)
+
+
+def _reason(result: Result) -> str:
+    words = _sentence(result.detail)
+    return words if result.status == "fail" else f"{result.id} could not be answered: {words}"
+
+
+def _sentence(text: str) -> str:
+    """Return a detail as one line without the full stop at its end."""
+    return " ".join(text.split()).rstrip(".")

@@ -1,0 +1,104 @@
+"""Looking at every byte of a mirror: what was changed, cut, removed or added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+
+from xpubuild.mirror.entries import (
+    FILES,
+    GIT,
+    MANIFEST,
+    MARK,
+    MARK_TEXT,
+    PAGE,
+    PAGE_ID,
+    SETS,
+    Entry,
+    entry_id,
+)
+from xpubuild.mirror.reading import Damage, Manifest, compare, read_committing, read_manifest, scan, walk
+
+Progress = Callable[[int], None]
+_DEBRIS = ("tmp_", ".tmp-")
+
+
+def check(root: Path, only: Collection[str] | None = None, progress: Progress | None = None) -> list[Damage]:
+    """Return all damage of the mirror at ``root``, or of the entries with the ids ``only``.
+
+    Sound is also what a writer that was killed has left: a verified change that waits to be put in place.
+    """
+    damages = [] if only is not None and MARK not in only else list(_mark(root))
+    manifest, coming = read_manifest(root), read_committing(root)
+    damages += [item for item in manifest.damages if only is None or item.entry in only]
+    for identifier, entry in manifest.entries.items():
+        if only is None or identifier in only:
+            damages += _entry(root, entry, coming.get(identifier, []), progress)
+    return [*damages, *_without_entry(root, manifest, coming, only)]
+
+
+def is_marked(root: Path) -> bool:
+    """Whether the folder has the mark of a mirror, every byte of it."""
+    try:
+        return (root / MARK).read_bytes() == MARK_TEXT
+    except OSError:
+        return False
+
+
+def _mark(root: Path) -> Iterator[Damage]:
+    if not is_marked(root):
+        yield Damage(MARK, "is damaged", "it does not mark the folder as a mirror", MARK)
+
+
+def _entry(root: Path, entry: Entry, coming: list[Entry], progress: Progress | None) -> Iterator[Damage]:
+    others = {record.path: record for item in coming for record in item.files}
+    for record in entry.files:
+        why = compare(root, record, progress)
+        other = others.get(record.path)
+        if why and (other is None or compare(root, other)):
+            what = "is missing" if why == "it is not there" else "is damaged"
+            yield Damage(record.path, what, why, entry.id)
+    if entry.folder:
+        known = {record.path for record in entry.files}
+        for inside, _ in walk(root / entry.folder):
+            path = f"{entry.folder}/{inside}"
+            if path in known or (path in others and not compare(root, others[path])):
+                continue
+            if not (entry.kind == "git" and _is_debris(inside)):
+                yield Damage(path, "does not belong here", _why_extra(entry), entry.id)
+
+
+def _why_extra(entry: Entry) -> str:
+    if entry.kind == "git":
+        return "the manifest does not list it; a fetch was interrupted, or it changes what git reads"
+    return "the manifest does not list it"
+
+
+def _is_debris(inside: str) -> bool:
+    """Whether git reads nothing from a file: one that a killed fetch left half written."""
+    folder, _, name = inside.rpartition("/")
+    return folder.startswith("objects/") and name.startswith(_DEBRIS)
+
+
+def _without_entry(
+    root: Path, manifest: Manifest, coming: Mapping[str, list[Entry]], only: Collection[str] | None
+) -> Iterator[Damage]:
+    """Name the entries that were removed: their files are still here."""
+    known = {*manifest.entries, *coming, *(damage.entry for damage in manifest.damages)}
+    for identifier, path in _there(root):
+        if identifier not in known and (only is None or identifier in only):
+            why = f"{path} is here and nothing says what it must be"
+            yield Damage(f"{MANIFEST}/{identifier}.json", "is missing", why, identifier)
+
+
+def _there(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield (id, path) of everything that must have an entry."""
+    for item in scan(root / FILES):
+        yield entry_id("wheel", item.name), f"{FILES}/{item.name}"
+    for item in scan(root / GIT):
+        if item.name.endswith(".git") and not item.name.startswith("."):
+            yield entry_id("git", item.name), f"{GIT}/{item.name}"
+    for item in scan(root / SETS):
+        yield entry_id("set", item.name.removesuffix(".json")), f"{SETS}/{item.name}"
+    if (root / PAGE).exists():
+        yield PAGE_ID, PAGE

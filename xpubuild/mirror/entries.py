@@ -1,0 +1,215 @@
+"""Entries of a mirror's manifest: what each file of the mirror must be, and how an entry proves itself. Pure.
+
+One file ``manifest/<id>.json`` per entry, so that a writer touches only what it brings. An entry carries the
+sha256 of its own content and is written in one form only: any other byte in it is damage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+Kind = Literal["git", "wheel", "sdist", "conda", "set", "page"]
+
+SCHEMA = "xpubuild.mirror-entry/1"
+MARK = "mirror.json"
+MARK_TEXT = b'{"schema":"xpubuild.mirror/1"}\n'
+GIT, FILES, MANIFEST, SETS = "git", "files", "manifest", "sets"
+PAGE = "wheels.html"
+PAGE_ID = "page-wheels"
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+#: One component of a path in a mirror: nothing hidden, nothing that an option could be taken for.
+_WORD = re.compile(r"(?![.-])[^/\x00-\x1f\x7f\\]{1,200}")
+_KINDS: frozenset[str] = frozenset(get_args(Kind))
+_FILE_KINDS = frozenset({"wheel", "sdist", "conda"})
+_REF = r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)))[A-Za-z0-9._/+@-]{1,200}"
+#: The files that a repository made by ``source.mirror`` may have; any other could change what git reads.
+IN_REPOSITORY = re.compile(
+    r"HEAD|config|shallow|objects/pack/pack-(?:[0-9a-f]{40}|[0-9a-f]{64})\.(?:pack|idx|rev)"
+    r"|objects/[0-9a-f]{2}/(?:[0-9a-f]{38}|[0-9a-f]{62})"
+    rf"|refs/xpubuild/(?:pins|heads|tags|named)/{_REF}"
+)
+PIN_FOLDER = "refs/xpubuild/pins/"
+
+
+class EntryError(ValueError):
+    """A manifest entry is not what xpubuild writes; the text says what is wrong."""
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One file: its path below the mirror, its size in bytes and its sha256."""
+
+    path: str
+    size: int
+    sha256: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as an entry holds it."""
+        return {"path": self.path, "size": self.size, "sha256": self.sha256}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What belongs together in a mirror: a repository, a file, a set, or the page of links.
+
+    ``name`` is the repository's folder or the file's name, ``pins`` the commits that a repository keeps;
+    ``dist`` and ``version`` are a Python or conda package's.
+    """
+
+    kind: Kind
+    name: str
+    files: tuple[FileRecord, ...]
+    url: str = ""
+    dist: str = ""
+    version: str = ""
+    pins: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The name of the entry's file in the manifest."""
+        return entry_id(self.kind, self.files[0].sha256 if self.is_file else self.name)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the entry is a package's file."""
+        return self.kind in _FILE_KINDS
+
+    @property
+    def sha256(self) -> str:
+        """The sha256 of a package's file."""
+        return self.files[0].sha256
+
+    @property
+    def size(self) -> int:
+        """All bytes of the entry's files."""
+        return sum(record.size for record in self.files)
+
+    @property
+    def folder(self) -> str:
+        """The folder below the mirror that belongs to this entry alone; "" where it has none."""
+        if self.kind == "git":
+            return f"{GIT}/{self.name}"
+        return f"{FILES}/{self.sha256}" if self.is_file else ""
+
+
+def entry_id(kind: Kind, what: str) -> str:
+    """Return the id of the entry of a repository's folder, a file's sha256, a set's or the page's name."""
+    if kind == "page":
+        return PAGE_ID
+    return f"file-{what}" if kind in _FILE_KINDS else f"{kind}-{what}"
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a file of a mirror."""
+    return _WORD.fullmatch(text) is not None
+
+
+def is_sha256(text: str) -> bool:
+    """Whether a text is a sha256 in lower-case hexadecimal digits."""
+    return _SHA256.fullmatch(text) is not None
+
+
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """Return the one form in which a document of a mirror is written."""
+    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False)
+    return text.encode("utf-8", "surrogateescape") + b"\n"
+
+
+def sealed(document: Mapping[str, Any]) -> bytes:
+    """Return a document with the digest of itself."""
+    body = {name: value for name, value in document.items() if name != "digest"}
+    return canonical({**body, "digest": hashlib.sha256(canonical(body)).hexdigest()})
+
+
+def unsealed(data: bytes, schema: str) -> dict[str, Any]:
+    """Return a document that ``sealed`` wrote.
+
+    Raises:
+        EntryError: a byte of it is another, or it is of another schema.
+    """
+    try:
+        document = json.loads(data.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError) as error:
+        raise EntryError("it is no JSON document") from error
+    if not isinstance(document, dict) or document.get("schema") != schema:
+        raise EntryError(f"it is no document of the schema {schema}")
+    if sealed(document) != data:
+        raise EntryError("its content does not fit the digest that it carries")
+    return document
+
+
+def render(entry: Entry) -> bytes:
+    """Return the manifest file of an entry."""
+    document: dict[str, Any] = {"schema": SCHEMA, "id": entry.id, "kind": entry.kind, "name": entry.name}
+    for field in ("url", "dist", "version"):
+        if getattr(entry, field):
+            document[field] = getattr(entry, field)
+    if entry.pins:
+        document["pins"] = list(entry.pins)
+    return sealed({**document, "files": [record.to_json() for record in entry.files]})
+
+
+def parse(data: bytes, identifier: str) -> Entry:
+    """Return the entry in the manifest file of ``identifier``.
+
+    Raises:
+        EntryError: the file is damaged, belongs elsewhere, or names paths that are not its own.
+    """
+    document = unsealed(data, SCHEMA)
+    try:
+        entry = Entry(
+            kind=document["kind"],
+            name=str(document["name"]),
+            files=tuple(_record(item) for item in document["files"]),
+            url=str(document.get("url", "")),
+            dist=str(document.get("dist", "")),
+            version=str(document.get("version", "")),
+            pins=tuple(str(pin) for pin in document.get("pins", ())),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise EntryError(f"a field is missing or wrong: {error}") from error
+    _require_own(entry, identifier)
+    if render(entry) != data:
+        raise EntryError("it holds what an entry does not have")
+    return entry
+
+
+def _record(item: Mapping[str, Any]) -> FileRecord:
+    path, size, digest = item["path"], item["size"], item["sha256"]
+    if not isinstance(path, str) or type(size) is not int or size < 0 or not is_sha256(str(digest)):
+        raise EntryError("a file of it has no path, size or sha256")
+    return FileRecord(path, size, str(digest))
+
+
+def _require_own(entry: Entry, identifier: str) -> None:
+    if entry.kind not in _KINDS or not entry.files or not is_name(entry.name):
+        raise EntryError("its kind, name or files are none that a mirror has")
+    if entry.id != identifier:
+        raise EntryError(f"it is the entry of {entry.id}")
+    if len({record.path for record in entry.files}) != len(entry.files):
+        raise EntryError("it names a file twice")
+    for record in entry.files:
+        if not _is_own(entry, record.path):
+            raise EntryError(f"'{record.path}' is no file of {entry.id}")
+    if any(not _COMMIT.fullmatch(pin) for pin in entry.pins) or bool(entry.pins) != (entry.kind == "git"):
+        raise EntryError("its pins are none, or no commits")
+
+
+def _is_own(entry: Entry, path: str) -> bool:
+    if entry.kind == "git":
+        head, _, inside = path.partition(f"{GIT}/{entry.name}/")
+        return not head and entry.name.endswith(".git") and IN_REPOSITORY.fullmatch(inside) is not None
+    if len(entry.files) != 1:
+        return False
+    if entry.kind == "page":
+        return path == PAGE == entry.name
+    if entry.kind == "set":
+        return path == f"{SETS}/{entry.name}.json"
+    return path == f"{FILES}/{entry.sha256}/{entry.name}"

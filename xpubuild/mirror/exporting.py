@@ -1,0 +1,104 @@
+"""Writing a mirror, or what one recipe needs of it, as one file that can be carried across an air gap."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from xpubuild.engine.files import explained, fsync_dir
+from xpubuild.errors import SourceIntegrityError
+from xpubuild.mirror.entries import FILES, GIT, MANIFEST, SETS, Entry, FileRecord, render
+from xpubuild.mirror.failures import damage_error
+from xpubuild.mirror.reading import Damage
+from xpubuild.mirror.store import Mirror
+from xpubuild.mirror.tarform import FIRST, Contents, contents_text, ending, header, padding, read_contents
+
+_CHUNK = 1 << 20
+_ORDER = (MANIFEST, SETS, FILES, GIT)
+
+
+def export(
+    mirror: Mirror,
+    entries: Iterable[Entry],
+    target: Path,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Contents:
+    """Write ``entries`` and their files to ``target``; equal entries give equal bytes.
+
+    Every byte is compared with the manifest on its way; ``target`` appears when all of it is written.
+
+    Raises:
+        SourceIntegrityError: a file of the mirror is damaged; no export is left.
+        NoSpaceError, ToolchainError: ``target`` cannot be written.
+    """
+    texts: dict[str, bytes] = {}
+    records: list[FileRecord] = []
+    for entry in entries:
+        if entry.kind == "page":
+            continue
+        path, data = f"{MANIFEST}/{entry.id}.json", render(entry)
+        texts[path] = data
+        records += [FileRecord(path, len(data), hashlib.sha256(data).hexdigest()), *entry.files]
+    members = tuple(
+        sorted(records, key=lambda record: (_ORDER.index(record.path.split("/")[0]), record.path))
+    )
+    with explained(target, f"writing {target.name}"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fd, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        beside = Path(name)
+        try:
+            with os.fdopen(fd, "wb") as stream:
+                _write(mirror.path, members, texts, stream, progress)
+                stream.flush()
+                os.fsync(stream.fileno())
+            beside.chmod(0o644)
+            beside.replace(target)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+        fsync_dir(target.parent)
+    return read_contents(contents_text(members))
+
+
+def _write(
+    root: Path,
+    members: tuple[FileRecord, ...],
+    texts: dict[str, bytes],
+    stream: BinaryIO,
+    progress: Callable[[int], None] | None,
+) -> None:
+    first = contents_text(members)
+    length = stream.write(header(FIRST, len(first)) + first + padding(len(first)))
+    for member in members:
+        length += stream.write(header(member.path, member.size))
+        if member.path in texts:
+            length += stream.write(texts[member.path])
+        else:
+            length += _copy(root, member, stream, progress)
+        length += stream.write(padding(member.size))
+    stream.write(ending(length))
+
+
+def _copy(root: Path, member: FileRecord, stream: BinaryIO, progress: Callable[[int], None] | None) -> int:
+    total, size = hashlib.sha256(), 0
+    try:
+        with (root / member.path).open("rb") as source:
+            while chunk := source.read(_CHUNK):
+                total.update(chunk)
+                size += stream.write(chunk)
+                if progress is not None:
+                    progress(len(chunk))
+    except FileNotFoundError:
+        raise _damaged(root, member, "it is not there") from None
+    if (size, total.hexdigest()) != (member.size, member.sha256):
+        raise _damaged(root, member, "it is not what the manifest says")
+    return size
+
+
+def _damaged(root: Path, member: FileRecord, why: str) -> SourceIntegrityError:
+    return damage_error(root, [Damage(member.path, "is damaged", why)])

@@ -1,0 +1,215 @@
+"""Reading an export into a mirror: verified to its last byte first, then put in place as one change."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from xpubuild.engine.files import explained, remove_tree
+from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.mirror.check import check
+from xpubuild.mirror.entries import MANIFEST, PAGE_ID, Entry, EntryError, FileRecord, parse
+from xpubuild.mirror.reading import compare, read_manifest
+from xpubuild.mirror.repositories import is_plain, merged_shallow
+from xpubuild.mirror.sets import read_set
+from xpubuild.mirror.store import Mirror
+from xpubuild.mirror.tarform import (
+    BLOCK,
+    FIRST,
+    Contents,
+    ending,
+    header,
+    padding,
+    read_contents,
+    size_in,
+)
+from xpubuild.mirror.writing import Stage
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import brought: ``new`` are the entries that the mirror did not have, or had otherwise."""
+
+    contents: Contents
+    new: tuple[Entry, ...]
+    known: tuple[Entry, ...]
+
+
+def import_file(source: Path, mirror: Mirror, *, progress: Callable[[int], None] | None = None) -> Imported:
+    """Merge the export ``source`` into ``mirror``.
+
+    Raises:
+        FetchError: there is no such file.
+        SourceIntegrityError: a byte of it is not what its manifest says; the message names the member, and
+            nothing was put in place.
+        NoSpaceError, ToolchainError: the mirror cannot be written to.
+    """
+    if not source.is_file():
+        raise FetchError(
+            f"there is no export at {source}",
+            why="no such file",
+            fix="name the file that xpubuild fetch --export wrote",
+        )
+    with mirror.stage() as change:
+        with explained(mirror.path, f"importing {source.name}"), source.open("rb") as stream:
+            contents = _Reader(source, stream, change, progress).run()
+        entries = _entries(source, change, contents)
+        new, known = _merge(mirror, change, entries)
+        if check(mirror.path, only=[PAGE_ID]):
+            change.add_page(read_manifest(mirror.path).entries.values())
+        if change.entries:
+            change.publish()
+    return Imported(contents, tuple(new), tuple(known))
+
+
+@dataclass
+class _Reader:
+    """Reads an export block by block into a change; what it reads must be what it expects."""
+
+    source: Path
+    stream: BinaryIO
+    change: Stage
+    progress: Callable[[int], None] | None
+
+    def run(self) -> Contents:
+        first = self.stream.read(BLOCK)
+        size = size_in(first)
+        if size is None:
+            raise refused(self.source, FIRST, "the file does not begin as an export does")
+        data = self.stream.read(size)
+        try:
+            contents = read_contents(data)
+        except EntryError as error:
+            raise refused(self.source, FIRST, str(error)) from error
+        self._expect(padding(size), FIRST)
+        length = BLOCK + size + -size % BLOCK
+        for member in contents.members:
+            before = header(member.path, member.size)
+            self._expect(before, member.path)
+            self._take(member)
+            self._expect(padding(member.size), member.path)
+            length += len(before) + member.size + -member.size % BLOCK
+        self._expect(ending(length), "its end")
+        if self.stream.read(1):
+            raise refused(self.source, "its end", "something follows the last member")
+        return contents
+
+    def _expect(self, wanted: bytes, name: str) -> None:
+        found = self.stream.read(len(wanted))
+        if found != wanted:
+            why = "the file ends too early" if len(found) < len(wanted) else "a byte around it was changed"
+            raise refused(self.source, name, why)
+
+    def _take(self, member: FileRecord) -> None:
+        total, left = hashlib.sha256(), member.size
+        with self.change.create(member.path) as target:
+            while left:
+                chunk = self.stream.read(min(_CHUNK, left))
+                if not chunk:
+                    raise refused(self.source, member.path, "the file ends too early")
+                left -= len(chunk)
+                total.update(chunk)
+                target.write(chunk)
+                if self.progress is not None:
+                    self.progress(len(chunk))
+        if total.hexdigest() != member.sha256:
+            why = f"its sha256 is {total.hexdigest()}, the manifest says {member.sha256}"
+            raise refused(self.source, member.path, why)
+
+
+def _entries(source: Path, change: Stage, contents: Contents) -> list[Entry]:
+    """Return the entries of an export; its other members must be exactly their files."""
+    entries: list[Entry] = []
+    rest = {member.path: member for member in contents.members}
+    for path in [path for path in rest if path.startswith(f"{MANIFEST}/")]:
+        identifier = path.removeprefix(f"{MANIFEST}/").removesuffix(".json")
+        try:
+            entry = parse((change.folder / path).read_bytes(), identifier)
+        except EntryError as error:
+            raise refused(source, path, str(error)) from error
+        if entry.kind == "page":
+            raise refused(source, path, "an export has no page")
+        entries.append(entry)
+        del rest[path]
+        (change.folder / path).unlink()
+    for entry in entries:
+        for record in entry.files:
+            if rest.pop(record.path, None) != record:
+                raise refused(source, record.path, "it is not what its entry says, or not there")
+        _require_harmless(source, change, entry)
+    for path in rest:
+        raise refused(source, path, "no entry of the export has it")
+    return entries
+
+
+def _require_harmless(source: Path, change: Stage, entry: Entry) -> None:
+    if entry.kind == "set":
+        try:
+            read_set((change.folder / entry.files[0].path).read_bytes())
+        except EntryError as error:
+            raise refused(source, entry.files[0].path, str(error)) from error
+    if entry.kind == "git" and not is_plain(change.folder / entry.folder):
+        raise refused(source, f"{entry.folder}/config", "it holds settings that no mirror has")
+
+
+def _merge(mirror: Mirror, change: Stage, entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """Reduce the change to what the mirror lacks; return the new entries and those that it has."""
+    new, known = [], []
+    present = read_manifest(mirror.path).entries
+    for entry in entries:
+        old = present.get(entry.id)
+        if old is None or any(compare(mirror.path, record) for record in old.files):
+            _make_room(mirror.path, entry)
+            new.append(entry)
+            change.enter(entry)
+            continue
+        merged = _merged(mirror.path, change, old, entry)
+        if merged == old:
+            known.append(old)
+        else:
+            new.append(entry)
+            change.enter(merged)
+    return new, known
+
+
+def _make_room(root: Path, entry: Entry) -> None:
+    """Take away what is damaged, or what nothing lists, where the entry's folder will be."""
+    if entry.folder and (root / entry.folder).exists():
+        remove_tree(root / entry.folder)
+
+
+def _merged(root: Path, change: Stage, old: Entry, entry: Entry) -> Entry:
+    """Return the entry of both, and take out of the change what the mirror has already."""
+    files = {record.path: record for record in old.files}
+    for record in entry.files:
+        staged, name = change.folder / record.path, record.path.rpartition("/")[2]
+        if entry.kind == "git" and name == "shallow":
+            text = staged.read_bytes()
+            if record.path in files:
+                text = merged_shallow(text, (root / record.path).read_bytes())
+            staged.unlink()
+            written = change.write(record.path, text)
+            if files.get(record.path) == written:
+                staged.unlink()
+            files[record.path] = written
+        elif record.path in files:
+            staged.unlink()
+        else:
+            files[record.path] = record
+    ordered = tuple(files[path] for path in sorted(files))
+    return replace(old, files=ordered, pins=tuple(sorted({*old.pins, *entry.pins})))
+
+
+def refused(source: Path, member: str, why: str) -> SourceIntegrityError:
+    """Return the error of an export that is not what it should be."""
+    return SourceIntegrityError(
+        f"the export {source} is damaged: {member}",
+        why=why,
+        fix="carry the file over again, or write it again with xpubuild fetch --export; nothing was imported",
+        evidence={"export": str(source), "member": member},
+    )

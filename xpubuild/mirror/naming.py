@@ -1,0 +1,39 @@
+"""What a file's name tells of it, and what of a URL may be written down. Pure."""
+
+from __future__ import annotations
+
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+
+from xpubuild.mirror.entries import Kind
+
+
+def described(name: str) -> tuple[Kind, str, str]:
+    """Return kind, distribution and version of a package's file, as far as its name tells them."""
+    for end in (".conda", ".tar.bz2"):
+        if name.endswith(end):
+            words = name.removesuffix(end).rsplit("-", 2)
+            return "conda", words[0], words[1] if len(words) > 1 else ""
+    try:
+        if name.endswith(".whl"):
+            dist, version, _, _ = parse_wheel_filename(name)
+            return "wheel", dist, str(version)
+        dist, version = parse_sdist_filename(name)
+    except (InvalidWheelFilename, InvalidSdistFilename):
+        return "wheel" if name.endswith(".whl") else "sdist", "", ""
+    return "sdist", dist, str(version)
+
+
+def without_credentials(url: str) -> str:
+    """Return a URL as a manifest may hold it: no password, no query, and a user only where ssh needs one."""
+    scheme, separator, rest = url.partition("#")[0].partition("?")[0].partition("://")
+    if not separator:
+        return scheme
+    host, slash, path = rest.partition("/")
+    user, at, name = host.rpartition("@")
+    kept = f"{user.partition(':')[0]}@" if at and scheme == "ssh" else ""
+    return f"{scheme}://{kept}{name}{slash}{path}"

@@ -1,0 +1,371 @@
+"""A mirror: a plain folder with everything that builds fetch, each byte of it accounted for.
+
+``git/`` bare repositories, ``files/<sha256>/<name>`` packages, ``manifest/`` an entry for each of them,
+``sets/`` what each fetch needed, ``wheels.html`` links for pip. Readers only read: the folder may be mounted
+read-only. Writers exclude each other by flock on ``.lock``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from xpubuild.engine.files import explained, remove_tree, write_atomic
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import SourceIntegrityError, ToolchainError, UsageError
+from xpubuild.mirror import check as checking
+from xpubuild.mirror.entries import (
+    FILES,
+    GIT,
+    MANIFEST,
+    MARK,
+    MARK_TEXT,
+    PAGE,
+    SETS,
+    Entry,
+    EntryError,
+    FileRecord,
+    Kind,
+    entry_id,
+    is_name,
+    is_sha256,
+    parse,
+    render,
+    sealed,
+)
+from xpubuild.mirror.failures import damage_error, no_file, no_mirror
+from xpubuild.mirror.naming import described, without_credentials
+from xpubuild.mirror.reading import (
+    COMMITTING,
+    STAGING,
+    Cached,
+    Damage,
+    compare,
+    digest_of,
+    read_manifest,
+    scan,
+)
+from xpubuild.mirror.repositories import is_sound, pins_of, records_of
+from xpubuild.mirror.sets import MirrorSet, read_set
+from xpubuild.mirror.writing import Stage, recover, staged
+from xpubuild.source.git import Git, Report
+from xpubuild.source.locks import locked
+from xpubuild.source.mirror import MirrorStore
+from xpubuild.source.urls import mirror_name
+
+__all__ = ["Damage", "Mirror", "damage_error"]
+
+_OURS = frozenset({MARK, GIT, FILES, MANIFEST, SETS, PAGE, ".lock", ".downloads"})
+_DRAFTS = (STAGING, COMMITTING, f".{MARK}.")
+_LOCK = ".lock"
+#: Downloads on their way; what is cut stays here, to be carried on with.
+DOWNLOADS = ".downloads"
+
+
+class Mirror:
+    """The mirror at ``path``. Safe to share between threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._cache: Cached = {}
+        self._guard = threading.RLock()
+        self._depth = 0
+        self._held = contextlib.ExitStack()
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool = False, damaged: bool = False) -> Mirror:
+        """Return the mirror at ``path``; ``damaged`` accepts one whose mark is not sound, to check it.
+
+        Raises:
+            UsageError: the folder holds somebody's files and is no mirror.
+            FetchError: there is no such folder, and ``create`` is not set.
+            SourceIntegrityError: its mark is damaged.
+            NoSpaceError, ToolchainError: it cannot be made or read.
+        """
+        mirror = cls(path)
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"the mirror {path} is no folder", fix="name a folder with --mirror")
+        there = {item.name for item in scan(path) if not item.name.startswith(_DRAFTS)}
+        if there - _OURS and not there & {MARK, MANIFEST}:
+            names = ", ".join(sorted(there - _OURS)[:5])
+            raise UsageError(
+                f"{path} is no mirror of xpubuild",
+                why=f"it holds {names}, which xpubuild did not make",
+                fix="name an empty or new folder, or a mirror, with --mirror",
+            )
+        if not checking.is_marked(path):
+            mirror._mark(create, damaged, is_new=not there & {MARK, MANIFEST})
+        return mirror
+
+    def _mark(self, create: bool, damaged: bool, *, is_new: bool) -> None:
+        if is_new and not create:
+            raise no_mirror(self.path)
+        if create:
+            with explained(self.path, "making the mirror"):
+                self.path.mkdir(parents=True, exist_ok=True)
+                write_atomic(self.path / MARK, MARK_TEXT)
+        elif not damaged:
+            raise damage_error(self.path, list(checking.check(self.path, only=[MARK])))
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    def entries(self) -> dict[str, Entry]:
+        """Return all entries by id.
+
+        Raises:
+            SourceIntegrityError: the manifest is damaged; the message names the file.
+        """
+        manifest = read_manifest(self.path, self._cache)
+        if manifest.damages:
+            raise damage_error(self.path, list(manifest.damages))
+        return manifest.entries
+
+    def files(self) -> list[Entry]:
+        """Return the entries of all packages' files.
+
+        Raises:
+            SourceIntegrityError: the manifest is damaged.
+        """
+        return [entry for entry in self.entries().values() if entry.is_file]
+
+    def entry(self, identifier: str) -> Entry | None:
+        """Return one entry; None where there is none.
+
+        Raises:
+            SourceIntegrityError: it is damaged.
+        """
+        path = self.path / MANIFEST / f"{identifier}.json"
+        try:
+            return parse(path.read_bytes(), identifier)
+        except FileNotFoundError:
+            return None
+        except EntryError as error:
+            found = Damage(f"{MANIFEST}/{path.name}", "is damaged", str(error), identifier)
+            raise damage_error(self.path, [found]) from error
+        except OSError as error:
+            raise ToolchainError(
+                f"{path} cannot be read", why=str(error.strerror), fix="mend its permissions"
+            ) from error
+
+    def has_file(self, sha256: str) -> bool:
+        """Whether a file with this sha256 is listed and there; its bytes are not looked at."""
+        try:
+            entry = self.entry(entry_id("wheel", sha256))
+        except SourceIntegrityError:
+            return False
+        return entry is not None and (self.path / entry.files[0].path).is_file()
+
+    def file(self, sha256: str) -> Path:
+        """Return a file, every byte of it verified now.
+
+        Raises:
+            FetchError: the mirror does not have it.
+            SourceIntegrityError: it is damaged or was removed; the message names it.
+        """
+        identifier = entry_id("wheel", sha256)
+        entry = self.entry(identifier) if is_sha256(sha256) else None
+        if entry is None:
+            raise no_file(self.path, sha256)
+        record = entry.files[0]
+        why = compare(self.path, record)
+        if why:
+            raise damage_error(self.path, [Damage(record.path, "is damaged", why, identifier)])
+        return self.path / record.path
+
+    def sets(self) -> list[MirrorSet]:
+        """Return what each fetch needed, every byte verified.
+
+        Raises:
+            SourceIntegrityError: a set or its entry is damaged.
+        """
+        found = []
+        for entry in self.entries().values():
+            if entry.kind != "set":
+                continue
+            why = compare(self.path, entry.files[0])
+            if why:
+                raise damage_error(self.path, [Damage(entry.files[0].path, "is damaged", why, entry.id)])
+            found.append(read_set((self.path / entry.files[0].path).read_bytes()))
+        return found
+
+    def git_store(self, git: Git, *, offline: bool = False, cancel: Cancel | None = None) -> MirrorStore:
+        """Return the store of the mirror's own repositories, to fill them; call ``note_repository`` after.
+
+        To read from a mirror, name it among ``MirrorStore.stocks`` of a store elsewhere.
+        """
+        return MirrorStore(self.path, git, offline=offline, cancel=cancel or Cancel())
+
+    def check(
+        self, only: Collection[str] | None = None, progress: checking.Progress | None = None
+    ) -> list[Damage]:
+        """Look at every byte and return all damage; ``only`` are the ids of the entries to look at."""
+        return checking.check(self.path, only, progress)
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def writing(self, *, cancel: Cancel | None = None, report: Report | None = None) -> Iterator[None]:
+        """Keep other writers out; inside, what a killed writer left is finished or gone. Nests.
+
+        Raises:
+            InterruptedByUserError: ``cancel`` was set while waiting.
+            NoSpaceError, ToolchainError: the mirror cannot be written to.
+        """
+
+        def waiting() -> None:
+            if report is not None:
+                report(f"waiting for another xpubuild that writes to the mirror {self.path}")
+
+        with self._guard:
+            if self._depth == 0:
+                self._held.enter_context(locked(self.path / _LOCK, cancel=cancel, on_wait=waiting))
+                recover(self.path)
+            self._depth += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._depth -= 1
+                if self._depth == 0:
+                    # From where the user's cache is made alike; a mirror is nothing that backups leave out.
+                    (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
+                    self._held.close()
+
+    @contextlib.contextmanager
+    def stage(self) -> Iterator[Stage]:
+        """Begin a change of several entries; nothing of it is seen before its ``publish``."""
+        with self.writing(), self._guard, staged(self.path) as change:
+            yield change
+
+    def add_file(
+        self,
+        source: Path,
+        *,
+        sha256: str,
+        name: str,
+        kind: Kind,
+        dist: str = "",
+        version: str = "",
+        url: str = "",
+        move: bool = False,
+    ) -> Path:
+        """Put a package's file into the mirror, where it is not there already and sound; return its place.
+
+        ``move`` takes ``source`` away, which must be on the file system of the mirror; else it is copied.
+
+        Raises:
+            SourceIntegrityError: ``source`` has another sha256, or its name is none that a file may have.
+            NoSpaceError, ToolchainError: the mirror cannot be written to.
+        """
+        if not (is_name(name) and is_sha256(sha256)):
+            raise SourceIntegrityError(
+                f"'{name}' cannot be put into a mirror",
+                why="its name or sha256 is none that a package's file has",
+                fix="look at the index that names it",
+            )
+        with self.writing():
+            known = self._sound_file(sha256)
+            if known is not None:
+                return known
+            with self.stage() as change:
+                record = (change.take if move else change.copy)(f"{FILES}/{sha256}/{name}", source)
+                if record.sha256 != sha256:
+                    raise SourceIntegrityError(
+                        f"{name} is not the file that was asked for",
+                        why=f"its sha256 is {record.sha256}, expected was {sha256}",
+                        fix="fetch again; where it stays so, the server gives another file than was locked",
+                        evidence={"file": name, "found": record.sha256, "expected": sha256, "url": url},
+                    )
+                change.enter(Entry(kind, name, (record,), without_credentials(url), dist, version))
+                change.publish(self._cache)
+        return self.path / record.path
+
+    def reenter(self, sha256: str) -> bool:
+        """Write the lost entry of a file anew, where the file has its hash; else return False."""
+        for item in scan(self.path / FILES / sha256):
+            name = item.name
+            if is_sha256(sha256) and is_name(name) and item.is_file(follow_symlinks=False):
+                size, digest = digest_of(Path(item.path))
+                if digest == sha256:
+                    record = FileRecord(f"{FILES}/{sha256}/{name}", size, digest)
+                    with self.stage() as change:
+                        kind, dist, version = described(name)
+                        change.enter(Entry(kind, name, (record,), "", dist, version))
+                        change.publish(self._cache)
+                    return True
+        return False
+
+    def _sound_file(self, sha256: str) -> Path | None:
+        with contextlib.suppress(SourceIntegrityError):
+            entry = self.entry(entry_id("wheel", sha256))
+            if entry is not None and not compare(self.path, entry.files[0]):
+                return self.path / entry.files[0].path
+        remove_tree(self.path / FILES / sha256)
+        return None
+
+    def add_set(self, needed: MirrorSet) -> None:
+        """Write down what a fetch needed.
+
+        Raises:
+            NoSpaceError, ToolchainError: the mirror cannot be written to.
+        """
+        with self.stage() as change:
+            record = change.write(f"{SETS}/{needed.name}.json", sealed(needed.to_json()))
+            change.enter(Entry("set", needed.name, (record,)))
+            change.publish(self._cache)
+
+    def write_page(self) -> None:
+        """Write the page of links anew.
+
+        Raises:
+            SourceIntegrityError: the manifest is damaged.
+        """
+        with self.stage() as change:
+            change.add_page(self.entries().values())
+            change.publish(self._cache)
+
+    def note_repository(self, url: str, commit: str) -> Entry:
+        """Write the entry of the repository of ``url``, which holds ``commit`` now.
+
+        Raises:
+            SourceIntegrityError: a reference of it is damaged, or the commit is not in it.
+            NoSpaceError, ToolchainError: the mirror cannot be written to.
+        """
+        name = mirror_name(url, len(commit))
+        with self.writing():
+            old = self._old_entry(name)
+            with locked((self.path / GIT / name).with_suffix(".lock"), shared=True):
+                records = records_of(self.path, name, old)
+            pins = pins_of(records, name)
+            if commit not in pins:
+                raise SourceIntegrityError(
+                    f"{self.path / GIT / name} does not keep {commit}",
+                    why="its reference is not there",
+                    fix="run the same command again",
+                )
+            ordered = tuple(records[path] for path in sorted(records))
+            entry = Entry("git", name, ordered, without_credentials(url), pins=tuple(sorted(pins)))
+            if entry != old:
+                write_atomic(self.path / MANIFEST / f"{entry.id}.json", render(entry))
+        return entry
+
+    def _old_entry(self, name: str) -> Entry | None:
+        with contextlib.suppress(SourceIntegrityError):
+            return self.entry(entry_id("git", name))
+        return None
+
+    def adopt_repository(self, git: Git, url: str, commit: str, *, cancel: Cancel) -> bool:
+        """Write the entry of a repository anew where git finds every object sound; else return False."""
+        if not is_sound(git, self.path, mirror_name(url, len(commit)), cancel=cancel):
+            return False
+        self.note_repository(url, commit)
+        return True
+
+    def drop(self, identifier: str, folder: str) -> None:
+        """Remove a damaged entry and its folder, to be fetched anew."""
+        with self.writing():
+            if folder:
+                remove_tree(self.path / folder)
+            (self.path / MANIFEST / f"{identifier}.json").unlink(missing_ok=True)

@@ -1,0 +1,161 @@
+"""Changing a mirror: beside its place first, verified, then renamed; after a kill the next writer finishes.
+
+A change is a folder with the layout of a mirror. While it grows it is ``.stage-…`` and worth nothing; once
+all of it is there and flushed, it is renamed to ``.commit-…``, and from then on it happens: its files go to
+their places, its manifest entries after them. Every one of these is a rename: doing it twice does no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from xpubuild.engine.files import explained, fsync_dir, remove_tree
+from xpubuild.errors import SourceIntegrityError
+from xpubuild.mirror.entries import GIT, MANIFEST, PAGE, Entry, FileRecord, render
+from xpubuild.mirror.page import page
+from xpubuild.mirror.reading import COMMITTING, STAGING, Cached, digest_of, read_manifest, scan, walk
+from xpubuild.mirror.repositories import order
+from xpubuild.source.locks import locked
+
+_CHUNK = 1 << 20
+
+
+@dataclass
+class Stage:
+    """A change of the mirror at ``root`` that is being put together in ``folder``."""
+
+    root: Path
+    folder: Path
+    entries: list[Entry] = field(default_factory=list)
+
+    def write(self, path: str, data: bytes) -> FileRecord:
+        """Add a file with this content."""
+        with explained(self.root, "writing to the mirror"), self.create(path) as stream:
+            stream.write(data)
+        return FileRecord(path, len(data), hashlib.sha256(data).hexdigest())
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator[BinaryIO]:
+        """Open a new file of the change; it is flushed to the disk at the end."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        target.chmod(0o644)
+
+    def copy(self, path: str, source: Path, progress: Callable[[int], None] | None = None) -> FileRecord:
+        """Add a copy of ``source``, hashed on the way."""
+        total, size = hashlib.sha256(), 0
+        with (
+            explained(self.root, f"copying {source.name}"),
+            source.open("rb") as origin,
+            self.create(path) as stream,
+        ):
+            while chunk := origin.read(_CHUNK):
+                total.update(chunk)
+                size += len(chunk)
+                stream.write(chunk)
+                if progress is not None:
+                    progress(len(chunk))
+        return FileRecord(path, size, total.hexdigest())
+
+    def take(self, path: str, source: Path) -> FileRecord:
+        """Move ``source``, a file of the same file system, into the change, and hash it."""
+        target = self.folder / path
+        with explained(self.root, f"taking {source.name}"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source.replace(target)
+            target.chmod(0o644)
+            with target.open("rb") as stream:
+                os.fsync(stream.fileno())
+        return FileRecord(path, *digest_of(target))
+
+    def enter(self, entry: Entry) -> None:
+        """Add the manifest entry of what was put into the change."""
+        self.entries.append(entry)
+
+    def publish(self, cache: Cached | None = None) -> None:
+        """Make the change happen, whole or not at all."""
+        kinds = {entry.kind for entry in self.entries}
+        if kinds & {"wheel", "sdist"} and "page" not in kinds:
+            self.add_page(read_manifest(self.root, cache).entries.values())
+        for entry in self.entries:
+            self.write(f"{MANIFEST}/{entry.id}.json", render(entry))
+        with explained(self.root, "changing the mirror"):
+            for folder, _, _ in os.walk(self.folder):
+                fsync_dir(Path(folder))
+            ready = self.folder.with_name(self.folder.name.replace(STAGING, COMMITTING, 1))
+            self.folder.rename(ready)
+            fsync_dir(self.root)
+            finish(self.root, ready)
+
+    def add_page(self, present: Iterable[Entry]) -> None:
+        """Add the page of links to what is present and what this change brings."""
+        known = {entry.id: entry for entry in (*present, *self.entries)}
+        record = self.write(PAGE, page(known.values()))
+        self.entries.append(Entry("page", PAGE, (record,)))
+
+
+@contextlib.contextmanager
+def staged(root: Path) -> Iterator[Stage]:
+    """Begin a change; what ``publish`` did not take is removed at the end. The caller holds the lock.
+
+    Raises:
+        NoSpaceError, ToolchainError: the mirror cannot be written to.
+    """
+    with explained(root, "changing the mirror"):
+        folder = Path(tempfile.mkdtemp(prefix=STAGING, dir=root))
+    try:
+        yield Stage(root, folder)
+    finally:
+        if folder.exists():
+            remove_tree(folder)
+
+
+def finish(root: Path, ready: Path) -> None:
+    """Put a verified change in place; where it was begun before, carry on."""
+    for item in scan(ready / GIT):
+        target = root / GIT / item.name
+        target.parent.mkdir(exist_ok=True)
+        with locked(target.with_suffix(".lock")):
+            if not target.exists():
+                Path(item.path).rename(target)
+            else:
+                _move(ready, root, sorted((f"{GIT}/{item.name}/{path}" for path, _ in walk(Path(item.path))),
+                                          key=order))  # fmt: skip
+    rest = [path for path, _ in walk(ready) if not path.startswith(f"{GIT}/")]
+    _move(ready, root, sorted(rest, key=lambda path: path.startswith(f"{MANIFEST}/")))
+    for folder in (root / GIT, root / MANIFEST, root):
+        if folder.is_dir():
+            fsync_dir(folder)
+    remove_tree(ready)
+
+
+def _move(ready: Path, root: Path, paths: list[str]) -> None:
+    for path in paths:
+        target = root / path
+        if target.is_dir() and not target.is_symlink():
+            raise SourceIntegrityError(
+                f"{target} is a folder", why="a file of the mirror belongs there", fix="remove that folder"
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (ready / path).replace(target)
+
+
+def recover(root: Path) -> None:
+    """Finish what a killed writer had verified, and remove what it had not. The caller holds the lock."""
+    with explained(root, "finishing an earlier change of the mirror"):
+        for item in scan(root):
+            if item.name.startswith(COMMITTING):
+                finish(root, Path(item.path))
+            elif item.name.startswith(STAGING):
+                remove_tree(Path(item.path))
