@@ -22,6 +22,8 @@ OTHERS = {
     "XPUBUILD_RECIPES": "Folders with recipes, separated by colons, looked into before all others.",
     "XPUBUILD_TRUSTED_OWNERS": "User names or numbers, separated by commas, whose oneAPI scripts are run"
     " although they belong neither to root nor to you.",
+    "XPUBUILD_DOCTOR_DRIVER_SECONDS": "How long doctor waits for the GPU driver to answer before it says"
+    " that it hangs. Default: 8.",
     "XPUBUILD_DEBUG": "Set to anything: a bug in xpubuild shows its whole traceback.",
     "ONEAPI_ROOT": "Where oneAPI is looked for, after `--oneapi-root` and before the usual places.",
     "XDG_DATA_HOME": "Workspaces are made in `xpubuild/` below it. Default: `~/.local/share`.",

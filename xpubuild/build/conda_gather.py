@@ -18,6 +18,7 @@ from xpubuild.conda.lockfile import read_lock
 from xpubuild.conda.solve import Wanted, make_lock
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, RecipeError, UnsatisfiableError, UsageError
+from xpubuild.mirror.store import Mirror
 from xpubuild.recipe.model import Recipe
 
 NAME = "conda-lock.yml"
@@ -38,6 +39,7 @@ class CondaRequest:
     lock: Path | None = None
     update: bool = False
     offline: bool = False
+    mirror: Path | None = None
 
 
 def conda_lock(request: CondaRequest, report: Callable[[str], None]) -> str:
@@ -59,6 +61,9 @@ def conda_lock(request: CondaRequest, report: Callable[[str], None]) -> str:
         text = _read(kept)
         if read_lock(text).content_hash == wanted.content_hash():
             return text
+    found = _from_mirror(request, wanted)
+    if found is not None:
+        return found
     if request.offline:
         raise FetchError(
             "the conda packages of this build are not known, and the run is offline",
@@ -70,6 +75,24 @@ def conda_lock(request: CondaRequest, report: Callable[[str], None]) -> str:
     return make_lock(
         wanted, find_engines(os.environ), environment=base_environment(), cache=request.cache, report=report
     )
+
+
+def file_name(recipe: str) -> str:
+    """Return the name under which a mirror, or a folder with a lock, has the conda-lock.yml of a recipe."""
+    return f"{recipe}.{NAME}"
+
+
+def _from_mirror(request: CondaRequest, wanted: Wanted) -> str | None:
+    """Return the lock that a fetch of this recipe left in the mirror, where it answers the same question."""
+    if request.mirror is None or not request.mirror.is_dir() or request.update:
+        return None
+    mirror = Mirror.open(request.mirror)
+    for entry in mirror.files():
+        if entry.kind == "conda" and entry.name == file_name(request.recipe.name):
+            text = mirror.file(entry.sha256).read_text("utf-8")
+            if read_lock(text).content_hash == wanted.content_hash():
+                return text
+    return None
 
 
 def _wanted(request: CondaRequest) -> Wanted:

@@ -24,6 +24,7 @@ from xpubuild.build.fetch_files import (
     conda_files,
     entry_of,
     files_here,
+    keep_conda_lock,
     missing_files,
     python_files,
 )
@@ -48,17 +49,13 @@ from xpubuild.toolchain.index.wanted import with_sizes
 
 @dataclass(frozen=True)
 class Fetch:
-    """One fetch into the mirror at ``path``; ``conda_lock`` is the text of a conda-lock.yml.
-
-    ``config`` is what pip is configured with, read where it is needed.
-    """
+    """One fetch into the mirror at ``path``; ``config`` is pip's configuration, read where it is needed."""
 
     path: Path
     wanted: Wanted
     sink: Sink
     cancel: Cancel
     offline: bool = False
-    conda_lock: str | None = None
     git: Git = field(default_factory=Git.open)
     config: IndexConfig | None = None
 
@@ -66,6 +63,11 @@ class Fetch:
     def inputs(self) -> Inputs:
         """What is fetched."""
         return self.wanted.inputs
+
+    @property
+    def conda_lock(self) -> str | None:
+        """The text of the conda-lock.yml whose packages are fetched too."""
+        return self.wanted.conda_lock
 
     @property
     def index(self) -> IndexConfig:
@@ -138,9 +140,11 @@ class Fetch:
         files = self._remote_files()
         if files:
             bring(mirror, files, self.index, teller, cancel=self.cancel)
+        lock = keep_conda_lock(mirror, self.inputs.recipe, self.conda_lock)
         present = mirror.files()
         by_hash = {entry.sha256: entry for entry in present}
         found = [by_hash.get(file.sha256 or "") or entry_of(present, file) for file in files]
+        found += [by_hash[lock]] if lock is not None else []
         return [entry for entry in found if entry is not None]
 
     def _remote_files(self) -> list[RemoteFile]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from xpubuild.build.conda_gather import file_name
 from xpubuild.build.fetch_events import Teller
 from xpubuild.build.inputs import Inputs, OpenWheel
 from xpubuild.conda.lockfile import packages_of
@@ -90,6 +93,26 @@ def conda_files(conda_lock_text: str) -> list[RemoteFile]:
         RemoteFile(item.name, item.version, item.filename, item.sha256, item.size, item.url)
         for item in packages_of(conda_lock_text)
     ]
+
+
+def keep_conda_lock(mirror: Mirror, recipe: str, text: str | None) -> str | None:
+    """Put a conda-lock.yml into the mirror, for an install that has no other; return its sha256."""
+    if text is None:
+        return None
+    data = text.encode()
+    sha256 = hashlib.sha256(data).hexdigest()
+    with tempfile.TemporaryDirectory(prefix="xpubuild-fetch-") as folder:
+        path = Path(folder) / file_name(recipe)
+        path.write_bytes(data)
+        mirror.add_file(
+            path,
+            sha256=sha256,
+            name=path.name,
+            kind="conda",
+            dist=f"{recipe}.conda-lock",
+            version=sha256[:12],
+        )
+    return sha256
 
 
 def entry_of(mirror_files: Iterable[Entry], file: RemoteFile) -> Entry | None:

@@ -15,17 +15,20 @@ import platformdirs
 from packaging.specifiers import SpecifierSet
 
 from xpubuild.build.choose import choose
+from xpubuild.build.conda_gather import file_name
 from xpubuild.build.context import Context
-from xpubuild.build.gather import PlanOptions, default_workspace, prepare
+from xpubuild.build.gather import PlanOptions, conda_lock_of, default_workspace, prepare
 from xpubuild.build.inputs import Inputs, inputs_of
 from xpubuild.build.locked import options_of, resolved_of
 from xpubuild.build.locking import read_lock
 from xpubuild.build.planner import requirement_names
 from xpubuild.build.request import Compilers, Facts, Layout, Request, Resolved
 from xpubuild.build.resolve import resolve
+from xpubuild.conda.install import python_version
+from xpubuild.conda.lockfile import read_lock as read_conda_lock
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
-from xpubuild.errors import LockMismatchError, RecipeError, UnsatisfiableError, UsageError
+from xpubuild.errors import LockMismatchError, UnsatisfiableError, UsageError
 from xpubuild.host.pythons import probe_python
 from xpubuild.recipe.load import load, requirement_file
 from xpubuild.recipe.model import Recipe
@@ -46,6 +49,7 @@ class Wanted:
     inputs: Inputs
     pythons: tuple[str, ...]
     named: Mapping[tuple[str, str], str]
+    conda_lock: str | None = None
 
 
 def wanted(
@@ -72,7 +76,7 @@ def _wanted(context: Context, for_python: str | None) -> Wanted:
     recipe = context.recipe
     pythons = _pythons(recipe, for_python, context.facts.python_version)
     named = {(item.url, item.ref): item.commit for item in context.facts.resolved.values()}
-    return Wanted(inputs_of(context), pythons, named)
+    return Wanted(inputs_of(context), pythons, named, context.facts.conda_lock)
 
 
 def is_lock(argument: str) -> bool:
@@ -87,7 +91,10 @@ def is_lock(argument: str) -> bool:
 def _of_lock(path: Path, options: PlanOptions, for_python: str | None, store: MirrorStore) -> Wanted:
     """Return what a lock names; where the recipe says otherwise by now, that is told and nothing fetched."""
     lock = read_lock(path)
-    asked = replace(options_of(lock), workspace=options.workspace, python=options.python)
+    asked = options_of(lock, python=options.python)
+    beside = path.with_name(file_name(lock.recipe.name))
+    conda_lock = options.conda_lock or (beside if asked.env == "conda" and beside.is_file() else None)
+    asked = replace(asked, workspace=options.workspace, conda_lock=conda_lock, report=options.report)
     name = asked.recipe or lock.recipe.name
     context = _context(asked, name, store, resolved_of(lock, load(name).recipe))
     found = inputs_of(context)
@@ -131,10 +138,16 @@ def _context(
     resolved: Mapping[str, Resolved] = locked or resolve(
         recipe, choice.components, layout, store=store, update=options.update
     )
-    python = probe_python(resolve_python(options.python, base_environment()))
+    conda = conda_lock_of(_conda_options(options, store), request)
+    if conda is None:
+        python = probe_python(resolve_python(options.python, base_environment()))
+        executable, version = python.executable, python.version
+    else:
+        executable, version = str(layout.python), python_version(read_conda_lock(conda))
     facts = Facts(
-        python=python.executable,
-        python_version=python.version,
+        python=executable,
+        python_version=version,
+        conda_lock=conda,
         compilers=_NO_COMPILER,
         jobs=1,
         jobs_reason="",
@@ -146,6 +159,12 @@ def _context(
         resolved=resolved,
     )
     return Context(request, choice, facts, layout)
+
+
+def _conda_options(options: PlanOptions, store: MirrorStore) -> PlanOptions:
+    """Return the options for the conda packages: a given lock asks for them, and the mirror may have one."""
+    env = "conda" if options.conda_lock is not None else options.env
+    return replace(options, env=env, mirror=store.cache, offline=store.offline)
 
 
 def _pythons(recipe: Recipe, given: str | None, own: str) -> tuple[str, ...]:
@@ -176,17 +195,3 @@ def _pythons(recipe: Recipe, given: str | None, own: str) -> tuple[str, ...]:
     if not asked:
         raise UsageError("--for-python names no version", fix="mend --for-python")
     return tuple(dict.fromkeys(asked))
-
-
-def conda_lock_text(path: Path) -> str:
-    """Return the text of a conda-lock.yml.
-
-    Raises:
-        RecipeError: it cannot be read.
-    """
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(
-            f"the conda lock {path} cannot be read", why=str(error), fix="mend --conda-lock"
-        ) from error

@@ -203,7 +203,7 @@ def _with_alternatives(
 
 def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostReport) -> Facts:
     recipe = request.loaded.recipe
-    conda = _conda_lock(options, request)
+    conda = conda_lock_of(options, request)
     python, version = _python(options, request, host, conda)
     compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os)
     jobs = plan_jobs(
@@ -239,7 +239,12 @@ def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostRep
     )
 
 
-def _conda_lock(options: PlanOptions, request: Request) -> str | None:
+def conda_lock_of(options: PlanOptions, request: Request) -> str | None:
+    """Return the text of the conda-lock.yml for ``--env conda``; None for a virtual environment.
+
+    Raises:
+        UnsatisfiableError, RecipeError, FetchError, ToolchainError: see ``conda_gather.conda_lock``.
+    """
     if options.env != "conda":
         if options.conda_lock is not None:
             raise UsageError("--conda-lock is for --env conda", fix="add --env conda, or leave it away")
@@ -254,6 +259,7 @@ def _conda_lock(options: PlanOptions, request: Request) -> str | None:
             lock=options.conda_lock,
             update=options.update,
             offline=options.offline,
+            mirror=options.mirror,
         ),
         options.report,
     )
@@ -319,6 +325,7 @@ def _oneapi(options: PlanOptions, request: Request, choice: Choice) -> OneapiFac
         path_prefix=front,
         difference=captured.diff.to_json(),
         digest=captured.digest,
+        compiler_version=captured.compiler_version,
         components=tuple(component.to_json() for component in captured.components),
         warnings=tuple(finding.message for finding in captured.warnings),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from xpubuild.build.conda_gather import file_name
 from xpubuild.build.fetch_inputs import is_lock
 from xpubuild.build.gather import PlanOptions, Prepared, prepare
 from xpubuild.build.locked import mismatch, options_of, require_match, require_tree, resolved_of
@@ -91,6 +92,7 @@ def prepare_locked(
             arch=asked.arch,
             python=asked.python,
             env=asked.env,
+            conda_lock=options.conda_lock or _conda_lock_beside(path, lock),
             resolved=resolved_of(lock, load(recipe).recipe),
         ),
         cancel=cancel,
@@ -107,6 +109,12 @@ def prepare_locked(
             },
         ),
     )
+
+
+def _conda_lock_beside(path: Path, lock: model.Lock) -> Path | None:
+    """Return the conda-lock.yml that ``xpubuild lock`` wrote beside a lock, where it is needed and there."""
+    beside = path.with_name(file_name(lock.recipe.name))
+    return beside if lock.options.env == "conda" and beside.is_file() else None
 
 
 def _require_no_contradiction(lock: model.Lock, options: PlanOptions) -> None:

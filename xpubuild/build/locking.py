@@ -130,9 +130,8 @@ def _machine(prepared: Prepared) -> model.Machine:
     facts, for_xpu = context.facts, context.choice.target == "xpu"
     oneapi = None
     if facts.oneapi is not None:
-        oneapi = oneapi_part(
-            facts.oneapi.components, facts.oneapi.difference, _places(facts.oneapi.components)
-        )
+        components = [_as_it_says(item, facts.oneapi.compiler_version) for item in facts.oneapi.components]
+        oneapi = oneapi_part(components, facts.oneapi.difference, _places(facts.oneapi.components))
     return machine_part(
         prepared.host,
         python=facts.python_version,
@@ -140,6 +139,11 @@ def _machine(prepared: Prepared) -> model.Machine:
         oneapi=oneapi,
         with_driver=for_xpu,
     )
+
+
+def _as_it_says(component: Mapping[str, Any], compiler: str | None) -> Mapping[str, Any]:
+    """Return a component with the version that the compiler itself says: its folder's name is shorter."""
+    return {**component, "version": compiler} if component["name"] == "compiler" and compiler else component
 
 
 def _places(components: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:

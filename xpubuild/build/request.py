@@ -32,12 +32,16 @@ class Request:
 
 @dataclass(frozen=True)
 class OneapiFacts:
-    """The oneAPI environment as captured: what it adds to a build's environment, and what it is."""
+    """The oneAPI environment as captured: what it adds to a build's environment, and what it is.
+
+    ``compiler_version`` is what icpx itself says, which counts more than the name of its folder.
+    """
 
     env: Mapping[str, str] = field(default_factory=dict)
     path_prefix: tuple[str, ...] = ()
     difference: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
+    compiler_version: str | None = None
     components: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
 

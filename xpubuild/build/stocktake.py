@@ -14,10 +14,13 @@ from xpubuild.build.bring import bring_repositories, refuse_unknown
 from xpubuild.build.gather import Prepared, git_store
 from xpubuild.build.inputs import Inputs, OpenWheel, inputs_of
 from xpubuild.build.supply import PAGE
+from xpubuild.conda.archives import Supply as CondaSupply
+from xpubuild.conda.archives import in_folder, missing_packages, nowhere
+from xpubuild.conda.lockfile import read_lock
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
-from xpubuild.mirror.entries import entry_id
+from xpubuild.mirror.entries import FILES, entry_id
 from xpubuild.mirror.store import Mirror, damage_error
 from xpubuild.source.urls import mirror_name
 from xpubuild.toolchain.index.config import IndexConfig, read_config
@@ -43,7 +46,8 @@ def take_stock(
     if supply.mirror is None and not supply.offline:
         return
     inputs = _still_needed(prepared, done)
-    if not (inputs.repositories or inputs.requirements or inputs.wheels):
+    conda = prepared.facts.conda_lock is not None and "env" not in done
+    if not (inputs.repositories or inputs.requirements or inputs.wheels or conda):
         return
     mirror = Mirror.open(supply.mirror) if supply.mirror is not None else None
     if mirror is not None:
@@ -56,6 +60,7 @@ def take_stock(
         store = git_store(prepared.facts, cancel=cancel)
         _, unknown = bring_repositories(store, inputs.repositories, jobs=_JOBS, report=_silent)
         refuse_unknown(unknown)
+        _require_conda(prepared, done, mirror)
         _require_packages(inputs, mirror, cancel)
 
 
@@ -95,6 +100,18 @@ def _entries(mirror: Mirror, recipe: str) -> set[str] | None:
     files = {entry_id("wheel", sha256) for item in sets for sha256 in item.files}
     names = {entry_id("set", item.name) for item in sets}
     return {*repositories, *files, *names, entry_id("page", "")}
+
+
+def _require_conda(prepared: Prepared, done: Collection[str], mirror: Mirror | None) -> None:
+    """Look for every archive of a conda environment that is still to be made."""
+    text = prepared.facts.conda_lock
+    if text is None or "env" in done:
+        return
+    find = in_folder(mirror.path / FILES) if mirror is not None else None
+    supply = CondaSupply(cache=prepared.facts.cache / "conda", find=find, offline=True)
+    missing = missing_packages(read_lock(text).packages, supply)
+    if missing:
+        raise nowhere(missing)
 
 
 def _require_packages(inputs: Inputs, mirror: Mirror | None, cancel: Cancel) -> None:

@@ -109,12 +109,12 @@ class Task:
 
     def _fetch(self, sink: Sink, cancel: Cancel) -> Fetch:
         from xpubuild.build.fetch import Fetch
-        from xpubuild.build.fetch_inputs import conda_lock_text, wanted
+        from xpubuild.build.fetch_inputs import wanted
         from xpubuild.build.gather import PlanOptions
         from xpubuild.source.git import Git
         from xpubuild.source.mirror import MirrorStore
 
-        git, conda_lock = Git.open(), self.build.get("conda_lock")
+        git = Git.open()
         # Export and check look at what is there: nothing but the mirror is asked for it.
         offline = self.offline or self.action in ("check", "export")
         stocks = () if self.build["update"] and not offline else (self.mirror,)
@@ -125,7 +125,6 @@ class Task:
             sink=sink,
             cancel=cancel,
             offline=offline,
-            conda_lock=None if conda_lock is None else conda_lock_text(conda_lock),
             git=git,
         )
 

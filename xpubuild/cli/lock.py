@@ -26,9 +26,11 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     """
     import sys
 
+    from xpubuild.build.conda_gather import file_name
     from xpubuild.build.gather import PlanOptions, git_store, prepare
     from xpubuild.build.lock_file import Written, write_lock
     from xpubuild.build.locking import make_lock
+    from xpubuild.engine.files import write_atomic
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import UsageError
@@ -48,6 +50,9 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
         return 0
     path = Path(output or f"{lock.recipe.name}.lock.yaml").expanduser().absolute()
     written: Written = write_lock(lock, path)
+    if prepared.facts.conda_lock is not None:
+        # The lock names the packages; their addresses are in conda-lock's own file, which the tools read.
+        write_atomic(path.with_name(file_name(lock.recipe.name)), prepared.facts.conda_lock.encode())
     document = written.document()
     if written.problem:
         report(f"the file that was there is replaced: {written.problem}")

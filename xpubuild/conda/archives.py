@@ -77,7 +77,7 @@ def bring(
     places = {package: _place(package, supply) for package in packages}
     missing = [package for package, place in places.items() if place is None]
     if missing and supply.offline:
-        raise _nowhere(missing)
+        raise nowhere(missing)
     for package in missing:
         report(f"fetching {package.filename}")
         places[package] = fetch(package, supply.cache, supply.channels)
@@ -213,7 +213,8 @@ def _not_fetched(package: CondaPackage, why: str) -> FetchError:
     )
 
 
-def _nowhere(missing: Sequence[CondaPackage]) -> FetchError:
+def nowhere(missing: Sequence[CondaPackage]) -> FetchError:
+    """Return the error of archives that no place on this machine has."""
     first = missing[0]
     more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
     return FetchError(
