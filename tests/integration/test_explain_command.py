@@ -87,7 +87,9 @@ def test_the_list() -> None:
 
 def test_a_report_of_doctor_decides(tmp_path: Path) -> None:
     report = tmp_path / "doctor.json"
-    report.write_text(json.dumps({"checks": [{"id": "level_zero.enumerate", "status": "fail", "detail": "old"}]}))
+    report.write_text(
+        json.dumps({"checks": [{"id": "level_zero.enumerate", "status": "fail", "detail": "old"}]})
+    )
     crash = b"torch.xpu.device_count()\nSegmentation fault (core dumped)\n"
     before = document("-", data=crash)["findings"]
     after = document("-", "--doctor", str(report), data=crash)["findings"]

@@ -167,6 +167,11 @@ def _conda_options(options: PlanOptions, store: MirrorStore) -> PlanOptions:
     return replace(options, env=env, mirror=store.cache, offline=store.offline)
 
 
+def allowed_pythons(recipe: Recipe) -> tuple[str, ...]:
+    """Return the lines of CPython (3.11) that a recipe allows."""
+    return _pythons(recipe, "all", "")
+
+
 def _pythons(recipe: Recipe, given: str | None, own: str) -> tuple[str, ...]:
     needs = SpecifierSet(recipe.needs.python)
 

@@ -105,6 +105,9 @@ def apply(
         keep_resolved(Layout(root), prepared.facts.resolved)
         for path, text in plan.files.items():
             files.write_atomic(Path(path), text.encode())
+        # pip writes its reports there, also where a recipe has no requirement file.
+        with files.explained(root, "making the workspace"):
+            Layout(root).pip_report("", "").parent.mkdir(parents=True, exist_ok=True)
         states = plan_states(plan, journal)
         done = [step.id for step in plan.steps if states[step.id].done]
         take_stock(prepared, done, report=lambda text: notify(sink, text), cancel=cancel)

@@ -11,6 +11,7 @@ from typing import Any
 from xpubuild.build.gather import PlanOptions, Prepared, git_store, prepare
 from xpubuild.build.locked import mismatch, options_of, other_tree, resolved_of, with_known_hashes
 from xpubuild.build.locking import make_lock
+from xpubuild.build.open_wheels import open_hashes
 from xpubuild.build.request import Layout
 from xpubuild.build.resolve import keep_resolved
 from xpubuild.engine.process import Cancel
@@ -99,7 +100,8 @@ def check_lock(
     with tempfile.TemporaryDirectory(prefix="xpubuild-lock-") as folder:
         prepared = _prepared(lock, replace(options, workspace=Path(folder)), cancel)
         store = git_store(prepared.facts, cancel=cancel)
-        here = make_lock(prepared, store=store, report=report)
+        hashes = open_hashes(prepared.context, report=report, cancel=cancel or Cancel())
+        here = make_lock(prepared, store=store, report=report, wheel_hashes=hashes)
     here = with_known_hashes(lock, here)
     found = differences(lock, here) + machine_differences(lock.machine, here.machine, policy)
     open_ = tuple(wheel.component for wheel in lock.python.wheels if wheel.hashes is None)

@@ -12,6 +12,7 @@ from xpubuild.build.fetch_inputs import is_lock
 from xpubuild.build.gather import PlanOptions, Prepared, prepare
 from xpubuild.build.locked import mismatch, options_of, require_match, require_tree, resolved_of
 from xpubuild.build.locking import read_lock
+from xpubuild.build.open_wheels import LockedWheelProof
 from xpubuild.engine.model import Proof, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import LockMismatchError, RecipeError, UsageError
@@ -102,7 +103,7 @@ def prepare_locked(
         found,
         plan=replace(
             found.plan,
-            steps=tuple(_proved(step, lock) for step in found.plan.steps),
+            steps=tuple(_proved(step, lock, found) for step in found.plan.steps),
             summary={
                 **found.plan.summary,
                 "locked": f"by {path}, {lock_digest(lock)[:12]}; machine: {policy}",
@@ -142,9 +143,16 @@ def _require_no_contradiction(lock: model.Lock, options: PlanOptions) -> None:
         )
 
 
-def _proved(step: Step, lock: model.Lock) -> Step:
+def _proved(step: Step, lock: model.Lock, prepared: Prepared) -> Step:
     component = step.id.partition(".")[0]
-    return replace(step, proofs=tuple(_locked(proof, lock, component) for proof in step.proofs))
+    proofs = [_locked(proof, lock, component) for proof in step.proofs]
+    for wheel in lock.python.wheels:
+        if wheel.component == step.id and wheel.hashes:
+            report = prepared.context.layout.pip_report(step.id, step.id)
+            proofs.append(LockedWheelProof(str(report), wheel.dist, wheel.hashes))
+    # Also of what an install without the lock has left here.
+    always = step.always_prove or len(proofs) > len(step.proofs)
+    return replace(step, proofs=tuple(proofs), always_prove=always)
 
 
 def _locked(proof: Proof, lock: model.Lock, component: str) -> Proof:

@@ -16,7 +16,7 @@ _HEAD = r"""#!/usr/bin/env bash
 # linkage, RECORD, verify) is not part of this script.
 set -euo pipefail
 WORKSPACE=${1:-%(workspace)s}
-mkdir -p -- "$WORKSPACE"
+mkdir -p -- "$WORKSPACE/build/requirements"
 WORKSPACE=$(cd -- "$WORKSPACE" && pwd)
 if [ -z "${XPUBUILD_CLEAN:-}" ]; then
   # The build sees this environment and nothing else of the caller's.

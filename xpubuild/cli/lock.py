@@ -30,6 +30,7 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     from xpubuild.build.gather import PlanOptions, git_store, prepare
     from xpubuild.build.lock_file import Written, write_lock
     from xpubuild.build.locking import make_lock
+    from xpubuild.build.open_wheels import open_hashes
     from xpubuild.engine.files import write_atomic
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
@@ -44,7 +45,9 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
 
     with cancel_on_signals(cancel):
         prepared = prepare(PlanOptions(**build, report=report), cancel=cancel)
-        lock = make_lock(prepared, store=git_store(prepared.facts, cancel=cancel), report=report)
+        store = git_store(prepared.facts, cancel=cancel)
+        hashes = open_hashes(prepared.context, report=report, cancel=cancel)
+        lock = make_lock(prepared, store=store, report=report, wheel_hashes=hashes)
     if output == "-":
         sys.stdout.write(dump(lock))
         return 0
