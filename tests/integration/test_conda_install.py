@@ -38,7 +38,7 @@ from xpubuild.errors import (
     UnsatisfiableError,
     UsageError,
 )
-from xpubuild.toolchain.make_env import MARK
+from xpubuild.toolchain.envmark import MARK
 
 NOTHING = Engines()
 

@@ -19,7 +19,8 @@ from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.host.pythons import probe_python
 from xpubuild.host.system import OsFacts
 from xpubuild.toolchain.environment import env_python
-from xpubuild.toolchain.make_env import MARK, make_env
+from xpubuild.toolchain.envmark import MARK
+from xpubuild.toolchain.make_env import make_env
 from xpubuild.toolchain.pythons import require_python, resolve_python
 
 DEBIAN = OsFacts(id="debian")
@@ -119,7 +120,7 @@ def test_a_link_to_another_disk_stays_a_link(env: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a:b", "a\nb"])
 def test_a_name_that_path_cannot_hold(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="no Python environment can be made"):
+    with pytest.raises(UsageError, match="no environment can be made"):
         make_env(tmp_path / name / "env", PYTHON)
 
 

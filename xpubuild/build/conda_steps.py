@@ -24,7 +24,7 @@ from xpubuild.conda.model import CondaLock
 from xpubuild.conda.traps import kind_of
 from xpubuild.engine.model import XPUBUILD, Command, Proof, Step
 from xpubuild.recipe.model import Toolchain
-from xpubuild.toolchain.make_env import MARK
+from xpubuild.toolchain.envmark import MARK
 
 #: What conda installs as a program or library that pip has a wheel of, too.
 _FROM_CONDA = frozenset({"cmake", "ninja", "mkl-static", "mkl-include", "onemkl-license"})

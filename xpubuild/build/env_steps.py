@@ -20,7 +20,7 @@ from xpubuild.toolchain.environment import (
     make_env_command,
     repair_env_command,
 )
-from xpubuild.toolchain.make_env import MARK as ENV_MARK
+from xpubuild.toolchain.envmark import MARK as ENV_MARK
 from xpubuild.toolchain.mkl import MklStaticProof
 from xpubuild.toolchain.pins import dist_info, pinned
 from xpubuild.toolchain.pip_failures import explain_pip_failure

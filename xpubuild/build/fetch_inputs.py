@@ -17,12 +17,12 @@ from packaging.specifiers import SpecifierSet
 from xpubuild.build.choose import choose
 from xpubuild.build.conda_gather import file_name
 from xpubuild.build.context import Context
-from xpubuild.build.gather import PlanOptions, conda_lock_of, default_workspace, prepare
+from xpubuild.build.gather import PlanOptions, conda_lock_of, prepare, request_of
 from xpubuild.build.inputs import Inputs, inputs_of
 from xpubuild.build.locked import options_of, resolved_of
 from xpubuild.build.locking import read_lock
 from xpubuild.build.planner import requirement_names
-from xpubuild.build.request import Compilers, Facts, Layout, Request, Resolved
+from xpubuild.build.request import Compilers, Facts, Layout, Resolved
 from xpubuild.build.resolve import resolve
 from xpubuild.conda.install import python_version
 from xpubuild.conda.lockfile import read_lock as read_conda_lock
@@ -123,17 +123,7 @@ def _context(
 ) -> Context:
     loaded = load(recipe_name)
     recipe = loaded.recipe
-    request = Request(
-        loaded=loaded,
-        workspace=options.workspace or default_workspace(recipe.name),
-        with_=options.with_,
-        without=options.without,
-        cxx11_abi=None if options.cxx11_abi is None else int(options.cxx11_abi),
-        target=options.target,
-        variant=options.variant,
-        arch=options.arch,
-        editable=options.editable,
-    )
+    request = request_of(options, loaded)
     choice, layout = choose(request), Layout(request.workspace)
     resolved: Mapping[str, Resolved] = locked or resolve(
         recipe, choice.components, layout, store=store, update=options.update

@@ -37,7 +37,7 @@ from xpubuild.oneapi.envdiff import apply
 from xpubuild.oneapi.environment import OneapiNeeds, oneapi_environment
 from xpubuild.oneapi.selection import Mode
 from xpubuild.recipe.load import load, requirement_file
-from xpubuild.recipe.model import Recipe, Target
+from xpubuild.recipe.model import LoadedRecipe, Recipe, Target
 from xpubuild.recipe.releases import is_release, releases
 from xpubuild.source.git import Git
 from xpubuild.source.integrity import dirty_digest
@@ -103,6 +103,22 @@ def default_workspace(recipe: str) -> Path:
     return platformdirs.user_data_path("xpubuild") / recipe
 
 
+def request_of(options: PlanOptions, loaded: LoadedRecipe) -> Request:
+    """Return what is asked for, in the planner's terms."""
+    return Request(
+        loaded=loaded,
+        workspace=options.workspace or default_workspace(loaded.recipe.name),
+        with_=options.with_,
+        without=options.without,
+        cxx11_abi=None if options.cxx11_abi is None else int(options.cxx11_abi),
+        target=options.target,
+        variant=options.variant,
+        arch=options.arch,
+        editable=options.editable,
+        allow_dirty=options.allow_dirty,
+    )
+
+
 def prepare(options: PlanOptions, *, cancel: Cancel | None = None) -> Prepared:
     """Look at recipe and host and return the plan.
 
@@ -114,18 +130,7 @@ def prepare(options: PlanOptions, *, cancel: Cancel | None = None) -> Prepared:
     options, why = _named(options)
     loaded = load(options.recipe or "")
     recipe = loaded.recipe
-    request = Request(
-        loaded=loaded,
-        workspace=options.workspace or default_workspace(recipe.name),
-        with_=options.with_,
-        without=options.without,
-        cxx11_abi=None if options.cxx11_abi is None else int(options.cxx11_abi),
-        target=options.target,
-        variant=options.variant,
-        arch=options.arch,
-        editable=options.editable,
-        allow_dirty=options.allow_dirty,
-    )
+    request = request_of(options, loaded)
     try:
         # Refusals that need no look at the machine come first: they are certain and cost nothing.
         choice = choose(request)

@@ -27,7 +27,7 @@ from xpubuild.engine.redact import Redactor
 from xpubuild.engine.runner import notify, run_plan
 from xpubuild.engine.state import plan_states
 from xpubuild.errors import NoSpaceError, UsageError
-from xpubuild.toolchain.make_env import MARK as ENV_MARK
+from xpubuild.toolchain.envmark import MARK as ENV_MARK
 
 _OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
 _GIB = 1 << 30

@@ -11,12 +11,10 @@ scripts of packages. Else a conda executable installs the same checked files fro
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from xpubuild.conda import by_rattler, traps
 from xpubuild.conda.archives import Supply, bring, explicit_lines, hashes
@@ -27,10 +25,10 @@ from xpubuild.conda.model import CondaLock
 from xpubuild.conda.prefix import mend_records, problems, tidy
 from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.engine.process import query
-from xpubuild.errors import RecipeError, ToolchainError, UsageError
+from xpubuild.errors import RecipeError, ToolchainError
 from xpubuild.host.pythons import probe_python
 from xpubuild.toolchain.environment import env_python
-from xpubuild.toolchain.make_env import MARK
+from xpubuild.toolchain.envmark import MARK, check_name, read_mark, require_ours, write_mark
 
 _DEADLINE_S = 1800.0
 
@@ -85,12 +83,12 @@ def make_conda_env(work: Installation) -> bool:
     """
     traps.refuse(work.lock.packages)
     wanted = {"conda": lock_digest(work.lock), "python": python_version(work.lock)}
-    _check_name(work.env)
+    check_name(work.env)
     if _is_ready(work, wanted):
         return False
     if not work.engines.rattler and not work.engines.conda:
         raise missing("installed", work.engines)
-    _require_ours(work.env)
+    require_ours(work.env)
     with explained(work.env, "making the conda environment"):
         if os.path.lexists(work.scratch):
             remove_tree(work.scratch)
@@ -102,7 +100,7 @@ def make_conda_env(work: Installation) -> bool:
         tidy(work.env, work.lock.packages)
         mend_records(work.env)
         _require_whole(work)
-        _mark(work.env, {"state": "ready", **wanted})
+        write_mark(work.env, {"state": "ready", **wanted})
     finally:
         remove_tree(work.scratch)
     return True
@@ -164,52 +162,18 @@ def _require_whole(work: Installation) -> None:
         )
 
 
-def _check_name(env: Path) -> None:
-    if os.pathsep in str(env) or "\n" in str(env):
-        raise UsageError(
-            f"no conda environment can be made in {env}",
-            why=f"its path holds '{os.pathsep}' or a line break, and PATH cannot name such a folder",
-            fix="choose another --workspace",
-        )
-
-
-def _read_mark(env: Path) -> dict[str, Any] | None:
-    try:
-        document = json.loads((env / MARK).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) else None
-
-
-def _mark(env: Path, document: Mapping[str, Any]) -> None:
-    write_atomic(env / MARK, json.dumps(document, indent=1, sort_keys=True).encode() + b"\n")
-
-
 def _is_ready(work: Installation, wanted: Mapping[str, str]) -> bool:
-    if _read_mark(work.env) != {"state": "ready", **wanted}:
+    if read_mark(work.env) != {"state": "ready", **wanted}:
         return False
     if problems(work.env, work.lock.packages):
         return False
     return not probe_python(Path(env_python(work.env))).error
 
 
-def _require_ours(env: Path) -> None:
-    """Refuse a folder with anything in it that xpubuild did not make."""
-    if not os.path.lexists(env) or _read_mark(env) is not None:
-        return
-    if env.is_dir() and all(entry.name.startswith(f".{MARK}.") for entry in env.iterdir()):
-        return
-    raise UsageError(
-        f"{env} is in the way",
-        why="it holds files that xpubuild did not make, and they are left as they are",
-        fix="choose another --workspace, or move that folder away",
-    )
-
-
 def _empty(env: Path, wanted: Mapping[str, str]) -> None:
     with explained(env, "making the conda environment"):
         env.mkdir(parents=True, exist_ok=True)
-        _mark(env, {"state": "making", **wanted})
+        write_mark(env, {"state": "making", **wanted})
         for entry in env.iterdir():
             if entry.name != MARK:
                 remove_tree(entry)

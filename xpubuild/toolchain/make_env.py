@@ -6,23 +6,21 @@ by its mark: ``making`` is written before virtualenv starts, ``ready`` after it 
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.files import explained, remove_tree, write_atomic
+from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import query
-from xpubuild.errors import NoSpaceError, ToolchainError, UsageError
+from xpubuild.errors import NoSpaceError, ToolchainError
 from xpubuild.host.pythons import PythonFacts, probe_python
 from xpubuild.toolchain.environment import env_python
+from xpubuild.toolchain.envmark import MARK, check_name, read_mark, require_ours, write_mark
 from xpubuild.toolchain.pip_failures import NO_SPACE
 
-MARK = ".xpubuild-env.json"
 _DEADLINE_S = 300.0
 
 
@@ -37,7 +35,7 @@ def make_env(env: Path, python: Path) -> bool:
         ToolchainError: the interpreter does not run, or virtualenv failed.
         NoSpaceError: the disk is full.
     """
-    _check_name(env)
+    check_name(env)
     facts = probe_python(python)
     if facts.error:
         raise ToolchainError(
@@ -49,25 +47,16 @@ def make_env(env: Path, python: Path) -> bool:
     wanted = {"base": facts.base_executable, "version": _minor(facts)}
     if _is_ready(env, wanted):
         return False
-    _require_ours(env)
+    require_ours(env)
     with explained(env, "making the Python environment"):
         env.mkdir(parents=True, exist_ok=True)
-        _mark(env, {"state": "making", **wanted})
+        write_mark(env, {"state": "making", **wanted})
         for entry in env.iterdir():
             if entry.name != MARK:
                 remove_tree(entry)
     _run_virtualenv(env, python)
-    _mark(env, {"state": "ready", **wanted})
+    write_mark(env, {"state": "ready", **wanted})
     return True
-
-
-def _check_name(env: Path) -> None:
-    if os.pathsep in str(env) or "\n" in str(env):
-        raise UsageError(
-            f"no Python environment can be made in {env}",
-            why=f"its path holds '{os.pathsep}' or a line break, and PATH cannot name such a folder",
-            fix="choose another --workspace",
-        )
 
 
 def _minor(facts: PythonFacts) -> str:
@@ -76,38 +65,12 @@ def _minor(facts: PythonFacts) -> str:
     return f"{facts.implementation} {'.'.join(facts.version.split('.')[:2])}{threads}"
 
 
-def _read_mark(env: Path) -> dict[str, Any] | None:
-    try:
-        document = json.loads((env / MARK).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) else None
-
-
-def _mark(env: Path, document: Mapping[str, Any]) -> None:
-    write_atomic(env / MARK, json.dumps(document, indent=1, sort_keys=True).encode() + b"\n")
-
-
 def _is_ready(env: Path, wanted: Mapping[str, str]) -> bool:
-    mark = _read_mark(env)
+    mark = read_mark(env)
     if mark != {"state": "ready", **wanted} or not (env / "pyvenv.cfg").is_file():
         return False
     found = probe_python(Path(env_python(env)))
     return not found.error and _minor(found) == wanted["version"]
-
-
-def _require_ours(env: Path) -> None:
-    """Refuse a folder with anything in it that xpubuild did not make."""
-    if not os.path.lexists(env) or _read_mark(env) is not None:
-        return
-    # Killed before the first mark was in place, this program leaves an empty folder or the mark's draft.
-    if env.is_dir() and all(entry.name.startswith(f".{MARK}.") for entry in env.iterdir()):
-        return
-    raise UsageError(
-        f"{env} is in the way",
-        why="it holds files that xpubuild did not make, and they are left as they are",
-        fix="choose another --workspace, or move that folder away",
-    )
 
 
 def _run_virtualenv(env: Path, python: Path) -> None:
