@@ -339,7 +339,7 @@ def test_somebody_elses_folder_is_left_alone(made: tuple[Path, str], env: Path, 
     with pytest.raises(UsageError, match="in the way"):
         make_conda_env(work(env, made[1], tmp_path))
     assert (env / "precious").exists()
-    with pytest.raises(UsageError, match="no conda environment"):
+    with pytest.raises(UsageError, match="no environment can be made"):
         make_conda_env(work(tmp_path / "a:b", made[1], tmp_path))
 
 

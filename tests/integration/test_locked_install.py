@@ -144,3 +144,9 @@ def test_the_machine_is_compared_as_the_policy_says(xpubuild: Xpubuild, site: Si
     edited(site, f'"{found[1]}"', '"99.1"')
     for policy, code in (("exact", 21), ("compatible", 21), ("ignore", 0)):
         install(xpubuild, site, str(site.recipe), "--locked", "--lock-policy", policy, code=code)
+
+
+def test_a_lock_is_not_written_into_a_folder_that_is_not_there(xpubuild: Xpubuild, site: Site) -> None:
+    answer = xpubuild("lock", str(site.recipe), "-o", str(site.folder / "typo" / "x.lock.yaml"))
+    assert answer.status == 2
+    assert not (site.folder / "typo").exists()

@@ -8,7 +8,7 @@ from typing import Any
 
 from xpubuild.build.locking import read_lock
 from xpubuild.engine.files import write_atomic
-from xpubuild.errors import LockMismatchError, RecipeError
+from xpubuild.errors import LockMismatchError, RecipeError, UsageError
 from xpubuild.lock import model
 from xpubuild.lock.canonical import dump, lock_digest, machine_digest
 from xpubuild.lock.compare import Difference, differences
@@ -55,8 +55,15 @@ def write_lock(lock: model.Lock, path: Path) -> Written:
     """Write a lock; readers see the old file or the new one, and the same lock is not written again.
 
     Raises:
+        UsageError: there is no such folder.
         NoSpaceError, ToolchainError: it cannot be written.
     """
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"the lock cannot be written to {path}",
+            why=f"there is no folder {path.parent}",
+            fix="mend --output, or make the folder",
+        )
     old, problem = _before(path)
     if old == lock:
         return Written(lock, path, changed=False)

@@ -10,6 +10,7 @@ import graphlib
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -52,6 +53,16 @@ def _name(value: str) -> str:
     return value
 
 
+def _index(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.username is not None or parts.password is not None or parts.query:
+        # It would be in every plan, log and lock that is made of the recipe.
+        raise ValueError("carries a login or a token; put that into .netrc, pip.conf or .condarc")
+    return value
+
+
+#: Where packages come from: a URL without anything secret.
+Index = Annotated[str, AfterValidator(_index)]
 Specifier = Annotated[str, AfterValidator(_specifier)]
 VersionText = Annotated[str, AfterValidator(_version)]
 Commit = Annotated[str, AfterValidator(_commit)]
@@ -179,7 +190,7 @@ class Component(Strict):
         None,
         description="hashed requirement file of a prebuilt wheel; without one only its own indexes are asked",
     )
-    indexes: list[str] = Field(
+    indexes: list[Index] = Field(
         default_factory=list, description="package indexes tried after the configured ones"
     )
     cxx11_abi: Literal[0, 1] | None = Field(None, description="ABI of a prebuilt wheel")
@@ -246,7 +257,7 @@ class Abi(Strict):
 class CondaToolchain(Strict):
     """What an environment of conda packages is solved from, for ``--env conda``."""
 
-    channels: list[str] = Field(
+    channels: list[Index] = Field(
         default_factory=list, description="names or URLs without credentials, the first counts most"
     )
     packages: list[str] = Field(

@@ -68,6 +68,9 @@ def _problem_with_host(url: str, parts: SplitResult) -> str | None:
         return "it holds a blank"
     if parts.password is not None:
         return "it carries a password; give it to git's credential helper instead"
+    if parts.query:
+        # Nothing that serves git needs one, and tokens are put there.
+        return "it has a query ('?'), which may carry a token; give that to git's credential helper instead"
     return None
 
 

@@ -1,0 +1,57 @@
+"""A recipe is no place for secrets: they would be in every plan, log and lock that is made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xpubuild.errors import RecipeError
+from xpubuild.recipe.load import load
+from xpubuild.source.urls import problem_with
+
+WHEEL = """
+schema: 1
+name: mine
+title: a wheel of an index with a login
+target: cpu
+components:
+  tiny: {{kind: wheel, dist: tiny, version: "1.0", indexes: ["{url}"]}}
+"""
+CHANNEL = """
+schema: 1
+name: mine
+title: a channel with a login
+target: cpu
+toolchain: {{conda: {{channels: ["{url}"], packages: [python]}}}}
+"""
+
+
+@pytest.mark.parametrize("text", [WHEEL, CHANNEL])
+@pytest.mark.parametrize(
+    "url",
+    ["https://me:s3cr3t@host/simple", "https://s3cr3t@host/simple", "https://host/simple?token=s3cr3t"],
+)
+def test_a_login_in_a_recipe_is_refused_and_not_shown(tmp_path: Path, text: str, url: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.format(url=url))
+    with pytest.raises(RecipeError) as caught:
+        load(str(path))
+    assert ".netrc" in caught.value.why
+    assert "s3cr3t" not in str(caught.value.to_json())
+
+
+@pytest.mark.parametrize(
+    "url", ["https://host/simple", "http://127.0.0.1:80/x", "file:///a b", "conda-forge"]
+)
+def test_a_place_without_secrets_is_taken(tmp_path: Path, url: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(CHANNEL.format(url=url))
+    tools = load(str(path)).recipe.toolchain
+    assert tools.conda is not None
+    assert tools.conda.channels == [url]
+
+
+def test_a_query_in_a_git_url_is_refused() -> None:
+    assert "token" in str(problem_with("https://host/t.git?token=s3cr3t"))
+    assert problem_with("https://host/t.git") is None
