@@ -56,9 +56,13 @@ def mirror(cli: Cli, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def components(cli: Cli, site: Path, mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Install where no route leads anywhere, with nothing that an earlier fetch left in the user's cache."""
     workspace = tmp_path_factory.mktemp("real parts") / "ws"
-    answer = cli(*_install(site, workspace, mirror), timeout=_LONGEST_S, network=False,
-                 env={"XDG_CACHE_HOME": str(workspace.parent / "cache")}).must(0)  # fmt: skip
+    words, env = _install(site, workspace, mirror), _clean_cache(workspace)
+    answer = cli(*words, timeout=_LONGEST_S, network=False, env=env).must(0)
     return Built(workspace, answer.document)
+
+
+def _clean_cache(workspace: Path) -> dict[str, str]:
+    return {"XDG_CACHE_HOME": str(workspace.parent / "cache")}
 
 
 def _install(site: Path, workspace: Path, mirror: Path) -> tuple[str | Path, ...]:
@@ -88,7 +92,8 @@ def test_both_were_built_at_the_same_time_with_no_more_jobs_than_cores(
         [item for item in _commands(receipt, f"{name}.wheel") if "pip" in item["argv"]]
         for name in ("vision", "audio")
     )
-    plan = cli("plan", site, "--workspace", components.workspace, "--without", "ops", "--json").must(0)
+    words = ("--workspace", components.workspace, "--without", "ops", "--json")
+    plan = cli("plan", site, *words, env=_clean_cache(components.workspace)).must(0)
     steps = {step["id"]: step for step in plan.document["steps"]}
     jobs = [int(steps[f"{name}.wheel"]["commands"][-1]["env"]["MAX_JOBS"]) for name in ("vision", "audio")]
     planned = int(str(plan.document["summary"]["jobs"]).split()[0])
@@ -179,7 +184,8 @@ print(torchvision.__version__, torchaudio.__version__)
 
 
 def test_the_same_command_again_does_nothing(cli: Cli, site: Path, mirror: Path, components: Built) -> None:
-    again = cli(*_install(site, components.workspace, mirror)).must(0).document
+    workspace = components.workspace
+    again = cli(*_install(site, workspace, mirror), env=_clean_cache(workspace)).must(0).document
     assert again["ran"] == []
     assert again["wheels"] == components.receipt["wheels"]
     for name in ("vision", "audio"):

@@ -1,4 +1,4 @@
-"""Sites lead git elsewhere by insteadOf: to a plain folder, to http, over ssh. Pins are fetched from there."""
+"""Sites lead git elsewhere by insteadOf: to a plain folder, to http, over ssh; pins are fetched there."""
 
 from __future__ import annotations
 
