@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+# The exit code of errors.InterruptedByUserError: nothing can be imported for it any more.
+_INTERRUPTED = 130
+
 
 def _open_missing() -> None:
     """Put the null device where a standard stream is closed: pipes of children must not land there."""
@@ -19,12 +22,18 @@ def _open_missing() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    from xpubuild.cli.app import run
-    from xpubuild.cli.bugs import excepthook
+    try:
+        _open_missing()
+        from xpubuild.cli.app import run
+        from xpubuild.cli.bugs import excepthook
 
-    sys.excepthook = excepthook
-    _open_missing()
-    sys.exit(run(sys.argv[1:]))
+        sys.excepthook = excepthook
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        # Ctrl-C while modules are imported, or a second one while the first is told about.
+        sys.stderr.write("error: interrupted\n")
+        status = _INTERRUPTED
+    sys.exit(status)
 
 
 if __name__ == "__main__":

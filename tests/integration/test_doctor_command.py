@@ -343,3 +343,48 @@ def test_a_terminal_of_any_width_gets_the_whole_text(columns: int) -> None:
     assert child.wait(30) == 10
     assert b"No Intel GPU" in data
     assert b"Traceback" not in data
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--skip", "*"), ("--only", ""), ("--only", ","), ("--list", "--only", "")]
+)
+def test_a_run_of_nothing_and_a_choice_without_a_name_are_usage_errors(
+    xpubuild: Xpubuild, arguments: tuple[str, ...]
+) -> None:
+    result = xpubuild("doctor", *arguments)
+    assert result.status == 2
+    assert result.out == ""
+    assert "fix:" in result.err
+
+
+def test_an_interrupt_while_modules_are_imported_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
+    done = doctor("doctor", env={"PYTHONPATH": str(tmp_path)}, argv=(sys.executable, "-m", "xpubuild"))
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
+def test_an_image_shows_nothing_of_this_machine_and_cannot_stop_the_run(
+    tmp_path: Path, xpubuild: Xpubuild
+) -> None:
+    """Absolute links mean places of the image, and a FIFO in the place of a file is none."""
+    root = tmp_path / "image"
+    for folder in (
+        "etc/modprobe.d",
+        "etc/OpenCL/vendors",
+        "etc/ld.so.conf.d",
+        "usr/bin",
+        "dev/dri",
+        "usr/lib",
+    ):
+        (root / folder).mkdir(parents=True)
+    (root / "usr/bin/ocloc").symlink_to("/bin/true")
+    (root / "dev/dri/renderD128").symlink_to("/dev/null")
+    (root / "etc/os-release").symlink_to("/usr/lib/os-release")
+    for name in ("modprobe.d/x.conf", "OpenCL/vendors/intel.icd", "ld.so.conf.d/x.conf"):
+        os.mkfifo(root / "etc" / name)
+    began = time.monotonic()
+    document = xpubuild("doctor", "--root", str(root), "--json").document()
+    assert time.monotonic() - began < 15
+    assert document["host"]["os"]["id"] == "unknown"
+    (ocloc,) = [check for check in document["checks"] if check["id"] == "driver.ocloc"]
+    assert ocloc["status"] not in ("ok", "error")

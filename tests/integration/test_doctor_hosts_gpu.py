@@ -74,6 +74,13 @@ def test_exactly_the_expected_checks_notice(examine: Examine, host: Host) -> Non
         assert (item["fix"] is not None) == (item["status"] in ("fail", "warn")), item["id"]
 
 
+@pytest.mark.parametrize("host", [host for host in ALL if not host.expect], ids=str)
+def test_no_host_is_called_able_without_asking_level_zero(examine: Examine, host: Host) -> None:
+    document = examine(host)
+    for name in ("level_zero.loader", "level_zero.enumerate", "gpu.agreement"):
+        assert _one(document, name)["status"] == "ok", name
+
+
 def test_hosts_have_names_of_their_own() -> None:
     assert len({host.name for host in ALL}) == len(ALL) >= 25
 
@@ -137,6 +144,32 @@ def test_hosts_have_names_of_their_own() -> None:
         ("COMPOSITE hierarchy", "gpu.hierarchy", "1 devices, one for each card, instead of 2", "unset"),
         ("one of two cards is not listed", "gpu.agreement", "0000:3a:00.0", "SYCL_UR_TRACE=1"),
         ("LTS2 where the recipe wants LTS", "driver.recipe", "needs driver lts-2350", "recipes"),
+        (
+            "torch crashes when it is imported",
+            "torch.import",
+            "ended by SIGSEGV in import torch",
+            "faulthandler",
+        ),
+        ("torch lacks a symbol", "torch.import", "undefined symbol: iJIT_NotifyEvent", "-c 'import torch'"),
+        ("torch hangs when it is imported", "torch.import", "did not come back from import torch", "shadow"),
+        ("torch crashes when it counts devices", "gpu.agreement", "SIGABRT in torch.xpu.device_count", ""),
+        ("Max driven by xe", "gpu.kernel_driver", "supports its own i915", "intel-i915-dkms intel-fw-gpu"),
+        (
+            "Max driven by the kernel's own i915",
+            "gpu.kernel_driver",
+            "i915 of the kernel itself",
+            "intel-i915-dkms",
+        ),
+        (
+            "Max closed, Arc open",
+            "gpu.render_access",
+            "programs can run on Intel Arc A770 at 0000:03:00.0 only",
+            "udevadm",
+        ),
+        ("the loader under both of its names", "driver.loader_source", "2 names", "remove -y libze1"),
+        ("no headers and no ocloc", "driver.headers", "ze_api.h", "install -y level-zero-dev opencl-headers"),
+        ("no headers and no ocloc", "driver.ocloc", "no ocloc", "install -y intel-opencl-icd"),
+        ("firmware that does not start", "gpu.firmware", "GuC initialization failed", "intel-fw-gpu"),
         ("link of half the width", "gpu.pcie_link", "32 GT/s x8 of 32 GT/s x16", "LnkSta"),
     ],
 )

@@ -295,3 +295,19 @@ def test_a_supervisor_that_cannot_run_is_told_and_not_taken_for_a_killed_command
         with pytest.raises(ToolchainError) as caught:
             call(["true"], env=BASE)
         assert "no ctypes here" in caught.value.why
+
+
+@pytest.mark.parametrize("where", ["", " >&2"])
+def test_an_answer_without_end_is_cut_and_its_program_killed(where: str) -> None:
+    # A program that ignores signals, so that only killing it ends it.
+    loud = f"trap '' INT TERM; while :; do echo {'y' * 1000}; done{where}"
+    answer = query(["sh", "-c", loud], env=BASE, deadline_s=60, most_bytes=100_000)
+    assert (answer.too_long, answer.timed_out, answer.ok) == (True, False, False)
+    assert len(answer.stdout) + len(answer.stderr) == 100_000
+    assert answer.returncode == -signal.SIGKILL
+
+
+def test_an_answer_of_just_the_size_that_is_kept_is_whole() -> None:
+    answer = query(["head", "-c", "70000", "/dev/zero"], env=BASE, most_bytes=70_000)
+    assert answer.ok
+    assert len(answer.stdout) == 70_000

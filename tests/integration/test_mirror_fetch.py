@@ -14,6 +14,7 @@ from integration.gitserver import Upstream
 from integration.mirror_world import WHEELS, World, content, summary, world
 
 from xpubuild.build.carry import check_mirror
+from xpubuild.build.fetch import Fetch
 from xpubuild.conda.lockfile import write_lock
 from xpubuild.conda.model import CondaLock, CondaPackage
 from xpubuild.engine.events import NullSink
@@ -172,6 +173,10 @@ def test_the_page_leads_pip_to_the_files(here: World, tmp_path: Path) -> None:
     assert json.loads((mirror.path / "mirror.json").read_text())["schema"] == "xpubuild.mirror/1"
 
 
+def _with_conda(fetch: Fetch, lock: str) -> Fetch:
+    return replace(fetch, wanted=replace(fetch.wanted, conda_lock=lock))
+
+
 def test_the_packages_of_a_conda_lock_come_too(here: World, tmp_path: Path) -> None:
     name, data = "tool-1.0-0.conda", b"a conda package"
     channel = tmp_path / "channel" / "noarch"
@@ -185,15 +190,16 @@ def test_the_packages_of_a_conda_lock_come_too(here: World, tmp_path: Path) -> N
     lock = write_lock(CondaLock((package,), ((tmp_path / "channel").as_uri(),), "0" * 64))
     place = tmp_path / "mirror"
     with pytest.raises(FetchError, match="there is no mirror"):
-        replace(here.fetch(place, offline=True), conda_lock=lock).run()
+        _with_conda(here.fetch(place, offline=True), lock).run()
     here.filled(place)
     with pytest.raises(FetchError, match=name):
-        replace(here.fetch(place, offline=True), conda_lock=lock).run()
-    document = replace(here.fetch(place), conda_lock=lock).run()
-    assert [item["name"] for item in document["files"] if item["new"]] == [name]
-    assert replace(here.fetch(place, offline=True), conda_lock=lock).run()["status"] == "ok"
+        _with_conda(here.fetch(place, offline=True), lock).run()
+    document = _with_conda(here.fetch(place), lock).run()
+    new = [item["name"] for item in document["files"] if item["new"]]
+    assert new == [name, "demo.conda-lock.yml"]
+    assert _with_conda(here.fetch(place, offline=True), lock).run()["status"] == "ok"
     assert name not in (place / "wheels.html").read_text()
     other = lock.replace(package.sha256, "f" * 64)
     with pytest.raises(SourceIntegrityError, match=name):
-        replace(here.fetch(place), conda_lock=other).run()
+        _with_conda(here.fetch(place), other).run()
     assert Mirror.open(place).check() == []

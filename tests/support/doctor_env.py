@@ -34,8 +34,8 @@ from xpubuild.recipe.load import load
 from xpubuild.recipe.model import Component, LoadedRecipe
 
 GIB = 1 << 30
-GROUPS = ("oneapi", "toolchain", "shadow", "python", "torch", "caches", "build", "network")
-DEBIAN = OsFacts(id="debian", version="12", name="Debian GNU/Linux 12", machine="x86_64")
+GROUPS = ("machine", "oneapi", "toolchain", "shadow", "python", "torch", "caches", "build", "network")
+DEBIAN = OsFacts(id="debian", version="12", name="Debian GNU/Linux 12", machine="x86_64", libc="glibc 2.36")
 
 
 def env_checks() -> tuple[type[Check], ...]:

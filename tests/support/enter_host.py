@@ -136,9 +136,10 @@ def main() -> None:
     user = spec["user"]
     if user["uid"] or user["groups"]:
         groups = ",".join(map(str, user["groups"]))
-        # May read every file, so that an interpreter below /root can be started, and write none.
+        # May read every file, so that an interpreter below /root can be started, and write none. access(2)
+        # drops capabilities of other users unless no_setuid_fixup is set, and execve does not.
         argv = [
-            "setpriv", f"--reuid={user['uid']}", f"--regid={user['gid']}",
+            "setpriv", "--securebits=+no_setuid_fixup", f"--reuid={user['uid']}", f"--regid={user['gid']}",
             f"--groups={groups}" if groups else "--clear-groups",
             "--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search",
             "--bounding-set=-all,+dac_read_search", *argv,

@@ -55,6 +55,9 @@ ONLY_LTS = (
     "schema: 1\nname: only-lts\ntitle: for machines with the first LTS\nextends: '2.4'\n"
     "needs:\n  drivers: [lts-2350]\n"
 )
+#: The same as second GPU of a machine with a card.
+OLD_BESIDE = dataclasses.replace(OLD_GRAPHICS, number=129)
+GREG = User(uid=1000, gid=1000, groups=(1000, 993))
 DOCKER: dict[str, Content] = {"/run/systemd/container": "docker\n"}
 
 
@@ -117,6 +120,31 @@ MISSING = (
         cmdline="root=/dev/sda1 module_blacklist=nouveau,i915 quiet",
     ),
     _healthy("a kernel older than the card", "gpu.kernel_driver", pci=like(ARC, driver=None)),
+    _healthy(
+        "no kernel driver for the card, one for the old graphics beside it",
+        "gpu.kernel_driver",
+        pci=(*like(MAX_1550, driver=None), OLD_BESIDE),
+        level_zero=LevelZero(sees=()),
+    ),
+    _healthy(
+        "no render node of the card, one of the old graphics beside it",
+        "gpu.render_node",
+        pci=(*like(MAX_1550, number=None), OLD_BESIDE),
+        level_zero=LevelZero(sees=()),
+    ),
+    _healthy(
+        "Max driven by xe",
+        warns=("gpu.kernel_driver",),
+        pci=like(MAX_1550, driver="xe"),
+        kernel="6.8.0-45-generic",
+    ),
+    _healthy(
+        "Max driven by the kernel's own i915",
+        warns=("gpu.kernel_driver",),
+        pci=like(MAX_1550, dkms=False),
+        kernel="6.1.0-18-amd64",
+        cmdline="ro i915.force_probe=*",
+    ),
     _healthy("i915 made no render node", "gpu.render_node", pci=like(MAX_1550, number=None)),
     _healthy(
         "a container without the device", "gpu.render_node", pci=like(MAX_1550, node=None), files=DOCKER
@@ -149,6 +177,27 @@ CLOSED = (
         warns=("gpu.render_access",),
         user=User(1000, 1000, (1000, 993)),
         pci=(MAX_1550, *like(at(MAX_1550, "0000:3a:00.0", 129), node=Node(mode=0o600))),
+    ),
+    _healthy(
+        "Max closed, the old graphics beside it open",
+        "gpu.render_access",
+        user=GREG,
+        pci=(*like(MAX_1550, node=Node(mode=0o600)), OLD_BESIDE),
+        level_zero=LevelZero(sees=()),
+    ),
+    _healthy(
+        "Max open, the old graphics beside it closed",
+        user=GREG,
+        pci=(MAX_1550, dataclasses.replace(OLD_BESIDE, node=Node(mode=0o600))),
+        level_zero=LevelZero(sees=(MAX_1550.address,)),
+    ),
+    _healthy(
+        "Max closed, Arc open",
+        warns=("gpu.supported", "gpu.render_access"),
+        user=GREG,
+        pci=(*like(MAX_1550, node=Node(mode=0o600)), ARC),
+        kernel="6.8.0-45-generic",
+        level_zero=LevelZero(sees=(ARC.address,)),
     ),
 )
 STACK = (
@@ -205,6 +254,11 @@ STACK = (
         packages={**LTS2, "libze1": "1.16.1-1"},
     ),
     _healthy(
+        "the loader under both of its names",
+        warns=("driver.loader_source",),
+        packages={**LTS, "libze1": "1.21.9.0-1136~24.04"},
+    ),
+    _healthy(
         "LTS2 where the recipe wants LTS",
         "driver.recipe",
         packages=LTS2,
@@ -227,10 +281,41 @@ def torch(built: bool, count: int) -> dict[str, Content]:
 
 _WITH_TORCH: dict[str, Any] = {
     # The stand-in answers questions and has no libraries to be looked at.
-    "arguments": ("--python", sys.executable, "--skip", "torch"),
+    "arguments": ("--python", sys.executable, "--skip", "torch.[!i]*"),
     "environ": {"PYTHONPATH": "/opt/site"},
 }
+
+
+def _broken(name: str, text: str, *expect: str, **environ: str) -> Host:
+    """Return a host whose torch runs this text when it is imported."""
+    files: dict[str, Content] = {"/opt/site/torch/__init__.py": text}
+    changes = {**_WITH_TORCH, "environ": {**_WITH_TORCH["environ"], **environ}}
+    return _healthy(name, *expect, files=files, **changes)
+
+
 LAYERS = (
+    _broken(
+        "torch crashes when it is imported",
+        "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
+        "torch.import",
+    ),
+    _broken(
+        "torch lacks a symbol",
+        "raise ImportError('libtorch_cpu.so: undefined symbol: iJIT_NotifyEvent')\n",
+        "torch.import",
+    ),
+    _broken(
+        "torch hangs when it is imported",
+        "import time\ntime.sleep(60)\n",
+        "torch.import",
+        XPUBUILD_DOCTOR_DRIVER_SECONDS="3",
+    ),
+    _broken(
+        "torch crashes when it counts devices",
+        "import os\n__version__ = '2.8.0+xpu'\nclass xpu:\n    _is_compiled = lambda: True\n"
+        "    device_count = lambda: os.abort()\n",
+        "gpu.agreement",
+    ),
     _healthy("torch agrees", files=torch(True, 2), **_WITH_TORCH),
     _healthy("torch shows half of the devices", "gpu.agreement", files=torch(True, 1), **_WITH_TORCH),
     _healthy("torch is not built for XPU", files=torch(False, 0), **_WITH_TORCH),

@@ -87,6 +87,8 @@ class Gpu:
     bar_bytes: int = 128 * _GIB
     virtual: bool = False
     integrated: bool = False
+    #: Whether its i915 is Intel's own and not the kernel's.
+    dkms: bool = True
 
     def paths(self) -> dict[str, Content]:
         """Return what sysfs and /dev have of it."""
@@ -120,6 +122,10 @@ class Gpu:
             f"/sys/bus/pci/drivers/{self.driver}/bind": "",
             f"/sys/module/{self.driver}/refcnt": "1\n",
         }
+        if self.driver == "i915" and self.dkms:
+            found["/sys/module/i915/version"] = (
+                "backported to 5.15 from (8c20a57) using backports I915_24.2\n"
+            )
         if self.number is None or self.driver not in ("i915", "xe"):
             return found
         card = f"card{self.number - 128}"

@@ -18,6 +18,7 @@ from xpubuild.build.sitepackages import installed_dists
 from xpubuild.doctor.checks import (
     build,
     caches,
+    machine,
     network,
     oneapi,
     python,
@@ -39,7 +40,7 @@ from xpubuild.recipe.load import load
 from xpubuild.source.git import OLDEST
 
 OLD = standin.BUNDLE_2025_1
-MODULES = (build, caches, network, oneapi, python, shadow, shadow_build, toolchain, torch)
+MODULES = (build, caches, machine, network, oneapi, python, shadow, shadow_build, toolchain, torch)
 
 
 @pytest.fixture

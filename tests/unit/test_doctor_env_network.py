@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -14,9 +16,10 @@ from support import net
 from support.doctor_env import EnvHost, offline, outcomes
 from support.doctor_frame import a_context
 
-from xpubuild.doctor.checks.network import NetworkProxy, NetworkReach
-from xpubuild.doctor.look.reach import Reached, proxy_for, reach_all, server_of
+from xpubuild.doctor.checks.network import _FIXES, NetworkProxy, NetworkReach
+from xpubuild.doctor.look.reach import Reached, proxy_for, reach_all, server_of, unreadable
 from xpubuild.doctor.model import Outcome
+from xpubuild.engine.redact import Redactor
 
 
 def ask(server: str, environ: Mapping[str, str] | None = None, deadline_s: float = 3.0) -> Reached:
@@ -214,6 +217,8 @@ def proxy(**environ: str) -> Outcome:
         ("http://proxy.example:99999", "port"),
         ("htp://proxy.example:3128", "scheme"),
         ("http://:3128", "host"),
+        ("http://[::1", "brackets"),
+        ("http://me:p@[bad]:80", "brackets"),
         ("http://me:p@ss@proxy.example:3128", "%40"),
         ("http://me:p#ss@proxy.example:3128", "%40"),
         ("http://proxy.example:3128/path", "behind"),
@@ -249,3 +254,51 @@ def test_an_odd_proxy_is_a_warning(environ: dict[str, str], word: str) -> None:
     found = proxy(**environ)
     assert found.status == "warn"
     assert word in found.detail
+
+
+def test_what_to_type_is_readable_after_passwords_are_masked() -> None:
+    malformed = proxy(https_proxy="http://[::1").fix
+    assert malformed is not None
+    for fix in (malformed, *_FIXES.values()):
+        for text in (fix.summary, *fix.commands):
+            assert Redactor()(text) == text
+    assert "USER:PASSWORD" in malformed.summary
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("proxy.example:3128", "proxy http://proxy.example:3128"),
+        ("socks5h://me:secret@proxy:1080/", "proxy socks5h://proxy:1080"),
+        ("http://[::1]:3128", "proxy http://[::1]:3128"),
+    ],
+)
+def test_a_sound_proxy_is_named_without_its_user(value: str, told: str) -> None:
+    assert proxy(http_proxy=value, https_proxy=value).detail == told
+
+
+@pytest.mark.parametrize("value", ["https://a:b@[:]/", "https://h.example https://h.example:port/simple"])
+def test_an_index_that_is_no_url_is_a_failure_with_a_fix(tmp_path: Path, value: str) -> None:
+    host = EnvHost(tmp_path)
+    host.environ["PIP_EXTRA_INDEX_URL"] = value
+    found = reach_of(host)
+    assert (found.status, "PIP_EXTRA_INDEX_URL" in found.detail) == ("fail", True)
+    assert found.fix is not None
+    assert found.fix.commands == ("export PIP_EXTRA_INDEX_URL=https://HOST/simple",)
+    assert "a:b" not in str(found)
+
+
+def test_a_server_that_is_no_url_has_no_name() -> None:
+    for url in ("https://a:b@[:]/", "http://[::1", "https://h.example:port/"):
+        assert unreadable(url)
+        assert server_of(url) == ""
+    assert server_of("https://[::1]:8443/x") == "https://[::1]:8443"
+
+
+def test_looking_needs_neither_openssl_nor_a_parser_of_requirements() -> None:
+    program = (
+        "import sys; import xpubuild.doctor.look.reach, xpubuild.doctor.look.sites;"
+        "sys.exit(str(sorted({'ssl', 'http.client', 'packaging.requirements'} & {*sys.modules})))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "[]"

@@ -129,3 +129,38 @@ def test_it_works_without_an_account_and_an_environment(
 
     monkeypatch.setattr("pwd.getpwuid", nobody)
     assert Identity.of({}, tmp_path).users == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("/gpfs/users/carol/p:/lus/home/dave/q:/opt/x", "~/p:~/q:/opt/x"),
+        ("/export/home/erin;/global/homes/f/frank/y", "~;~/y"),
+        ("//gpfs/Users/carol/p", "~/p"),
+        ("/home2/carol/p and /people/dave", "~/p and ~"),
+        ("file:///gpfs/home/dave/q", "file://HOST/q"),
+        ("-I/lus/home/dave/q -isystem/home/eve", "-I~/q -isystem~"),
+        ("-DKEY=abcd1234secret -DUSE_XPU=1", "-DKEY=**** -DUSE_XPU=1"),
+        ("password=a,b/c passwd=x TOKEN='a b' x", "password=**** passwd=**** TOKEN=**** x"),
+    ],
+)
+def test_homes_of_clusters_and_settings_inside_values_are_masked(text: str, masked: str) -> None:
+    assert mask()(text) == masked
+
+
+def test_a_path_that_only_looks_like_a_home_stays() -> None:
+    for fact in ("/usr/share/homebrew/x", "src/home/x", "https://pytorch.org/home/x", "/opt/homes.txt"):
+        assert mask()(fact) == fact
+
+
+def test_variables_of_secrets_and_settings_in_variables_are_masked_in_the_report() -> None:
+    environ = {
+        "CMAKE_PREFIX_PATH": "/gpfs/users/carol/p:/global/homes/f/frank",
+        "CMAKE_ARGS": "-DKEY=abcd1234secret -GNinja",
+        "SYCL_PW": "password=hunter22",
+        "CCL_PASS": "hunter23",
+    }
+    text = bundle_text(doctor_document(report_of(a_check("a.b"))), environ, IDENTITY)
+    for planted in ("carol", "frank", "abcd1234secret", "hunter22", "hunter23", "gpfs"):
+        assert planted not in text
+    assert "CMAKE_ARGS=-DKEY=**** -GNinja" in text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from support.doctor_frame import a_check, a_context
 
 from xpubuild.doctor.model import Check, Outcome
-from xpubuild.doctor.plugins import BrokenCheck
+from xpubuild.doctor.plugins import BrokenCheck, plugin_checks
 from xpubuild.doctor.registry import all_checks, arranged, docs_of, group_of, select, shipped
 from xpubuild.doctor.report import make_report
 from xpubuild.doctor.runner import run_checks
@@ -240,3 +242,27 @@ def test_what_explain_asks_doctor_about_is_a_check() -> None:
     asked = {probe.check for entry in shipped_rules().signatures for probe in entry.probes}
     assert asked
     assert sorted(asked - ids) == []
+
+
+def test_plugins_are_looked_for_where_it_cannot_be_told_from_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.path", [str(tmp_path), str(tmp_path / "missing")])
+    assert list(plugin_checks()) == []
+    with zipfile.ZipFile(tmp_path / "site.zip", "w") as archive:
+        archive.writestr(
+            "zipped-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: zipped\nVersion: 1.0\n"
+        )
+        archive.writestr("zipped-1.0.dist-info/entry_points.txt", "[xpubuild.checks]\nz = nosuchmodule\n")
+    monkeypatch.setattr("sys.path", [str(tmp_path / "site.zip")])
+    importlib.invalidate_caches()
+    assert [check.id for check in plugin_checks()] == ["plugin.z"]
+
+
+def test_to_leave_out_all_is_a_usage_error() -> None:
+    checks = (a_check("gpu.one"), a_check("gpu.two"))
+    for choice in ({"skip": ["*"]}, {"only": ["gpu.one"], "skip": ["gpu"]}):
+        with pytest.raises(UsageError, match="no check is left") as caught:
+            select(checks, **choice)
+        assert caught.value.exit_code == 2
+    assert select(checks, skip=["gpu.two"]).shown == {"gpu.one"}

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import json, sys
 sys.argv = ["xpubuild", *sys.argv[1:]]
@@ -15,6 +17,14 @@ try:
 except SystemExit as leave:
     status = leave.code
 json.dump({"status": status, "modules": sorted(sys.modules)}, sys.stderr)
+"""
+RUN = """
+from xpubuild.__main__ import main
+sys.argv = ["xpubuild", "doctor", "--only", "gpu.present"]
+try:
+    main()
+except SystemExit:
+    pass
 """
 HEAVY = {"rich", "pydantic", "git", "requests", "jinja2", "virtualenv", "sqlite3", "asyncio", "filelock"}
 
@@ -43,3 +53,30 @@ def test_the_help_imports_nothing_at_all() -> None:
 def test_a_recipe_is_what_brings_pydantic() -> None:
     _, modules = loaded("doctor", "--json", "--only", "gpu.present", "--recipe", "quickstart")
     assert "pydantic" in modules
+
+
+@pytest.mark.parametrize(
+    ("program", "unwanted"),
+    [
+        ("import xpubuild.host.gpus", {"yaml"}),
+        (
+            "from xpubuild.doctor.plugins import plugin_checks; assert not list(plugin_checks())",
+            {"importlib.metadata", "yaml"},
+        ),
+        (
+            RUN,
+            {
+                "xpubuild.doctor.bundle",
+                "xpubuild.doctor.junit",
+                "xml.etree.ElementTree",
+                "importlib.metadata",
+            },
+        ),
+    ],
+)
+def test_what_is_seldom_needed_is_imported_where_it_is_needed(program: str, unwanted: set[str]) -> None:
+    told = f"import sys, json\n{program}\nprint(json.dumps(list(sys.modules)), file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", told], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not unwanted & set(json.loads(done.stderr))

@@ -10,15 +10,25 @@ from typing import Any
 
 import pytest
 
-from xpubuild.doctor.checks import driver, gpu, gpu_kernel, level_zero, pcie, render_node
+from xpubuild.doctor.checks import (
+    driver,
+    gpu,
+    gpu_kernel,
+    level_zero,
+    pcie,
+    render_node,
+    torch_import,
+    visibility,
+)
 from xpubuild.doctor.context import Context
 from xpubuild.doctor.model import Outcome
 from xpubuild.doctor.probes import children
 from xpubuild.doctor.probes.access import Opened
 from xpubuild.doctor.probes.children import Ending
-from xpubuild.doctor.probes.level_zero import Enumeration, enumeration, result_name, unmasked
+from xpubuild.doctor.probes.level_zero import MASK, Enumeration, enumeration, result_name, unmasked
 from xpubuild.doctor.probes.loaders import loader_copies, loader_needed_by, older
 from xpubuild.doctor.probes.sycl import SyclDevices
+from xpubuild.doctor.probes.torch_count import TorchCount, torch_count
 from xpubuild.host.drivers import DriverFacts
 from xpubuild.host.readers import LIVE_ROOT
 from xpubuild.host.report import host_report
@@ -308,3 +318,66 @@ def test_some_nodes_of_several(
     errors = {f"/dev/dri/renderD{128 + index}": number for index, number in enumerate(numbers)}
     monkeypatch.setattr(render_node, "open_node", lambda path: Opened(str(path), errors[str(path)]))
     assert render_node.RenderAccess().run(at(root)).status == status
+
+
+NOT_STARTED = Enumeration(Ending("missing", words="'/usr/bin/python3' cannot be started"))
+WORKING = answered(LOADED, {"init": 0}, {"driver": {"api": "1.3", "devices": [GPU]}}, {"done": True})
+
+
+@pytest.mark.parametrize("check", [level_zero.Loader, level_zero.Enumerate])
+def test_level_zero_that_nobody_asked_is_an_error(monkeypatch: pytest.MonkeyPatch, check: type[Any]) -> None:
+    outcome = run(check, live(monkeypatch, NOT_STARTED))
+    assert outcome.status == "error"
+    assert "cannot be started" in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("masked", "status", "words"),
+    [
+        (CRASH, "fail", "and not without it, the enumeration was ended by SIGSEGV in zeInit"),
+        (answered(LOADED, {"init": 0x70000006}), "fail", "REQUIRES_RESET"),
+        (answered(LOADED, {"init": 0x78000001}), "fail", "hides all 1 devices"),
+        (answered({"init": 0}, {"done": True}), "fail", "hides all 1 devices"),
+        (NOT_STARTED, "error", "cannot be started"),
+    ],
+)
+def test_a_mask_is_blamed_for_what_it_hides_alone(
+    monkeypatch: pytest.MonkeyPatch, masked: Enumeration, status: str, words: str
+) -> None:
+    context = dataclasses.replace(live(monkeypatch, WORKING), environ={MASK: "0"})
+    answers = {enumeration: masked, unmasked: WORKING}
+    monkeypatch.setattr(Context, "probe", lambda self, ask: answers[ask])
+    outcome = run(visibility.Hidden, context)
+    assert (outcome.status, words in outcome.detail) == (status, True), outcome.detail
+    assert ("hides all" in outcome.detail) == ("hides all" in words)
+
+
+BEGAN: dict[str, Any] = {"stage": "import torch"}
+
+
+@pytest.mark.parametrize(
+    ("ending", "hollow", "status", "words"),
+    [
+        (Ending("crash", (BEGAN,), status=-11), False, "fail", "SIGSEGV in import torch"),
+        (Ending("hang", (BEGAN,)), False, "fail", "did not come back from import torch"),
+        (
+            Ending("status", (BEGAN,), words="Trace\nImportError: x\n", status=1),
+            False,
+            "fail",
+            "ImportError: x",
+        ),
+        (Ending("ok", ({"torch": None},)), True, "warn", "no __init__.py"),
+        (Ending("ok", ({"torch": None},)), False, "skip", "no torch is installed"),
+        (Ending("status", words="bad site", status=1), False, "skip", "bad site"),
+        (Ending("missing", words="no such file"), False, "error", "no such file"),
+        (None, False, "skip", "no Python"),
+    ],
+)
+def test_how_the_import_of_torch_ended(
+    monkeypatch: pytest.MonkeyPatch, *, ending: Ending | None, hollow: bool, status: str, words: str
+) -> None:
+    context = live(monkeypatch, WORKING)
+    answers = {torch_count: TorchCount(ending=ending, hollow=hollow)}
+    monkeypatch.setattr(Context, "probe", lambda self, ask: answers[ask])
+    outcome = run(torch_import.TorchImport, context)
+    assert (outcome.status, words in outcome.detail) == (status, True), outcome.detail

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import pytest
@@ -185,3 +187,30 @@ def test_the_report_uses_the_given_path_only(tmp_path: Path) -> None:
     env = {**base_environment(), "PATH": f"{tmp_path}/bin:/bin"}
     names = {item.name: item for item in host_report(environment=env).compilers}
     assert (names["icpx"].kind, names["icpx"].version) == ("icx", "2025.3.1")
+
+
+def test_a_tool_that_babbles_and_one_that_is_stuck_cost_only_their_own_facts(tmp_path: Path) -> None:
+    """In a process of its own: what is stuck dies with it."""
+    script(tmp_path / "bin/cmake", "exec yes")
+    script(tmp_path / "bin/ninja", "echo 1.13.0")
+    script(tmp_path / "bin/g++", "trap '' INT TERM; while :; do sleep 1; done")
+    script(tmp_path / "bin/python3", "trap '' INT TERM; while :; do sleep 1; done")
+    env = {**base_environment(), "PATH": f"{tmp_path}/bin:/bin"}
+    program = (
+        "import json, sys; from xpubuild.host import report; report._DEADLINE_S = 3.0;"
+        "json.dump(report.host_report(environment=json.loads(sys.argv[1])).to_json(), sys.stdout)"
+    )
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(env)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert time.monotonic() - began < 12
+    report = json.loads(done.stdout)
+    assert {item["name"]: item["version"] for item in report["tools"]} == {
+        "cmake": "unknown",
+        "ninja": "1.13.0",
+    }
+    assert {item["name"]: item["version"] for item in report["compilers"]}["g++"] == "unknown"
+    assert report["python"]["selected"]["error"] == "did not answer in time"
+    assert report["os"]["id"] != "unknown"

@@ -14,7 +14,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.mirror.entries import MARK, PAGE_ID
 from xpubuild.mirror.exporting import export
 from xpubuild.mirror.failures import damage_error
-from xpubuild.mirror.importing import import_file
+from xpubuild.mirror.importing import import_file, look_at
 from xpubuild.mirror.reading import read_manifest
 from xpubuild.mirror.store import Mirror
 
@@ -78,7 +78,10 @@ def import_mirror(path: Path, source: Path, *, sink: Sink, cancel: Cancel) -> di
         FetchError: there is no such file.
         UsageError, NoSpaceError, ToolchainError: the mirror cannot be made or written.
     """
-    mirror, teller = Mirror.open(path, create=True), Teller(sink)
+    teller = Teller(sink)
+    if not (path / MARK).exists():
+        look_at(source)  # a file that is refused makes no mirror
+    mirror = Mirror.open(path, create=True)
     with (
         teller.run("mirror", str(path), [("import", source.name)]),
         mirror.writing(cancel=cancel, report=teller.notice),
@@ -86,7 +89,7 @@ def import_mirror(path: Path, source: Path, *, sink: Sink, cancel: Cancel) -> di
     ):
         before = read_manifest(path).entries
         teller.expect(source.stat().st_size if source.is_file() else 0)
-        brought = import_file(source, mirror, progress=teller.count)
+        brought = import_file(source, mirror, progress=teller.count, cancel=cancel)
     return document(
         "import",
         path,

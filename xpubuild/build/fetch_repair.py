@@ -12,11 +12,12 @@ from xpubuild.build.fetch_files import as_remote, bring
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.mirror.entries import FILES, GIT, PAGE_ID, SETS, Entry, is_sha256
+from xpubuild.mirror.entries import FILES, GIT, PAGE_ID, SETS, Entry, EntryError, entry_id, is_sha256
 from xpubuild.mirror.failures import damage_error
-from xpubuild.mirror.reading import Damage, compare, read_manifest
+from xpubuild.mirror.needs import set_damages, set_of
+from xpubuild.mirror.reading import Damage, read_manifest
 from xpubuild.mirror.repositories import is_mutable, is_sound
-from xpubuild.mirror.sets import MirrorSet, read_set
+from xpubuild.mirror.sets import MirrorSet
 from xpubuild.mirror.store import Mirror
 from xpubuild.source.git import Git
 from xpubuild.source.mirror import MirrorStore
@@ -53,6 +54,7 @@ class Repair:
         lost = [name for name in by_entry if name not in sound]
         for identifier in sorted(by_entry, key=lambda name: (name not in lost, name)):
             self._one(identifier, sound.get(identifier), by_entry[identifier])
+        self._satisfy_sets()
         if any(name.startswith(("file-", PAGE_ID)) for name in by_entry):
             self.mirror.write_page()
 
@@ -69,12 +71,30 @@ class Repair:
             self._unlist(identifier)
             if not self.mirror.reenter(name):
                 self.mirror.drop(identifier, f"{FILES}/{name}")
+        elif entry is not None and _readable(self.mirror, entry) is not None:
+            return  # only what it needs is missing: _satisfy_sets
         elif kind == "set":
             # What an earlier fetch needed cannot be known again; this one writes its own.
             self._unlist(identifier)
             remove_tree(self.mirror.path / SETS / f"{name}.json")
         elif identifier:
             self._unlist(identifier)
+
+    def _satisfy_sets(self) -> None:
+        """Bring the commits that the sets need; forget a set whose file nothing names any more."""
+        mirror = self.mirror
+        for needed in self._sets():
+            for use in needed.repositories:
+                entry = mirror.entry(entry_id("git", mirror_name(use.url, len(use.commit))))
+                if entry is None or use.commit not in entry.pins:
+                    self._ensure(use.url, use.commit)
+                    mirror.note_repository(use.url, use.commit)
+        entries = read_manifest(mirror.path).entries.values()
+        for damage in list(set_damages(mirror.path, _set_entries(mirror), entries, ())):
+            name = damage.entry.partition("-")[2]
+            self.teller.notice(f"{damage}; forgotten: fetch the recipe of {name} again", "warning")
+            self._unlist(damage.entry)
+            remove_tree(mirror.path / SETS / f"{name}.json")
 
     def _unlist(self, identifier: str) -> None:
         self.mirror.drop(identifier, "")
@@ -165,11 +185,18 @@ class Repair:
 
 def sound_sets(mirror: Mirror) -> list[MirrorSet]:
     """Return the sets of a mirror that are not damaged."""
-    return [
-        read_set((mirror.path / entry.files[0].path).read_bytes())
-        for entry in read_manifest(mirror.path).entries.values()
-        if entry.kind == "set" and not compare(mirror.path, entry.files[0])
-    ]
+    return [needed for entry in _set_entries(mirror) if (needed := _readable(mirror, entry)) is not None]
+
+
+def _set_entries(mirror: Mirror) -> list[Entry]:
+    return [entry for entry in read_manifest(mirror.path).entries.values() if entry.kind == "set"]
+
+
+def _readable(mirror: Mirror, entry: Entry) -> MirrorSet | None:
+    try:
+        return set_of(mirror.path, entry)
+    except EntryError:
+        return None
 
 
 def require_sound(mirror: Mirror, damages: Sequence[Damage]) -> None:

@@ -66,12 +66,11 @@ def command(
 
     Needs no root, no torch and no oneAPI. Exit code 10 where a check failed or came to no answer.
     """
-    from xpubuild.doctor.bundle import write_bundle
     from xpubuild.doctor.document import doctor_document
-    from xpubuild.doctor.junit import junit as junit_report
     from xpubuild.engine.redact import Redactor
     from xpubuild.errors import UnfitHostError
 
+    _require_names(only)
     redact = Redactor.from_environment(os.environ)
     if list_:
         _list(_profiles(profile), only, skip, as_json=as_json, verbose=verbose)
@@ -83,11 +82,30 @@ def command(
     document = doctor_document(report, redact)
     # Files first: the reader of our output may go away.
     if junit is not None:
+        from xpubuild.doctor.junit import junit as junit_report
+
         _write(junit, junit_report(report))
     if bundle is not None:
+        from xpubuild.doctor.bundle import write_bundle
+
         write_bundle(document, os.environ, bundle)
     _show(document, as_json=as_json, log_format=log_format, verbose=verbose)
     return UnfitHostError.exit_code if report.bad else 0
+
+
+def _require_names(only: Sequence[str]) -> None:
+    """Refuse ``--only`` without a name, as a script with an empty variable writes it: that would mean all."""
+    from click.core import ParameterSource
+
+    from xpubuild.errors import UsageError
+
+    given = click.get_current_context().get_parameter_source("only")
+    if not only and given is ParameterSource.COMMANDLINE:
+        raise UsageError(
+            "--only names no check",
+            fix="name an id, a group or a pattern, or leave the option out",
+            commands=("xpubuild doctor --list",),
+        )
 
 
 def _profiles(name: str) -> tuple[Profile, ...]:
@@ -105,12 +123,12 @@ def _examined(
     """Look at the machine while the checks are imported, then run them."""
     from xpubuild.doctor.situation import begin
 
-    wait = begin(os.environ, **situation)
+    profiles = _profiles(profile)
+    wait = begin(os.environ, profiles=profiles, **situation)
     from xpubuild.doctor.registry import all_checks, select
     from xpubuild.doctor.report import make_report
     from xpubuild.doctor.runner import run_checks
 
-    profiles = _profiles(profile)
     selection = select(all_checks(), profiles=profiles, only=only, skip=skip)
     context = wait()
     results = run_checks(context, selection, listener=_listener(log_format, redact))

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from xpubuild.host.readers import LIVE_ROOT
+from xpubuild.host.readers import LIVE_ROOT, inside
 
 if TYPE_CHECKING:
+    from xpubuild.doctor.model import Profile
+
     # pydantic takes as long to import as the whole machine takes to look at, and few runs have a recipe.
     from xpubuild.host.report import HostReport
     from xpubuild.recipe.model import LoadedRecipe
@@ -27,6 +29,7 @@ class Context:
     suspect. With another root it is empty: what a shell here says is nothing about an image. ``python`` is
     the interpreter whose torch matters: the active or the named one, or None; with another root it is the
     place on this machine. ``workspace`` is the named or entered one, which need not exist yet, or None.
+    ``profiles`` is what the host is to do.
     """
 
     host: HostReport
@@ -35,8 +38,14 @@ class Context:
     recipe: LoadedRecipe | None = None
     python: Path | None = None
     workspace: Path | None = None
+    profiles: frozenset[Profile] = frozenset({"build", "run"})
     _probes: dict[Callable[[Context], Any], _Once] = field(default_factory=dict, compare=False, repr=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
+
+    @property
+    def to_build(self) -> bool:
+        """Whether a build is all that was asked about: what only a build needs is then needed."""
+        return self.profiles == {"build"}
 
     @property
     def live(self) -> bool:
@@ -44,8 +53,12 @@ class Context:
         return self.root == LIVE_ROOT
 
     def path(self, absolute: str) -> Path:
-        """Return where an absolute path of the inspected system is on this one."""
-        return self.root / absolute.lstrip("/")
+        """Return where an absolute path of the inspected system is on this one.
+
+        In a tree that is the place after all links, none of which leads out of it: what a check finds there
+        is the tree's own. An entry of a folder may be a link again: ``host.readers`` take the root for it.
+        """
+        return inside(self.root / absolute.lstrip("/"), self.root)
 
     def probe(self, ask: Callable[[Context], T]) -> T:
         """Return ``ask(self)``, run once however many checks want it; what it raises, each of them gets."""

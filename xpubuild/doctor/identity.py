@@ -45,10 +45,21 @@ _HOST_NAMES = (
 _HOMES = ("HOME", "PBS_O_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 _DMI = ("product_serial", "product_uuid", "board_serial", "chassis_serial", "chassis_asset_tag")
 _SECRET_KEY = re.compile(
-    r"serial|uuid|guid|\bmac(_|$)|asset|hostname|nodename|user_?name|e_?mail", re.IGNORECASE
+    r"serial|uuid|guid|\bmac(_|$)|asset|hostname|nodename|user_?name|e_?mail|_(pw|pass|key)$", re.IGNORECASE
 )
 
-_HOME = re.compile(r"(?<![\w.])/(?:home|Users|nfs/home|lustre/home|users)/(?P<name>[^/\s'\":;,]+)")
+# A path through a folder of homes, wherever it is mounted: /home/x, /gpfs/users/x, /global/homes/x/xavier.
+# Options of compilers may stand right before it (-I/home/x). What
+# looks like the path of a URL is part of it where the host is empty (file:///home/x).
+_HOME = re.compile(
+    r"(?:(?<![\w.~/])(?!(?<=:)//)|(?<=://)|(?<=-[BFIL])|(?<=-isystem))/+(?:[\w.+@-]{1,64}/+){0,6}?"
+    r"(?:home\d{0,2}|homes|[Uu]sers|people)/+(?:[A-Za-z]{1,2}/+)?(?P<name>[^/\s'\":;,]+)"
+)
+# A setting inside a value, such as -DKEY=... in CMAKE_ARGS: its variable's own name says nothing.
+_SETTING = re.compile(
+    r"(?P<name>(?:passw(?:or)?d|passphrase|token|secret|credentials?|key)=)(?:\"[^\"]*\"|'[^']*'|\S+)",
+    re.IGNORECASE,
+)
 _MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}")
 _MAC = re.compile(r"(?<![\w:-])[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5,19}(?![\w:-])")
 _UUID = re.compile(r"(?<![\w-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])")
@@ -93,7 +104,7 @@ class Identity:
         else:
             users.update((me.pw_name, *me.pw_gecos.split(",")))
             homes.add(me.pw_dir)
-        serials = {read_text(root / "sys/class/dmi/id" / name) for name in _DMI}
+        serials = {read_text(root / "sys/class/dmi/id" / name, root) for name in _DMI}
         return cls(
             frozenset(_words(users, _COMMON_USERS)),
             frozenset(_words(_hosts(environ, root), _COMMON_HOSTS)),
@@ -116,7 +127,7 @@ class Anonymiser:
 
     def __call__(self, text: str) -> str:
         """Return ``text`` as strangers may read it."""
-        text = self._redact(text)
+        text = _SETTING.sub(r"\g<name>****", self._redact(text))
         for home in self._homes:
             text = re.sub(rf"(?<![\w.]){re.escape(home)}(?![\w.-])", "~", text)
         text = _HOME.sub("~", text)
@@ -142,7 +153,7 @@ class Anonymiser:
 
 def _hosts(environ: Mapping[str, str], root: Path) -> Iterator[str]:
     named = [environ.get(name, "") for name in _HOST_NAMES]
-    named += [os.uname().nodename, socket.gethostname(), read_text(root / "etc/hostname") or ""]
+    named += [os.uname().nodename, socket.gethostname(), read_text(root / "etc/hostname", root) or ""]
     for name in " ".join(named).replace(",", " ").split():
         yield name
         # node0123.cluster.example: each part of the domain is the site's too, its end is everybody's.
@@ -150,7 +161,7 @@ def _hosts(environ: Mapping[str, str], root: Path) -> Iterator[str]:
         yield labels[0]
         if len(labels) > _SHORTEST:
             yield ".".join(labels[1:])
-    for line in (read_text(root / "etc/resolv.conf") or "").splitlines():
+    for line in (read_text(root / "etc/resolv.conf", root) or "").splitlines():
         keyword, *values = line.split() or [""]
         if keyword in ("search", "domain"):
             yield from values
@@ -173,7 +184,7 @@ def _whole(names: Iterable[str], flags: int = 0) -> re.Pattern[str] | None:
 
 def _people(root: Path) -> Iterator[tuple[str, str]]:
     """Yield name and home of the accounts of people: those of services are the same everywhere."""
-    for line in (read_text(root / "etc/passwd") or "").splitlines():
+    for line in (read_text(root / "etc/passwd", root) or "").splitlines():
         fields = line.split(":")
         if len(fields) > _PASSWD_HOME and fields[2].isdigit() and int(fields[2]) in _PEOPLE:
             yield fields[0], fields[_PASSWD_HOME]

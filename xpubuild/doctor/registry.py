@@ -17,8 +17,8 @@ from xpubuild.errors import UsageError
 #: Groups in the order in which they are shown and in which a cause comes before its effects; those that are
 #: not named here follow by name.
 GROUPS = (
-    "gpu", "driver", "level_zero", "opencl", "sycl", "torch", "shadow", "oneapi", "toolchain", "python",
-    "build", "caches", "network",
+    "machine", "gpu", "driver", "level_zero", "opencl", "sycl", "torch", "shadow", "oneapi", "toolchain",
+    "python", "build", "caches", "network",
 )  # fmt: skip
 _ALL: frozenset[Profile] = frozenset({"build", "run"})
 
@@ -88,7 +88,7 @@ def select(
     What a check needs comes along unseen, also from another profile.
 
     Raises:
-        UsageError: a name that fits no check.
+        UsageError: a name that fits no check, or nothing is left to do.
     """
     ids = [check.id for check in found]
     wanted = {name for text in only for name in _matching(text, ids)} if only else set(ids)
@@ -96,6 +96,13 @@ def select(
     asked = [
         check for check in found if check.id in wanted - left_out and (only or check.profiles & {*profiles})
     ]
+    if left_out and not asked:
+        raise UsageError(
+            "no check is left",
+            why=f"--skip takes away all that was asked for: {', '.join(skip)}",
+            fix="leave out less",
+            commands=("xpubuild doctor --list",),
+        )
     by_id = {check.id: check for check in found}
     needed = _closure((check.id for check in asked), by_id, left_out)
     return Selection(

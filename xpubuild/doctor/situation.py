@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpubuild.doctor.context import Context
 from xpubuild.engine.process import resolve_executable
 from xpubuild.errors import ToolchainError, UsageError
-from xpubuild.host.readers import LIVE_ROOT, exists
+from xpubuild.host.readers import LIVE_ROOT, exists, inside
 
 if TYPE_CHECKING:
+    from xpubuild.doctor.model import Profile
     from xpubuild.host.report import HostReport
 
 # Every program that the report asks has 10 s; what may hang beyond that is a file system.
@@ -30,6 +32,7 @@ def begin(
     recipe: str | None = None,
     python: str | None = None,
     workspace: Path | None = None,
+    profiles: Collection[Profile] = ("build", "run"),
 ) -> Callable[[], Context]:
     """Start to look at the machine, and return what waits for the end of it and returns the context.
 
@@ -59,14 +62,14 @@ def begin(
     def wait() -> Context:
         try:
             report = host.result(_HOST_DEADLINE_S)
-        except TimeoutError as error:
+        except FutureTimeoutError as error:  # the builtin one from Python 3.11 on
             raise ToolchainError(
                 f"this machine did not say within {_HOST_DEADLINE_S:g} s what it is",
                 why="a file system or a program on PATH does not answer",
                 fix="try from another folder, and look at the mounts and at the folders of PATH",
                 commands=("cd / && xpubuild doctor", "df"),
             ) from error
-        return Context(report, given, root, loaded, interpreter, place)
+        return Context(report, given, root, loaded, interpreter, place, frozenset(profiles))
 
     return wait
 
@@ -101,7 +104,7 @@ def _interpreter(
 ) -> Path | None:
     """Return the interpreter whose torch matters: named, the workspace's, or active."""
     if root != LIVE_ROOT:
-        return root / named.lstrip("/") if named else None
+        return inside(root / named.lstrip("/"), root) if named else None
     if named is not None:
         path = Path(named).expanduser()
         return Path(resolve_executable(str(path.absolute()) if os.sep in named else named, environ))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from xpubuild.doctor.model import Profile
 from xpubuild.doctor.report import Report, Result
 
+#: A machine of another kind can do nothing, with a GPU or without.
+PLATFORM = "machine.platform"
 #: Its detail is a verdict by itself: nothing else matters on a machine without a GPU.
 NO_GPU = "gpu.present"
 
@@ -19,8 +21,8 @@ def _verdict(report: Report) -> str:
     if not report.whole:
         return _of_a_part(report)
     blocking = {profile: _first(report, profile) for profile in report.profiles}
-    first = next((item for item in report.bad if item.id == NO_GPU), None)
-    if first is not None:
+    first = next((item for item in report.bad if item.id in (PLATFORM, NO_GPU)), None)
+    if first is not None and first.id == NO_GPU:
         line = _sentence(first.detail)
         can_build = "build" in blocking and blocking["build"] is None and _lacking(report) is None
         return f"{line}. {_here(report)} can {_deed(report, 'build', alone=True)}" if can_build else line
@@ -56,7 +58,12 @@ def _whole(report: Report, blocking: dict[Profile, Result | None]) -> str:
 
 
 def _lacking(report: Report) -> Result | None:
-    """Return what keeps from building and is a warning only because nobody asked for a build."""
+    """Return what keeps from building and is a warning only because nobody asked for a build.
+
+    With a recipe, or where a build is all that was asked about, it would be a failure.
+    """
+    if report.context.recipe is not None or report.context.to_build:
+        return None
     return next(
         (
             item

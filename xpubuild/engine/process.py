@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from xpubuild.engine.kept import MOST_OUTPUT_BYTES, Kept
 from xpubuild.engine.lines import LineReader
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.watch import Cancel, Watch, kill_session
@@ -68,18 +69,22 @@ class ProcessResult:
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The whole output of a short command."""
+    """The whole output of a short command.
+
+    ``too_long``: it printed more than was to be kept, and was killed; the output is the beginning then.
+    """
 
     argv: tuple[str, ...]
     returncode: int
     stdout: str
     stderr: str
     timed_out: bool = False
+    too_long: bool = False
 
     @property
     def ok(self) -> bool:
         """Whether the command ended by itself with status 0."""
-        return self.returncode == 0 and not self.timed_out
+        return self.returncode == 0 and not self.timed_out and not self.too_long
 
 
 def resolve_executable(name: str, env: Mapping[str, str], cwd: Path | None = None) -> str:
@@ -352,8 +357,11 @@ def query(
     cwd: Path | None = None,
     deadline_s: float = 30.0,
     cancel: Cancel | None = None,
+    most_bytes: int = MOST_OUTPUT_BYTES,
 ) -> QueryResult:
     """Run one short command and return its whole output, standard error apart.
+
+    A command that prints more than ``most_bytes`` on one of them is killed, and the result says so.
 
     Raises:
         ToolchainError: the program is not there or cannot be started.
@@ -363,17 +371,18 @@ def query(
         return QueryResult(tuple(full), -signal.SIGINT, "", "", timed_out=True)
     child = _spawn(full, env=env, cwd=cwd, stderr=subprocess.PIPE, hold=())
     watch = Watch(child, deadline_s, cancel)
-    out, err = bytearray(), bytearray()
+    out, err = Kept(child, most_bytes), Kept(child, most_bytes)
     with _running(child):
         streams: dict[IO[bytes], Callable[[bytes], None]] = {}
         if child.process.stdout is not None and child.process.stderr is not None:
-            streams = {child.process.stdout: out.extend, child.process.stderr: err.extend}
+            streams = {child.process.stdout: out.take, child.process.stderr: err.take}
         _pump(child, watch, streams)
-    result = _result(child, full, env, cwd, err.decode("utf-8", "replace").splitlines())
+    result = _result(child, full, env, cwd, err.text.splitlines())
     return QueryResult(
         argv=tuple(full),
         returncode=int(_number(result, "returncode", -signal.SIGKILL)),
-        stdout=out.decode("utf-8", "replace"),
-        stderr=err.decode("utf-8", "replace"),
+        stdout=out.text,
+        stderr=err.text,
         timed_out=watch.timed_out or watch.cancelled,
+        too_long=out.too_long or err.too_long,
     )

@@ -41,7 +41,7 @@ class MemoryFacts:
 def cpu_facts(root: Path, limits: CgroupLimits) -> CpuFacts:
     """Return the CPU facts below ``root``; affinity is known for the running machine only."""
     blocks = [
-        dict(_pairs(block)) for block in (read_text(root / "proc/cpuinfo") or "").split("\n\n") if block
+        dict(_pairs(block)) for block in (read_text(root / "proc/cpuinfo", root) or "").split("\n\n") if block
     ]
     processors = [block for block in blocks if "processor" in block]
     cores = {(block.get("physical id", ""), block["core id"]) for block in processors if "core id" in block}
@@ -60,7 +60,7 @@ def cpu_facts(root: Path, limits: CgroupLimits) -> CpuFacts:
 
 def memory_facts(root: Path, limits: CgroupLimits) -> MemoryFacts:
     """Return the memory facts below ``root``."""
-    table = dict(_pairs(read_text(root / "proc/meminfo") or ""))
+    table = dict(_pairs(read_text(root / "proc/meminfo", root) or ""))
     available = _bytes(table.get("MemAvailable"))
     bounds = [bound for bound in (available, limits.memory_room_bytes) if bound is not None]
     return MemoryFacts(

@@ -32,12 +32,14 @@ def cgroup_limits(root: Path = LIVE_ROOT) -> CgroupLimits:
     """Return the tightest limits from this process's group up to the top."""
     groups = _groups(root)
     mount = root / "sys/fs/cgroup"
-    unified = mount if exists(mount / "cgroup.controllers") else mount / "unified"
-    folders_v2 = _levels(unified, groups.get("", "/"))
-    cpus = [quota for folder in folders_v2 if (quota := _quota_v2(folder))]
-    cpus += [quota for folder in _levels_v1(mount, "cpu", groups) if (quota := _quota_v1(folder)) is not None]
-    memory = [pair for folder in folders_v2 if (pair := _memory_v2(folder))]
-    memory += [pair for folder in _levels_v1(mount, "memory", groups) if (pair := _memory_v1(folder))]
+    unified = mount if exists(mount / "cgroup.controllers", root) else mount / "unified"
+    folders_v2 = _levels(unified, groups.get("", "/"), root)
+    cpus = [quota for folder in folders_v2 if (quota := _quota_v2(folder, root))]
+    folders_v1 = _levels_v1(mount, "cpu", groups, root)
+    cpus += [quota for folder in folders_v1 if (quota := _quota_v1(folder, root)) is not None]
+    memory = [pair for folder in folders_v2 if (pair := _memory_v2(folder, root))]
+    folders_v1 = _levels_v1(mount, "memory", groups, root)
+    memory += [pair for folder in folders_v1 if (pair := _memory_v1(folder, root))]
     return CgroupLimits(
         cpus=min(cpus, default=None),
         memory_limit_bytes=min((limit for limit, _ in memory), default=None),
@@ -48,7 +50,7 @@ def cgroup_limits(root: Path = LIVE_ROOT) -> CgroupLimits:
 def _groups(root: Path) -> dict[str, str]:
     """Return controller -> path of the group; version 2 has the empty controller."""
     found: dict[str, str] = {}
-    for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
+    for line in (read_text(root / "proc/self/cgroup", root) or "").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         for name in controllers.split(",") if number != "0" else ("",):
@@ -56,56 +58,62 @@ def _groups(root: Path) -> dict[str, str]:
     return found
 
 
-def _levels(base: Path, group: str) -> list[Path]:
+def _levels(base: Path, group: str, root: Path) -> list[Path]:
     """Return the folders from the group up to ``base``.
 
     In a container /proc may name a group of the host that is not mounted here; ``base`` itself is then ours.
     """
     parts = [part for part in group.split("/") if part]
-    if ".." in parts or not exists(base.joinpath(*parts)):
+    if ".." in parts or not exists(base.joinpath(*parts), root):
         return [base]
     return [base.joinpath(*parts[:length]) for length in range(len(parts), -1, -1)]
 
 
-def _levels_v1(mount: Path, controller: str, groups: dict[str, str]) -> list[Path]:
-    for folder in entries(mount):
+def _levels_v1(mount: Path, controller: str, groups: dict[str, str], root: Path) -> list[Path]:
+    for folder in entries(mount, root):
         # "cpu" may be mounted as "cpu,cpuacct".
         if controller in folder.name.split(",") and controller in groups:
-            return _levels(folder, groups[controller])
+            return _levels(folder, groups[controller], root)
     return []
 
 
-def _quota_v2(folder: Path) -> float | None:
-    quota, _, period = (read_text(folder / "cpu.max") or "").partition(" ")
+def _quota_v2(folder: Path, root: Path) -> float | None:
+    quota, _, period = (read_text(folder / "cpu.max", root) or "").partition(" ")
     if quota.isdigit() and period.isdigit() and int(period):
         return int(quota) / int(period)
     return None
 
 
-def _quota_v1(folder: Path) -> float | None:
-    quota = read_int(folder / "cpu.cfs_quota_us")
-    period = read_int(folder / "cpu.cfs_period_us")
+def _quota_v1(folder: Path, root: Path) -> float | None:
+    quota = read_int(folder / "cpu.cfs_quota_us", root=root)
+    period = read_int(folder / "cpu.cfs_period_us", root=root)
     return quota / period if quota and period and quota > 0 else None
 
 
-def _memory_v2(folder: Path) -> tuple[int, int] | None:
-    limits = [value for name in ("memory.max", "memory.high") if (value := read_int(folder / name))]
-    return _with_room(limits, read_int(folder / "memory.current"), folder, "inactive_file")
+def _memory_v2(folder: Path, root: Path) -> tuple[int, int] | None:
+    names = ("memory.max", "memory.high")
+    limits = [value for name in names if (value := read_int(folder / name, root=root))]
+    used = read_int(folder / "memory.current", root=root)
+    return _with_room(limits, used, _counter(folder, "inactive_file", root))
 
 
-def _memory_v1(folder: Path) -> tuple[int, int] | None:
-    limit = read_int(folder / "memory.limit_in_bytes")
+def _memory_v1(folder: Path, root: Path) -> tuple[int, int] | None:
+    limit = read_int(folder / "memory.limit_in_bytes", root=root)
     limits = [limit] if limit is not None and limit < _NO_LIMIT else []
-    return _with_room(limits, read_int(folder / "memory.usage_in_bytes"), folder, "total_inactive_file")
+    used = read_int(folder / "memory.usage_in_bytes", root=root)
+    return _with_room(limits, used, _counter(folder, "total_inactive_file", root))
 
 
-def _with_room(limits: list[int], used: int | None, folder: Path, cache: str) -> tuple[int, int] | None:
+def _with_room(limits: list[int], used: int | None, given_back: int) -> tuple[int, int] | None:
     if not limits:
         return None
     limit = min(limits)
-    given_back = 0
-    for line in (read_text(folder / "memory.stat") or "").splitlines():
-        name, _, value = line.partition(" ")
-        if name == cache and value.isdigit():
-            given_back = int(value)
     return limit, max(0, limit - max(0, (used or 0) - given_back))
+
+
+def _counter(folder: Path, wanted: str, root: Path) -> int:
+    for line in (read_text(folder / "memory.stat", root) or "").splitlines():
+        name, _, value = line.partition(" ")
+        if name == wanted and value.isdigit():
+            return int(value)
+    return 0

@@ -63,7 +63,7 @@ def _existing(path: Path) -> Path:
 def _mount(place: Path, root: Path) -> tuple[str, str]:
     """Return type and mount point of the innermost mount above ``place`` (a later mount hides an earlier)."""
     best, kind = "", UNKNOWN
-    for line in (read_text(root / "proc/self/mountinfo") or "").splitlines():
+    for line in (read_text(root / "proc/self/mountinfo", root) or "").splitlines():
         left, _, right = line.partition(" - ")
         fields = left.split(" ")
         if len(fields) <= _MOUNT_POINT or not right:

@@ -94,8 +94,8 @@ def _dpkg_packages(root: Path) -> Iterator[tuple[str, str, str]]:
     """Yield the installed ones of dpkg's status; distroless images keep one file per package beside it."""
     wanted = {*DRIVER_PACKAGES, *_BESIDES}
     folder = root / "var/lib/dpkg"
-    for path in (folder / "status", *entries(folder / "status.d")):
-        for paragraph in (read_text(path) or "").split("\n\n"):
+    for path in (folder / "status", *entries(folder / "status.d", root)):
+        for paragraph in (read_text(path, root) or "").split("\n\n"):
             fields = {
                 key.strip(): value.strip()
                 for key, colon, value in (line.partition(":") for line in paragraph.splitlines())
@@ -111,13 +111,13 @@ def _dpkg_packages(root: Path) -> Iterator[tuple[str, str, str]]:
 def _configured_stream(root: Path) -> str | None:
     """Return the stream of Intel's repository where exactly one is set up."""
     folder = root / "etc/apt"
-    files = (folder / "sources.list", *entries(folder / "sources.list.d"))
-    files = (*files, *entries(root / "etc/yum.repos.d"), *entries(root / "etc/zypp/repos.d"))
+    files = (folder / "sources.list", *entries(folder / "sources.list.d", root))
+    files = (*files, *entries(root / "etc/yum.repos.d", root), *entries(root / "etc/zypp/repos.d", root))
     found: set[str] = set()
     for path in files:
         if path.suffix not in (".list", ".sources", ".repo"):
             continue
-        for line in (read_text(path) or "").splitlines():
+        for line in (read_text(path, root) or "").splitlines():
             if not line.lstrip().startswith("#"):
                 found |= {_STREAM[match] for match in _LTS_REPOSITORY.findall(line)}
                 found |= {"rolling"} if _ROLLING_REPOSITORY.search(line) else set()
@@ -127,7 +127,7 @@ def _configured_stream(root: Path) -> str | None:
 def _libraries(root: Path, stream: str | None) -> Iterator[DriverFacts]:
     """Yield drivers that no package database knows, by the names of their files."""
     for folder in _LIBRARY_FOLDERS:
-        for path in entries(root / folder):
+        for path in entries(root / folder, root):
             match = _LIBRARY.fullmatch(path.name)
             if match is not None and not path.is_symlink():
                 family = family_of_version(match[1], stream)
@@ -137,6 +137,6 @@ def _libraries(root: Path, stream: str | None) -> Iterator[DriverFacts]:
 def _modules(root: Path) -> Iterator[DriverFacts]:
     for name in _MODULES:
         folder = root / "sys/module" / name
-        if exists(folder):
+        if exists(folder, root):
             # Modules of the kernel itself state no version; Intel's DKMS builds do.
-            yield DriverFacts("kernel", name, read_text(folder / "version") or UNKNOWN, "sysfs")
+            yield DriverFacts("kernel", name, read_text(folder / "version", root) or UNKNOWN, "sysfs")

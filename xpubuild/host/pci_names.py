@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 INTEL = "0x8086"
 _TABLE = Path(__file__).with_name("pci_ids.yaml")
-# libyaml's loader is ten times as fast, but not every build of PyYAML has it.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -29,7 +25,11 @@ class PciName:
 @functools.cache
 def intel_gpus() -> Mapping[str, PciName]:
     """Return device id ('0x0bd5') -> what it is."""
-    document = yaml.load(_TABLE.read_text("utf-8"), _LOADER)  # noqa: S506 - both are safe loaders
+    import yaml  # noqa: PLC0415 - half of what a machine without such a GPU would wait for
+
+    # libyaml's loader is ten times as fast, but not every build of PyYAML has it.
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    document = yaml.load(_TABLE.read_text("utf-8"), loader)  # noqa: S506 - both are safe loaders
     return {
         device_id: PciName(
             name=device["name"] or f"Intel GPU {device_id}, {family['family']}",

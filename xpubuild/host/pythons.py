@@ -13,14 +13,13 @@ from typing import Any
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import query
 from xpubuild.errors import XpuBuildError
-from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, exists, read_text
+from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, exists, inside, read_bytes, read_text
 
 _DEADLINE_S = 10.0
 _NAME = re.compile(r"python(3(\.\d+t?)?)?")
 _VERSIONED = re.compile(r"python(3\.\d+)(t?)")
 _PATCHLEVEL = re.compile(r'^#define PY_VERSION\s+"([^"]+)"', re.MULTILINE)
 _ELF = b"\x7fELF"
-_MOST_LINKS = 20
 # Runs in the interpreter that is looked at, hence only what every Python 3 (and 2.7) understands.
 _PROBE = """
 import json, os, platform, struct, sys, sysconfig
@@ -100,15 +99,12 @@ def find_pythons(search_path: str, root: Path = LIVE_ROOT) -> tuple[PythonFacts,
     """
     found: dict[str, PythonFacts] = {}
     for folder in search_path.split(os.pathsep):
-        for name in _python_names(_below(root, folder)):
-            facts = _from_files(_below(root, folder) / name, root)
+        place = inside(root / folder.lstrip("/"), root)
+        for name in _python_names(place):
+            facts = _from_files(place / name, root)
             if facts is not None:
                 found.setdefault(facts.base_executable, facts)
     return tuple(found.values())
-
-
-def _below(root: Path, folder: str) -> Path:
-    return root / folder.lstrip("/")
 
 
 def _python_names(folder: Path) -> list[str]:
@@ -119,32 +115,19 @@ def _python_names(folder: Path) -> list[str]:
     return sorted(names, key=lambda name: (len(name), name))
 
 
-def _resolve(path: Path, root: Path) -> Path | None:
-    """Follow a program's links; below another root an absolute link means a place below that root."""
-    if root == LIVE_ROOT:
-        return Path(os.path.realpath(path))
-    for _ in range(_MOST_LINKS):
-        if not path.is_symlink():
-            path = Path(os.path.normpath(path))
-            return path if path.is_relative_to(root) else None
-        target = path.readlink()
-        path = _below(root, str(target)) if target.is_absolute() else path.parent / target
-    return None
-
-
 def _from_files(executable: Path, root: Path) -> PythonFacts | None:
-    real = _resolve(executable, root)
-    version = _VERSIONED.fullmatch(real.name) if real else None
+    real = Path(os.path.realpath(executable)) if root == LIVE_ROOT else inside(executable, root)
+    version = _VERSIONED.fullmatch(real.name)
     # A shim (a script of a version manager) says nothing about what it would run.
-    if real is None or version is None or not _is_elf(real):
+    if version is None or read_bytes(real, first=len(_ELF)) != _ELF:
         return None
     prefix = real.parent.parent
     name = f"python{version[1]}{version[2]}"
     include = prefix / "include" / name
     library = next(
-        (folder for lib in ("lib", "lib64") if exists((folder := prefix / lib / name) / "os.py")), None
+        (folder for lib in ("lib", "lib64") if exists((folder := prefix / lib / name) / "os.py", root)), None
     )
-    patchlevel = _PATCHLEVEL.search(read_text(include / "patchlevel.h") or "")
+    patchlevel = _PATCHLEVEL.search(read_text(include / "patchlevel.h", root) or "")
     shown = str(real) if root == LIVE_ROOT else "/" + str(real.relative_to(root))
     return PythonFacts(
         executable=shown,
@@ -154,14 +137,6 @@ def _from_files(executable: Path, root: Path) -> PythonFacts | None:
         virtual=False,
         base_executable=shown,
         include=str(include),
-        headers=exists(include / "Python.h"),
-        ensurepip=exists(library / "ensurepip/__init__.py") if library else None,
+        headers=exists(include / "Python.h", root),
+        ensurepip=exists(library / "ensurepip/__init__.py", root) if library else None,
     )
-
-
-def _is_elf(path: Path) -> bool:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(4) == _ELF
-    except OSError:
-        return False

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.host.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
@@ -29,8 +31,13 @@ from xpubuild.host.tools import (
 )
 from xpubuild.oneapi.report import installed
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _IMAGE_PATH = "/usr/local/bin:/usr/bin:/bin"
-_THREADS = 8
+# A program that ignores its deadline and two signals is killed after 18 s; one that not even then ends hangs
+# in the kernel. What it would have said stays unknown.
+_DEADLINE_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -94,23 +101,46 @@ def host_report(
     compilers = locate(COMPILERS, search_path) if live else {}
     tools = locate(TOOLS, search_path) if live else {}
     selected = python or (Path(path) if (path := locate(("python3",), search_path).get("python3")) else None)
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="host") as pool:
-        # The slowest first: an interpreter takes longer to start than a compiler.
-        chosen = pool.submit(probe_python, selected, env) if live and selected else None
-        compiler_facts = [pool.submit(probe_compiler, path, env) for path in compilers.values()]
-        tool_facts = [pool.submit(probe_tool, path, env) for path in tools.values()]
-        return HostReport(
-            gpus=find_gpus(root),
-            os=os_facts(root),
-            cpu=cpu_facts(root, limits),
-            memory=memory_facts(root, limits),
-            disk=disk_facts(place, root),
-            python=PythonReport(chosen.result() if chosen else None, find_pythons(search_path, root)),
-            compilers=tuple(future.result() for future in compiler_facts),
-            tools=tuple(future.result() for future in tool_facts),
-            drivers=find_drivers(root),
-            oneapi=_oneapi(root, oneapi_root),
-        )
+    # An interpreter takes longer to start than a compiler, so it is the first.
+    chosen = _begun(probe_python, selected, env) if live and selected else None
+    asked_compilers = [
+        (_begun(probe_compiler, path, env), CompilerFacts(name, path)) for name, path in compilers.items()
+    ]
+    asked_tools = [(_begun(probe_tool, path, env), ToolFacts(name, path)) for name, path in tools.items()]
+    end = time.monotonic() + _DEADLINE_S
+    silent = PythonFacts(str(selected), error="did not answer in time")
+    return HostReport(
+        gpus=find_gpus(root),
+        os=os_facts(root),
+        cpu=cpu_facts(root, limits),
+        memory=memory_facts(root, limits),
+        disk=disk_facts(place, root),
+        drivers=find_drivers(root),
+        oneapi=_oneapi(root, oneapi_root),
+        python=PythonReport(_said(chosen, end, silent) if chosen else None, find_pythons(search_path, root)),
+        compilers=tuple(_said(asked, end, unknown) for asked, unknown in asked_compilers),
+        tools=tuple(_said(asked, end, unknown) for asked, unknown in asked_tools),
+    )
+
+
+def _begun(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    """Start to ask a program. The thread is a daemon: one that never ends does not keep this process."""
+    future: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(ask(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - it is raised again where the answer is wanted
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="host", daemon=True).start()
+    return future
+
+
+def _said(asked: Future[T], end: float, silent: T) -> T:
+    """Return the answer, or what is known without one when the time is over."""
+    wait((asked,), max(0.0, end - time.monotonic()))
+    return asked.result() if asked.done() else silent
 
 
 def _oneapi(root: Path, explicit: Path | None) -> tuple[OneapiFacts, ...]:

@@ -38,7 +38,7 @@ def os_facts(root: Path = LIVE_ROOT) -> OsFacts:
     """Return what can be read below ``root``; what only the running kernel knows stays unknown elsewhere."""
     release = _os_release(root)
     live = root == LIVE_ROOT
-    kernel = read_text(root / "proc/sys/kernel/osrelease") or (os.uname().release if live else UNKNOWN)
+    kernel = read_text(root / "proc/sys/kernel/osrelease", root) or (os.uname().release if live else UNKNOWN)
     return OsFacts(
         id=release.get("ID", UNKNOWN),
         id_like=tuple(release.get("ID_LIKE", "").split()),
@@ -52,7 +52,8 @@ def os_facts(root: Path = LIVE_ROOT) -> OsFacts:
 
 
 def _os_release(root: Path) -> dict[str, str]:
-    text = read_text(root / "etc/os-release") or read_text(root / "usr/lib/os-release") or ""
+    places = (root / "etc/os-release", root / "usr/lib/os-release")
+    text = next((text for place in places if (text := read_text(place, root))), "")
     found: dict[str, str] = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")
@@ -73,12 +74,12 @@ def _libc() -> str:
 
 def _container(root: Path, kernel: str) -> str:
     for marker, name in _MARKERS:
-        if exists(root / marker):
+        if exists(root / marker, root):
             return name
-    told = read_text(root / "run/systemd/container")
+    told = read_text(root / "run/systemd/container", root)
     if told:
         return told
-    groups = read_text(root / "proc/self/cgroup")
+    groups = read_text(root / "proc/self/cgroup", root)
     for word, name in _CGROUP_WORDS:
         if word in (groups or ""):
             return name

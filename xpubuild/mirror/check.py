@@ -17,6 +17,7 @@ from xpubuild.mirror.entries import (
     Entry,
     entry_id,
 )
+from xpubuild.mirror.needs import set_damages
 from xpubuild.mirror.reading import Damage, Manifest, compare, read_committing, read_manifest, scan, walk
 
 Progress = Callable[[int], None]
@@ -34,7 +35,21 @@ def check(root: Path, only: Collection[str] | None = None, progress: Progress | 
     for identifier, entry in manifest.entries.items():
         if only is None or identifier in only:
             damages += _entry(root, entry, coming.get(identifier, []), progress)
-    return [*damages, *_without_entry(root, manifest, coming, only)]
+    damages += _without_entry(root, manifest, coming, only)
+    return [*damages, *_unsatisfied(root, manifest, coming, only)]
+
+
+def _unsatisfied(
+    root: Path, manifest: Manifest, coming: Mapping[str, list[Entry]], only: Collection[str] | None
+) -> Iterator[Damage]:
+    """Name what the recorded sets need and the mirror does not have."""
+    entries = manifest.entries.values()
+    sets = [entry for entry in entries if entry.kind == "set" and (only is None or entry.id in only)]
+    if sets:
+        reported = {damage.entry for damage in manifest.damages}
+        reported |= {damage.entry for damage in _without_entry(root, manifest, coming, None)}
+        here = [*entries, *(item for items in coming.values() for item in items)]
+        yield from set_damages(root, sets, here, reported)
 
 
 def is_marked(root: Path) -> bool:
@@ -52,7 +67,9 @@ def _mark(root: Path) -> Iterator[Damage]:
 
 def _entry(root: Path, entry: Entry, coming: list[Entry], progress: Progress | None) -> Iterator[Damage]:
     others = {record.path: record for item in coming for record in item.files}
-    for record in entry.files:
+    # Once all of a change is in place, what it leaves out of an entry may be gone.
+    is_done = any(not any(compare(root, one) for one in item.files) for item in coming)
+    for record in () if is_done else entry.files:
         why = compare(root, record, progress)
         other = others.get(record.path)
         if why and (other is None or compare(root, other)):

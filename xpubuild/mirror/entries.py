@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 Kind = Literal["git", "wheel", "sdist", "conda", "set", "page"]
 
@@ -26,7 +26,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 #: One component of a path in a mirror: nothing hidden, nothing that an option could be taken for.
 _WORD = re.compile(r"(?![.-])[^/\x00-\x1f\x7f\\]{1,200}")
-_KINDS: frozenset[str] = frozenset(get_args(Kind))
 _FILE_KINDS = frozenset({"wheel", "sdist", "conda"})
 _REF = r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)))[A-Za-z0-9._/+@-]{1,200}"
 #: The files that a repository made by ``source.mirror`` may have; any other could change what git reads.
@@ -36,6 +35,12 @@ IN_REPOSITORY = re.compile(
     rf"|refs/xpubuild/(?:pins|heads|tags|named)/{_REF}"
 )
 PIN_FOLDER = "refs/xpubuild/pins/"
+
+
+#: More than any file system holds in one file, and less than what a header of an export has room for.
+LARGEST_FILE = (1 << 63) - 1
+
+_Item = TypeVar("_Item")
 
 
 class EntryError(ValueError):
@@ -111,6 +116,11 @@ def is_name(text: str) -> bool:
     return _WORD.fullmatch(text) is not None
 
 
+def is_commit(text: str) -> bool:
+    """Whether a text is a whole commit id in lower-case hexadecimal digits."""
+    return _COMMIT.fullmatch(text) is not None
+
+
 def is_sha256(text: str) -> bool:
     """Whether a text is a sha256 in lower-case hexadecimal digits."""
     return _SHA256.fullmatch(text) is not None
@@ -140,9 +150,38 @@ def unsealed(data: bytes, schema: str) -> dict[str, Any]:
         raise EntryError("it is no JSON document") from error
     if not isinstance(document, dict) or document.get("schema") != schema:
         raise EntryError(f"it is no document of the schema {schema}")
-    if sealed(document) != data:
+    try:
+        is_whole = sealed(document) == data
+    except (ValueError, RecursionError) as error:
+        # Half of a surrogate pair has no bytes, and what is nested too deep for the writer was never written.
+        raise EntryError("it holds what no document of a mirror has") from error
+    if not is_whole:
         raise EntryError("its content does not fit the digest that it carries")
     return document
+
+
+def text_of(document: Mapping[str, Any], field: str, default: str | None = None) -> str:
+    """Return a text of a document; without ``default`` it must be there.
+
+    Raises:
+        EntryError: it is missing, or no text.
+    """
+    value = document.get(field, default)
+    if not isinstance(value, str):
+        raise EntryError(f"its field '{field}' is missing or no text")
+    return value
+
+
+def list_of(document: Mapping[str, Any], field: str, kind: type[_Item]) -> tuple[_Item, ...]:
+    """Return a list of a document whose items are all of one type; () where it is not there.
+
+    Raises:
+        EntryError: it is no list, or an item is of another type.
+    """
+    value = document.get(field, [])
+    if not isinstance(value, list) or not all(type(item) is kind for item in value):
+        raise EntryError(f"its field '{field}' is no list of what it must hold")
+    return tuple(value)
 
 
 def render(entry: Entry) -> bytes:
@@ -163,34 +202,43 @@ def parse(data: bytes, identifier: str) -> Entry:
         EntryError: the file is damaged, belongs elsewhere, or names paths that are not its own.
     """
     document = unsealed(data, SCHEMA)
-    try:
-        entry = Entry(
-            kind=document["kind"],
-            name=str(document["name"]),
-            files=tuple(_record(item) for item in document["files"]),
-            url=str(document.get("url", "")),
-            dist=str(document.get("dist", "")),
-            version=str(document.get("version", "")),
-            pins=tuple(str(pin) for pin in document.get("pins", ())),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise EntryError(f"a field is missing or wrong: {error}") from error
+    entry = Entry(
+        kind=_kind(text_of(document, "kind")),
+        name=text_of(document, "name"),
+        files=tuple(map(read_record, list_of(document, "files", dict))),
+        url=text_of(document, "url", ""),
+        dist=text_of(document, "dist", ""),
+        version=text_of(document, "version", ""),
+        pins=list_of(document, "pins", str),
+    )
     _require_own(entry, identifier)
     if render(entry) != data:
         raise EntryError("it holds what an entry does not have")
     return entry
 
 
-def _record(item: Mapping[str, Any]) -> FileRecord:
-    path, size, digest = item["path"], item["size"], item["sha256"]
-    if not isinstance(path, str) or type(size) is not int or size < 0 or not is_sha256(str(digest)):
-        raise EntryError("a file of it has no path, size or sha256")
-    return FileRecord(path, size, str(digest))
+def _kind(text: str) -> Kind:
+    for kind in get_args(Kind):
+        if text == kind:
+            return cast("Kind", kind)
+    raise EntryError(f"'{text}' is no kind of entry")
+
+
+def read_record(item: Mapping[str, Any]) -> FileRecord:
+    """Return the record of a file.
+
+    Raises:
+        EntryError: a field of it is missing or none that a file has.
+    """
+    size, digest = item.get("size"), text_of(item, "sha256")
+    if type(size) is not int or not 0 <= size <= LARGEST_FILE or not is_sha256(digest):
+        raise EntryError("a file of it has no size or sha256")
+    return FileRecord(text_of(item, "path"), size, digest)
 
 
 def _require_own(entry: Entry, identifier: str) -> None:
-    if entry.kind not in _KINDS or not entry.files or not is_name(entry.name):
-        raise EntryError("its kind, name or files are none that a mirror has")
+    if not entry.files or not is_name(entry.name):
+        raise EntryError("its name or files are none that a mirror has")
     if entry.id != identifier:
         raise EntryError(f"it is the entry of {entry.id}")
     if len({record.path for record in entry.files}) != len(entry.files):
@@ -198,7 +246,7 @@ def _require_own(entry: Entry, identifier: str) -> None:
     for record in entry.files:
         if not _is_own(entry, record.path):
             raise EntryError(f"'{record.path}' is no file of {entry.id}")
-    if any(not _COMMIT.fullmatch(pin) for pin in entry.pins) or bool(entry.pins) != (entry.kind == "git"):
+    if not all(map(is_commit, entry.pins)) or bool(entry.pins) != (entry.kind == "git"):
         raise EntryError("its pins are none, or no commits")
 
 

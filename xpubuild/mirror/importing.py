@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from xpubuild.engine.files import explained, remove_tree
+from xpubuild.engine.files import explained
+from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.mirror.check import check
 from xpubuild.mirror.entries import MANIFEST, PAGE_ID, Entry, EntryError, FileRecord, parse
-from xpubuild.mirror.reading import compare, read_manifest
-from xpubuild.mirror.repositories import is_plain, merged_shallow
+from xpubuild.mirror.failures import damage_error
+from xpubuild.mirror.merging import merge
+from xpubuild.mirror.needs import set_damages
+from xpubuild.mirror.reading import read_manifest
+from xpubuild.mirror.repositories import is_plain
 from xpubuild.mirror.sets import read_set
 from xpubuild.mirror.store import Mirror
 from xpubuild.mirror.tarform import (
@@ -40,40 +45,67 @@ class Imported:
     known: tuple[Entry, ...]
 
 
-def import_file(source: Path, mirror: Mirror, *, progress: Callable[[int], None] | None = None) -> Imported:
+def look_at(source: Path, progress: Callable[[int], None] | None = None) -> Contents:
+    """Return what an export holds, every byte of it looked at and nothing written.
+
+    Raises:
+        FetchError: there is no such file.
+        SourceIntegrityError: a byte of it is not what its manifest says; the message names the member.
+    """
+    _require_there(source)
+    with explained(source, f"reading {source.name}"), source.open("rb") as stream:
+        return _Reader(source, stream, None, progress).run()
+
+
+def import_file(
+    source: Path,
+    mirror: Mirror,
+    *,
+    progress: Callable[[int], None] | None = None,
+    cancel: Cancel | None = None,
+) -> Imported:
     """Merge the export ``source`` into ``mirror``.
 
     Raises:
         FetchError: there is no such file.
         SourceIntegrityError: a byte of it is not what its manifest says; the message names the member, and
-            nothing was put in place.
+            nothing was put in place. Or commits that a damaged mirror has would be lost: nothing was changed.
         NoSpaceError, ToolchainError: the mirror cannot be written to.
     """
+    _require_there(source)
+    with mirror.stage() as change:
+        with explained(mirror.path, f"importing {source.name}"), source.open("rb") as stream:
+            contents = _Reader(source, stream, change, progress).run()
+        entries = _entries(source, change, contents)
+        _require_complete(source, mirror, change, entries)
+        new, known = merge(mirror.path, change, entries, source=source, cancel=cancel or Cancel())
+        if check(mirror.path, only=[PAGE_ID]):
+            change.add_page(read_manifest(mirror.path).entries.values())
+        if change.entries:
+            change.publish()
+        # What was here and sound was looked at before; what came is read once more, from its place.
+        damages = check(mirror.path, only={PAGE_ID, *(entry.id for entry in new)})
+        if damages:
+            raise damage_error(mirror.path, damages)
+    return Imported(contents, tuple(new), tuple(known))
+
+
+def _require_there(source: Path) -> None:
     if not source.is_file():
         raise FetchError(
             f"there is no export at {source}",
             why="no such file",
             fix="name the file that xpubuild fetch --export wrote",
         )
-    with mirror.stage() as change:
-        with explained(mirror.path, f"importing {source.name}"), source.open("rb") as stream:
-            contents = _Reader(source, stream, change, progress).run()
-        entries = _entries(source, change, contents)
-        new, known = _merge(mirror, change, entries)
-        if check(mirror.path, only=[PAGE_ID]):
-            change.add_page(read_manifest(mirror.path).entries.values())
-        if change.entries:
-            change.publish()
-    return Imported(contents, tuple(new), tuple(known))
 
 
 @dataclass
 class _Reader:
-    """Reads an export block by block into a change; what it reads must be what it expects."""
+    """Reads an export block by block into a change, or only looks; what it reads must be what it expects."""
 
     source: Path
     stream: BinaryIO
-    change: Stage
+    change: Stage | None
     progress: Callable[[int], None] | None
 
     def run(self) -> Contents:
@@ -107,14 +139,15 @@ class _Reader:
 
     def _take(self, member: FileRecord) -> None:
         total, left = hashlib.sha256(), member.size
-        with self.change.create(member.path) as target:
+        with self.change.create(member.path) if self.change else contextlib.nullcontext() as target:
             while left:
                 chunk = self.stream.read(min(_CHUNK, left))
                 if not chunk:
                     raise refused(self.source, member.path, "the file ends too early")
                 left -= len(chunk)
                 total.update(chunk)
-                target.write(chunk)
+                if target is not None:
+                    target.write(chunk)
                 if self.progress is not None:
                     self.progress(len(chunk))
         if total.hexdigest() != member.sha256:
@@ -157,52 +190,12 @@ def _require_harmless(source: Path, change: Stage, entry: Entry) -> None:
         raise refused(source, f"{entry.folder}/config", "it holds settings that no mirror has")
 
 
-def _merge(mirror: Mirror, change: Stage, entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
-    """Reduce the change to what the mirror lacks; return the new entries and those that it has."""
-    new, known = [], []
-    present = read_manifest(mirror.path).entries
-    for entry in entries:
-        old = present.get(entry.id)
-        if old is None or any(compare(mirror.path, record) for record in old.files):
-            _make_room(mirror.path, entry)
-            new.append(entry)
-            change.enter(entry)
-            continue
-        merged = _merged(mirror.path, change, old, entry)
-        if merged == old:
-            known.append(old)
-        else:
-            new.append(entry)
-            change.enter(merged)
-    return new, known
-
-
-def _make_room(root: Path, entry: Entry) -> None:
-    """Take away what is damaged, or what nothing lists, where the entry's folder will be."""
-    if entry.folder and (root / entry.folder).exists():
-        remove_tree(root / entry.folder)
-
-
-def _merged(root: Path, change: Stage, old: Entry, entry: Entry) -> Entry:
-    """Return the entry of both, and take out of the change what the mirror has already."""
-    files = {record.path: record for record in old.files}
-    for record in entry.files:
-        staged, name = change.folder / record.path, record.path.rpartition("/")[2]
-        if entry.kind == "git" and name == "shallow":
-            text = staged.read_bytes()
-            if record.path in files:
-                text = merged_shallow(text, (root / record.path).read_bytes())
-            staged.unlink()
-            written = change.write(record.path, text)
-            if files.get(record.path) == written:
-                staged.unlink()
-            files[record.path] = written
-        elif record.path in files:
-            staged.unlink()
-        else:
-            files[record.path] = record
-    ordered = tuple(files[path] for path in sorted(files))
-    return replace(old, files=ordered, pins=tuple(sorted({*old.pins, *entry.pins})))
+def _require_complete(source: Path, mirror: Mirror, change: Stage, entries: list[Entry]) -> None:
+    """Refuse a set without what it needs: neither here nor in the export."""
+    here = [*entries, *read_manifest(mirror.path).entries.values()]
+    sets = [entry for entry in entries if entry.kind == "set"]
+    for damage in set_damages(change.folder, sets, here, ()):
+        raise refused(source, damage.path, damage.why)
 
 
 def refused(source: Path, member: str, why: str) -> SourceIntegrityError:

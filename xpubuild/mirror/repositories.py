@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from xpubuild.engine.process import Cancel
@@ -24,7 +24,8 @@ def records_of(root: Path, name: str, old: Entry | None) -> dict[str, FileRecord
     What is written once keeps the record that it has: damage is not made right by a second look.
 
     Raises:
-        SourceIntegrityError: a pin's reference holds something else than its commit.
+        SourceIntegrityError: a pin's reference holds something else than its commit, or a file that is
+            written once is gone.
     """
     known = {record.path: record for record in old.files} if old is not None else {}
     found: dict[str, FileRecord] = {}
@@ -45,7 +46,23 @@ def records_of(root: Path, name: str, old: Entry | None) -> dict[str, FileRecord
                     why="it does not hold the commit that it is called after",
                     fix="run the same command again; the repository is fetched anew",
                 )
+    _require_kept(root, name, known, found)
     return found
+
+
+def _require_kept(root: Path, name: str, known: Mapping[str, FileRecord], found: Collection[str]) -> None:
+    prefix = f"{GIT}/{name}/"
+    lost = sorted(
+        path for path in known if path not in found and not path.removeprefix(prefix).startswith(_MUTABLE)
+    )
+    if lost:
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        raise SourceIntegrityError(
+            f"{root / lost[0]} is missing{more}",
+            why="the manifest lists it, and nothing but damage takes it away",
+            fix="with a network, fetch the same recipe again: only what is damaged is brought anew",
+            evidence={"mirror": str(root), "missing": lost},
+        )
 
 
 def pins_of(records: Mapping[str, FileRecord], name: str) -> frozenset[str]:

@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from xpubuild.mirror.entries import EntryError, canonical, unsealed
+from xpubuild.mirror.entries import (
+    EntryError,
+    canonical,
+    is_commit,
+    is_sha256,
+    list_of,
+    sealed,
+    text_of,
+    unsealed,
+)
+from xpubuild.source.urls import mirror_name
 
 SCHEMA = "xpubuild.mirror-set/1"
 _DIGITS = 16
@@ -63,13 +73,34 @@ def read_set(data: bytes) -> MirrorSet:
         EntryError: the file is damaged.
     """
     document: Mapping[str, Any] = unsealed(data, SCHEMA)
+    needed = MirrorSet(
+        recipe=text_of(document, "recipe"),
+        inputs=text_of(document, "inputs"),
+        pythons=list_of(document, "pythons", str),
+        repositories=tuple(map(_use, list_of(document, "repositories", dict))),
+        files=list_of(document, "files", str),
+    )
+    if not all(map(is_sha256, needed.files)) or sealed(needed.to_json()) != data:
+        raise EntryError("it holds what a set does not have")
+    return needed
+
+
+def _use(item: Mapping[str, Any]) -> RepositoryUse:
+    ref, at_configure_time = item.get("ref"), item.get("configure_time")
+    if not (ref is None or isinstance(ref, str)) or not isinstance(at_configure_time, bool):
+        raise EntryError("its field 'ref' or 'configure_time' is none that a repository has")
+    use = RepositoryUse(
+        component=text_of(item, "component"),
+        url=text_of(item, "url"),
+        commit=text_of(item, "commit"),
+        path=text_of(item, "path"),
+        ref=ref,
+        configure_time=at_configure_time,
+    )
     try:
-        return MirrorSet(
-            recipe=str(document["recipe"]),
-            inputs=str(document["inputs"]),
-            pythons=tuple(map(str, document["pythons"])),
-            repositories=tuple(RepositoryUse(**item) for item in document["repositories"]),
-            files=tuple(map(str, document["files"])),
-        )
-    except (KeyError, TypeError) as error:
-        raise EntryError(f"a field is missing or wrong: {error}") from error
+        mirror_name(use.url, len(use.commit))
+    except ValueError as error:
+        raise EntryError(f"'{use.url}' is no URL: {error}") from error
+    if not is_commit(use.commit):
+        raise EntryError(f"'{use.commit}' is no commit")
+    return use

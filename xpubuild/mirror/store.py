@@ -37,6 +37,7 @@ from xpubuild.mirror.entries import (
 )
 from xpubuild.mirror.failures import damage_error, no_file, no_mirror
 from xpubuild.mirror.naming import described, without_credentials
+from xpubuild.mirror.needs import set_of
 from xpubuild.mirror.reading import (
     COMMITTING,
     STAGING,
@@ -48,7 +49,7 @@ from xpubuild.mirror.reading import (
     scan,
 )
 from xpubuild.mirror.repositories import is_sound, pins_of, records_of
-from xpubuild.mirror.sets import MirrorSet, read_set
+from xpubuild.mirror.sets import MirrorSet
 from xpubuild.mirror.writing import Stage, recover, staged
 from xpubuild.source.git import Git, Report
 from xpubuild.source.locks import locked
@@ -184,10 +185,11 @@ class Mirror:
         for entry in self.entries().values():
             if entry.kind != "set":
                 continue
-            why = compare(self.path, entry.files[0])
-            if why:
-                raise damage_error(self.path, [Damage(entry.files[0].path, "is damaged", why, entry.id)])
-            found.append(read_set((self.path / entry.files[0].path).read_bytes()))
+            try:
+                found.append(set_of(self.path, entry))
+            except EntryError as error:
+                wrong = Damage(entry.files[0].path, "is damaged", str(error), entry.id)
+                raise damage_error(self.path, [wrong]) from error
         return found
 
     def git_store(self, git: Git, *, offline: bool = False, cancel: Cancel | None = None) -> MirrorStore:
@@ -330,7 +332,7 @@ class Mirror:
         """Write the entry of the repository of ``url``, which holds ``commit`` now.
 
         Raises:
-            SourceIntegrityError: a reference of it is damaged, or the commit is not in it.
+            SourceIntegrityError: a reference of it is damaged, a file of it is gone, or it lacks the commit.
             NoSpaceError, ToolchainError: the mirror cannot be written to.
         """
         name = mirror_name(url, len(commit))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from xpubuild.mirror.entries import EntryError, FileRecord, is_name, is_sha256, sealed, unsealed
+from xpubuild.mirror.entries import EntryError, FileRecord, is_name, list_of, read_record, sealed, unsealed
 
 FIRST = "MANIFEST.json"
 SCHEMA = "xpubuild.mirror-export/1"
@@ -46,22 +46,17 @@ def read_contents(data: bytes) -> Contents:
         EntryError: it is damaged, or names a path that no mirror has.
     """
     document = unsealed(data, SCHEMA)
-    try:
-        members = tuple(_member(item) for item in document["members"])
-    except (KeyError, TypeError) as error:
-        raise EntryError(f"a field is missing or wrong: {error}") from error
+    members = tuple(map(_member, list_of(document, "members", dict)))
     if len({member.path for member in members}) != len(members):
         raise EntryError("it lists a member twice")
     return Contents(members, str(document["digest"]))
 
 
 def _member(item: dict[str, Any]) -> FileRecord:
-    path, size, digest = item["path"], item["size"], item["sha256"]
-    if not (isinstance(path, str) and type(size) is int and size >= 0 and is_sha256(str(digest))):
-        raise EntryError("a member has no path, size or sha256")
-    if not all(is_name(part) for part in path.split("/")):
-        raise EntryError(f"'{path}' is no path of a mirror")
-    return FileRecord(path, size, str(digest))
+    record = read_record(item)
+    if not all(is_name(part) for part in record.path.split("/")):
+        raise EntryError(f"'{record.path}' is no path of a mirror")
+    return record
 
 
 def header(name: str, size: int) -> bytes:

@@ -123,6 +123,13 @@ def staged(root: Path) -> Iterator[Stage]:
 
 def finish(root: Path, ready: Path) -> None:
     """Put a verified change in place; where it was begun before, carry on."""
+    # Entries come last of all: as long as one is here, what it leaves out may have to go.
+    for entry in read_manifest(ready).entries.values():
+        if entry.kind == "git":
+            with locked((root / entry.folder).with_suffix(".lock")):
+                _make_room(root, entry)
+        elif entry.folder:
+            _make_room(root, entry)
     for item in scan(ready / GIT):
         target = root / GIT / item.name
         target.parent.mkdir(exist_ok=True)
@@ -138,6 +145,20 @@ def finish(root: Path, ready: Path) -> None:
         if folder.is_dir():
             fsync_dir(folder)
     remove_tree(ready)
+
+
+def _make_room(root: Path, entry: Entry) -> None:
+    """Take out of an entry's own folder what it does not list, and what stands where its files must be."""
+    folder = root / entry.folder
+    if folder.is_symlink() or folder.is_file():
+        remove_tree(folder)
+    listed = {record.path for record in entry.files}
+    for path in listed:
+        if (root / path).is_dir() and not (root / path).is_symlink():
+            remove_tree(root / path)
+    for inside, item in walk(folder):
+        if f"{entry.folder}/{inside}" not in listed:
+            remove_tree(Path(item.path))
 
 
 def _move(ready: Path, root: Path, paths: list[str]) -> None:

@@ -118,7 +118,7 @@ class BuildDisk(Check):
 Looks at the file system that holds, or will hold, the workspace: the space and inodes that a user
 without privileges may take, and what the user's quota leaves (asked of `quota`, where there is one).
 The recipe says how much is needed; without one 40 GiB are what a build of PyTorch takes, and less is a
-warning.
+warning, or with `--profile build` a failure.
 """
 
     def run(self, context: Context) -> Outcome:
@@ -142,7 +142,9 @@ warning.
             (f"df -h {disk.path}", f"df -i {disk.path}", "xpubuild doctor --workspace /path/on/larger/disk"),
         )
         told = f"{disk.path}: {'; '.join(problems)}"
-        return self.found(told, fix, **evidence) if context.recipe else self.warn(told, fix, **evidence)
+        if context.recipe is None and not context.to_build:
+            return self.warn(told, fix, **evidence)
+        return self.found(told, fix, **evidence)
 
 
 def _lacking(disk: DiskFacts, need: float, quota: int | None) -> Iterator[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from xpubuild.doctor.checks.level_zero import install_driver
 from xpubuild.doctor.context import Context
-from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.fixes import as_root, distribution, install_command
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
 from xpubuild.doctor.probes.level_zero import unmasked
 from xpubuild.doctor.probes.machine import RUN, wants_driver
 from xpubuild.host.drivers import DRIVER_PACKAGES, DriverFacts, driver_family
 from xpubuild.host.readers import UNKNOWN
+from xpubuild.host.rpms import unread_database
 
 _LIBRARY = "libze_intel_gpu.so"
 _LOADERS = ("level-zero", "libze1", "oneapi-level-zero")
@@ -70,6 +72,11 @@ class Family(Check):
         path = context.probe(unmasked).library("libze_intel_gpu") if context.live else ""
         if path:
             return self.ok(f"{path}, which no package database knows; its family is not known", path=path)
+        unread = unread_database(context.root)
+        if unread is not None:
+            return self.skip(
+                f"the rpm database {unread} was not read: rpm would have to run inside the image"
+            )
         return self.found(
             "no Level Zero driver for Intel GPUs: neither dpkg nor rpm nor the library folders have one",
             Fix("install it, from Intel's LTS repository for a Data Center GPU Max", install_driver(context)),
@@ -121,13 +128,16 @@ class LoaderSource(Check):
         "Tells by the version texts of the packages whether the loader (libze1, level-zero) and the driver"
         " come from Intel's repository, a PPA or the distribution. A loader of one release calls functions"
         " that a driver of another does not have: `torch.xpu.get_device_properties` has crashed that way."
-        " Upgrade both together."
+        " Upgrade both together. The loader under its first and its second name (level-zero, libze1) is"
+        " one too many."
     )
 
     def run(self, context: Context) -> Outcome:
         """Compare the sources of the two."""
         drivers = [item for item in _drivers(context) if item.package != _LIBRARY]
         loaders = [item for item in context.host.drivers if item.package in _LOADERS]
+        if len(loaders) > 1:
+            return self._twice(context, loaders)
         if not drivers or not loaders:
             return self.skip("loader or driver is in no package database")
         sources = {item.package: _source(item) for item in (*loaders, *drivers)}
@@ -145,6 +155,26 @@ class LoaderSource(Check):
                 sources=sources,
             )
         return self.ok(f"{', '.join(sources)}: from {next(iter(sources.values()))}", sources=sources)
+
+    def _twice(self, context: Context, loaders: list[DriverFacts]) -> Outcome:
+        first = any(item.package == "intel-level-zero-gpu" for item in context.host.drivers)
+        newer = any(item.package == "libze-intel-gpu1" for item in context.host.drivers)
+        stays = "level-zero" if first and not newer else "libze1"
+        away = sorted(item.package for item in loaders if item.package != stays) or [loaders[0].package]
+        return self.found(
+            f"the loader is installed under {len(loaders)} names: "
+            + ", ".join(f"{item.package} {item.version}" for item in loaders)
+            + "; which one programs load depends on the order of folders",
+            Fix(f"leave the driver's one, {stays}", remove_command(context, away)),
+            sources={item.package: _source(item) for item in loaders},
+        )
+
+
+def remove_command(context: Context, packages: Sequence[str]) -> tuple[str, ...]:
+    """Return the commands that remove packages on this distribution; none where it is an unknown one."""
+    tools = {"debian": "apt-get remove -y", "rhel": "dnf remove -y", "suse": "zypper remove -y"}
+    tool = tools.get(distribution(context))
+    return as_root(context, f"{tool} {' '.join(packages)}") if tool else ()
 
 
 def _source(item: DriverFacts) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+from xpubuild.doctor.checks.level_zero import first_names, install_headers
 from xpubuild.doctor.context import Context
 from xpubuild.doctor.fixes import install_command
 from xpubuild.doctor.model import Check, Fix, Outcome, Profile
@@ -16,15 +17,8 @@ _IMAGE_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _INCLUDE = ("/usr/include", "/usr/local/include")
 _ROOTS = ("ZE_PATH", "CONDA_PREFIX", "VIRTUAL_ENV", "CMPLR_ROOT")
 _SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
-#: Header -> packages that bring it, by distribution.
-_HEADERS = {
-    "level_zero/ze_api.h": {
-        "debian": ("libze-dev",),
-        "rhel": ("level-zero-devel",),
-        "suse": ("level-zero-devel",),
-    },
-    "CL/cl.h": {"debian": ("opencl-headers",), "rhel": ("opencl-headers",), "suse": ("opencl-headers",)},
-}
+_LEVEL_ZERO, _OPENCL = "level_zero/ze_api.h", "CL/cl.h"
+_HEADERS = (_LEVEL_ZERO, _OPENCL)
 
 
 class Ocloc(Check):
@@ -48,9 +42,10 @@ class Ocloc(Check):
 
     def run(self, context: Context) -> Outcome:
         """Find it and run it."""
+        debian = "intel-opencl-icd" if first_names(context) else "intel-ocloc"
         install = Fix(
             "install it, or load the module that has it",
-            install_command(context, debian=("intel-ocloc",), rhel=("intel-ocloc",), suse=("intel-ocloc",)),
+            install_command(context, debian=(debian,), rhel=("intel-ocloc",), suse=("intel-ocloc",)),
         )
         if not context.live:
             path = next(
@@ -103,9 +98,10 @@ class Headers(Check):
         ]
         if not missing:
             return self.ok(f"{', '.join(_HEADERS)} are here")
+        brings = {_LEVEL_ZERO: install_headers(context), _OPENCL: ("opencl-headers",) * 3}
         packages = {
-            system: tuple(name for header in missing for name in _HEADERS[header][system])
-            for system in ("debian", "rhel", "suse")
+            system: tuple(brings[header][index] for header in missing)
+            for index, system in enumerate(("debian", "rhel", "suse"))
         }
         return self.found(
             f"no {' and no '.join(missing)}: torch.compile will fail at its first kernel",

@@ -19,6 +19,8 @@ from xpubuild.doctor.probes.machine import (
     intel_gpus,
     listed,
     named,
+    out_of_tree,
+    usable_gpus,
     wsl,
 )
 from xpubuild.host.gpus import GpuFacts
@@ -43,13 +45,19 @@ _RING = "/dev/kmsg"
 _LOG_BYTES = 1 << 20
 _RECORD_BYTES = 8192
 _TROUBLE = re.compile(
-    r"(?:\bi915\b|\bxe\b|\[drm\]).*(?:"
-    r"(?:GuC|HuC|GSC|DMC).{0,60}(?:fail|error|missing|not found|outdated)|GPU HANG|wedged"
+    r"(?:\bi915\b|\bxe\b).*(?:"
+    r"(?:GuC|HuC|GSC|DMC).{0,60}(?<!\bno )(?<!\b0 )(?<!without )"
+    r"\b(?:fail(?:ed|s|ure)?|error|missing|not found|outdated)\b|GPU HANG|wedged"
     r"|Failed to load firmware"
     r"|Device initialization failed|probe.*failed)",
     re.IGNORECASE,
 )
 _SHOWN_LINES = 5
+# In Intel's repositories, on every distribution that they are for.
+_INTELS_MODULE = ("intel-i915-dkms",)
+_INTELS_FIRMWARE = "intel-fw-gpu"
+#: The first release of Debian whose firmware of Intel's graphics is a package of its own.
+_DEBIAN_SPLIT = 13
 
 
 class KernelDriver(Check):
@@ -75,16 +83,12 @@ class KernelDriver(Check):
         if not gpus:
             return self.ok("WSL2: Windows drives the GPU") if wsl(context) else self.skip("no GPU")
         drivers = {gpu.pci_address: gpu.kernel_driver for gpu in gpus}
-        unbound = [gpu for gpu in gpus if gpu.kernel_driver not in DRM_DRIVERS]
+        usable = usable_gpus(context)
+        unbound = [gpu for gpu in usable if gpu.kernel_driver not in DRM_DRIVERS]
         if unbound:
-            reasons = list(_reasons(context, unbound[0]))
-            why = "; ".join(reason for reason, _ in reasons)
-            fix = next((fix for _, fix in reasons), _load_it(context, unbound[0]))
-            detail = f"{_state(unbound[0])}: {named(unbound[0])}" + (f"; {why}" if why else "")
-            if len(unbound) > 1:
-                detail += f"; the same for {len(unbound) - 1} more"
-            if len(unbound) < len(gpus):
-                return self.warn(detail + "; other GPUs have theirs", fix, drivers=drivers)
+            detail, fix = _unbound(context, unbound)
+            if rest := [gpu for gpu in usable if gpu not in unbound]:
+                return self.warn(f"{detail}; programs can run on {listed(rest)} only", fix, drivers=drivers)
             return self.found(detail, fix, drivers=drivers)
         forced = [gpu for gpu in gpus if gpu.family in _DG2 and gpu.kernel_driver == "xe"]
         if forced:
@@ -96,7 +100,41 @@ class KernelDriver(Check):
                 ),
                 drivers=drivers,
             )
+        own = [gpu for gpu in gpus if gpu.family == MAX and _kernels_own(context, gpu)]
+        if own:
+            return self.warn(
+                f"{listed(own)}: driven by {own[0].kernel_driver} of the kernel itself; for Data Center GPU"
+                " Max Intel supports its own i915 alone",
+                _intels_driver(context),
+                drivers=drivers,
+            )
         return self.ok(", ".join(f"{gpu.pci_address}: {gpu.kernel_driver}" for gpu in gpus), drivers=drivers)
+
+
+def _unbound(context: Context, unbound: list[GpuFacts]) -> tuple[str, Fix]:
+    reasons = list(_reasons(context, unbound[0]))
+    why = "; ".join(reason for reason, _ in reasons)
+    fix = next((fix for _, fix in reasons), _load_it(context, unbound[0]))
+    detail = f"{_state(unbound[0])}: {named(unbound[0])}" + (f"; {why}" if why else "")
+    return detail + (f"; the same for {len(unbound) - 1} more" if len(unbound) > 1 else ""), fix
+
+
+def _kernels_own(context: Context, gpu: GpuFacts) -> bool:
+    """Whether a GPU has a driver of the kernel, which Max has at most by force_probe.
+
+    Source: dgpu-docs.intel.com/driver/kernel-driver-types.html.
+    """
+    return gpu.kernel_driver == "xe" or out_of_tree(context, "i915") is False
+
+
+def _intels_driver(context: Context) -> Fix:
+    if contained(context):
+        return Fix("install Intel's driver module on the host of this container: it is the host's kernel", ())
+    packages = (*_INTELS_MODULE, _INTELS_FIRMWARE)
+    return Fix(
+        "install Intel's driver module, remove force_probe from the kernel's command line, then boot again",
+        install_command(context, debian=packages, rhel=packages, suse=packages),
+    )
 
 
 def _state(gpu: GpuFacts) -> str:
@@ -186,7 +224,7 @@ def _load_it(context: Context, gpu: GpuFacts) -> Fix:
         next(iter(modules.rglob(f"{name}.ko*")), None) is not None for name in DRM_DRIVERS
     )
     if gpu.family in (MAX, UNKNOWN) or (exists(modules) and not known):
-        install = install_command(context, debian=("intel-i915-dkms",), rhel=("intel-i915-dkms",))
+        install = install_command(context, debian=_INTELS_MODULE, rhel=_INTELS_MODULE, suse=_INTELS_MODULE)
         return Fix(
             "install Intel's driver module for this kernel and load it", (*install, *_modprobe(context))
         )
@@ -227,7 +265,7 @@ class Firmware(Check):
         ]
         if not lines:
             return self.ok(f"nothing about trouble in {', '.join(texts)}", logs=list(texts))
-        packages = install_command(context, debian=("linux-firmware",), rhel=("linux-firmware",))
+        packages = _firmware_packages(context)
         return self.found(
             f"the kernel reports: {lines[-1]}",
             Fix(
@@ -238,9 +276,27 @@ class Firmware(Check):
         )
 
 
+def _firmware_packages(context: Context) -> tuple[str, ...]:
+    """Return the commands that install the firmware: Intel's own driver module has a package of its own."""
+    if out_of_tree(context, "i915"):
+        names = (_INTELS_FIRMWARE,)
+        return install_command(context, debian=names, rhel=names, suse=names)
+    system = context.host.os
+    debian = "linux-firmware"
+    if "ubuntu" not in (system.id, *system.id_like):
+        number = system.version.partition(".")[0]
+        split = number.isdigit() and int(number) >= _DEBIAN_SPLIT
+        debian = "firmware-intel-graphics" if split else "firmware-misc-nonfree"
+    return install_command(
+        context, debian=(debian,), rhel=("linux-firmware",), suse=("kernel-firmware-i915",)
+    )
+
+
 def _end_of(path: Path) -> str | None:
     """Return the last part of a log, or None where it cannot be read."""
     try:
+        if not path.is_file():  # a pipe in its place would be waited for
+            return None
         with path.open("rb") as stream:
             stream.seek(max(0, path.stat().st_size - _LOG_BYTES))
             return stream.read().decode("utf-8", "replace")

@@ -25,26 +25,49 @@ _ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
 
 def install_loader(context: Context) -> tuple[str, ...]:
     """Return the commands that install the loader, by the name that it has on this host."""
-    debian = ("level-zero",) if _first_names(context) else ("libze1",)
-    return install_command(context, debian=debian, rhel=("level-zero",), suse=("level-zero",))
+    debian = "level-zero" if first_names(context) else "libze1"
+    rhel = "oneapi-level-zero" if _fedora(context) else "level-zero"
+    return install_command(context, debian=(debian,), rhel=(rhel,), suse=("level-zero",))
 
 
 def install_driver(context: Context) -> tuple[str, ...]:
-    """Return the commands that install loader and driver from the repositories that are set up."""
+    """Return the commands that install loader and driver from the repositories that are set up.
+
+    Names of Intel's repositories for RHEL and SLES: upstream PyTorch, .ci/docker/common/install_xpu.sh; of
+    Fedora's own: packages.fedoraproject.org, intel-compute-runtime and oneapi-level-zero.
+    """
+    intels = ("intel-level-zero-gpu", "level-zero", "intel-opencl")
     debian = ("libze-intel-gpu1", "libze1", "intel-opencl-icd")
-    if _first_names(context):
+    if first_names(context):
         debian = ("intel-level-zero-gpu", "level-zero", "intel-opencl-icd")
+    fedoras = ("intel-level-zero", "oneapi-level-zero", "intel-opencl")
+    opensuse = context.host.os.id.lower().startswith("opensuse")
     return install_command(
         context,
         debian=debian,
-        rhel=("intel-level-zero", "level-zero", "intel-opencl"),
-        suse=("libze_intel_gpu1", "level-zero", "intel-opencl"),
+        rhel=fedoras if _fedora(context) else intels,
+        suse=("libze_intel_gpu1", "level-zero", "intel-opencl") if opensuse else intels,
     )
 
 
-def _first_names(context: Context) -> bool:
-    """Whether this host has packages under the names of the first LTS, which Intel changed later."""
-    return any(item.package in ("intel-level-zero-gpu", "level-zero") for item in context.host.drivers)
+def install_headers(context: Context) -> tuple[str, str, str]:
+    """Return the package with the headers of Level Zero on Debian, RHEL and SUSE, by the name it has here."""
+    debian = "level-zero-dev" if first_names(context) else "libze-dev"
+    return debian, "oneapi-level-zero-devel" if _fedora(context) else "level-zero-devel", "level-zero-devel"
+
+
+def first_names(context: Context) -> bool:
+    """Whether this host has packages under the names of the first LTS, which Intel changed later.
+
+    Rolling releases had the driver's first name beside the loader's second.
+    """
+    names = {item.package for item in context.host.drivers}
+    return "libze1" not in names and bool(names & {"intel-level-zero-gpu", "level-zero"})
+
+
+def _fedora(context: Context) -> bool:
+    """Whether this is Fedora, which has packages of its own; RHEL and its rebuilds take Intel's."""
+    return context.host.os.id.lower() == "fedora"
 
 
 class Loader(Check):
@@ -74,7 +97,7 @@ class Loader(Check):
             )
         found = context.probe(enumeration)
         if found.ending.how == "missing":
-            return self.skip(f"the child could not be started: {found.ending.words}")
+            return unanswered(found)
         if found.ending.stage == "dlopen" and not found.load_error:
             return self.found(
                 found.ending.told("loading the Level Zero loader"),
@@ -124,6 +147,8 @@ class Enumerate(Check):
         """Enumerate and judge how it ended."""
         found = context.probe(unmasked)
         evidence = _evidence(found)
+        if found.ending.how == "missing":
+            return unanswered(found)
         if found.good and found.gpus:
             return self._listed(found)
         detail, fix = _trouble(context, found)
@@ -142,6 +167,11 @@ class Enumerate(Check):
                 **_evidence(found),
             )
         return self.ok(detail, **_evidence(found))
+
+
+def unanswered(found: Enumeration) -> Outcome:
+    """Return that Level Zero was not asked: an error, so that nobody takes it for a host without trouble."""
+    return Outcome("error", f"the child could not be started: {found.ending.words}", {"ended": "missing"})
 
 
 def _evidence(found: Enumeration) -> dict[str, object]:

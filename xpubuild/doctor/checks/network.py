@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from urllib.parse import SplitResult, urlsplit
 
 from xpubuild.doctor.context import Context
-from xpubuild.doctor.look.pip import indexes
-from xpubuild.doctor.look.reach import Reached, reach_all, server_of
+from xpubuild.doctor.look.pip import indexes, settings
+from xpubuild.doctor.look.reach import Reached, reach_all, server_of, unreadable
 from xpubuild.doctor.model import Check, Fix, Outcome
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
 _SCHEMES = ("http", "https", "socks5", "socks5h", "socks4", "socks4a")
+# Written so that what masks passwords in URLs leaves it readable.
+_WITH_USER = "a user and a password stand before HOST, as USER:PASSWORD and then an @"
 _CIDR = re.compile(r"\d+(\.\d+){3}/\d+")
 
 
@@ -38,7 +41,7 @@ password.
         if wrong:
             told = "; ".join(f"{name} {text}" for name, text in wrong.items())
             fix = Fix(
-                "write them as http://HOST:PORT, with a user as http://USER:PASSWORD@HOST:PORT",
+                f"write them as http://HOST:PORT; {_WITH_USER}",
                 tuple(f"export {name}=http://HOST:PORT" for name in wrong),
             )
             return self.found(told, fix, variables=sorted(wrong))
@@ -47,13 +50,19 @@ password.
             return self.warn(
                 "; ".join(odd), Fix("set both spellings alike, for http and https", _alike(context))
             )
-        used = sorted({server_of(value) for value in _values(context).values()})
+        used = sorted({_without_user(value) for value in _values(context).values()})
         return self.ok(f"proxy {', '.join(used)}" if used else "no proxy is set")
 
 
 def _values(context: Context) -> dict[str, str]:
     names = [spelling for name in _PROXIES for spelling in (name, name.upper())]
     return {name: context.environ[name] for name in names if context.environ.get(name)}
+
+
+def _without_user(value: str) -> str:
+    """Return a sound proxy as scheme://host:port."""
+    scheme, _, rest = (value if "://" in value else f"http://{value}").partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].rstrip('/')}"
 
 
 def _malformed(context: Context) -> Iterator[tuple[str, str]]:
@@ -67,7 +76,10 @@ def _problem(value: str) -> str:
     if value != value.strip() or value[:1] in "'\"":
         return "has blanks or quotes around it"
     text = value if "://" in value else f"http://{value}"
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "has brackets without the address of a host in them (an IPv6 address is written as [::1])"
     rest = text.partition("://")[2].rstrip("/")
     password = "@" in rest and (rest.count("@") > 1 or re.search(r"[/#?]", rest))
     for wrong, problem in (
@@ -151,7 +163,10 @@ A host that shall stay without network installs from a mirror that `xpubuild fet
 
     def run(self, context: Context) -> Outcome:
         needed: dict[str, bool] = {}
-        for url, must in _urls(context):
+        urls = tuple(_urls(context))
+        if any(unreadable(url) for url, _ in urls):
+            return self._unreadable(context)
+        for url, must in urls:
             if server := server_of(url):
                 needed[server] = must or needed.get(server, False)
         servers = list(needed)
@@ -166,6 +181,24 @@ A host that shall stay without network installs from a mirror that `xpubuild fet
         if any(needed[answer.server] for answer in bad):
             return self.found(told, _fix(bad), **evidence)
         return self.warn(told, _fix(bad), **evidence)
+
+    def _unreadable(self, context: Context) -> Outcome:
+        origins = [
+            item.origin
+            for item in context.probe(settings)
+            if item.name in ("index-url", "extra-index-url") and any(map(unreadable, item.value.split()))
+        ]
+        where = " and ".join(dict.fromkeys(origins)) or "the recipe"
+        fix = Fix(
+            f"write https://HOST/simple (with a port: https://HOST:PORT/simple) there; {_WITH_USER}",
+            tuple(
+                f"export {name}=https://HOST/simple"
+                if name.startswith("PIP_")
+                else f"cat {shlex.quote(name)}"
+                for name in dict.fromkeys(origins)
+            ),
+        )
+        return self.found(f"{where} names a server by what is no URL", fix, origins=origins)
 
 
 def _through(answer: Reached) -> str:
@@ -201,7 +234,10 @@ _FIXES: dict[str, Fix] = {
     ),
     "proxy-auth": Fix(
         "put the user and the password into the proxy variables",
-        ("export https_proxy=http://USER:PASSWORD@HOST:PORT http_proxy=http://USER:PASSWORD@HOST:PORT",),
+        (
+            "login=USER:PASSWORD",
+            'export https_proxy=http://"$login"@HOST:PORT http_proxy=http://"$login"@HOST:PORT',
+        ),
     ),
     "proxy": Fix("mend or unset the proxy variables", ("env | grep -i _proxy=",)),
     "dns": Fix(

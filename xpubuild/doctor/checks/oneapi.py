@@ -56,7 +56,7 @@ version the recipe allows.
 
 PyTorch for XPU is compiled with this compiler. Up to 2.13, a build that does not find it only warns and
 makes a wheel without XPU, after hours. Without `--recipe` this is a warning: what is already built, and
-wheels that bring their own runtime, run without oneAPI.
+wheels that bring their own runtime, run without oneAPI. With `--profile build` it is a failure.
 """
 
     def run(self, context: Context) -> Outcome:
@@ -71,7 +71,7 @@ wheels that bring their own runtime, run without oneAPI.
         if not compilers:
             detail = self._nothing(context, found)
             fix = install_fix(context)
-            if needs_of(context) is None:
+            if needs_of(context) is None and not context.to_build:
                 return self.warn(f"{detail}; building for XPU needs it, running does not", fix, **evidence)
             return self.found(detail, fix, **evidence)
         wanted = needs_of(context)

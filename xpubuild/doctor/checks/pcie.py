@@ -74,7 +74,8 @@ def _downstream_ends(context: Context, gpu: GpuFacts) -> Iterator[Path]:
     Ends alternate on the way up: GPU, port above it, upstream port of the switch, port above that, and so on.
     """
     try:
-        place = context.path(f"/sys/bus/pci/devices/{gpu.pci_address}").resolve()
+        place = context.path(f"/sys/bus/pci/devices/{gpu.pci_address}")
+        place = place.resolve() if context.live else place
     except OSError:
         return
     chain = [place]

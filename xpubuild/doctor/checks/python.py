@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from xpubuild.doctor.context import Context
-from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.fixes import as_root, install_command
 from xpubuild.doctor.look.pip import Setting, settings
 from xpubuild.doctor.look.sites import facts_of, site
 from xpubuild.doctor.model import Check, Fix, Outcome
@@ -24,6 +25,36 @@ def interpreter(context: Context) -> PythonFacts | None:
     return known
 
 
+class PythonRuns(Check):
+    """The interpreter that was named, or is active, starts and answers."""
+
+    id = "python.runs"
+    title = "The Python that matters runs"
+    families = ("M-python-build-tools",)
+    live = True
+    explanation = """\
+Starts the interpreter that `--python` names, else that of the workspace, of `VIRTUAL_ENV` or of
+`CONDA_PREFIX`, else `python3` on `PATH`, and asks what it is. A virtual environment whose base
+installation was removed or upgraded, a shim of a version manager without a version, a program that is
+no Python: nothing that is installed for such an interpreter can be imported, so it fails.
+Where none was named or is active, a `python3` on `PATH` that does not run is a warning.
+"""
+
+    def run(self, context: Context) -> Outcome:
+        facts = context.probe(interpreter)
+        if facts is None:
+            return self.skip("no Python was found")
+        if not facts.error:
+            return self.ok(f"{facts.executable} runs", executable=facts.executable)
+        fix = Fix(
+            "name an interpreter that runs with --python, or make the environment anew",
+            (f"{shlex.quote(facts.executable)} -I -c 'import sys; print(sys.version)'", *_other(context)),
+        )
+        told = f"{facts.executable} is no working Python: {facts.error}"
+        # The first python3 on PATH is a guess: nobody said that it is the one.
+        return self.found(told, fix) if context.python is not None else self.warn(told, fix)
+
+
 class PythonVersion(Check):
     """The interpreter is one that the recipe builds for."""
 
@@ -34,7 +65,7 @@ class PythonVersion(Check):
     families = ("M-python-build-tools",)
     explanation = """\
 Each PyTorch release builds for a range of Python versions, and wheels exist for it alone. Only CPython
-with 64 bits will do. Another interpreter is named with `--python`.
+will do. Another interpreter is named with `--python`.
 """
 
     def run(self, context: Context) -> Outcome:
@@ -43,12 +74,10 @@ with 64 bits will do. Another interpreter is named with `--python`.
             return self.skip("no Python was found")
         name_another = Fix("name another interpreter with --python", _other(context))
         if facts.error:
-            return self.found(f"{facts.executable} is no working Python: {facts.error}", name_another)
-        if facts.implementation not in ("CPython", UNKNOWN) or facts.bits not in (64, None):
-            detail = (
-                f"{facts.executable} is {facts.implementation} with {facts.bits} bits, not CPython with 64"
-            )
-            return self.found(detail, name_another)
+            # One cause, one failure: python.runs tells it, machine.platform the one with 32 bits.
+            return self.skip(f"{facts.executable} is no working Python: {facts.error}")
+        if facts.implementation not in ("CPython", UNKNOWN):
+            return self.found(f"{facts.executable} is {facts.implementation}, not CPython", name_another)
         wanted = context.recipe.recipe.needs.python if context.recipe else ""
         if fits(facts.version, wanted) == "no":
             detail = f"{facts.executable} is Python {facts.version}, the recipe needs {wanted}"
@@ -59,8 +88,8 @@ with 64 bits will do. Another interpreter is named with `--python`.
 def _other(context: Context) -> tuple[str, ...]:
     wanted = context.recipe.recipe.needs.python if context.recipe else ""
     found = [item.executable for item in context.host.python.found if fits(item.version, wanted) == "yes"]
-    name = context.recipe.recipe.name if context.recipe else "RECIPE"
-    return (f"xpubuild doctor --recipe {name} --python {found[0]}",) if found else ()
+    named = f" --recipe {context.recipe.recipe.name}" if context.recipe else ""
+    return (f"xpubuild doctor{named} --python {found[0]}",) if found else ()
 
 
 class PythonHeaders(Check):
@@ -196,15 +225,26 @@ on torch or triton decides which build a later `pip install` puts in the place o
             return self.ok("no setting changes what pip installs")
         told = "; ".join(f"{item.name} ({item.origin}) {_meaning(item)}" for item in found)
         hard = [item for item in found if item.from_file and item.name not in _LISTS]
-        commands = tuple(
-            dict.fromkeys(
-                f"pip config unset global.{item.name}" if item.from_file else f"unset {item.origin}"
-                for item in found
-            )
-        )
+        commands = tuple(dict.fromkeys(line for item in found for line in _take_out(context, item)))
         evidence = {"settings": [f"{item.name} ({item.origin})" for item in found]}
         fix = Fix("take them out while a workspace is built", commands)
         return self.found(told, fix, **evidence) if hard else self.warn(told, fix, **evidence)
+
+
+def _take_out(context: Context, item: Setting) -> tuple[str, ...]:
+    """Return the command that takes a setting out of where it is written."""
+    if not item.from_file:
+        return (f"unset {item.origin}",)
+    if not item.level:
+        # pip config would write to another file, and say that there is no such key.
+        line = f'"${{EDITOR:-vi}}" {shlex.quote(item.origin)}   # take {item.name} out of [{item.section}]'
+        return as_root(context, line) if item.origin.startswith("/etc/") else (line,)
+    pip = "pip"
+    if item.level == "--site":
+        python = context.probe(site)
+        pip = f"{shlex.quote(str(python.executable))} -m pip" if python else pip
+    line = f"{pip} config {item.level} unset {item.section}.{item.name}"
+    return as_root(context, line) if item.level == "--global" else (line,)
 
 
 def _meaning(item: Setting) -> str:

@@ -11,7 +11,7 @@ from xpubuild.doctor.context import Context
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.access import Opened, explain, open_node
-from xpubuild.doctor.probes.machine import RUN, bound_gpus, contained, listed, wsl
+from xpubuild.doctor.probes.machine import RUN, bound_usable, contained, listed, wsl
 from xpubuild.host.readers import exists
 
 _FAMILIES = ("D-device-node-access",)
@@ -34,7 +34,7 @@ class RenderNode(Check):
 
     def run(self, context: Context) -> Outcome:
         """Compare sysfs with /dev/dri."""
-        gpus = bound_gpus(context)
+        gpus = bound_usable(context)
         if not gpus:
             return self.ok("WSL2: /dev/dxg") if wsl(context) else self.skip("no GPU with a kernel driver")
         nodes = {gpu.pci_address: gpu.render_node for gpu in gpus}
@@ -59,8 +59,8 @@ class RenderNode(Check):
             fix = _absent(context, str(absent[0].render_node))
         else:
             return self.ok(", ".join(f"{gpu.pci_address}: {gpu.render_node}" for gpu in gpus), nodes=nodes)
-        if len(without) + len(absent) < len(gpus):
-            return self.warn(f"{detail}; other GPUs have theirs", fix, nodes=nodes)
+        if rest := [gpu for gpu in gpus if gpu not in (*without, *absent)]:
+            return self.warn(f"{detail}; programs can run on {listed(rest)} only", fix, nodes=nodes)
         return self.found(detail, fix, nodes=nodes)
 
 
@@ -99,7 +99,7 @@ class RenderAccess(Check):
 
     def run(self, context: Context) -> Outcome:
         """Open every node."""
-        nodes = [gpu.render_node for gpu in bound_gpus(context) if gpu.render_node]
+        nodes = [gpu.render_node for gpu in bound_usable(context) if gpu.render_node]
         if wsl(context):
             nodes = ["/dev/dxg"]
         if not nodes:
@@ -135,7 +135,9 @@ class RenderAccess(Check):
         if all(item.error == errno.EPERM for item in failed):
             # A batch system that gives a job some of the GPUs does it like this.
             return self.ok(f"{share}; the device rules of the cgroup keep the others", nodes=evidence)
-        return self.warn(f"{share}; {detail}", fix, nodes=evidence)
+        opened = {item.node for item in tried if not item.error}
+        rest = listed(gpu for gpu in bound_usable(context) if gpu.render_node in opened)
+        return self.warn(f"{share}; {detail}; programs can run on {rest} only", fix, nodes=evidence)
 
 
 def _error(number: int) -> str:

@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from xpubuild.doctor.context import Context
 from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.gcc import another_gcc
 from xpubuild.doctor.look.places import inside, shown
 from xpubuild.doctor.look.toolkits import compiler_of, for_cpu, needs_of, selection, version_of
 from xpubuild.doctor.model import Check, Fix, Outcome
@@ -237,10 +238,11 @@ has had internal compiler errors. Without a recipe only the presence of a C++ co
         if compiler.kind == "gcc":
             for refusal in context.recipe.recipe.refuses:
                 if set(refusal.when) == {"gcc"} and fits(compiler.version, refusal.when["gcc"]) == "yes":
-                    return self.found(f"GCC {compiler.version}: {refusal.why}", _another_gcc(context))
+                    return self.found(f"GCC {compiler.version}: {refusal.why}", another_gcc(context))
         lost = _losses(context, compiler)
         if lost:
-            fix = Fix("build with a newer GCC, or do without", _another_gcc(context).commands)
+            newer = another_gcc(context)
+            fix = Fix(f"do without, or build with a newer GCC: {newer.summary}", newer.commands)
             return self.warn(f"GCC {compiler.version}: the build will lack {', '.join(lost)}", fix, lost=lost)
         return self.ok(told, kind=compiler.kind, version=compiler.version)
 
@@ -256,10 +258,10 @@ has had internal compiler errors. Without a recipe only the presence of a C++ co
             return self._without(context)
         if wanted is not None and facts.kind not in ("gcc", UNKNOWN):
             detail = f"g++ on PATH is {facts.kind} {facts.version}, and the recipe needs GCC"
-            return self.found(detail, _another_gcc(context))
+            return self.found(detail, another_gcc(context))
         if wanted and fits(facts.version, wanted) == "no":
             detail = f"{facts.path} is GCC {facts.version}, and the recipe needs GCC {wanted}"
-            return self.found(detail, _another_gcc(context), found=facts.version, wanted=wanted)
+            return self.found(detail, another_gcc(context), found=facts.version, wanted=wanted)
         return facts
 
     def _without(self, context: Context) -> Outcome:
@@ -269,7 +271,7 @@ has had internal compiler errors. Without a recipe only the presence of a C++ co
             "install a C and C++ compiler",
             install_command(context, debian=["gcc", "g++"], rhel=["gcc", "gcc-c++"], suse=["gcc", "gcc-c++"]),
         )
-        if context.recipe is None:
+        if context.recipe is None and not context.to_build:
             return self.warn("no g++ is on PATH; building, and torch.compile, need one", fix)
         return self.found("no g++ is on PATH", fix)
 
@@ -285,16 +287,6 @@ def _losses(context: Context, compiler: CompilerFacts) -> list[str]:
         and recipe.target in loss.targets
         and fits(compiler.version, loss.when["gcc"]) == "yes"
     ]
-
-
-def _another_gcc(context: Context) -> Fix:
-    packages = install_command(
-        context, debian=["gcc-13", "g++-13"], rhel=["gcc-toolset-13"], suse=["gcc13", "gcc13-c++"]
-    )
-    return Fix(
-        "install a GCC that the recipe allows beside it and name it in CC and CXX",
-        (*packages, "export CC=gcc-13 CXX=g++-13"),
-    )
 
 
 class ToolchainCmake(Check):

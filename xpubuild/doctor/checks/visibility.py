@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xpubuild.doctor.checks.level_zero import unanswered
 from xpubuild.doctor.context import Context
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
-from xpubuild.doctor.probes.level_zero import HIERARCHY, MASK, enumeration, unmasked
+from xpubuild.doctor.probes.level_zero import (
+    HIERARCHY,
+    MASK,
+    UNINITIALIZED,
+    Enumeration,
+    enumeration,
+    result_name,
+    unmasked,
+)
 from xpubuild.doctor.probes.machine import RUN, intel_gpus
 from xpubuild.doctor.probes.selector import SELECTOR, SelectorError, visible
 
@@ -41,8 +50,13 @@ class Hidden(Check):
         everything = context.probe(unmasked).gpus
         mask, selector = context.environ.get(MASK, ""), context.environ.get(SELECTOR, "")
         left = context.probe(enumeration).gpus if mask else everything
-        evidence = {"all": len(everything), MASK: mask, SELECTOR: selector, "after_mask": len(left)}
         unset = Fix("unset it, or name the devices that programs shall have", (f"unset {MASK}",))
+        evidence = {"all": len(everything), MASK: mask, SELECTOR: selector, "after_mask": len(left)}
+        masked = context.probe(enumeration)
+        if mask and masked.ending.how == "missing":
+            return unanswered(masked)
+        if mask and (trouble := _trouble(masked)):
+            return self.found(f"with {MASK}={mask}, and not without it, {trouble}", unset, **evidence)
         if not left:
             return self.found(f"{MASK}={mask} hides all {len(everything)} devices", unset, **evidence)
         try:
@@ -76,6 +90,18 @@ class Hidden(Check):
         if any(context.environ.get(name) for name in _JOBS):
             return self.ok(f"{told}, inside a batch job", **evidence)
         return self.warn(told, Fix("unset it to have all of them", (f"unset {' '.join(names)}",)), **evidence)
+
+
+def _trouble(found: Enumeration) -> str:
+    """Say what went wrong in an enumeration that was no answer; that nothing is left is an answer.
+
+    Where a mask leaves no device, no driver starts, and zeInit says so with ZE_RESULT_ERROR_UNINITIALIZED.
+    """
+    if found.ending.how != "ok":
+        return found.ending.told("the enumeration")
+    if found.code not in (None, 0, UNINITIALIZED):
+        return f"{found.ending.stage} says {result_name(int(found.code or 0))}"
+    return ""
 
 
 def _ranks(context: Context) -> Iterator[bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from xpubuild.doctor.checks.torch_import import ended, not_imported
 from xpubuild.doctor.context import Context
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.level_zero import HIERARCHY, MASK, enumeration, unmasked
@@ -110,10 +111,12 @@ def _level_zero(context: Context, story: _Story) -> int:
 
 def _torch(context: Context, story: _Story, seen: int) -> None:
     torch = context.probe(torch_count)
+    if not_imported(torch):
+        story.reasons.append("torch cannot be imported, see torch.import")
     if torch.version is None:
         return
-    if torch.ending is not None and torch.ending.how in ("crash", "hang"):
-        story.open.append(torch.ending.told(f"torch {torch.version}"))
+    if torch.ending is not None and torch.ending.how != "ok":
+        story.open.append(ended(torch.ending, f"torch {torch.version}"))
         return
     story.counts["torch"] = torch.count
     integrated = sum(1 for device in context.probe(enumeration).gpus if device["integrated"])

@@ -72,11 +72,10 @@ def members(folder: Path) -> dict[str, Path]:
 def system_folders(context: Context) -> tuple[Path, ...]:
     """Return the folders that the loader searches by itself, those of /etc/ld.so.conf.d first."""
     configured: list[str] = []
-    for file in entries(context.path("/etc/ld.so.conf.d")):
+    for file in entries(context.path("/etc/ld.so.conf.d"), context.root):
         if file.suffix == ".conf":
-            configured += [
-                line.strip() for line in (read_text(file) or "").splitlines() if line.startswith("/")
-            ]
+            lines = (read_text(file, context.root) or "").splitlines()
+            configured += [line.strip() for line in lines if line.startswith("/")]
     folders = (inside(context, folder) for folder in (*configured, *SYSTEM_FOLDERS))
     return tuple(dict.fromkeys(folders))
 

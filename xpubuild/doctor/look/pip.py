@@ -22,11 +22,17 @@ _SECTIONS = ("global", "install", "wheel", "download")
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: ``name`` as its long option without dashes in front, ``origin`` a file or a variable."""
+    """One setting: ``name`` as its long option without dashes in front, ``origin`` a file or a variable.
+
+    ``section`` is where a file has it. ``level`` is the option (--global, --user, --site) with which
+    ``pip config`` writes to that very file; empty where it would write to another one.
+    """
 
     name: str
     value: str
     origin: str
+    section: str = ""
+    level: str = ""
 
     @property
     def on(self) -> bool:
@@ -44,32 +50,34 @@ def settings(context: Context) -> tuple[Setting, ...]:
 
     The order is that of pip's documentation, "Configuration": PIP_CONFIG_FILE, global, user, site.
     """
-    from_files = (setting for path in _files(context) for setting in _read(context, path))
+    from_files = (setting for place in _files(context) for setting in _read(context, *place))
     return (*from_files, *_variables(context))
 
 
-def _files(context: Context) -> Iterator[Path]:
+def _files(context: Context) -> Iterator[tuple[Path, str]]:
+    """Yield each file, and the option with which pip config writes to it: the last of its level."""
     named = context.environ.get("PIP_CONFIG_FILE", "")
     if named == os.devnull:
         return
     if named:
-        yield inside(context, named)
+        yield inside(context, named), ""
     for folder in (context.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep):
-        yield inside(context, folder) / "pip" / "pip.conf"
-    yield context.path("/etc/pip.conf")
+        yield inside(context, folder) / "pip" / "pip.conf", ""
+    yield context.path("/etc/pip.conf"), "--global"
     mine = home(context)
     config = context.environ.get("XDG_CONFIG_HOME", "")
     if mine is not None:
-        yield mine / ".pip" / "pip.conf"
+        yield mine / ".pip" / "pip.conf", ""
     if config.startswith("/") or mine is not None:
-        yield (inside(context, config) if config else (mine or Path()) / ".config") / "pip" / "pip.conf"
+        folder_of_mine = inside(context, config) if config else (mine or Path()) / ".config"
+        yield folder_of_mine / "pip" / "pip.conf", "--user"
     python = context.probe(site)
     if python is not None and python.prefixes[0].name != "usr":
-        yield python.prefixes[0] / "pip.conf"
+        yield python.prefixes[0] / "pip.conf", "--site"
 
 
-def _read(context: Context, path: Path) -> Iterator[Setting]:
-    text = read_text(path)
+def _read(context: Context, path: Path, level: str) -> Iterator[Setting]:
+    text = read_text(path, context.root)
     if not text:
         return
     parser = configparser.RawConfigParser(strict=False)
@@ -80,7 +88,9 @@ def _read(context: Context, path: Path) -> Iterator[Setting]:
     for section in _SECTIONS:
         if parser.has_section(section):
             for name, value in parser.items(section):
-                yield Setting(name.replace("_", "-"), value, shown(context, path))
+                # pip config finds what is written with dashes, on the machine that it runs on.
+                known = level if context.live and "_" not in name else ""
+                yield Setting(name.replace("_", "-"), value, shown(context, path), section, known)
 
 
 def _variables(context: Context) -> Iterator[Setting]:

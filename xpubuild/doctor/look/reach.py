@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import http.client
 import queue
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import SplitResult, unquote, urlsplit
+
+if TYPE_CHECKING:
+    import ssl
 
 DEADLINE_S = 5.0
 _PORTS = {"https": 443, "http": 80, "git": 9418, "ssh": 22}
@@ -40,12 +41,26 @@ class _NotReachedError(Exception):
 
 
 def server_of(url: str) -> str:
-    """Return scheme://host[:port] of a URL, without user and password; empty where there is no host."""
+    """Return scheme://host[:port] of a URL, without user and password; empty where there is no host.
+
+    It is empty too for what cannot be read as a URL: ``unreadable`` tells that.
+    """
+    if unreadable(url):
+        return ""
     parts = urlsplit(url)
     if not parts.hostname or parts.scheme not in _PORTS:
         return ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{parts.hostname}{port}"
+    return f"{parts.scheme}://{host}{port}"
+
+
+def unreadable(url: str) -> bool:
+    """Whether a text is no URL: brackets without an address in them, or a port that is no number."""
+    try:
+        return urlsplit(url).port == 0
+    except ValueError:
+        return True
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str:
@@ -102,7 +117,7 @@ def _reach(server: str, environ: Mapping[str, str], deadline_s: float) -> Reache
         _ask(urlsplit(server), proxy, environ, deadline_s)
     except _NotReachedError as error:
         return Reached(server, error.cause, str(error), shown)
-    except (OSError, ValueError, http.client.HTTPException) as error:
+    except (OSError, ValueError) as error:
         return Reached(server, "unreachable", str(error) or type(error).__name__, shown)
     return Reached(server, proxy=shown)
 
@@ -186,6 +201,8 @@ def _status(stream: socket.socket, request: str) -> int:
 
 
 def _secure(stream: socket.socket, host: str, environ: Mapping[str, str]) -> ssl.SSLSocket:
+    import ssl  # noqa: PLC0415 - loads OpenSSL, and few runs have a recipe
+
     try:
         return _trust(environ).wrap_socket(stream, server_hostname=host)
     except ssl.SSLCertVerificationError as error:
@@ -198,6 +215,8 @@ def _secure(stream: socket.socket, host: str, environ: Mapping[str, str]) -> ssl
 
 def _trust(environ: Mapping[str, str]) -> ssl.SSLContext:
     """Return what is trusted: the bundles that the variables name, else the system's."""
+    import ssl  # noqa: PLC0415 - as above
+
     context = ssl.create_default_context()
     for name in _CA_FILES:
         if environ.get(name):

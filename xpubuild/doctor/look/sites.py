@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from typing import TYPE_CHECKING
 
 from xpubuild.build.sitepackages import InstalledDist, installed_dists
 from xpubuild.doctor.context import Context
 from xpubuild.doctor.look.places import home, inside, listed, real
 from xpubuild.host.pythons import PythonFacts
 from xpubuild.host.readers import UNKNOWN, read_text
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _SHORT = re.compile(r"python(3\.\d+)t?")
 _REQUIRES = re.compile(r"^Requires-Dist:\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
@@ -67,7 +67,7 @@ def site(context: Context) -> Site | None:
         return None
     executable = inside(context, place)
     own = executable.parent.parent
-    settings = dict(_SETTING.findall(read_text(own / "pyvenv.cfg") or ""))
+    settings = dict(_SETTING.findall(read_text(own / "pyvenv.cfg", context.root) or ""))
     behind = real(executable)
     if not settings and facts is not None and facts.base_executable != UNKNOWN:
         behind = inside(context, facts.base_executable)
@@ -119,6 +119,10 @@ def library_folders(python: Site | None) -> Iterator[Path]:
 
 def requirements(dist: InstalledDist) -> tuple[Requirement, ...]:
     """Return what a distribution requires here, extras left out; nothing where METADATA cannot be read."""
+    # Few environments have a distribution whose requirements matter, and the parser takes its time.
+    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName  # noqa: PLC0415
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415
+
     headers = (read_text(dist.info / "METADATA") or "").partition("\n\n")[0]
     found = []
     for line in _REQUIRES.findall(headers):
@@ -133,6 +137,8 @@ def requirements(dist: InstalledDist) -> tuple[Requirement, ...]:
 
 def required(dist: InstalledDist, name: str) -> Requirement | None:
     """Return what a distribution requires of another, or None."""
+    from packaging.utils import canonicalize_name  # noqa: PLC0415 - as above
+
     return next((item for item in requirements(dist) if canonicalize_name(item.name) == name), None)
 
 

@@ -45,7 +45,7 @@ def torch_of(context: Context) -> Torch | None:
     folder = python.package("torch") if python else None
     if python is None or folder is None:
         return None
-    text = read_text(folder / "version.py") or ""
+    text = read_text(folder / "version.py", context.root) or ""
     version, cuda, hip = (_first(pattern, text) for pattern in (_VERSION, _CUDA, _HIP))
     dist = python.get("torch")
     return Torch(
@@ -53,7 +53,7 @@ def torch_of(context: Context) -> Torch | None:
         version or (dist.version if dist else ""),
         cuda,
         hip,
-        exists(folder / "lib" / "libtorch_xpu.so"),
+        exists(folder / "lib" / "libtorch_xpu.so", context.root),
         dist,
         python,
     )

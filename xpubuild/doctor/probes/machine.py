@@ -9,7 +9,7 @@ from xpubuild.doctor.context import Context
 from xpubuild.doctor.model import Profile
 from xpubuild.host.gpus import GpuFacts
 from xpubuild.host.pci_names import INTEL
-from xpubuild.host.readers import UNKNOWN, entries, exists
+from xpubuild.host.readers import UNKNOWN, entries, exists, read_text
 
 #: Checks about the device itself; a machine that only builds has none.
 RUN: frozenset[Profile] = frozenset({"run"})
@@ -28,6 +28,35 @@ def intel_gpus(context: Context) -> tuple[GpuFacts, ...]:
 def bound_gpus(context: Context) -> tuple[GpuFacts, ...]:
     """Return those of Intel's that a graphics driver is bound to."""
     return tuple(gpu for gpu in intel_gpus(context) if gpu.kernel_driver in DRM_DRIVERS)
+
+
+def usable_gpus(context: Context) -> tuple[GpuFacts, ...]:
+    """Return the GPUs that a program may run on: supported ones, or, where none is, those that may be.
+
+    An old graphics unit in the processor beside a Max card is no second GPU.
+    """
+    gpus = intel_gpus(context)
+    good = tuple(gpu for gpu in gpus if supported(gpu))
+    return good or tuple(gpu for gpu in gpus if gpu.family != UNKNOWN or not integrated(gpu))
+
+
+def bound_usable(context: Context) -> tuple[GpuFacts, ...]:
+    """Return those of ``usable_gpus`` that a graphics driver is bound to."""
+    return tuple(gpu for gpu in usable_gpus(context) if gpu.kernel_driver in DRM_DRIVERS)
+
+
+def out_of_tree(context: Context, driver: str) -> bool | None:
+    """Whether a loaded kernel driver is not the kernel's own; None where it is not there to be asked.
+
+    The kernel marks such modules with O in ``taint`` (Documentation/admin-guide/tainted-kernels.rst); Intel's
+    backports state a version too, which i915 and xe of the kernel do not.
+    """
+    folder = f"/sys/module/{driver}"
+    if not exists(context.path(folder)):
+        return None
+    if read_text(context.path(f"{folder}/version")):
+        return True
+    return "O" in (read_text(context.path(f"{folder}/taint")) or "")
 
 
 def supported(gpu: GpuFacts) -> bool:
@@ -49,7 +78,8 @@ def wants_driver(context: Context) -> bool:
 
 def wsl(context: Context) -> bool:
     """Whether this is Linux under Windows, where the GPU is /dev/dxg and no PCI device."""
-    return context.host.os.container == "wsl"
+    # A container on WSL is told as a container first; the kernel is the one of Windows either way.
+    return context.host.os.container == "wsl" or "microsoft" in context.host.os.kernel.lower()
 
 
 def named(gpu: GpuFacts) -> str:

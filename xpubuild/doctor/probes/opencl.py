@@ -30,8 +30,8 @@ def opencl_gpus(context: Context) -> OpenclGpus:
 def registered(context: Context) -> dict[str, str]:
     """Return the files of /etc/OpenCL/vendors that name Intel's GPU library -> that library."""
     found = {}
-    for path in entries(context.path(VENDORS)):
-        library = (read_text(path) or "").strip() if path.suffix == ".icd" else ""
+    for path in entries(context.path(VENDORS), context.root):
+        library = (read_text(path, context.root) or "").strip() if path.suffix == ".icd" else ""
         if _INTEL in library:
             found[f"{VENDORS}/{path.name}"] = library
     return found

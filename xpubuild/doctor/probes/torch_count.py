@@ -9,11 +9,14 @@ from xpubuild.doctor.probes.children import Ending, child
 
 #: Importing torch from a network file system is slow.
 SECONDS = 20.0
+#: The stage that the child announces before the import.
+IMPORTING = "import torch"
 _ASK = """
 import importlib.util, json, sys
 sys.path[:] = [entry for entry in sys.path if entry]
-if importlib.util.find_spec("torch") is None:
-    sys.exit(print(json.dumps({"torch": None})))
+spec = importlib.util.find_spec("torch")
+if spec is None or spec.origin is None:
+    sys.exit(print(json.dumps({"torch": None, "hollow": spec is not None})))
 print(json.dumps({"stage": "import torch"}), flush=True)
 import torch
 print(json.dumps({"torch": torch.__version__, "stage": "torch.xpu.device_count"}), flush=True)
@@ -25,12 +28,24 @@ print(json.dumps({"built": built, "count": xpu.device_count() if built else 0}),
 
 @dataclass(frozen=True)
 class TorchCount:
-    """``version`` is None without torch or where nothing was asked; ``built`` whether it is an XPU build."""
+    """``version`` is None without a torch that can be imported; ``built`` whether it is an XPU build.
+
+    ``hollow`` says that there is a folder of the name without the package's own file.
+    """
 
     version: str | None = None
     built: bool = False
     count: int = 0
     ending: Ending | None = None
+    hollow: bool = False
+
+    @property
+    def import_failed(self) -> bool:
+        """Whether the import began and did not end well."""
+        ending = self.ending
+        return (
+            self.version is None and ending is not None and ending.how != "ok" and ending.stage == IMPORTING
+        )
 
 
 def torch_count(context: Context) -> TorchCount:
@@ -44,4 +59,5 @@ def torch_count(context: Context) -> TorchCount:
         bool(ending.value("built")),
         int(ending.value("count", 0)),
         ending,
+        bool(ending.value("hollow")),
     )

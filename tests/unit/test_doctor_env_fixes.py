@@ -1,0 +1,124 @@
+"""doctor: what the environment's checks say to type does something on the system at hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from integration import oneapi_standin as standin
+from support.doctor_env import EnvHost
+from support.doctor_frame import a_context
+
+from xpubuild.doctor.checks.python import PythonPipConstraints
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.gcc import another_gcc
+from xpubuild.doctor.look import pip
+from xpubuild.doctor.look.pip import settings
+from xpubuild.host.system import OsFacts
+
+TOOLSET = str(Path("/opt/rh", "gcc-toolset-13", "root", "usr", "bin"))
+NAMED = "export CC=gcc-13 CXX=g++-13"
+
+
+def on(identifier: str, version: str, *like: str) -> Context:
+    return a_context(os=OsFacts(id=identifier, id_like=like, version=version, name=f"{identifier} {version}"))
+
+
+@pytest.mark.parametrize(
+    "context", [on("rhel", "9.4", "fedora"), on("rocky", "8.10", "rhel"), on("ol", "9.5")]
+)
+def test_a_toolset_is_named_by_its_full_path(context: Context) -> None:
+    fix = another_gcc(context)
+    assert fix.commands[-1] == f"export CC={TOOLSET}/gcc CXX={TOOLSET}/g++"
+    assert fix.commands[-2].endswith("dnf install -y gcc-toolset-13")
+    assert "scl enable gcc-toolset-13 bash" in fix.summary
+
+
+@pytest.mark.parametrize("context", [on("fedora", "42"), on("amzn", "2023", "fedora"), on("rhel", "10.0")])
+def test_no_toolset_is_named_where_there_is_none(context: Context) -> None:
+    fix = another_gcc(context)
+    assert "has no gcc-toolset-13" in fix.summary
+    assert not any("install" in line or TOOLSET in line for line in fix.commands)
+
+
+def test_an_ubuntu_before_gcc_13_takes_it_from_the_toolchain_ppa() -> None:
+    fix = another_gcc(on("ubuntu", "22.04", "debian"))
+    assert "ppa:ubuntu-toolchain-r/test" in fix.summary
+    added = next(i for i, line in enumerate(fix.commands) if "add-apt-repository" in line)
+    assert any("install -y gcc-13 g++-13" in line for line in fix.commands[added:])
+    assert fix.commands[-1] == NAMED
+
+
+def test_a_debian_before_gcc_13_needs_a_newer_release() -> None:
+    fix = another_gcc(on("debian", "12"))
+    assert "has no package of GCC 13" in fix.summary
+    assert not any(line.startswith(("apt-get", "sudo apt-get")) for line in fix.commands)
+    assert NAMED not in fix.commands
+
+
+@pytest.mark.parametrize("context", [on("debian", "13"), on("ubuntu", "24.04", "debian"), on("debian", "")])
+def test_newer_releases_have_the_package(context: Context) -> None:
+    fix = another_gcc(context)
+    assert any("install -y gcc-13 g++-13" in line for line in fix.commands)
+    assert fix.commands[-1] == NAMED
+
+
+# pip
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> EnvHost:
+    return EnvHost(tmp_path)
+
+
+def commands(host: EnvHost) -> tuple[str, ...]:
+    fix = PythonPipConstraints().run(host.context()).fix
+    assert fix is not None
+    return fix.commands
+
+
+def test_a_setting_is_taken_out_of_its_section_and_level(host: EnvHost) -> None:
+    standin.write(host.folder / "home/.config/pip/pip.conf", "[global]\nuser = yes\n[install]\nroot = /r\n")
+    standin.write(host.prefix / "pip.conf", "[install]\nprefix = /p\n")
+    assert commands(host) == (
+        "pip config --user unset global.user",
+        "pip config --user unset install.root",
+        f"{host.prefix}/bin/python3 -m pip config --site unset install.prefix",
+    )
+
+
+def test_a_file_that_pip_config_does_not_write_to_is_named(host: EnvHost) -> None:
+    system = standin.write(host.folder / "etc" / "pip" / "pip.conf", "[global]\nuser = yes\n")
+    old = standin.write(host.folder / "home" / ".pip" / "pip.conf", "[install]\ntarget = /t\n")
+    assert commands(host) == (
+        f'"${{EDITOR:-vi}}" {system}   # take user out of [global]',
+        f'"${{EDITOR:-vi}}" {old}   # take target out of [install]',
+    )
+
+
+def test_a_name_with_an_underscore_and_one_of_a_named_file_are_edited(host: EnvHost) -> None:
+    named = standin.write(host.folder / "my.conf", "[install]\ntarget = /t\n")
+    mine = standin.write(host.folder / "home/.config/pip/pip.conf", "[install]\nno_deps = 1\n")
+    host.environ["PIP_CONFIG_FILE"] = str(named)
+    assert [line.split()[1] for line in commands(host)] == [str(named), str(mine)]
+
+
+def test_the_file_of_the_whole_system_is_of_the_level_global() -> None:
+    levels = dict(pip._files(a_context(environ={"HOME": "/home/a"})))
+    assert levels[Path("/etc/pip.conf")] == "--global"
+    assert levels[Path("/home/a/.config/pip/pip.conf")] == "--user"
+    assert levels[Path("/home/a/.pip/pip.conf")] == levels[Path("/etc/xdg/pip/pip.conf")] == ""
+
+
+def test_the_command_does_what_it_says_with_the_real_pip(host: EnvHost) -> None:
+    file = standin.write(host.folder / "home/.config/pip/pip.conf", "[install]\ntarget = /t\ntimeout = 9\n")
+    (line,) = commands(host)
+    argv = [sys.executable, "-m", *line.split()]
+    environ = {"HOME": str(host.folder / "home"), "PATH": os.defpath}
+    subprocess.run(argv, env=environ, check=True, capture_output=True, timeout=60)
+    assert "target" not in file.read_text("utf-8")
+    names = [item.name for item in host.context().probe(settings)]
+    assert ("timeout" in names, "target" in names) == (True, False)

@@ -1,0 +1,158 @@
+"""doctor: the kind of machine, the interpreter that must run, and what --profile build alone asks for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.doctor_env import DEBIAN, EnvHost, findings, outcomes
+from support.doctor_frame import a_check, a_context, report_of
+from support.imports import ROOT
+
+from xpubuild.doctor.checks.build import BuildDisk
+from xpubuild.doctor.checks.machine import MachinePlatform
+from xpubuild.doctor.checks.oneapi import OneapiInstalled
+from xpubuild.doctor.checks.python import PythonRuns, PythonVersion
+from xpubuild.doctor.checks.toolchain import ToolchainGcc
+from xpubuild.doctor.model import Outcome, Profile
+from xpubuild.doctor.verdict import able, verdict
+from xpubuild.host.disk import DiskFacts
+from xpubuild.host.readers import UNKNOWN
+from xpubuild.recipe.load import load
+
+BUILD: frozenset[Profile] = frozenset({"build"})
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> EnvHost:
+    return EnvHost(tmp_path)
+
+
+# the machine
+
+
+@pytest.mark.parametrize("machine", ["aarch64", "i686", "ppc64le", "riscv64"])
+def test_another_architecture_fails_for_run_and_build(host: EnvHost, machine: str) -> None:
+    host.facts["os"] = replace(DEBIAN, machine=machine)
+    found = MachinePlatform().run(host.context())
+    assert (found.status, machine in found.detail, found.fix is not None) == ("fail", True, True)
+    assert MachinePlatform.profiles == {"run", "build"}
+
+
+def test_one_cause_is_one_failure(host: EnvHost) -> None:
+    before = findings(host.context())
+    host.facts["os"] = replace(DEBIAN, machine="aarch64")
+    assert findings(host.context()) == {**before, "machine.platform": "fail"}
+
+
+def test_x86_64_with_glibc_is_what_it_exists_for(host: EnvHost) -> None:
+    found = MachinePlatform().run(host.context())
+    assert (found.status, found.detail) == ("ok", "x86_64 with glibc 2.36")
+
+
+def test_a_python_of_32_bits_is_told_once(host: EnvHost) -> None:
+    host.python(bits=32)
+    found = outcomes(host.context(load("quickstart")))
+    assert (found["machine.platform"].status, "32 bits" in found["machine.platform"].detail) == ("fail", True)
+    assert found["python.version"].status == "ok"
+
+
+def image(root: Path, *loaders: str) -> Outcome:
+    for name in loaders:
+        place = root / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # As in Debian 11: absolute, which is another file, or none, on the machine that looks.
+        place.symlink_to("/lib/nowhere/ld-2.31.so")
+    return MachinePlatform().run(a_context(root))
+
+
+@pytest.mark.parametrize(
+    ("loaders", "status", "word"),
+    [
+        (("lib64/ld-linux-x86-64.so.2",), "ok", "x86_64"),
+        (("lib64/ld-linux-x86-64.so.2", "lib/ld-linux.so.2"), "ok", "x86_64"),
+        (("lib64/ld-linux-x86-64.so.2", "lib/ld-musl-x86_64.so.1"), "ok", "x86_64"),
+        (("lib/ld-linux-aarch64.so.1",), "fail", "aarch64"),
+        (("lib/ld-musl-x86_64.so.1",), "fail", "musl"),
+        (("lib/ld-musl-aarch64.so.1",), "fail", "aarch64"),
+        (("lib/ld-linux.so.2",), "fail", "i686"),
+        ((), "skip", "not known"),
+    ],
+)
+def test_an_image_is_judged_by_its_loaders(
+    tmp_path: Path, loaders: tuple[str, ...], status: str, word: str
+) -> None:
+    found = image(tmp_path, *loaders)
+    assert (found.status, word in found.detail) == (status, True)
+
+
+def test_musl_on_the_running_machine(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [Path("/lib/ld-musl-x86_64.so.1")]
+    monkeypatch.setattr("xpubuild.doctor.checks.machine.entries", lambda *_: names)
+    host.facts["os"] = replace(DEBIAN, libc=UNKNOWN)
+    found = MachinePlatform().run(host.context())
+    assert (found.status, "musl" in found.detail) == ("fail", True)
+    # A Debian on which somebody installed musl too.
+    host.facts["os"] = DEBIAN
+    assert MachinePlatform().run(host.context()).status == "ok"
+
+
+def test_the_kind_of_machine_is_told_before_the_lack_of_a_gpu() -> None:
+    wrong = a_check("machine.platform", Outcome("fail", "this is aarch64"))
+    no_gpu = a_check("gpu.present", Outcome("fail", "no Intel GPU"), profiles=frozenset({"run"}))
+    report = report_of(wrong, no_gpu)
+    assert verdict(report) == "This host cannot run PyTorch for XPU or build it: this is aarch64"
+    assert able(report) == {"run": False, "build": False}
+
+
+# the interpreter
+
+
+def test_a_named_interpreter_that_does_not_run_fails_without_a_recipe(host: EnvHost) -> None:
+    found = outcomes(host.context(python=Path("/bin/false")))["python.runs"]
+    assert (found.status, "/bin/false" in found.detail, "status 1" in found.detail) == ("fail", True, True)
+    assert found.fix is not None
+    assert PythonRuns.profiles == {"run", "build"}
+
+
+def test_a_broken_python3_on_path_is_a_warning_where_none_was_named(host: EnvHost) -> None:
+    host.python(error="ended with status 127")
+    assert PythonRuns().run(host.context()).status == "warn"
+
+
+def test_a_broken_interpreter_is_one_failure_with_a_recipe(host: EnvHost) -> None:
+    context = host.context(load("2.8"), python=Path("/bin/false"))
+    assert PythonRuns().run(context).status == "fail"
+    assert PythonVersion().run(context).status == "skip"
+
+
+# --profile build
+
+
+def test_what_a_build_needs_fails_where_a_build_is_all_that_was_asked_about(host: EnvHost) -> None:
+    host.facts["compilers"] = ()
+    host.facts["disk"] = DiskFacts(str(host.folder), 1 << 40, 1 << 30, 10**7, "ext4", "/", False, False)
+    for check in (OneapiInstalled, ToolchainGcc, BuildDisk):
+        assert check().run(host.context(profiles=BUILD)).status == "fail", check.id
+        assert check().run(host.context()).status == "warn", check.id
+
+
+def test_a_warning_beside_a_recipe_or_a_build_does_not_keep_from_building() -> None:
+    odd = a_check("network.odd", Outcome("warn", "two spellings"), profiles=BUILD)
+    context = replace(a_context(), profiles=BUILD)
+    report = report_of(odd, context=context, profiles=("build",))
+    assert verdict(report) == "This host can build PyTorch for XPU, with 1 warning"
+    assert able(report)["build"] is True
+
+
+def test_the_profile_reaches_the_checks_and_the_exit_status(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "xpubuild", "doctor", "--only", "oneapi.installed"]
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "ONEAPI_ROOT": str(tmp_path / "none")}
+    ended = [
+        subprocess.run([*argv, *more], cwd=ROOT, env=environ, capture_output=True, timeout=60, check=False)
+        for more in (["--profile", "build"], [])
+    ]
+    assert [item.returncode for item in ended] == [10, 0], ended[0].stdout

@@ -1,0 +1,69 @@
+"""Whether torch can be imported at all, asked in a child that may crash or hang in our place."""
+
+from __future__ import annotations
+
+import shlex
+
+from xpubuild.doctor.context import Context
+from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.probes.children import Ending
+from xpubuild.doctor.probes.machine import RUN
+from xpubuild.doctor.probes.torch_count import SECONDS, TorchCount, torch_count
+
+
+class TorchImport(Check):
+    """The installed torch can be imported."""
+
+    id = "torch.import"
+    title = "The installed torch can be imported"
+    needs = ("gpu.present",)
+    profiles = RUN
+    live = True
+    families = ("A-conda-or-mixed-libstdcxx", "B-two-sycl-runtimes-or-stale-jit-cache")
+    deadline_s = 2 * SECONDS
+    explanation = (
+        "Imports torch in a child process of the chosen Python, in the caller's environment, and says how"
+        " that ended: the last line of an exception (`undefined symbol`, a library that is not found), the"
+        " signal of a crash, or that it did not come back in time. Libraries of another oneAPI release, of"
+        " conda or of the system that are found before torch's own are the usual reason; the checks"
+        " `shadow.*` look for them in files."
+    )
+
+    def run(self, context: Context) -> Outcome:
+        """Judge how the import ended."""
+        torch = context.probe(torch_count)
+        if torch.ending is None:
+            return self.skip("no Python was named or is active")
+        if torch.ending.how == "missing":
+            return Outcome("error", f"{context.python} could not be started: {torch.ending.words}")
+        evidence = {"ended": torch.ending.how, "stage": torch.ending.stage, "said": torch.ending.words}
+        look = Fix(
+            "look at what it loads, and leave conda and other oneAPI environments",
+            (
+                f"{shlex.quote(str(context.python))} -X faulthandler -c 'import torch'",
+                "xpubuild doctor --only shadow --only oneapi",
+            ),
+        )
+        if torch.hollow:
+            return self.warn("the folder of torch has no __init__.py: its installation is not whole", look)
+        if torch.version is not None:
+            return self.ok(f"torch {torch.version}", **evidence)
+        if torch.import_failed:
+            return self.found(ended(torch.ending, "torch"), look, **evidence)
+        return self.skip(_unasked(torch.ending), **evidence)
+
+
+def _unasked(ending: Ending) -> str:
+    """Return why torch was not imported: it is not there, or the interpreter did not get so far."""
+    return "no torch is installed" if ending.how == "ok" else ended(ending, "the interpreter")
+
+
+def ended(ending: Ending, what: str) -> str:
+    """Say how a child ended, with the last line that it wrote to standard error."""
+    last = next((line.strip() for line in reversed(ending.words.splitlines()) if line.strip()), "")
+    return ending.told(what) + (f": {last}" if last else "")
+
+
+def not_imported(torch: TorchCount) -> bool:
+    """Whether a torch is there and could not be imported."""
+    return torch.hollow or torch.import_failed
