@@ -213,7 +213,9 @@ def test_nowhere_is_an_error_that_names_both_ways_and_installs_nothing(
 def test_the_recipes_index_out_of_reach(env: Path, first: Index, tmp_path: Path) -> None:
     first.add(make_wheel(tmp_path / "w", "2.13.0"))
     requirements = pin(tmp_path, make_wheel(tmp_path / "w", "2.13.0+cpu"))
-    url = "http://127.0.0.2:9"  # another loopback address, where nothing listens
+    # Another loopback address, where nothing listens. Its path is its own, as that of a real one is: pip
+    # before 26.1 tells in a network error the path alone.
+    url = "http://127.0.0.2:9/whl/cpu"
     _, result = perform(
         install_command(str(env), str(requirements), indexes=[url]), index=first.url, cwd=tmp_path
     )

@@ -34,6 +34,8 @@ _OTHER_PYTHON = re.compile(r"versions that require a different python version: (
 _NEEDS_PYTHON = re.compile(r"requires a different Python: (.*)|requires Python '?([^']+)'? but")
 _PINNED = re.compile(r"^\s+([A-Za-z0-9][\w.-]*==\S+?)[:\s]")
 _ERROR = re.compile(r"^(ERROR|error): ?(.*)")
+_INDEXES = re.compile(r"^Looking in indexes: (.*)")
+_ASKED = re.compile(r"': (\S*?)/[^/\s]+/$")
 _AGAIN = "then run the same command again; finished steps are kept"
 
 
@@ -141,13 +143,23 @@ def _missing(lines: Sequence[str], indexes: Sequence[str]) -> XpuBuildError | No
 
 
 def _unreachable(lines: Sequence[str]) -> set[str]:
-    """Return the hosts that network errors name; 'the index' where a line names none."""
+    """Return the hosts that network errors name, or that the path in them is of; else 'the index'."""
     hosts: set[str] = set()
     for line in lines:
         if _NETWORK.search(line):
             match = _HOST.search(line)
-            hosts.add((match[1] or match[2]) if match else "the index")
+            hosts |= {match[1] or match[2]} if match else _by_path(lines, line) or {"the index"}
     return hosts
+
+
+def _by_path(lines: Sequence[str], line: str) -> set[str]:
+    """Return the hosts of the indexes below which the path of a line is: pip before 26.1 names no host."""
+    asked = _ASKED.search(line)
+    if asked is None:
+        return set()
+    indexes = [url for item in lines if (listed := _INDEXES.match(item)) for url in listed[1].split(", ")]
+    parts = [urlsplit(url) for url in indexes]
+    return {item.hostname for item in parts if item.hostname and item.path.rstrip("/") == asked[1]}
 
 
 def _not_offered(package: str, indexes: Sequence[str], unreachable: set[str]) -> XpuBuildError:
