@@ -77,22 +77,26 @@ def doctor(
     )  # fmt: skip
 
 
-def test_a_machine_without_an_intel_gpu_says_so_first_and_within_a_second(tmp_path: Path) -> None:
-    """The best of five counts: other tests run beside this one."""
-    times = []
+def test_a_machine_without_an_intel_gpu_says_so_first_and_soon(tmp_path: Path) -> None:
+    """Soon is a ratio, for this machine may be slow or busy: some 30 starts of an empty Python.
+
+    On two idle cores such a start takes 0.02 s and doctor 0.6 s (scripts/benchmark-doctor.py).
+    """
+    ratios = []
     for _ in range(5):
         began = time.monotonic()
+        for _start in range(5):
+            subprocess.run([sys.executable, "-c", "pass"], check=True)
+        middle = time.monotonic()
         done = doctor("doctor", cwd=tmp_path)
-        times.append(time.monotonic() - began)
-        if times[-1] < 1:
-            break
+        ratios.append((time.monotonic() - middle) / ((middle - began) / 5))
     assert done.returncode == 10
     first = done.stdout.splitlines()[0]
     assert first.startswith("No Intel GPU: looked at ")
     assert "PCI" in first
     assert "/dev/dri" in first
     assert done.stderr == ""
-    assert min(times) < 1, times
+    assert min(ratios) < 80, ratios
 
 
 def test_the_document_and_the_list_are_what_the_schema_says(xpubuild: Xpubuild) -> None:

@@ -226,7 +226,7 @@ def test_a_transfer_can_be_stopped_while_the_server_is_silent(index: PackageInde
     started = time.monotonic()
     with pytest.raises(InterruptedByUserError):
         download(remote(index), tmp_path, config_of(PIP_TIMEOUT="30"), on_bytes=on_bytes, cancel=cancel)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 20
     index.faults.stall.set()
     (part,) = parts(tmp_path)
     assert part.stat().st_size > 100_000
