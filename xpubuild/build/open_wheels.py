@@ -33,7 +33,7 @@ def open_hashes(context: Context, *, report: Callable[[str], None], cancel: Canc
     mirror = Mirror.open(supply.mirror) if supply.mirror is not None else None
     config = read_config(base_environment())
     for wheel in inputs_of(context).wheels:
-        hashes = set(_in_mirror(mirror, wheel))
+        hashes = set(in_mirror(mirror, wheel))
         if not hashes and not supply.offline:
             hashes = set(_of_indexes(wheel, allowed_pythons(context.recipe), config, cancel))
         if hashes:
@@ -43,7 +43,8 @@ def open_hashes(context: Context, *, report: Callable[[str], None], cancel: Canc
     return found
 
 
-def _in_mirror(mirror: Mirror | None, wheel: OpenWheel) -> Iterable[str]:
+def in_mirror(mirror: Mirror | None, wheel: OpenWheel) -> Iterable[str]:
+    """Yield the sha256 of every file of a wheel that a mirror has."""
     for entry in mirror.files() if mirror is not None else ():
         if entry.dist == canonicalize_name(wheel.dist) and entry.version == wheel.version:
             yield entry.sha256

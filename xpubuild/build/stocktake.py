@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from packaging.utils import canonicalize_name
-
 from xpubuild.build.bring import bring_repositories, refuse_unknown
 from xpubuild.build.gather import Prepared, git_store
 from xpubuild.build.inputs import Inputs, OpenWheel, inputs_of
+from xpubuild.build.open_wheels import in_mirror
 from xpubuild.build.supply import PAGE
 from xpubuild.conda.archives import Supply as CondaSupply
 from xpubuild.conda.archives import in_folder, missing_packages, nowhere
@@ -116,8 +115,11 @@ def _require_conda(prepared: Prepared, done: Collection[str], mirror: Mirror | N
 
 def _require_packages(inputs: Inputs, mirror: Mirror | None, cancel: Cancel) -> None:
     """Look up, as pip will, every package for the interpreter of this build."""
-    config = replace(read_config(base_environment()), indexes=())
-    if mirror is not None:
+    if mirror is None:
+        config = read_config(base_environment())
+        folders = tuple(item for item in config.find_links if "://" not in item or item.startswith("file:"))
+        config = replace(config, indexes=(), find_links=folders)
+    else:
         config = IndexConfig(indexes=(), find_links=((mirror.path / PAGE).as_uri(),))
     files = [(item.text, ()) for item in inputs.requirements]
     files += [(_hashed(wheel, mirror), ()) for wheel in inputs.wheels]
@@ -126,12 +128,7 @@ def _require_packages(inputs: Inputs, mirror: Mirror | None, cancel: Cancel) -> 
 
 def _hashed(wheel: OpenWheel, mirror: Mirror | None) -> str:
     """Return a wheel whose hash the recipe does not know as a requirement, with the hashes of the mirror."""
-    entries = mirror.files() if mirror is not None else []
-    found = [
-        item.files[0].sha256
-        for item in entries
-        if item.dist == canonicalize_name(wheel.dist) and item.version == wheel.version
-    ]
+    found = list(in_mirror(mirror, wheel))
     if not found:
         raise FetchError(
             f"{wheel.dist} {wheel.version} is not here, and the run is offline",
