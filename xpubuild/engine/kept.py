@@ -5,7 +5,7 @@ from __future__ import annotations
 from xpubuild.engine.watch import Child
 
 #: Of each stream, in bytes: no answer that is asked for is nearly as long.
-MOST_OUTPUT_BYTES = 4 << 20
+MOST_OUTPUT_BYTES = 16 << 20
 
 
 class Kept:
