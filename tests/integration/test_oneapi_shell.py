@@ -64,6 +64,7 @@ def test_posix_shell_round_trip(assignments: dict[str, str | None]) -> None:
 @pytest.mark.needs("zsh")
 @settings(max_examples=40, deadline=None)
 @given(_ASSIGNMENTS)
+@example({"XT_A": "=%", "XT_B": "=ls", "XT_C": "a:=b"})
 def test_zsh_round_trip(assignments: dict[str, str | None]) -> None:
     check(["zsh", "-f"], bash_lines, assignments)
 

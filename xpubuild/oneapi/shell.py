@@ -30,8 +30,14 @@ def bash_lines(assignments: Mapping[str, str | None]) -> str:
     lines = []
     for name, value in sorted(assignments.items()):
         _check(name, value)
-        lines.append(f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}")
+        lines.append(f"unset {name}" if value is None else f"export {name}={_quote(value)}")
     return "".join(line + "\n" for line in lines)
+
+
+def _quote(text: str) -> str:
+    # shlex.quote leaves '=' bare, which zsh expands at the beginning of a value: =ls is the path of ls.
+    quoted = shlex.quote(text)
+    return f"'{text}'" if quoted == text and "=" in text else quoted
 
 
 def _fish_quote(text: str) -> str:
