@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +25,7 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 _CI = os.environ.get("CI", "").lower() in ("true", "1")
 _GRACE_S = 3.0
+_CHILDREN_S = 30.0
 _not_run: dict[str, set[str]] = {}
 _left: list[str] = []
 _root: list[Path] = []
@@ -130,12 +131,19 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 @pytest.fixture
-def xpubuild(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Xpubuild:
-    """Run command lines of xpubuild in this process."""
+def xpubuild(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Xpubuild]:
+    """Run command lines of xpubuild in this process; what they started has ended when the next test begins.
+
+    A command that ends early leaves the threads behind that look at the machine, as a program of its own they
+    would end with it.
+    """
     # Not at the top of this file: a test run must be able to say what is missing before xpubuild is imported.
     from support.cli import Xpubuild
 
-    return Xpubuild(capsys, monkeypatch)
+    yield Xpubuild(capsys, monkeypatch)
+    until = time.monotonic() + _CHILDREN_S
+    while isolation.children_run() and time.monotonic() < until:
+        time.sleep(0.02)
 
 
 def pytest_unconfigure() -> None:

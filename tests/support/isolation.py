@@ -103,6 +103,17 @@ def _environment(process: psutil.Process) -> dict[str, str]:
     return environment
 
 
+def children_run() -> bool:
+    """Whether a child of this process still runs; none is waited for, which is its owner's business."""
+    for child in psutil.Process().children():
+        try:
+            if child.status() != psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.Error:
+            continue
+    return False
+
+
 def stop(processes: list[psutil.Process]) -> list[str]:
     """Kill processes; return a line about each."""
     lines = []
