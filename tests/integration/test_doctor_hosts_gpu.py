@@ -108,7 +108,7 @@ def test_hosts_have_names_of_their_own() -> None:
             "ada is no member",
             "usermod -aG render ada",
         ),
-        ("a member since after the login", "gpu.render_access", "this session began before", "newgrp render"),
+        ("a member since after the login", "gpu.render_access", "this login began before", "newgrp render"),
         ("a container with the wrong gid", "gpu.render_access", "gid 109", "--group-add 109"),
         ("a container without the device", "gpu.render_node", "/dev/dri/renderD128", "--device /dev/dri"),
         ("rootless Podman dropped the groups", "gpu.render_access", "not mapped", "--group-add keep-groups"),

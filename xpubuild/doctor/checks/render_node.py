@@ -91,7 +91,7 @@ class RenderAccess(Check):
     explanation = (
         "Opens each render node for reading and writing, as the compute runtime does. A node that cannot be"
         " opened is left out without a message: programs see fewer devices, or none.\n\nA failed open is"
-        " then explained: the group of the node, whether this user is a member and this session knows it"
+        " then explained: the group of the node, whether this user is a member and this login knows it"
         " already, a group id without a name in a container, rootless Podman that drops groups, an access"
         " control list, SELinux, or the device rules of a cgroup. An access that comes from the list of a"
         " local login alone is a warning: it is gone in SSH sessions and jobs."

@@ -168,7 +168,7 @@ def _by_group(context: Context, opened: Opened) -> tuple[str, Fix]:
         )
     if _member(user, opened.gid):
         return (
-            f"{who}; {user} is a member, but this session began before",
+            f"{who}; {user} is a member, but this login began before",
             Fix("log in again, or start a shell with the group", (f"newgrp {opened.group}",)),
         )
     return (
