@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from xpubuild.engine.process import Cancel
@@ -134,12 +134,3 @@ def order(path: str) -> tuple[int, int, str]:
 def merged_shallow(*texts: bytes) -> bytes:
     """Return the content of ``shallow`` that ends history wherever one of ``texts`` does."""
     return b"".join(sorted({line + b"\n" for text in texts for line in text.splitlines()}))
-
-
-def repository_folders(root: Path) -> Iterator[str]:
-    """Yield the names of the repositories in a mirror or a staged change."""
-    folder = root / GIT
-    if folder.is_dir():
-        yield from sorted(
-            item.name for item in folder.iterdir() if item.name.endswith(".git") and not item.is_symlink()
-        )

@@ -48,7 +48,7 @@ from xpubuild.mirror.reading import (
     read_manifest,
     scan,
 )
-from xpubuild.mirror.repositories import is_sound, pins_of, records_of
+from xpubuild.mirror.repositories import pins_of, records_of
 from xpubuild.mirror.sets import MirrorSet
 from xpubuild.mirror.writing import Stage, recover, staged
 from xpubuild.source.git import Git, Report
@@ -357,13 +357,6 @@ class Mirror:
         with contextlib.suppress(SourceIntegrityError):
             return self.entry(entry_id("git", name))
         return None
-
-    def adopt_repository(self, git: Git, url: str, commit: str, *, cancel: Cancel) -> bool:
-        """Write the entry of a repository anew where git finds every object sound; else return False."""
-        if not is_sound(git, self.path, mirror_name(url, len(commit)), cancel=cancel):
-            return False
-        self.note_repository(url, commit)
-        return True
 
     def drop(self, identifier: str, folder: str) -> None:
         """Remove a damaged entry and its folder, to be fetched anew."""

@@ -8,7 +8,6 @@ there.
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,11 +83,3 @@ def padding(size: int) -> bytes:
 def ending(length: int) -> bytes:
     """Return the zeros that end a tar of ``length`` bytes."""
     return bytes(2 * BLOCK + -(length + 2 * BLOCK) % tarfile.RECORDSIZE)
-
-
-def total_size(contents: Contents) -> int:
-    """Return the length of the whole tar."""
-    sizes: Iterator[tuple[str, int]] = ((member.path, member.size) for member in contents.members)
-    first = (FIRST, len(contents_text(contents.members)))
-    length = sum(len(header(name, size)) + size + -size % BLOCK for name, size in (first, *sizes))
-    return length + len(ending(length))

@@ -55,7 +55,7 @@ def links_page(files: Iterable[tuple[str, str, str]]) -> str:
     """
     lines = [
         f'<a href="{escape(href)}#sha256={sha256}">{escape(name)}</a><br>'
-        for href, name, sha256 in sorted(files, key=lambda item: item[1])
+        for href, name, sha256 in sorted(files, key=lambda item: (item[1], item[2]))
     ]
     head = '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>Links</title></head><body>'
     return "\n".join((head, *lines, "</body></html>", ""))
