@@ -25,7 +25,7 @@ from xpubuild.doctor.model import Check, Outcome
 from xpubuild.doctor.registry import arranged, group_of, select, shipped
 from xpubuild.doctor.runner import run_checks
 from xpubuild.host.capacity import CpuFacts, MemoryFacts
-from xpubuild.host.disk import DiskFacts
+from xpubuild.host.disk import DiskFacts, disk_facts
 from xpubuild.host.pythons import PythonFacts
 from xpubuild.host.report import PythonReport
 from xpubuild.host.system import OsFacts
@@ -64,12 +64,16 @@ def _with_url(component: Component, url: str, named: bool) -> Component:
 
 @dataclass
 class EnvHost:
-    """A host below a folder. ``environ`` and ``facts`` may be changed before ``context`` is called."""
+    """A host below a folder. ``environ`` and ``facts`` may be changed before ``context`` is called.
+
+    ``free_bytes`` is what its temporary folder has left, whatever the disk of the machine has.
+    """
 
     folder: Path
     environ: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     version: str = "python3.12"
+    free_bytes: int = 800 * GIB
 
     def __post_init__(self) -> None:
         for name in ("home", "tmp", "work"):
@@ -242,7 +246,12 @@ class EnvHost:
 
     def context(self, recipe: LoadedRecipe | None = None, **changes: Any) -> Context:
         """Return the context of this host as the running machine."""
+        changes.setdefault("measure", self.measured)
         return Context(a_host(**self.facts), dict(self.environ), recipe=recipe, **changes)
+
+    def measured(self, path: Path) -> DiskFacts:
+        """Return the facts of a real file system, with as much space as this host is said to have."""
+        return replace(disk_facts(path), free_bytes=self.free_bytes)
 
 
 def outcomes(context: Context) -> dict[str, Outcome]:

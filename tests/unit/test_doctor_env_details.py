@@ -403,10 +403,19 @@ def test_tmpdir_that_is_not_there(host: EnvHost) -> None:
     assert build.BuildTmpdir().run(host.context()).status == "fail"
 
 
+@pytest.mark.parametrize(("free", "status"), [(4 * GIB, "ok"), (4 * GIB - 1, "warn")])
+def test_tmpdir_with_little_space(host: EnvHost, free: int, status: str) -> None:
+    host.free_bytes = free
+    found = build.BuildTmpdir().run(host.context())
+    assert found.status == status
+    assert ("GiB left" in found.detail) is (status == "warn")
+
+
 def test_nothing_is_left_in_the_folders_that_were_tried(host: EnvHost) -> None:
     context = host.context()
     for check in (build.BuildTmpdir, build.BuildFilesystem, build.BuildClock):
-        assert check().run(context).status == "ok"
+        found = check().run(context)
+        assert found.status == "ok", found
     assert not [*(host.folder / "tmp").iterdir(), *(host.folder / "work").iterdir()]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from xpubuild.host.disk import DiskFacts, disk_facts
 from xpubuild.host.readers import LIVE_ROOT, inside
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Context:
     suspect. With another root it is empty: what a shell here says is nothing about an image. ``python`` is
     the interpreter whose torch matters: the active or the named one, or None; with another root it is the
     place on this machine. ``workspace`` is the named or entered one, which need not exist yet, or None.
-    ``profiles`` is what the host is to do.
+    ``profiles`` is what the host is to do. ``measure`` tells of the file system of a folder.
     """
 
     host: HostReport
@@ -39,6 +40,7 @@ class Context:
     python: Path | None = None
     workspace: Path | None = None
     profiles: frozenset[Profile] = frozenset({"build", "run"})
+    measure: Callable[[Path], DiskFacts] = disk_facts
     _probes: dict[Callable[[Context], Any], _Once] = field(default_factory=dict, compare=False, repr=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 

@@ -11,7 +11,7 @@ from xpubuild.doctor.context import Context
 from xpubuild.doctor.look.filesystem import ignores_capitals, quota_room, write_small
 from xpubuild.doctor.look.places import inside, plural
 from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.host.disk import DiskFacts, disk_facts
+from xpubuild.host.disk import DiskFacts
 from xpubuild.host.jobs import LargeUnit, plan_jobs
 from xpubuild.recipe.fits import fits
 
@@ -180,7 +180,7 @@ the memory of a container.
         )
         if not folder.is_dir():
             return self.found(f"TMPDIR is {folder}, which is no folder", elsewhere, path=str(folder))
-        facts = disk_facts(folder)
+        facts = context.measure(folder)
         written = write_small(folder, run=True, environ=context.environ)
         evidence = {"path": str(folder), "free_bytes": facts.free_bytes, "filesystem": facts.filesystem}
         if written.problem:
