@@ -1,9 +1,7 @@
-"""Environments made from a lock: every archive held against its hash, killed and carried on, proved."""
+"""An environment of conda packages is made: once, by any program, again after a kill, in nobody's folder."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import importlib.util
 import json
 import shutil
@@ -12,32 +10,21 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.cli import Xpubuild
-from support.conda_channel import MINOR, SITE, VERSION, Tiny, archive, from_wheel, make_channel, usual
-from support.conda_tools import RATTLER, TOOLCHAIN, front, served, solved
+from support.conda_channel import MINOR, SITE, VERSION, Tiny, from_wheel, make_channel, usual
+from support.conda_environments import channel_and_lock, dist, work
+from support.conda_tools import RATTLER, front, solved
 
-from xpubuild.build.conda_host import CxxNeed, machine_need, provided
 from xpubuild.build.conda_proofs import CondaEnvironmentProof, mkl_proof
 from xpubuild.build.envrepair import repair
-from xpubuild.conda.archives import Supply, fetch, in_folder, missing_packages
-from xpubuild.conda.channels import resolve
 from xpubuild.conda.engines import Engines
-from xpubuild.conda.install import Installation, make_conda_env, read_lock_file
-from xpubuild.conda.lockfile import packages_of, read_lock, write_lock
-from xpubuild.engine.environment import base_environment
-from xpubuild.errors import (
-    FetchError,
-    RecipeError,
-    SourceIntegrityError,
-    ToolchainError,
-    UnsatisfiableError,
-    UsageError,
-)
+from xpubuild.conda.install import make_conda_env, read_lock_file
+from xpubuild.conda.lockfile import read_lock, write_lock
+from xpubuild.errors import RecipeError, ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.toolchain.envmark import MARK
 
 NOTHING = Engines()
@@ -46,40 +33,12 @@ NOTHING = Engines()
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A channel, and the text of its lock."""
-    folder = tmp_path_factory.mktemp("conda")
-    python_package = Tiny(
-        "setuptools", "80.0.0", depends=["python"], subdir="linux-64", files=dist("setuptools", "80.0.0")
-    )
-    channel = make_channel(folder / "chän nel", [*usual(), python_package])
-    return channel, solved((*TOOLCHAIN, "setuptools"), [str(channel)], RATTLER, folder / "cache")
-
-
-def dist(name: str, version: str) -> dict[str, bytes | Path]:
-    """Return a Python package as conda's builders leave it: RECORD still tells of pip."""
-    info = f"{SITE}/{name}-{version}.dist-info"
-    inside = f"{name}-{version}.dist-info"
-    pip = base64.urlsafe_b64encode(hashlib.sha256(b"pip\n").digest()).rstrip(b"=").decode()
-    rows = (
-        f"{inside}/INSTALLER,sha256={pip},4\n{inside}/METADATA,,\n{inside}/RECORD,,\n{inside}/REQUESTED,,0\n"
-    )
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-    return {
-        f"{info}/INSTALLER": b"conda",
-        f"{info}/METADATA": metadata.encode(),
-        f"{info}/RECORD": rows.encode(),
-    }
+    return channel_and_lock(tmp_path_factory.mktemp("conda"))
 
 
 @pytest.fixture
 def env(tmp_path: Path) -> Path:
     return tmp_path / "my wörk space" / "env"
-
-
-def work(env: Path, text: str, cache: Path, engines: Engines = RATTLER, **supply: object) -> Installation:
-    supply.setdefault("offline", True)
-    return Installation(
-        env, read_lock(text), Supply(cache=cache, **supply), engines, base_environment(), lambda line: None  # type: ignore[arg-type]
-    )  # fmt: skip
 
 
 def content(env: Path) -> dict[str, bytes | str]:
@@ -165,110 +124,6 @@ def small_wheel(folder: Path, name: str, version: str) -> Path:
         bundle.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         bundle.writestr(f"{info}/RECORD", f"{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
     return made
-
-
-def test_a_mirror_is_enough(made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
-    channel, text = made
-    elsewhere = text.replace(channel.as_uri(), "https://conda.example.invalid/forge")
-    packages = packages_of(elsewhere)
-    with pytest.raises(FetchError, match=f"{packages[0].filename} and {len(packages) - 1} others") as caught:
-        make_conda_env(work(env, elsewhere, tmp_path))
-    assert caught.value.exit_code == 30
-    assert not env.exists()
-    for package in packages[:-1]:
-        place = tmp_path / "mirror" / package.sha256 / package.filename
-        place.parent.mkdir(parents=True)
-        shutil.copy(channel / package.subdir / package.filename, place)
-    find = in_folder(tmp_path / "mirror")
-    assert missing_packages(packages, Supply(tmp_path, find)) == packages[-1:]
-    with pytest.raises(FetchError, match=packages[-1].filename):
-        make_conda_env(work(env, elsewhere, tmp_path, find=find))
-    place = tmp_path / "mirror" / packages[-1].sha256
-    shutil.copy(channel / packages[-1].subdir / packages[-1].filename, place)
-    assert make_conda_env(work(env, elsewhere, tmp_path, find=find)) is True
-    CondaEnvironmentProof(str(env), read_lock(elsewhere)).check()
-
-
-DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    "bit": lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
-    "cut": lambda data: data[:-1],
-    "empty": lambda data: b"",
-    "another": lambda data: archive(Tiny("cmake", "3.31.2", files={"bin/cmake": b"#!/bin/sh\necho evil\n"})),
-}
-
-
-@pytest.mark.parametrize("engine", ["rattler", "conda"])
-@pytest.mark.parametrize("damage", sorted(DAMAGE))
-def test_a_wrong_archive_in_a_folder_is_found_where_rattler_would_take_it(
-    made: tuple[Path, str], env: Path, tmp_path: Path, damage: str, engine: str
-) -> None:
-    channel = tmp_path / "copy"
-    shutil.copytree(made[0], channel)
-    text = made[1].replace(made[0].as_uri(), channel.as_uri())
-    path = channel / "linux-64" / "cmake-3.31.2-0.conda"
-    path.write_bytes(DAMAGE[damage](path.read_bytes()))
-    engines = RATTLER if engine == "rattler" else Engines(conda=front(tmp_path / "bin"))
-    with pytest.raises(SourceIntegrityError, match=r"cmake-3\.31\.2-0\.conda is not the one") as caught:
-        make_conda_env(work(env, text, tmp_path, engines))
-    assert caught.value.exit_code == 31
-    assert not (env / "bin").exists()
-    shutil.copy(made[0] / "linux-64" / path.name, path)
-    assert make_conda_env(work(env, text, tmp_path, engines)) is True
-
-
-@pytest.mark.parametrize("kind", ["sha256", "md5"])
-@pytest.mark.parametrize("index", range(8))
-def test_any_changed_hash_of_the_lock_is_found(
-    made: tuple[Path, str], env: Path, tmp_path: Path, index: int, kind: str
-) -> None:
-    lock = read_lock(made[1])
-    packages = list(lock.packages)
-    right: str = getattr(packages[index], kind)
-    wrong = ("0" if right[0] != "0" else "1") + right[1:]
-    packages[index] = replace(packages[index], **{kind: wrong})  # type: ignore[arg-type]
-    with pytest.raises(SourceIntegrityError, match=packages[index].filename):
-        make_conda_env(work(env, write_lock(replace(lock, packages=tuple(packages))), tmp_path))
-
-
-class TestOverHttp:
-    def test_archives_are_fetched_once_and_a_damaged_copy_again(
-        self, made: tuple[Path, str], env: Path, tmp_path: Path
-    ) -> None:
-        channel, text = made
-        with served(channel) as url:
-            text = text.replace(channel.as_uri(), url)
-            assert make_conda_env(work(env, text, tmp_path / "cache", offline=False)) is True
-            copies = sorted((tmp_path / "cache").glob("*/*"))
-            assert len(copies) == len(packages_of(text))
-            copies[0].write_bytes(copies[0].read_bytes()[:-3])
-            shutil.rmtree(env)
-            assert make_conda_env(work(env, text, tmp_path / "cache", offline=False)) is True
-        shutil.rmtree(env)
-        assert make_conda_env(work(env, text, tmp_path / "cache")) is True
-
-    def test_a_wrong_one_is_not_kept(self, made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
-        channel = tmp_path / "copy"
-        shutil.copytree(made[0], channel)
-        (channel / "linux-64" / "ninja-1.13.0-0.tar.bz2").write_bytes(b"x" * 531)
-        with served(channel) as url, pytest.raises(SourceIntegrityError, match=r"ninja-1\.13\.0"):
-            make_conda_env(
-                work(env, made[1].replace(made[0].as_uri(), url), tmp_path / "cache", offline=False)
-            )
-        assert not list((tmp_path / "cache").glob("*/ninja*"))
-        assert not list((tmp_path / "cache").glob("*/.part*"))
-
-    def test_a_token_is_used_and_not_shown(self, made: tuple[Path, str], tmp_path: Path) -> None:
-        channel, text = made
-        with served(channel, password="tk-secret-77") as url:
-            package = packages_of(text.replace(channel.as_uri(), url))[0]
-            with pytest.raises(FetchError) as caught:
-                fetch(package, tmp_path)
-            assert "404" in caught.value.why
-            assert fetch(package, tmp_path, resolve([f"{url}/t/tk-secret-77"])).is_file()
-        with pytest.raises(FetchError) as caught:
-            fetch(replace(package, sha256="0" * 64), tmp_path, resolve([f"{url}/t/tk-secret-77"]))
-        assert caught.value.exit_code == 30
-        assert "tk-secret" not in str(caught.value.to_json())
 
 
 KILLED = """
@@ -357,94 +212,6 @@ def test_a_lock_with_a_harmful_package_is_refused_whoever_wrote_it(env: Path, tm
     with pytest.raises(UnsatisfiableError, match="gxx_linux-64") as caught:
         make_conda_env(work(env, write_lock(replace(lock, packages=(*lock.packages, bad))), tmp_path))
     assert caught.value.exit_code == 22
-
-
-class TestProof:
-    @pytest.mark.parametrize(
-        ("record", "said"),
-        [
-            ({"name": "tbb", "version": "1", "files": []}, "tbb is installed and not in the lock"),
-            ({"name": "cmake", "version": "3.31.2", "sha256": "0" * 64}, "cmake is 3.31.2 with sha256 0000"),
-        ],
-    )
-    def test_what_was_changed_afterwards_is_found(
-        self, made: tuple[Path, str], env: Path, tmp_path: Path, record: dict[str, object], said: str
-    ) -> None:
-        make_conda_env(work(env, made[1], tmp_path))
-        (env / "conda-meta" / "zz.json").write_text(json.dumps(record))
-        with pytest.raises(ToolchainError) as caught:
-            CondaEnvironmentProof(str(env), read_lock(made[1])).check()
-        assert said in caught.value.why
-
-    def test_missing_static_mkl_is_found(self, made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
-        make_conda_env(work(env, made[1], tmp_path))
-        (env / "conda-meta/mkl-static-2026.0.0-0.json").unlink()
-        proof = mkl_proof(str(env), read_lock(made[1]))
-        assert proof is not None
-        with pytest.raises(ToolchainError, match="not whole"):
-            proof.check()
-
-    @pytest.mark.needs("g++")
-    def test_a_libstdcxx_older_than_the_driver_needs_is_named(
-        self, made: tuple[Path, str], env: Path, tmp_path: Path
-    ) -> None:
-        """Small libraries with the names and symbol versions of the real ones."""
-        old, new = (library(tmp_path / name, version) for name, version in (("old", "29"), ("new", "32")))
-        assert provided(old) == "GLIBCXX_3.4.29"
-        host = tmp_path / "host"
-        folder = host / "usr/lib64"
-        folder.mkdir(parents=True)
-        assert machine_need(host) is None
-        driver(folder / "libze_intel_gpu.so.1", new)
-        assert machine_need(host) == CxxNeed("GLIBCXX_3.4.32", str(folder / "libze_intel_gpu.so.1"))
-        assert machine_need() is not None
-
-        brings = {"lib/libstdc++.so.6": old.read_bytes()}
-        packages = [replace(p, files=brings) if p.name == "libstdcxx-ng" else p for p in usual()]
-        channel = make_channel(tmp_path / "channel", packages)
-        text = solved(("python",), [str(channel)], RATTLER, tmp_path / "cache")
-        make_conda_env(work(env, text, tmp_path))
-        proof = CondaEnvironmentProof(str(env), read_lock(text), root=str(host))
-        with pytest.raises(ToolchainError, match=r"libstdcxx-ng 15\.2\.0 is older") as caught:
-            proof.check()
-        assert "GLIBCXX_3.4.29" in caught.value.why
-        assert "libze_intel_gpu" in caught.value.why
-        assert "libstdcxx-ng >=13.2" in caught.value.fix
-        shutil.copy(new, env / "lib/libstdc++.so.6")
-        assert proof.check()["libstdcxx"]["has"] == "GLIBCXX_3.4.32"
-
-
-def library(folder: Path, minor: str) -> Path:
-    """Build a libstdc++.so.6 with one symbol of one version."""
-    folder.mkdir()
-    (folder / "map").write_text(f"GLIBCXX_3.4.{minor} {{ global: newest; local: *; }};\n")
-    (folder / "a.c").write_text("int newest(void) { return 1; }\n")
-    made = folder / "libstdc++.so.6"
-    argv = ["g++", "-x", "c", "-shared", "-fPIC", "-nostdlib", "-Wl,-soname,libstdc++.so.6", "a.c",
-            "-Wl,--version-script,map", "-o", str(made)]  # fmt: skip
-    subprocess.run(argv, cwd=folder, check=True)
-    return made
-
-
-def driver(path: Path, stdlib: Path) -> None:
-    source = path.parent / "driver.c"
-    source.write_text("int newest(void); int use(void) { return newest(); }\n")
-    argv = [
-        "g++",
-        "-x",
-        "c",
-        "-shared",
-        "-fPIC",
-        "-nostdlib",
-        str(source),
-        "-x",
-        "none",
-        str(stdlib),
-        "-o",
-        str(path),
-    ]
-    subprocess.run(argv, check=True)
-    source.unlink()
 
 
 def test_the_plumbing_command(

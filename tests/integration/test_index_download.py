@@ -1,9 +1,8 @@
-"""Bytes on the way: resumed, checked, refused; proxies and certificates of a site."""
+"""Bytes on the way: resumed, checked, refused."""
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import random
 import subprocess
@@ -15,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.indexes import PackageIndex, RecordingProxy, certificate, noise, sha256
+from support.index_demo import DATA, NAME, PATH, config_of, parts, remote
+from support.indexes import PackageIndex, noise, sha256
 
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import (
@@ -24,22 +24,9 @@ from xpubuild.errors import (
     RecipeError,
     SourceIntegrityError,
     ToolchainError,
-    XpuBuildError,
 )
-from xpubuild.toolchain.index.config import IndexConfig, read_config
 from xpubuild.toolchain.index.download import download
 from xpubuild.toolchain.index.files import RemoteFile
-from xpubuild.toolchain.index.wanted import wanted_open
-
-SECRET = "correct-horse"
-NAME = "demo-1.0+cpu-py3-none-any.whl"
-PATH = f"/files/{NAME}"
-DATA = noise(900_000)
-
-
-def config_of(**variables: str) -> IndexConfig:
-    patience = {"PIP_TIMEOUT": "5", "PIP_RETRIES": "2"}
-    return read_config({"PIP_CONFIG_FILE": os.devnull, "HOME": "/nowhere", **patience, **variables})
 
 
 @pytest.fixture
@@ -47,15 +34,6 @@ def index() -> Iterator[PackageIndex]:
     with PackageIndex() as served:
         served.add(NAME, DATA)
         yield served
-
-
-def remote(index: PackageIndex, *, digest: str | None = sha256(DATA), **more: object) -> RemoteFile:
-    url = f"{index.at()}/files/{NAME.replace('+', '%2B')}"
-    return RemoteFile("demo", "1.0+cpu", NAME, digest, len(DATA), url, **more)  # type: ignore[arg-type]
-
-
-def parts(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.name != NAME]
 
 
 def test_a_file_arrives_whole_and_is_not_fetched_again(index: PackageIndex, tmp_path: Path) -> None:
@@ -305,39 +283,6 @@ def test_a_folder_that_cannot_be_written_is_named(index: PackageIndex, tmp_path:
         download(remote(index), tmp_path / "file" / "wheels", config_of())
 
 
-def test_a_login_is_sent_for_files_and_never_shown(tmp_path: Path) -> None:
-    with PackageIndex(login=f"me:{SECRET}") as index:
-        index.add(NAME, DATA)
-        (file,) = wanted_open("demo", "1.0+cpu", ["3.11"], [index.url(f"me:{SECRET}")], config_of())
-        # The configuration of pip knows nothing of the recipe's index.
-        assert download(file, tmp_path, config_of()).read_bytes() == DATA
-        assert SECRET not in repr(file) + file.url
-        recorded = RemoteFile("demo", "1.0", NAME, file.sha256, None, file.url)
-        with pytest.raises(FetchError) as caught:
-            download(recorded, tmp_path / "other", config_of(PIP_INDEX_URL=index.url(f"me:{SECRET}-no")))
-        assert "answered 401" in caught.value.why
-        assert SECRET not in json.dumps(caught.value.to_json())
-        config = config_of(PIP_INDEX_URL=index.url(f"me:{SECRET}"))
-        assert download(recorded, tmp_path / "third", config).read_bytes() == DATA
-
-
-def test_a_login_in_a_link_survives_a_redirect_on_its_host_only(tmp_path: Path) -> None:
-    login = f"me:{SECRET}"
-    with PackageIndex(login=login) as index, PackageIndex() as other:
-        index.add(NAME, DATA)
-        other.add(NAME, DATA)
-        index.faults.redirect = {
-            "/files/here.whl": "/files/" + NAME.replace("+", "%2B"),
-            "/files/away.whl": f"{other.at()}/files/" + NAME.replace("+", "%2B"),
-        }
-        for word in ("here", "away"):
-            link = f"{index.at(login)}/files/{word}.whl"
-            file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, "https://shown.example", origin=link)
-            assert download(file, tmp_path / word, config_of()).read_bytes() == DATA
-        assert [request.login for request in index.requests] == [login] * 3
-        assert [request.login for request in other.requests] == [""]
-
-
 @pytest.mark.parametrize("name", ["../outside-1.0-py3-none-any.whl", ".hidden.whl", "a/b.whl", "", "a\0.whl"])
 def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     """Such as a lock that somebody else wrote could have."""
@@ -345,97 +290,3 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
         download(
             RemoteFile("demo", "1.0", name, sha256(DATA), None, "https://x.example/"), tmp_path, config_of()
         )
-
-
-def test_authorities_that_cannot_be_read_are_an_error_of_the_fetch(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("no certificate")
-    file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, f"https://127.0.0.1:1/{NAME}")
-    with pytest.raises(FetchError):
-        download(file, tmp_path / "into", config_of(PIP_CERT=str(tmp_path / "ca.pem"), PIP_RETRIES="0"))
-
-
-# proxies
-
-
-def test_everything_goes_through_the_proxy(index: PackageIndex, tmp_path: Path) -> None:
-    with RecordingProxy(login=f"peter:{SECRET}") as proxy:
-        config = config_of(HTTP_PROXY=proxy.url(f"peter:{SECRET}"))
-        (file,) = wanted_open("demo", "1.0+cpu", ["3.11"], [index.url()], config)
-        assert download(file, tmp_path, config).read_bytes() == DATA
-        assert dict(proxy.passed) == {f"127.0.0.1:{index.port}": 2}
-        assert not any("proxy-authorization" in request.headers for request in index.requests)
-        assert SECRET not in repr(config)
-
-
-@pytest.mark.parametrize("spelling", ["NO_PROXY", "no_proxy"])
-def test_what_needs_no_proxy_goes_past_it(index: PackageIndex, tmp_path: Path, spelling: str) -> None:
-    with RecordingProxy() as proxy:
-        config = config_of(http_proxy=proxy.url(), **{spelling: "127.0.0.1,other.example"})
-        (file,) = wanted_open("demo", "1.0+cpu", ["3.11"], [index.url()], config)
-        assert download(file, tmp_path, config).read_bytes() == DATA
-        assert not proxy.passed
-
-
-def test_after_a_redirect_the_exceptions_count_anew(index: PackageIndex, tmp_path: Path) -> None:
-    """The first host is reached through the proxy, the one it sends to is an exception."""
-    with RecordingProxy() as proxy, PackageIndex() as first:
-        first.faults.redirect["/files/x.whl"] = f"{index.at()}{PATH}".replace("+", "%2B")
-        config = config_of(HTTP_PROXY=proxy.url(), NO_PROXY=f"127.0.0.1:{index.port}")
-        file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, f"{first.at()}/files/x.whl")
-        assert download(file, tmp_path, config).read_bytes() == DATA
-        assert dict(proxy.passed) == {f"127.0.0.1:{first.port}": 1}
-
-
-def test_a_proxy_that_refuses_is_told_without_its_password(tmp_path: Path) -> None:
-    with RecordingProxy(refuses=True) as proxy:
-        config = config_of(HTTPS_PROXY=proxy.url(f"peter:{SECRET}"), PIP_RETRIES="0")
-        file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, f"https://files.example/{NAME}")
-        with pytest.raises(FetchError) as caught:
-            download(file, tmp_path, config)
-        assert "proxy" in caught.value.why
-        assert SECRET not in json.dumps(caught.value.to_json())
-        assert dict(proxy.passed) == {"files.example:443": 1}
-
-
-# certificates
-
-
-@pytest.fixture(scope="module")
-def signed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return certificate(tmp_path_factory.mktemp("an authority"))
-
-
-@pytest.mark.needs("openssl")
-@pytest.mark.parametrize("name", ["PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"])
-def test_an_authority_of_the_site_is_trusted_where_it_is_named(
-    signed: tuple[Path, Path], tmp_path: Path, name: str
-) -> None:
-    authority, both = signed
-    with PackageIndex(certificate=both) as index, RecordingProxy() as proxy:
-        index.add(NAME, DATA)
-        for more in ({}, {"HTTPS_PROXY": proxy.url()}):
-            config = config_of(**{name: str(authority)}, **more)
-            (file,) = wanted_open("demo", "1.0+cpu", ["3.11"], [index.url()], config)
-            assert download(file, tmp_path / f"{len(more)}", config).read_bytes() == DATA
-        assert proxy.passed[f"127.0.0.1:{index.port}"] >= 1
-
-
-@pytest.mark.needs("openssl")
-def test_an_unknown_authority_is_refused_and_a_trusted_host_is_not(
-    signed: tuple[Path, Path], tmp_path: Path
-) -> None:
-    with PackageIndex(certificate=signed[1]) as index:
-        index.add(NAME, DATA)
-
-        def fetched(**variables: str) -> Path:
-            config = config_of(PIP_RETRIES="0", **variables)
-            (file,) = wanted_open("demo", "1.0+cpu", ["3.11"], [index.url()], config)
-            return download(file, tmp_path, config)
-
-        with pytest.raises(XpuBuildError) as caught:
-            fetched()
-        assert caught.value.exit_code == 30
-        assert "its certificate is not trusted" in caught.value.why
-        with pytest.raises(FetchError):
-            fetched(PIP_TRUSTED_HOST="127.0.0.1:1")
-        assert fetched(PIP_TRUSTED_HOST=f"127.0.0.1:{index.port}").read_bytes() == DATA

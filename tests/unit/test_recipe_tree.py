@@ -3,74 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.cli import Xpubuild
 from support.documents import check
+from support.recipe_trees import OTHER, PIN, found, recipe, write_tree
 
 from xpubuild.errors import RecipeError, UsageError
-from xpubuild.recipe.model import Recipe
-from xpubuild.recipe.setup_py import requires_python
-from xpubuild.recipe.tree import RecipeTreeProof, TreeReport, check_tree, expected, require_tree
-from xpubuild.recipe.tree_text import MOST_BYTES
-
-PIN, OTHER = "2" * 40, "3" * 40
-SETUP = """
-import sys
-python_min_version = (3, 9, 0)
-python_min_version_str = ".".join(map(str, python_min_version))
-raise SystemExit("this file must not be run")
-def main():
-    setup(name="torch", python_requires=f">={python_min_version_str}")
-"""
-GITMODULES = '[submodule "a"]\n\tpath = third_party/a\n\turl = /a\n[submodule "b"]\n\tpath=third_party/b\n'
-SOURCE: dict[str, Any] = {
-    "url": "/x",
-    "version": "2.6.0a0",
-    "requires_python": ">=3.9",
-    "configure_time": [{"url": "/ops", "pin_file": "third_party/xpu.txt", "commit": PIN}],
-    "skip_submodules": ["third_party/a/deps/c"],
-}
+from xpubuild.recipe.tree import RecipeTreeProof, check_tree, require_tree
+from xpubuild.recipe.tree_expected import expected
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    top = tmp_path / "tree"
-    files = {
-        "setup.py": SETUP,
-        "pyproject.toml": "[build-system]\nrequires = []\n",
-        "version.txt": "2.6.0a0\n",
-        "third_party/xpu.txt": f"{PIN}\n",
-        ".ci/docker/ci_commit_pins/triton-xpu.txt": f"{PIN}\n",
-        ".ci/docker/triton_version.txt": "3.2.0\n",
-        ".gitmodules": GITMODULES,
-        "third_party/a/.gitmodules": '[submodule "c"]\n\tpath = deps/c\n',
-    }
-    for name, text in files.items():
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).write_text(text)
-    return top
-
-
-def recipe(source: Any = None, triton: Any = None, **changes: Any) -> Recipe:
-    components = {"torch": {"kind": "source", "dist": "torch", "source": {**SOURCE, **(source or {})}}}
-    components["triton"] = {
-        "kind": "source", "dist": "triton", "version": "3.2.0", "optional": True,
-        "source": {"url": "/t", "commit": PIN}, **(triton or {}),
-    }  # fmt: skip
-    return Recipe.model_validate(
-        {
-            "schema": 1, "name": "2.6", "title": "t", "release": "2.6.0", "components": components,
-            "needs": {"python": ">=3.9,<3.14"}, **changes,
-        }
-    )  # fmt: skip
-
-
-def found(tree: Path, **changes: Any) -> TreeReport:
-    return check_tree(expected(recipe(**changes), "torch"), tree)
+    return write_tree(tmp_path / "tree")
 
 
 def test_a_recipe_that_agrees(tree: Path) -> None:
@@ -228,36 +176,6 @@ def test_the_proof_of_a_checkout(tree: Path) -> None:
     assert str(tree) in caught.value.commands[0]
 
 
-@pytest.mark.parametrize(
-    ("files", "answer"),
-    [
-        ({"pyproject.toml": '[project]\nrequires-python = ">=3.10"\n', "setup.py": SETUP}, ">=3.10"),
-        ({"setup.py": "from setuptools import setup\nsetup(python_requires='>=3.8, <4')"}, "<4,>=3.8"),
-        ({"setup.py": "import setuptools\nM = '3.7'\nsetuptools.setup(python_requires='>=' + M)"}, ">=3.7"),
-        ({"setup.py": "M: str = '3.7'\nsetup(python_requires=f'>={M}')"}, ">=3.7"),
-        ({"setup.py": "M = '3.7'\nM = '3.8'\nsetup(python_requires=f'>={M}')"}, None),
-        ({"setup.py": "M = f()\nsetup(python_requires=f'>={M}')"}, None),
-        ({"setup.py": "M = M\nsetup(python_requires=M)"}, None),
-        ({"setup.py": "setup(python_requires='.'.join(open('/etc/passwd')))"}, None),
-        ({"setup.py": "setup(python_requires='three')"}, None),
-        ({"setup.py": "setup(name='x')"}, None),
-        ({"setup.py": "def ("}, None),
-        ({"setup.py": "\x00"}, None),
-        (
-            {"pyproject.toml": "[project]\nname = 'x'\n", "setup.py": "setup(python_requires='>=3.9')"},
-            ">=3.9",
-        ),
-        ({}, None),
-    ],
-)
-def test_the_python_requirement_is_read_and_never_run(
-    tmp_path: Path, files: dict[str, str], answer: str | None
-) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    assert requires_python(tmp_path).text == answer
-
-
 RECIPE = f"""
 schema: 1
 name: "2.6"
@@ -319,65 +237,6 @@ def test_a_wrong_use_of_tree(
     assert said in result.err
 
 
-def broken(tree: Path, name: str, how: str) -> None:
-    """Put something in the place of a file that must not be read as one."""
-    file = tree / name
-    file.unlink()
-    if how == "pipe":
-        os.mkfifo(file)
-    elif how == "folder":
-        file.mkdir()
-    elif how == "large":
-        file.write_text(PIN + "\n" * MOST_BYTES)
-    elif how == "latin-1":
-        file.write_bytes(b"2.6.0a0 \xe9\n")
-    else:
-        file.symlink_to(how)
-
-
-@pytest.mark.parametrize("name", [
-    "third_party/xpu.txt", "version.txt", ".gitmodules", ".ci/docker/triton_version.txt",
-    ".ci/docker/ci_commit_pins/triton-xpu.txt", "pyproject.toml",
-])  # fmt: skip
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ("pipe", "no regular file"),
-        ("folder", "it is a folder"),
-        ("large", "larger than 1 MiB"),
-        ("latin-1", "not UTF-8 (byte 8)"),
-        ("/dev/zero", "out of the tree"),
-        ("../../../../../../../../../../../../etc/hostname", "out of the tree"),
-        ("nothing", "a link to nothing"),
-    ],
-)
-@pytest.mark.timeout(20)
-def test_what_is_no_file_of_the_tree_is_not_read(tree: Path, name: str, how: str, said: str) -> None:
-    broken(tree, name, how)
-    problems = found(tree).problems
-    assert [text for text in problems if name in text and said in text], problems
-
-
-def test_a_link_in_a_circle_is_not_followed(tree: Path) -> None:
-    broken(tree, "version.txt", "version.txt")
-    (problem,) = found(tree).problems
-    assert problem.startswith("version.txt cannot be read: ")
-
-
-def test_a_link_inside_the_tree_is_read(tree: Path) -> None:
-    (tree / "pins").write_text(PIN)
-    broken(tree, "third_party/xpu.txt", "../pins")
-    assert found(tree).problems == []
-
-
-def test_a_pin_file_outside_the_tree_is_not_read(tree: Path) -> None:
-    (tree.parent / "pin.txt").write_text(PIN)
-    for file in ("../pin.txt", str(tree.parent / "pin.txt")):
-        entry = {"url": "/ops", "pin_file": file, "commit": PIN}
-        report = found(tree, source={"configure_time": [entry]})
-        assert report.problems == [f"{file} cannot be read: it leads out of the tree"]
-
-
 def test_a_stated_pin_must_be_in_the_tree(tree: Path) -> None:
     (tree / "third_party/xpu.txt").write_text(" \n")
     (problem,) = found(tree).problems
@@ -402,28 +261,3 @@ def test_a_tree_that_says_nothing_is_no_tree_that_agrees(tmp_path: Path) -> None
     assert check_tree(wanted, tmp_path, head=False).problems == []
     (tmp_path / "version.txt").write_text("2.6.0a0\n")
     assert check_tree(wanted, tmp_path).problems == []
-
-
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        ({"pyproject.toml": "[project\n", "setup.py": SETUP}, "pyproject.toml: it is not valid TOML"),
-        ({"pyproject.toml": "project = 3\n", "setup.py": SETUP}, "pyproject.toml: its 'project' is no table"),
-        ({"pyproject.toml": "[project]\nrequires-python = 3\n", "setup.py": SETUP}, "requires-python is 3"),
-        ({"pyproject.toml": "[project]\nrequires-python = 'three'\n", "setup.py": SETUP}, "'three'"),
-        ({"setup.py": "setup(python_requires='three')"}, "setup.py: it asks for Python 'three'"),
-    ],
-)
-def test_a_broken_python_requirement_is_told(tree: Path, files: dict[str, str], said: str) -> None:
-    for name, text in files.items():
-        (tree / name).write_text(text)
-    report = found(tree)
-    assert [text for text in report.problems if said in text], report
-    assert "requires_python" not in report.found
-
-
-def test_a_setup_py_for_another_python_is_listed(tree: Path) -> None:
-    (tree / "setup.py").write_text("print 'hello'")
-    report = found(tree)
-    assert report.problems == []
-    assert any("requires-python: setup.py: it cannot be parsed" in text for text in report.not_checked)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xpubuild.build.context import Context
-from xpubuild.recipe.tree import RecipeTreeProof, expected
+from xpubuild.recipe.tree import RecipeTreeProof
+from xpubuild.recipe.tree_expected import expected
 
 
 def recipe_proofs(context: Context, name: str) -> tuple[RecipeTreeProof, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpubuild.doctor.context import Context
-from xpubuild.engine.process import resolve_executable
+from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import ToolchainError, UsageError
 from xpubuild.host.readers import LIVE_ROOT, exists, inside
 

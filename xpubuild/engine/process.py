@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,97 +20,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from xpubuild.engine.executables import resolve_executable
 from xpubuild.engine.kept import MOST_OUTPUT_BYTES, Kept
 from xpubuild.engine.lines import LineReader
 from xpubuild.engine.redact import Redactor
+from xpubuild.engine.results import ProcessResult, QueryResult
 from xpubuild.engine.watch import Cancel, Watch, kill_session
 from xpubuild.errors import NoSpaceError, ToolchainError
 
-__all__ = ["Cancel", "ProcessResult", "QueryResult", "query", "resolve_executable", "run"]
+__all__ = ["Cancel", "ProcessResult", "QueryResult", "query", "run"]
 
 _SUPERVISOR = Path(__file__).with_name("supervise.py")
 _TICK_S = 0.1
+_PIPE = subprocess.PIPE
 _ENOSPC = 28
 _EDQUOT = 122
-
-
-@dataclass(frozen=True)
-class ProcessResult:
-    """How one command ended. ``returncode`` is negative where a signal ended it, as in ``subprocess``."""
-
-    argv: tuple[str, ...]
-    returncode: int
-    duration_s: float
-    user_s: float = 0.0
-    system_s: float = 0.0
-    max_rss_bytes: int = 0
-    peak_tree_bytes: int = 0
-    tail: tuple[str, ...] = ()
-    timed_out: bool = False
-    cancelled: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """Whether the command ended by itself with status 0."""
-        return self.returncode == 0 and not self.timed_out and not self.cancelled
-
-    def describe(self) -> str:
-        """Say in a few words how the command ended."""
-        if self.timed_out:
-            return f"passed its deadline after {self.duration_s:.0f} s"
-        if self.cancelled:
-            return "was stopped"
-        if self.returncode < 0:
-            with contextlib.suppress(ValueError):
-                return f"was ended by {signal.Signals(-self.returncode).name}"
-        return f"ended with status {self.returncode}"
-
-
-@dataclass(frozen=True)
-class QueryResult:
-    """The whole output of a short command.
-
-    ``too_long``: it printed more than was to be kept, and was killed; the output is the beginning then.
-    """
-
-    argv: tuple[str, ...]
-    returncode: int
-    stdout: str
-    stderr: str
-    timed_out: bool = False
-    too_long: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """Whether the command ended by itself with status 0."""
-        return self.returncode == 0 and not self.timed_out and not self.too_long
-
-
-def resolve_executable(name: str, env: Mapping[str, str], cwd: Path | None = None) -> str:
-    """Return the full path of a program as the *child's* PATH finds it; ``./name`` counts from ``cwd``.
-
-    Raises:
-        ToolchainError: the program is not there, or is no executable file.
-    """
-    is_path = os.sep in name
-    wanted = str(cwd / name) if is_path and cwd is not None else name
-    found = shutil.which(wanted, path=env.get("PATH", os.defpath))
-    if found is None and is_path and Path(wanted).exists():
-        raise ToolchainError(
-            f"'{name}' cannot be started",
-            why="it is there, but it is not an executable file",
-            fix="make it executable, or name another program",
-            commands=(f"chmod +x '{wanted}'",),
-        )
-    if found is None:
-        on_path = "it is not on the PATH that xpubuild gives to this command"
-        raise ToolchainError(
-            f"the program '{name}' was not found",
-            why="there is no such file" if is_path else on_path,
-            fix=f"install {Path(name).name}, or put its folder on PATH",
-            evidence={"PATH": env.get("PATH", "")},
-        )
-    return str(Path(found).absolute())
 
 
 @dataclass
@@ -184,8 +107,9 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _spawn(
-    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None, stderr: int, hold: Sequence[int]
-) -> _Child:
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None, stderr: int, hold: Sequence[int],
+    stdin: int = subprocess.DEVNULL,
+) -> _Child:  # fmt: skip
     try:
         with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as given:
             environment = _environment_file(env)
@@ -200,7 +124,7 @@ def _spawn(
             with _signals_blocked():
                 process = subprocess.Popen(
                     [sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, fds), "--", *argv],
-                    stdin=subprocess.DEVNULL,
+                    stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=stderr,
                     cwd=cwd,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,11 @@ from xpubuild.recipe.facts import fact_problems, unknown_paths, without_source
 from xpubuild.recipe.lint import lint
 from xpubuild.recipe.load import available, load, release_of, requirement_file
 from xpubuild.recipe.model import LoadedRecipe
+from xpubuild.recipe.order import in_order, order_of
 from xpubuild.recipe.patches import known_releases, line_of, patches_of
 from xpubuild.recipe.refused import refused
-from xpubuild.recipe.tree import check_tree, expected, require_tree
+from xpubuild.recipe.tree import check_tree, require_tree
+from xpubuild.recipe.tree_expected import expected
 from xpubuild.resources import ops_project_dir
 from xpubuild.source.embedded import expected_commit
 
@@ -23,7 +24,7 @@ from xpubuild.source.embedded import expected_commit
 def catalogue() -> list[dict[str, Any]]:
     """Return one entry per recipe; a broken one is listed with its error instead of hiding the rest."""
     entries = []
-    for name, path in sorted(available().items(), key=lambda item: _by_number(item[0])):
+    for name, path in sorted(available().items(), key=lambda item: order_of(item[0])):
         entry: dict[str, Any] = {"name": name, "path": str(path)}
         try:
             loaded = load(str(path))
@@ -50,12 +51,6 @@ def _entry(loaded: LoadedRecipe) -> dict[str, Any]:
     }
 
 
-def _by_number(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort 2.10 after 2.9, and names after numbers."""
-    parts = [part for part in re.split(r"(\d+)", name) if part]
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
-
-
 def recipe_document(loaded: LoadedRecipe) -> dict[str, Any]:
     """Return the ``xpubuild.recipe/1`` document; what upstream has and we do not know is in ``unknown``."""
     return {
@@ -80,7 +75,7 @@ def check_recipes(names: Sequence[str], trees: Mapping[str, Path] | None = None)
             "a source tree belongs to one recipe", fix="name the recipe that it is to be held against"
         )
     results = []
-    for name in names or sorted(str(path) for path in available().values()):
+    for name in names or _every_file():
         result: dict[str, Any] = {"recipe": name, "problems": [], "warnings": [], "not_checked": []}
         try:
             _check(load(name), trees or {}, result)
@@ -91,6 +86,11 @@ def check_recipes(names: Sequence[str], trees: Mapping[str, Path] | None = None)
         results.append(result)
     status = "fail" if any(result["problems"] for result in results) else "ok"
     return {"schema": "xpubuild.recipes-check/1", "status": status, "recipes": results}
+
+
+def _every_file() -> list[str]:
+    found = available()
+    return [str(found[name]) for name in in_order(found)]
 
 
 def _check(loaded: LoadedRecipe, trees: Mapping[str, Path], result: dict[str, Any]) -> None:

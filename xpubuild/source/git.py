@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.process import Cancel, ProcessResult, resolve_executable, run
+from xpubuild.engine.executables import resolve_executable
+from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.source.hardening import git_environment

@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from xpubuild.engine.process import resolve_executable
+from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.host.packages import install_commands, package_names
 from xpubuild.host.pythons import PythonFacts, probe_python

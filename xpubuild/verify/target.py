@@ -10,7 +10,7 @@ from pathlib import Path
 from xpubuild.build.activation import assignments, read_receipt
 from xpubuild.build.request import Layout
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.process import resolve_executable
+from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import UsageError
 
 #: What the product is for; a receipt or --device says otherwise.

@@ -1,0 +1,136 @@
+"""Archives of conda packages: from a mirror or over HTTP, each held against the hashes of the lock."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.conda_channel import Tiny, archive
+from support.conda_environments import channel_and_lock, work
+from support.conda_tools import RATTLER, front, served
+
+from xpubuild.build.conda_proofs import CondaEnvironmentProof
+from xpubuild.conda.archives import Supply, fetch, in_folder, missing_packages
+from xpubuild.conda.channels import resolve
+from xpubuild.conda.engines import Engines
+from xpubuild.conda.install import make_conda_env
+from xpubuild.conda.lockfile import packages_of, read_lock, write_lock
+from xpubuild.errors import FetchError, SourceIntegrityError
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A channel, and the text of its lock."""
+    return channel_and_lock(tmp_path_factory.mktemp("conda"))
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Path:
+    return tmp_path / "my wörk space" / "env"
+
+
+def test_a_mirror_is_enough(made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
+    channel, text = made
+    elsewhere = text.replace(channel.as_uri(), "https://conda.example.invalid/forge")
+    packages = packages_of(elsewhere)
+    with pytest.raises(FetchError, match=f"{packages[0].filename} and {len(packages) - 1} others") as caught:
+        make_conda_env(work(env, elsewhere, tmp_path))
+    assert caught.value.exit_code == 30
+    assert not env.exists()
+    for package in packages[:-1]:
+        place = tmp_path / "mirror" / package.sha256 / package.filename
+        place.parent.mkdir(parents=True)
+        shutil.copy(channel / package.subdir / package.filename, place)
+    find = in_folder(tmp_path / "mirror")
+    assert missing_packages(packages, Supply(tmp_path, find)) == packages[-1:]
+    with pytest.raises(FetchError, match=packages[-1].filename):
+        make_conda_env(work(env, elsewhere, tmp_path, find=find))
+    place = tmp_path / "mirror" / packages[-1].sha256
+    shutil.copy(channel / packages[-1].subdir / packages[-1].filename, place)
+    assert make_conda_env(work(env, elsewhere, tmp_path, find=find)) is True
+    CondaEnvironmentProof(str(env), read_lock(elsewhere)).check()
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "bit": lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+    "cut": lambda data: data[:-1],
+    "empty": lambda data: b"",
+    "another": lambda data: archive(Tiny("cmake", "3.31.2", files={"bin/cmake": b"#!/bin/sh\necho evil\n"})),
+}
+
+
+@pytest.mark.parametrize("engine", ["rattler", "conda"])
+@pytest.mark.parametrize("damage", sorted(DAMAGE))
+def test_a_wrong_archive_in_a_folder_is_found_where_rattler_would_take_it(
+    made: tuple[Path, str], env: Path, tmp_path: Path, damage: str, engine: str
+) -> None:
+    channel = tmp_path / "copy"
+    shutil.copytree(made[0], channel)
+    text = made[1].replace(made[0].as_uri(), channel.as_uri())
+    path = channel / "linux-64" / "cmake-3.31.2-0.conda"
+    path.write_bytes(DAMAGE[damage](path.read_bytes()))
+    engines = RATTLER if engine == "rattler" else Engines(conda=front(tmp_path / "bin"))
+    with pytest.raises(SourceIntegrityError, match=r"cmake-3\.31\.2-0\.conda is not the one") as caught:
+        make_conda_env(work(env, text, tmp_path, engines))
+    assert caught.value.exit_code == 31
+    assert not (env / "bin").exists()
+    shutil.copy(made[0] / "linux-64" / path.name, path)
+    assert make_conda_env(work(env, text, tmp_path, engines)) is True
+
+
+@pytest.mark.parametrize("kind", ["sha256", "md5"])
+@pytest.mark.parametrize("index", range(8))
+def test_any_changed_hash_of_the_lock_is_found(
+    made: tuple[Path, str], env: Path, tmp_path: Path, index: int, kind: str
+) -> None:
+    lock = read_lock(made[1])
+    packages = list(lock.packages)
+    right: str = getattr(packages[index], kind)
+    wrong = ("0" if right[0] != "0" else "1") + right[1:]
+    packages[index] = replace(packages[index], **{kind: wrong})  # type: ignore[arg-type]
+    with pytest.raises(SourceIntegrityError, match=packages[index].filename):
+        make_conda_env(work(env, write_lock(replace(lock, packages=tuple(packages))), tmp_path))
+
+
+class TestOverHttp:
+    def test_archives_are_fetched_once_and_a_damaged_copy_again(
+        self, made: tuple[Path, str], env: Path, tmp_path: Path
+    ) -> None:
+        channel, text = made
+        with served(channel) as url:
+            text = text.replace(channel.as_uri(), url)
+            assert make_conda_env(work(env, text, tmp_path / "cache", offline=False)) is True
+            copies = sorted((tmp_path / "cache").glob("*/*"))
+            assert len(copies) == len(packages_of(text))
+            copies[0].write_bytes(copies[0].read_bytes()[:-3])
+            shutil.rmtree(env)
+            assert make_conda_env(work(env, text, tmp_path / "cache", offline=False)) is True
+        shutil.rmtree(env)
+        assert make_conda_env(work(env, text, tmp_path / "cache")) is True
+
+    def test_a_wrong_one_is_not_kept(self, made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
+        channel = tmp_path / "copy"
+        shutil.copytree(made[0], channel)
+        (channel / "linux-64" / "ninja-1.13.0-0.tar.bz2").write_bytes(b"x" * 531)
+        with served(channel) as url, pytest.raises(SourceIntegrityError, match=r"ninja-1\.13\.0"):
+            make_conda_env(
+                work(env, made[1].replace(made[0].as_uri(), url), tmp_path / "cache", offline=False)
+            )
+        assert not list((tmp_path / "cache").glob("*/ninja*"))
+        assert not list((tmp_path / "cache").glob("*/.part*"))
+
+    def test_a_token_is_used_and_not_shown(self, made: tuple[Path, str], tmp_path: Path) -> None:
+        channel, text = made
+        with served(channel, password="tk-secret-77") as url:
+            package = packages_of(text.replace(channel.as_uri(), url))[0]
+            with pytest.raises(FetchError) as caught:
+                fetch(package, tmp_path)
+            assert "404" in caught.value.why
+            assert fetch(package, tmp_path, resolve([f"{url}/t/tk-secret-77"])).is_file()
+        with pytest.raises(FetchError) as caught:
+            fetch(replace(package, sha256="0" * 64), tmp_path, resolve([f"{url}/t/tk-secret-77"]))
+        assert caught.value.exit_code == 30
+        assert "tk-secret" not in str(caught.value.to_json())

@@ -1,0 +1,222 @@
+"""How a step fails: proofs, classes of errors, bugs, full disks."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integration.engine_plans import go, statuses, step
+from support.engine import (
+    MARK,
+    FileProof,
+    Recorder,
+    lines_of,
+    make_plan,
+    new_mark,
+    nothing_left,
+    nothing_open,
+    shell,
+    small_disk,
+)
+
+from xpubuild.engine.events import Event, StepOutput
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.model import XPUBUILD, Command, Step
+from xpubuild.errors import (
+    BuildError,
+    FetchError,
+    NoSpaceError,
+    NoXpuError,
+    OutOfMemoryError,
+    ToolchainError,
+    XpuBuildError,
+)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open() -> Iterator[None]:
+    """In every test here, also after errors, neither a descriptor nor a child stays."""
+    with nothing_open():
+        yield
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "w\u00f6rk space"
+    folder.mkdir()
+    return folder
+
+
+def test_a_proof_that_fails_is_a_failure_with_the_log(workspace: Path) -> None:
+    target = workspace / "out"
+    proof = FileProof(str(target), "right\n")
+    plan = make_plan(
+        workspace, step("a", f"echo wrong > '{target}'; echo built", proofs=(proof,)), step("b", needs="a")
+    )
+    outcome = go(plan)
+    assert outcome.ran == []
+    (error,) = outcome.errors
+    assert error.what == "out is wrong"
+    assert error.log == workspace / "logs" / "a.log"
+    assert "built" in error.log.read_text()
+    assert statuses(workspace) == {"a": "failed"}
+    assert [type(error) for error in go(plan).errors] == [BuildError], "not done, so it runs again"
+
+
+def test_evidence_of_proofs_is_kept(workspace: Path) -> None:
+    target = workspace / "out"
+    plan = make_plan(workspace, step("a", f"echo x > '{target}'", proofs=(FileProof(str(target), "x\n"),)))
+    go(plan)
+    with Journal(workspace / "journal.db", read_only=True) as journal:
+        record = journal.record("a")
+    assert record is not None
+    assert record.evidence == [{"proof": "out has the right content", "bytes": 2}]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("kill -KILL $$", OutOfMemoryError),
+        ("sh -c 'kill -KILL $$'", OutOfMemoryError),
+        ("sh -c 'kill -KILL $$'; echo after; exit 1", OutOfMemoryError),
+        ("cat /dev/zero > /dev/full", NoSpaceError),
+        ("echo 'g++: fatal error: Killed signal terminated program cc1plus'; exit 1", OutOfMemoryError),
+        ("exit 9", BuildError),
+        ("kill -SEGV $$", BuildError),
+    ],
+)
+def test_a_failure_is_classified(text: str, kind: type[XpuBuildError], workspace: Path) -> None:
+    (error,) = go(make_plan(workspace, step("a", text))).errors
+    assert type(error) is kind
+    assert error.log == workspace / "logs" / "a.log"
+
+
+def test_the_step_explains_its_own_tool(workspace: Path) -> None:
+    def explain(lines: Sequence[str]) -> XpuBuildError | None:
+        return NoXpuError("XPU is off") if any("USE_XPU : OFF" in line for line in lines) else None
+
+    (error,) = go(make_plan(workspace, step("a", "echo '--  USE_XPU : OFF'; exit 1", explain=explain))).errors
+    assert isinstance(error, NoXpuError)
+
+
+def test_a_child_xpubuild_speaks_for_itself(workspace: Path) -> None:
+    plan = make_plan(
+        workspace,
+        Step(id="a", title="a", commands=(Command((XPUBUILD, "recipes", "show", "no-such-recipe")),)),
+    )
+    (error,) = go(plan).errors
+    assert error.exit_code == 20
+    assert "no-such-recipe" in error.what
+    assert error.log == workspace / "logs" / "a.log"
+    assert not list((workspace / "logs").glob("*.json"))
+
+
+def test_the_error_of_one_command_is_not_taken_for_that_of_the_next(workspace: Path) -> None:
+    document = json.dumps(FetchError("no network").to_json())
+    leave = f"printf '%s' '{document}' > \"$XPUBUILD_ERROR_FILE\"; exit 1"
+    first = shell(leave, alternatives=(("sh", "-c", "exit 4"),))
+    (error,) = go(make_plan(workspace, Step(id="a", title="a", commands=(first,)))).errors
+    assert type(error) is BuildError
+    (error,) = go(make_plan(workspace, Step(id="b", title="b", commands=(shell(leave),)))).errors
+    assert isinstance(error, FetchError)
+    assert error.what == "no network"
+
+
+def test_a_missing_program_is_a_failed_step(workspace: Path) -> None:
+    outcome = go(make_plan(workspace, Step(id="a", title="a", commands=(Command(("no-such-tool",)),))))
+    assert [type(error) for error in outcome.errors] == [ToolchainError]
+    assert statuses(workspace) == {"a": "failed"}
+
+
+class BugError(Exception):
+    pass
+
+
+@dataclass
+class BuggyProof:
+    def describe(self) -> str:
+        return "a bug"
+
+    def key(self) -> dict[str, Any]:
+        return {"proof": "bug"}
+
+    def check(self) -> dict[str, Any]:
+        raise BugError("in a proof")
+
+
+class BuggySink(Recorder):
+    def emit(self, event: Event) -> None:
+        super().emit(event)
+        if isinstance(event, StepOutput) and event.step == "bug":
+            raise BugError("in a sink")
+
+
+@pytest.mark.parametrize(
+    ("proofs", "make_sink"), [((BuggyProof(),), Recorder), ((), BuggySink)], ids=["proof", "sink"]
+)
+def test_a_bug_surfaces_at_once_and_ends_the_other_steps(
+    proofs: tuple[BuggyProof, ...], make_sink: Callable[[], Recorder], workspace: Path
+) -> None:
+    mark = new_mark()
+    begun = f"while [ ! -e '{workspace}/began' ]; do sleep 0.02; done; echo x"
+    plan = make_plan(
+        workspace,
+        step("bug", begun, proofs=proofs),
+        Step(
+            id="long",
+            title="long",
+            commands=(shell(f"touch '{workspace}/began'; sleep 300", env={MARK: mark}),),
+        ),
+        step("after", f"touch '{workspace}/after'", needs=["long"]),
+    )
+    started = time.monotonic()
+    with nothing_left(mark), pytest.raises(BugError):
+        go(plan, make_sink())
+    assert time.monotonic() - started < 60
+    assert not (workspace / "after").exists()
+    with Journal(workspace / "journal.db", read_only=True) as journal:
+        assert journal.runs()[-1]["status"] == "failed"
+    fixed = make_plan(workspace, step("bug", begun), step("after"))
+    assert sorted(go(fixed).ran) == ["after", "bug"]
+
+
+@pytest.mark.needs("mount")
+def test_a_full_disk_keeps_what_is_done_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "sm\u00e4ll disk", "2m") as workspace:
+        note = tmp_path / "note"
+        plan = make_plan(
+            workspace,
+            step("a", f"echo a >> '{note}'; echo x > '{workspace}/a'", witnesses=(str(workspace / "a"),)),
+            step("b", f"echo b >> '{note}'; head -c 1000000 /dev/zero > '{workspace}/b'", needs="a"),
+        )
+        ballast = workspace / "ballast"
+        ballast.write_bytes(b"x" * 1_200_000)
+        outcome = go(plan)
+        assert outcome.ran == ["a"]
+        # The journal may have had no room either; the first error is that of the step.
+        assert {type(error) for error in outcome.errors} == {NoSpaceError}
+        assert outcome.errors[0].log == workspace / "logs" / "b.log"
+        ballast.unlink()
+        outcome = go(plan)
+        assert (outcome.ran, outcome.up_to_date, outcome.errors) == (["b"], ["a"], [])
+        assert lines_of(note) == ["a", "b", "b"]
+
+
+@pytest.mark.needs("mount")
+def test_a_disk_filled_by_a_log_is_told_as_such(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "1m") as workspace:
+        mark = new_mark()
+        plan = make_plan(
+            workspace,
+            Step(id="a", title="a", commands=(shell("yes a long line of output", env={MARK: mark}),)),
+        )
+        with nothing_left(mark):
+            outcome = go(plan)
+        assert isinstance(outcome.errors[0], NoSpaceError)
+        (workspace / "logs" / "a.log").unlink()
+        assert go(make_plan(workspace, step("a", "echo short"))).ran == ["a"]

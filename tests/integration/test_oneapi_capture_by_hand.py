@@ -1,0 +1,131 @@
+"""capture.sh as a person runs it, and the shell scripts under shellcheck."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from integration import oneapi_standin as standin
+
+from xpubuild import resources
+
+SCRIPT = resources.setvars_dir() / "capture.sh"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "one api é"
+
+
+def by_hand(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+    environment = {"PATH": os.environ["PATH"], "HOME": "/root", **(env or {})}
+    return subprocess.run(
+        [str(SCRIPT), *arguments], capture_output=True, check=False, env=environment, input=b"typed\n"
+    )
+
+
+def test_by_hand_help() -> None:
+    result = by_hand("--help")
+    assert result.returncode == 0
+    for word in (b"usage: capture.sh", b"--fd N", b"--file FILE", b"--argument ARG", b"--keep-environment"):
+        assert word in result.stdout
+
+
+def test_by_hand_starts_over_with_a_clean_environment(place: Path) -> None:
+    standin.build_root(place, before={"compiler": standin.ARGUMENTS})
+    result = by_hand(
+        str(place / "compiler" / "latest" / "env" / "vars.sh"),
+        env={"CPATH": "/old", "SETVARS_COMPLETED": "1", "SHELLOPTS": "nounset:errexit", "no_proxy": "a b"},
+    )
+    assert result.returncode == 0, result.stderr
+    records = result.stdout.split(b"\0")
+    assert records[0] == b"#xpubuild-capture 1"
+    assert records[-2:] == [b"#complete", b""]
+    assert b"no_proxy=a b" in records
+    assert b"STANDIN_ARGUMENTS=0:" in records
+    assert not [record for record in records if record.startswith((b"CPATH=/old", b"SETVARS_COMPLETED"))]
+
+
+def test_by_hand_to_a_descriptor(place: Path, tmp_path: Path) -> None:
+    standin.build_root(place, before={"compiler": standin.NOISE})
+    target = tmp_path / "list"
+    with target.open("wb") as stream:
+        result = subprocess.run(
+            [
+                str(SCRIPT),
+                "--fd",
+                str(stream.fileno()),
+                str(place / "compiler" / "2025.1" / "env" / "vars.sh"),
+            ],
+            capture_output=True,
+            check=False,
+            pass_fds=(stream.fileno(),),
+        )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == b""
+    assert target.read_bytes().endswith(b"#complete\0")
+
+
+def test_by_hand_a_relative_script(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    standin.build_root(place)
+    monkeypatch.chdir(place / "compiler" / "2025.1" / "env")
+    records = by_hand("vars.sh").stdout.split(b"\0")
+    assert b"#source " + os.fsencode(place / "compiler" / "2025.1" / "env" / "vars.sh") in records
+    assert records[-2] == b"#complete"
+
+
+def test_by_hand_the_scripts_do_not_read_what_is_typed(place: Path) -> None:
+    script = standin.add_component(
+        place, "compiler", "2025.1", before='read -r answer; export STANDIN_ANSWER="<$answer>"'
+    )
+    assert b"STANDIN_ANSWER=<>" in by_hand(str(script)).stdout.split(b"\0")
+
+
+def test_by_hand_even_a_kept_environment_has_no_marker_of_an_earlier_run(place: Path) -> None:
+    standin.build_root(place)
+    result = by_hand(
+        "--keep-environment",
+        str(place / "setvars.sh"),
+        env={"SETVARS_COMPLETED": "1", "SETVARS_ARGS": "--help"},
+    )
+    records = result.stdout.split(b"\0")
+    assert b"#status 0" in records
+    assert records[-2] == b"#complete"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), b"no script given"),
+        (("/nowhere/vars.sh",), b"cannot read /nowhere/vars.sh"),
+        (("--fd", "x", "/dev/null"), b"needs a number"),
+        (("--fd", "77", "{script}"), b"descriptor 77 is not open"),
+        (("--frobnicate",), b"unknown option"),
+        (("--file",), b"needs a value"),
+    ],
+)
+def test_by_hand_wrong_use(place: Path, arguments: tuple[str, ...], message: bytes) -> None:
+    script = standin.add_component(place, "compiler", "2025.1")
+    result = by_hand(*(argument.format(script=script) for argument in arguments))
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stdout == b""
+
+
+def test_by_hand_a_script_that_exits_is_named(place: Path) -> None:
+    script = standin.add_component(place, "compiler", "2025.1", before=standin.EXITS)
+    result = by_hand(str(script))
+    assert result.returncode == 5
+    assert b"ended the shell; the list is not complete" in result.stderr
+    assert not result.stdout.endswith(b"#complete\0")
+
+
+@pytest.mark.needs("shellcheck")
+@pytest.mark.parametrize("name", ["capture.sh", "activate.sh"])
+def test_shell_scripts_are_clean(name: str) -> None:
+    result = subprocess.run(
+        ["shellcheck", str(resources.setvars_dir() / name)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout

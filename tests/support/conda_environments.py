@@ -1,0 +1,47 @@
+"""A channel with its lock, and the installation of an environment from it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+
+from support.conda_channel import SITE, Tiny, make_channel, usual
+from support.conda_tools import RATTLER, TOOLCHAIN, solved
+from xpubuild.conda.archives import Supply
+from xpubuild.conda.engines import Engines
+from xpubuild.conda.install import Installation
+from xpubuild.conda.lockfile import read_lock
+from xpubuild.engine.environment import base_environment
+
+
+def channel_and_lock(folder: Path) -> tuple[Path, str]:
+    """Return a channel with what a build needs, and the text of its lock."""
+    python_package = Tiny(
+        "setuptools", "80.0.0", depends=["python"], subdir="linux-64", files=dist("setuptools", "80.0.0")
+    )
+    channel = make_channel(folder / "chän nel", [*usual(), python_package])
+    return channel, solved((*TOOLCHAIN, "setuptools"), [str(channel)], RATTLER, folder / "cache")
+
+
+def dist(name: str, version: str) -> dict[str, bytes | Path]:
+    """Return a Python package as conda's builders leave it: RECORD still tells of pip."""
+    info = f"{SITE}/{name}-{version}.dist-info"
+    inside = f"{name}-{version}.dist-info"
+    pip = base64.urlsafe_b64encode(hashlib.sha256(b"pip\n").digest()).rstrip(b"=").decode()
+    rows = (
+        f"{inside}/INSTALLER,sha256={pip},4\n{inside}/METADATA,,\n{inside}/RECORD,,\n{inside}/REQUESTED,,0\n"
+    )
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    return {
+        f"{info}/INSTALLER": b"conda",
+        f"{info}/METADATA": metadata.encode(),
+        f"{info}/RECORD": rows.encode(),
+    }
+
+
+def work(env: Path, text: str, cache: Path, engines: Engines = RATTLER, **supply: object) -> Installation:
+    supply.setdefault("offline", True)
+    return Installation(
+        env, read_lock(text), Supply(cache=cache, **supply), engines, base_environment(), lambda line: None  # type: ignore[arg-type]
+    )  # fmt: skip

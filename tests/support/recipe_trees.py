@@ -1,0 +1,66 @@
+"""A source tree of PyTorch in miniature, and the recipe that agrees with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from xpubuild.recipe.model import Recipe
+from xpubuild.recipe.tree import check_tree
+from xpubuild.recipe.tree_expected import expected
+from xpubuild.recipe.tree_report import TreeReport
+
+PIN, OTHER = "2" * 40, "3" * 40
+SETUP = """
+import sys
+python_min_version = (3, 9, 0)
+python_min_version_str = ".".join(map(str, python_min_version))
+raise SystemExit("this file must not be run")
+def main():
+    setup(name="torch", python_requires=f">={python_min_version_str}")
+"""
+GITMODULES = '[submodule "a"]\n\tpath = third_party/a\n\turl = /a\n[submodule "b"]\n\tpath=third_party/b\n'
+SOURCE: dict[str, Any] = {
+    "url": "/x",
+    "version": "2.6.0a0",
+    "requires_python": ">=3.9",
+    "configure_time": [{"url": "/ops", "pin_file": "third_party/xpu.txt", "commit": PIN}],
+    "skip_submodules": ["third_party/a/deps/c"],
+}
+
+
+def write_tree(top: Path) -> Path:
+    """Write a source tree with every file that is held against a recipe."""
+    files = {
+        "setup.py": SETUP,
+        "pyproject.toml": "[build-system]\nrequires = []\n",
+        "version.txt": "2.6.0a0\n",
+        "third_party/xpu.txt": f"{PIN}\n",
+        ".ci/docker/ci_commit_pins/triton-xpu.txt": f"{PIN}\n",
+        ".ci/docker/triton_version.txt": "3.2.0\n",
+        ".gitmodules": GITMODULES,
+        "third_party/a/.gitmodules": '[submodule "c"]\n\tpath = deps/c\n',
+    }
+    for name, text in files.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+    return top
+
+
+def recipe(source: Any = None, triton: Any = None, **changes: Any) -> Recipe:
+    torch = {"kind": "source", "dist": "torch", "source": {**SOURCE, **(source or {})}}
+    components: dict[str, Any] = {"torch": torch}
+    components["triton"] = {
+        "kind": "source", "dist": "triton", "version": "3.2.0", "optional": True,
+        "source": {"url": "/t", "commit": PIN}, **(triton or {}),
+    }  # fmt: skip
+    return Recipe.model_validate(
+        {
+            "schema": 1, "name": "2.6", "title": "t", "release": "2.6.0", "components": components,
+            "needs": {"python": ">=3.9,<3.14"}, **changes,
+        }
+    )  # fmt: skip
+
+
+def found(tree: Path, **changes: Any) -> TreeReport:
+    return check_tree(expected(recipe(**changes), "torch"), tree)

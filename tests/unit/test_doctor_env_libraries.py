@@ -1,0 +1,73 @@
+"""Libraries that hide others: copies, preloads, what an image has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from integration import oneapi_standin as standin
+from support.doctor_env import DEBIAN, EnvHost
+from support.doctor_frame import a_context
+from support.small_elf import library
+
+from xpubuild.doctor.checks import shadow, shadow_build
+from xpubuild.doctor.checks.shadow_libstdcxx import ShadowLibstdcxx
+from xpubuild.doctor.look import libraries
+from xpubuild.doctor.model import Outcome
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> EnvHost:
+    return EnvHost(tmp_path)
+
+
+def test_a_damaged_library_is_no_library(tmp_path: Path) -> None:
+    place = tmp_path / "libsycl.so.8"
+    place.write_bytes(b"\x7fELF" + b"\xff" * 200)
+    assert libraries.elf_of(place) is None
+    assert libraries.elf_of(tmp_path / "none.so") is None
+
+
+def test_the_same_file_in_two_folders_hides_nothing(host: EnvHost) -> None:
+    host.torch()
+    copy = host.folder / "copy"
+    library(copy / "libsycl.so.8", mark="of pip")
+    host.environ["LD_LIBRARY_PATH"] = str(copy)
+    assert shadow.ShadowLibraries().run(host.context()).status == "ok"
+    library(copy / "libsycl.so.8", mark="of somebody else")
+    found = shadow.ShadowLibraries().run(host.context())
+    assert (found.status, str(copy) in found.detail) == ("fail", True)
+
+
+def test_a_preloaded_library_is_a_finding(host: EnvHost) -> None:
+    host.torch()
+    other = library(host.folder / "x" / "libsycl.so.8", mark="preloaded")
+    host.environ["LD_PRELOAD"] = f"{other} /usr/lib/libjemalloc.so.2"
+    assert shadow.ShadowLibraries().run(host.context()).status == "fail"
+
+
+def libstdcxx(root: Path, offers: list[str], wants: list[str]) -> Outcome:
+    folder = root / "usr" / "lib" / "x86_64-linux-gnu"
+    library(folder / "libstdc++.so.6", defines=offers)
+    library(folder / "libze_intel_gpu.so.1.6", soname="libze_intel_gpu.so.1", wants={"libstdc++.so.6": wants})
+    return ShadowLibstdcxx().run(a_context(root, os=DEBIAN))
+
+
+def test_libstdcxx_of_an_image(tmp_path: Path) -> None:
+    good = libstdcxx(tmp_path / "good", ["GLIBCXX_3.4", "GLIBCXX_3.4.30"], ["GLIBCXX_3.4.30"])
+    assert (good.status, good.evidence["offers"]) == ("ok", "GLIBCXX_3.4.30")
+    bad = libstdcxx(
+        tmp_path / "bad", ["GLIBCXX_3.4.9", "GLIBCXX_3.4.30"], ["GLIBCXX_3.4.9", "GLIBCXX_3.4.32"]
+    )
+    assert bad.status == "fail"
+    assert bad.evidence["short"] == {"/usr/lib/x86_64-linux-gnu/libze_intel_gpu.so.1.6": ["GLIBCXX_3.4.32"]}
+    # 3.4.9 is older than 3.4.30: numbers count, not text.
+    assert bad.evidence["offers"] == "GLIBCXX_3.4.30"
+
+
+def test_oneDNN_of_the_system(tmp_path: Path) -> None:  # noqa: N802 - its name
+    standin.write(tmp_path / "usr" / "include" / "dnnl.hpp", "")
+    found = shadow_build.ShadowSystem().run(a_context(tmp_path, os=DEBIAN))
+    assert found.status == "warn"
+    assert found.fix is not None
+    assert found.fix.commands == ("apt-get remove libdnnl-dev libmkl-dev",)

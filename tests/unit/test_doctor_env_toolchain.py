@@ -1,0 +1,137 @@
+"""oneAPI, compilers, git and build tools: odd layouts and programs that do not do what they should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from integration import oneapi_standin as standin
+from support.doctor_env import DEBIAN, EnvHost, offline
+from support.doctor_frame import a_context
+
+from xpubuild.doctor.checks import oneapi, toolchain
+from xpubuild.doctor.look.toolkits import sourced, toolkits
+from xpubuild.doctor.model import Outcome
+from xpubuild.host.tools import ToolFacts
+from xpubuild.recipe.load import load
+
+OLD = standin.BUNDLE_2025_1
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> EnvHost:
+    return EnvHost(tmp_path)
+
+
+# oneAPI
+
+
+def test_the_unified_layout_is_one_toolkit(host: EnvHost) -> None:
+    folder = standin.build_unified(host.oneapi_root)
+    host.environ.update(ONEAPI_ROOT=str(folder), CMPLR_ROOT=str(folder), MKLROOT=str(folder))
+    context = host.context()
+    assert [item.root.toolkit for item in context.probe(toolkits)] == ["2025.1"]
+    assert {item.version for item in context.probe(sourced)} == {"2025.1"}
+    assert oneapi.OneapiMixed().run(context).status == "ok"
+    assert oneapi.OneapiSourced().run(host.context(offline("2.8"))).status == "ok"
+    assert oneapi.OneapiSourced().run(host.context(offline("2.13"))).status == "fail"
+
+
+def test_a_toolkit_with_a_name_for_a_version_is_known(host: EnvHost) -> None:
+    standin.build_unified(host.oneapi_root, "pytorch-gpu-dev-0.5", full_version="2024.1.4")
+    host.environ["ONEAPI_ROOT"] = str(host.oneapi_root)
+    assert oneapi.OneapiInstalled().run(host.context(offline("2.5"))).status == "ok"
+    assert oneapi.OneapiInstalled().run(host.context(offline("2.8"))).status == "fail"
+
+
+def test_no_oneapi_is_a_warning_without_a_recipe_and_nothing_for_the_cpu(host: EnvHost) -> None:
+    assert oneapi.OneapiInstalled().run(host.context()).status == "warn"
+    assert oneapi.OneapiInstalled().run(host.context(load("quickstart"))).status == "skip"
+
+
+def test_a_dangling_link_is_told(host: EnvHost) -> None:
+    root = host.oneapi(OLD)
+    (root / "umf" / "latest").unlink()
+    (root / "umf" / "latest").symlink_to("0.1")
+    found = oneapi.OneapiMixed().run(host.context())
+    assert (found.status, "umf/latest" in found.detail) == ("warn", True)
+
+
+def test_the_fix_of_a_missing_oneapi_fits_the_distribution(host: EnvHost) -> None:
+    fix = oneapi.OneapiInstalled().run(host.context(offline("2.8"))).fix
+    assert fix is not None
+    assert any("apt-get install -y intel-deep-learning-essentials-2025.1" in line for line in fix.commands)
+
+
+def test_an_image_is_looked_at_by_its_files(tmp_path: Path) -> None:
+    root = tmp_path / "image"
+    standin.build_root(root / "opt" / "intel" / "oneapi", {**OLD, "mkl": "2025.1"})
+    context = a_context(root, os=DEBIAN)
+    assert oneapi.OneapiInstalled().run(context).status == "ok"
+    found = toolchain.ToolchainSyclCmake().run(context)
+    assert found.status == "fail"
+    assert found.detail.startswith("/opt/intel/oneapi/compiler/2025.1 ")
+
+
+# tools
+
+
+def icpx(host: EnvHost, text: str) -> Outcome:
+    root = host.oneapi(OLD)
+    standin.write(root / "compiler" / OLD["compiler"] / "bin" / "icpx", text, mode=0o755)
+    return toolchain.ToolchainIcpx().run(host.context(offline("2.8")))
+
+
+def test_icpx_that_does_not_read_sycl_is_a_warning(host: EnvHost) -> None:
+    says = "echo 'Intel(R) oneAPI DPC++/C++ Compiler 2025.1.1 (2025.1.1.20250418)'"
+    found = icpx(
+        host, f'#!/bin/sh\nif [ "$1" = --version ]; then {says}; else echo no clang >&2; exit 1; fi\n'
+    )
+    assert (found.status, "no clang" in found.detail) == ("warn", True)
+
+
+def test_icpx_that_states_its_version_and_fails(host: EnvHost) -> None:
+    found = icpx(host, "#!/bin/sh\necho 'Intel(R) oneAPI DPC++/C++ Compiler 2025.1.1 (x)'\nexit 3\n")
+    assert (found.status, "status 3" in found.detail) == ("fail", True)
+
+
+def test_icpx_that_hangs_is_ended(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "_DEADLINE_S", 0.5)
+    found = icpx(host, "#!/bin/sh\nsleep 60\n")
+    assert (found.status, "did not answer" in found.detail) == ("fail", True)
+
+
+def test_a_program_that_is_none(host: EnvHost) -> None:
+    found = icpx(host, "\0\0not a program")
+    assert (found.status, "icpx" in found.detail) == ("fail", True)
+
+
+def test_ninja_that_does_not_run(host: EnvHost) -> None:
+    host.facts["tools"] = (ToolFacts("ninja", "/usr/local/bin/ninja"),)
+    context = host.context(offline("2.8"))
+    assert toolchain.ToolchainNinja().run(context).status == "warn"
+    host.facts["tools"] = ()
+    assert toolchain.ToolchainNinja().run(host.context()).status == "ok"
+    assert toolchain.ToolchainCmake().run(host.context(offline("2.8"))).status == "ok"
+
+
+@pytest.mark.needs("g++")
+def test_cc_and_cxx_of_the_caller_count(host: EnvHost) -> None:
+    host.environ["CXX"] = "no-such-compiler"
+    assert toolchain.ToolchainGcc().run(host.context(offline("2.8"))).status == "fail"
+    host.environ["CXX"] = "g++"
+    host.facts["compilers"] = ()
+    assert toolchain.ToolchainGcc().run(host.context(offline("2.8"))).status == "ok"
+
+
+def test_no_compiler_fails_a_recipe_and_warns_without(host: EnvHost) -> None:
+    host.facts["compilers"] = ()
+    assert toolchain.ToolchainGcc().run(host.context(offline("2.8"))).status == "fail"
+    assert toolchain.ToolchainGcc().run(host.context()).status == "warn"
+
+
+def test_an_old_git_is_told(host: EnvHost) -> None:
+    standin.write(host.folder / "bin" / "git", "#!/bin/sh\necho git version 2.25.1\n", mode=0o755)
+    host.environ["PATH"] = f"{host.folder / 'bin'}:{host.environ['PATH']}"
+    found = toolchain.ToolchainGit().run(host.context())
+    assert (found.status, "2.32" in found.detail) == ("fail", True)

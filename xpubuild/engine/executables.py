@@ -1,0 +1,37 @@
+"""Where the program of a command is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from xpubuild.errors import ToolchainError
+
+
+def resolve_executable(name: str, env: Mapping[str, str], cwd: Path | None = None) -> str:
+    """Return the full path of a program as the *child's* PATH finds it; ``./name`` counts from ``cwd``.
+
+    Raises:
+        ToolchainError: the program is not there, or is no executable file.
+    """
+    is_path = os.sep in name
+    wanted = str(cwd / name) if is_path and cwd is not None else name
+    found = shutil.which(wanted, path=env.get("PATH", os.defpath))
+    if found is None and is_path and Path(wanted).exists():
+        raise ToolchainError(
+            f"'{name}' cannot be started",
+            why="it is there, but it is not an executable file",
+            fix="make it executable, or name another program",
+            commands=(f"chmod +x '{wanted}'",),
+        )
+    if found is None:
+        on_path = "it is not on the PATH that xpubuild gives to this command"
+        raise ToolchainError(
+            f"the program '{name}' was not found",
+            why="there is no such file" if is_path else on_path,
+            fix=f"install {Path(name).name}, or put its folder on PATH",
+            evidence={"PATH": env.get("PATH", "")},
+        )
+    return str(Path(found).absolute())
