@@ -7,6 +7,9 @@ configuration; none of it is written into the output.
 
 A file ``NAME.sha256`` beside ``NAME.in`` lists wheels by hash whose index shows only some of them on any one
 machine. Its hashes replace those that uv saw, and its comments, which name the sources, go into the output.
+
+A line ``# leave out: NAME...`` in ``NAME.in`` names what is resolved but not written: dependencies that are
+not installed. The recipes name them too (toolchain.leave_out).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +36,7 @@ OLDEST_PYTHON = "3.10"
 _OPTION_OF = {"index-url": "--index-url", "find-links": "--find-links"}
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+_LEFT_OUT = re.compile(r"^# leave out: (.+)$", re.MULTILINE)
 _LISTED = re.compile(r"^([0-9a-f]{64})  (\S+\.whl)$")
 
 
@@ -112,12 +117,34 @@ def with_listed_hashes(block: list[str], listed: Listed) -> tuple[bool, list[str
     return True, [block[0], *(line + " \\" for line in lines[:-1]), lines[-1], *comments]
 
 
-def render(source: Path, compiled: str, listed: Listed) -> str:
+def left_out(text: str) -> list[str]:
+    """Return the names that the text of an ``.in`` file leaves out."""
+    return sorted({canonicalize_name(name) for line in _LEFT_OUT.findall(text) for name in line.split()})
+
+
+def without(blocks: list[list[str]], names: list[str]) -> list[list[str]]:
+    """Return the entries less some; a name that is not among them is an error: the list is out of date."""
+    kept, gone = [], set()
+    for block in blocks:
+        match = _PIN.match(block[0])
+        name = canonicalize_name(match[1]) if match else ""
+        if name in names:
+            gone.add(name)
+        else:
+            kept.append(block)
+    if gone != set(names):
+        raise ToolchainError(f"nothing declares {', '.join(sorted(set(names) - gone))}, which is left out")
+    return kept
+
+
+def render(source: Path, compiled: str, listed: Listed, names: Sequence[str] = ()) -> str:
     """Return the finished file; listed entries come first: pip misses them before it downloads others."""
-    entries = [with_listed_hashes(block, listed) for block in blocks_of(compiled)]
+    blocks = without(blocks_of(compiled), list(names))
+    entries = [with_listed_hashes(block, listed) for block in blocks]
     ordered = [lines for first in (True, False) for is_listed, lines in entries if is_listed is first]
     header = [
         f"# Made by scripts/update-requirements.py from {source.name}; change that file, not this one.",
+        *([f"# Not in it, although something in it declares them: {', '.join(names)}."] if names else []),
         *listed.comments,
     ]
     return "\n".join([*header, *(line for lines in ordered for line in lines)]) + "\n"
@@ -127,9 +154,9 @@ def update(uv: str, extra: list[str], upgrade: bool) -> None:
     """Write every ``.txt`` anew; a list may constrain itself to one that sorts before it."""
     places = [*pip_locations(), *extra]
     for source in sorted(FOLDER.glob("*.in")):
-        text = render(
-            source, compile_with_uv(uv, source, places, upgrade), read_listed(source.with_suffix(".sha256"))
-        )
+        compiled = compile_with_uv(uv, source, places, upgrade)
+        listed = read_listed(source.with_suffix(".sha256"))
+        text = render(source, compiled, listed, left_out(source.read_text("utf-8")))
         source.with_suffix(".txt").write_text(text, "utf-8")
         sys.stderr.write(f"{source.with_suffix('.txt').name}: {len(blocks_of(text))} pins\n")
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from xpubuild.build.sitepackages import installed_dists
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.model import Command
 from xpubuild.engine.process import ProcessResult, run
@@ -28,7 +29,12 @@ from xpubuild.errors import (
     ToolchainError,
     UnsatisfiableError,
 )
-from xpubuild.toolchain.environment import env_python, install_command, write_constraints
+from xpubuild.toolchain.environment import (
+    env_python,
+    install_command,
+    leave_out_command,
+    write_constraints,
+)
 from xpubuild.toolchain.make_env import make_env
 from xpubuild.toolchain.pip_failures import explain_pip_failure
 from xpubuild.toolchain.pythons import resolve_python
@@ -309,3 +315,33 @@ def test_a_module_in_the_current_folder_is_not_taken_for_pip(env: Path, first: I
         PYTHONPATH=str(trap),
     )
     assert result.ok, result.tail
+
+
+def test_what_a_file_leaves_out_is_not_asked_for_and_what_was_there_goes(env: Path, tmp_path: Path) -> None:
+    asks = make_wheel(tmp_path, "1.0", metadata="Requires-Dist: needs-triton\n")
+    other = make_wheel(tmp_path, "1.0", name="triton")
+    run_pip(env, "install", "--no-index", str(other))
+    for command in (
+        leave_out_command(str(env), ["triton", "needs-triton"]),
+        install_command(str(env), str(pin(tmp_path, asks)), whole=False),
+    ):
+        subprocess.run([*command.argv, *_offline(command, tmp_path)], check=True, capture_output=True)
+    site = next((env / "lib").glob("python3*/site-packages"))
+    assert {"xpufake", "triton"} & {dist.name for dist in installed_dists(site)} == {"xpufake"}
+    whole = install_command(str(env), str(pin(tmp_path, asks)))
+    failed = subprocess.run(
+        [*whole.argv, "--force-reinstall", *_offline(whole, tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert failed.returncode
+    assert "needs-triton" in failed.stderr
+
+
+def _offline(command: Command, folder: Path) -> list[str]:
+    return ["--no-index", "--find-links", str(folder)] if "install" in command.argv else []
+
+
+def run_pip(env: Path, *words: str) -> None:
+    subprocess.run([env_python(env), "-m", "pip", *words], check=True, capture_output=True)

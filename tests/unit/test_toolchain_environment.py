@@ -18,6 +18,7 @@ from xpubuild.toolchain.environment import (
     env_python,
     fill_env_commands,
     install_command,
+    leave_out_command,
     make_env_command,
     write_constraints,
 )
@@ -67,6 +68,17 @@ def test_the_recipes_index_is_tried_only_after_pip_as_configured() -> None:
         "--retries",
         "1",
     )
+
+
+def test_a_file_that_leaves_dependencies_out_is_installed_as_it_is() -> None:
+    assert "--no-deps" not in install_command(ENV, "a.txt").argv
+    command = install_command(ENV, "a.txt", indexes=[INDEX], whole=False)
+    assert all("--no-deps" in argv for argv in (command.argv, *command.alternatives))
+    assert command.portable is not None
+    assert "--require-hashes --no-deps" in command.portable[0]
+    away = leave_out_command(ENV, ["tbb", "umf"])
+    assert away.argv[:6] == (env_python(ENV), "-I", "-u", "-m", "pip", "uninstall")
+    assert (away.argv[-2:], away.portable) == (("tbb", "umf"), ())
 
 
 def test_constraints_keep_what_was_built() -> None:

@@ -13,13 +13,16 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import parse_wheel_filename
 
+from xpubuild.conda.traps import kind_of
 from xpubuild.errors import ToolchainError
+from xpubuild.recipe.load import load
 from xpubuild.resources import recipes_dir
 
 FOLDER = recipes_dir() / "requirements"
 FILES = sorted(FOLDER.glob("*.txt"))
 TORCH = FOLDER / "torch-2.13.0-cpu.txt"
 TOOLCHAIN = FOLDER / "quickstart-toolchain.txt"
+TOOLCHAINS = [path for path in FILES if "mkl-static==" in path.read_text("utf-8")]
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 # Made by hashing the wheel itself.
 TORCH_CP311 = "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"
@@ -96,6 +99,34 @@ def test_every_python_gets_each_package_once_and_both_files_agree(python: str) -
 def test_pip_is_not_pinned() -> None:
     """A pip that is killed while it replaces itself leaves nothing to repair the environment with."""
     assert all("pip" not in pins_for(path, python) for path in FILES for python in PYTHONS)
+
+
+@pytest.mark.parametrize("path", TOOLCHAINS, ids=lambda path: path.name)
+def test_what_shadows_oneapi_is_left_out(path: Path, tool: ModuleType) -> None:
+    """pip gets it from mkl-static, whose archives need none of it."""
+    names = {name for python in PYTHONS for name in pins_for(path, python)}
+    assert {"mkl-static", "mkl-include"} <= names
+    assert not {name for name in names if kind_of(name)}
+    left_out = tool.left_out(path.with_suffix(".in").read_text("utf-8"))
+    assert {"intel-openmp", "tbb", "tcmlib", "umf"} <= set(left_out)
+    assert all(kind_of(name) for name in left_out)
+    assert ", ".join(left_out) in path.read_text("utf-8").splitlines()[1]
+    recipes = [load(place.stem).recipe.toolchain for place in recipes_dir().glob("*.yaml")]
+    users = [tools for tools in recipes if any(Path(file).name == path.name for file in tools.requirements)]
+    assert users
+    assert all(set(left_out) <= set(tools.leave_out) for tools in users)
+
+
+def test_the_tool_leaves_out_what_the_list_says(tool: ModuleType, tmp_path: Path) -> None:
+    compiled = "".join(
+        f"{name}==1 \\\n    --hash=sha256:{'1' * 64}\n" for name in ("mkl_static", "Tbb", "umf")
+    )
+    names = tool.left_out("mkl-static==1  # x\n# leave out: tbb\n# leave out: UMF\n")
+    assert names == ["tbb", "umf"]
+    text = tool.render(tmp_path / "x.in", compiled, tool.Listed(), names)
+    assert re.findall(r"^(\S+)==", text, re.MULTILINE) == ["mkl_static"]
+    with pytest.raises(ToolchainError, match="nothing declares tcmlib"):
+        tool.render(tmp_path / "x.in", compiled, tool.Listed(), ["tcmlib", "umf"])
 
 
 def test_the_limits_that_upstream_sets() -> None:

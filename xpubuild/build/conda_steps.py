@@ -115,7 +115,7 @@ def toolchain_step(context: Context, conda: CondaFacts) -> Step | None:
     if not names:
         return None
     facts = replace(context.facts, requirements={**context.facts.requirements, **left})
-    tools = context.recipe.toolchain.model_copy(update={"mkl": None, "requirements": names})
+    tools = context.recipe.toolchain.model_copy(update={"mkl": None, "requirements": names, "leave_out": []})
     recipe = context.recipe.model_copy(update={"toolchain": tools})
     request = replace(context.request, loaded=context.request.loaded.model_copy(update={"recipe": recipe}))
     step = env_steps.toolchain_step(replace(context, request=request, facts=facts))

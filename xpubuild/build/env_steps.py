@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from xpubuild.build import holding
+from xpubuild.build.complete import CompleteProof
 from xpubuild.build.context import Context
 from xpubuild.build.installed import InstalledProof, installed_stamp
 from xpubuild.build.proofs import AbiOfInstalledProof, EnvironmentProof
@@ -17,6 +20,7 @@ from xpubuild.engine.model import Command, Proof, Step
 from xpubuild.toolchain.environment import (
     env_python,
     install_command,
+    leave_out_command,
     make_env_command,
     repair_env_command,
 )
@@ -54,16 +58,21 @@ def _requirements_step(
     held: str | None = None,
     last: tuple[Command, ...] = (),
     proofs: tuple[Proof, ...] = (),
+    left_out: tuple[str, ...] = (),
 ) -> Step:
     """Return a step that installs hashed requirement files; ``last`` are commands after that.
 
-    ``held`` is the file in which what the step installs was written down, the last time.
+    ``held`` is the file in which what the step installs was written down, the last time. ``left_out`` are
+    distributions that are not installed although something declares them.
     """
     texts = [context.facts.requirements[name] for name in names]
     pins = [pin for text in texts for pin in pinned(text, context.facts.python_version)]
     env, site = context.layout.env, context.site_packages
     files = [str(context.requirement_path(name)) for name in names]
     reports = [context.layout.pip_report(identifier, Path(name).stem) for name in names]
+    pin_names = tuple(name for name, _ in pins)
+    if left_out:
+        proofs = (CompleteProof(str(site), context.facts.python_version, pin_names, left_out), *proofs)
     return Step(
         id=identifier,
         title=title,
@@ -71,10 +80,14 @@ def _requirements_step(
         after=after,
         commands=(
             repair_env_command(str(env), held=held),
+            *((leave_out_command(str(env), left_out),) if left_out else ()),
             *(
                 replace(
                     _reported(
-                        install_command(str(env), path, indexes=indexes, constraints=constraints), report
+                        install_command(
+                            str(env), path, indexes=indexes, constraints=constraints, whole=not left_out
+                        ),
+                        report,
                     ),
                     tuning=context.facts.supply.pip,
                 )
@@ -82,11 +95,11 @@ def _requirements_step(
             ),
             *last,
         ),
-        proofs=(InstalledProof(str(site), tuple(name for name, _ in pins)), *proofs),
+        proofs=(InstalledProof(str(site), pin_names), *proofs),
         inputs=(*files, *constraints),
         outputs=(str(env), *map(str, reports)),
         witnesses=tuple(str(site / f"{dist_info(*pin)}" / "RECORD") for pin in pins),
-        outputs_stamp=functools.partial(installed_stamp, site, tuple(name for name, _ in pins)),
+        outputs_stamp=functools.partial(installed_stamp, site, pin_names),
         relevant={"requirements": digest(texts)},
         explain=holding.explain(indexes)
         if constraints
@@ -117,7 +130,22 @@ def toolchain_step(context: Context) -> Step:
         title="build tools and MKL, pinned and hashed",
         needs=("env",),
         proofs=proofs,
+        left_out=_left_out(context),
     )
+
+
+def _left_out(context: Context) -> tuple[str, ...]:
+    """Return what the recipe leaves out; not what a requirement file of this plan pins nevertheless.
+
+    A prebuilt torch for XPU has its libraries from such packages.
+    """
+    pins = {
+        canonicalize_name(name)
+        for text in context.facts.requirements.values()
+        for name, _ in pinned(text, context.facts.python_version)
+    }
+    names = map(canonicalize_name, context.recipe.toolchain.leave_out)
+    return tuple(sorted({*names} - pins))
 
 
 def requirements_step(context: Context, name: str, needs: tuple[str, ...], after: tuple[str, ...]) -> Step:

@@ -12,13 +12,13 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from xpubuild.build.declared import declared
 from xpubuild.build.envrepair import remove_dist
 from xpubuild.build.sitepackages import InstalledDist, installed_dists, record_entries
 from xpubuild.engine.files import write_atomic
@@ -174,7 +174,7 @@ class HeldProof:
 
     def _asked(self, dists: Iterable[InstalledDist], held: dict[str, str]) -> None:
         for dist in dists:
-            for requirement in _requirements(dist):
+            for requirement in declared(dist):
                 version = held.get(canonicalize_name(requirement.name))
                 if version is None or requirement.specifier.contains(version, prereleases=True):
                     continue
@@ -238,20 +238,3 @@ def _read(file: Path) -> tuple[str, tuple[str, str]]:
             commands=(f"rm {shlex.quote(str(file))}",),
         )
     return pin[1], (pin[2], key[1])
-
-
-def _requirements(dist: InstalledDist) -> list[Requirement]:
-    """Return what a distribution asks for in this environment, extras left out."""
-    try:
-        text = (dist.info / "METADATA").read_text("utf-8", "replace")
-    except OSError:
-        return []
-    found = []
-    for line in HeaderParser().parsestr(text).get_all("Requires-Dist", []):
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement:
-            continue
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-            found.append(requirement)
-    return found

@@ -270,6 +270,11 @@ class Toolchain(Strict):
     """Python packages that build, installed with hashes into the workspace's environment."""
 
     requirements: list[str] = Field(default_factory=list)
+    leave_out: list[Name] = Field(
+        default_factory=list,
+        description="distributions that are not installed although something in these files declares them:"
+        " their libraries would be found before those of oneAPI",
+    )
     mkl: VersionText | None = None
     conda: CondaToolchain | None = None
 

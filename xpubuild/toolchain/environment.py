@@ -52,11 +52,13 @@ def install_command(
     *,
     indexes: Sequence[str] = (),
     constraints: str | Sequence[str] | None = None,
+    whole: bool = True,
 ) -> Command:
     """Return the pip command that installs a hashed requirements file.
 
     ``indexes`` are the recipe's, each tried after pip as it is configured has failed. ``constraints`` are
-    files as ``write_constraints`` makes them.
+    files as ``write_constraints`` makes them. ``whole`` lets pip refuse a file that lacks a dependency of
+    what is in it; without, exactly what the file has is installed.
     """
     files = (constraints,) if isinstance(constraints, str) else tuple(constraints or ())
     argv = (
@@ -67,6 +69,7 @@ def install_command(
         "pip",
         "install",
         "--require-hashes",
+        *(() if whole else ("--no-deps",)),
         "--only-binary",
         ":all:",
         "--no-input",
@@ -84,6 +87,16 @@ def install_command(
         alternatives=alternatives,
         portable=(" || ".join(_for_any_pip(words) for words in (argv, *alternatives)),),
     )
+
+
+def leave_out_command(env: str, names: Sequence[str]) -> Command:
+    """Return the pip command that removes what an earlier installation brought and a recipe leaves out."""
+    argv = (
+        env_python(env), "-I", "-u", "-m", "pip", "uninstall", "--yes", "--no-input",
+        "--disable-pip-version-check", *names,
+    )  # fmt: skip
+    # A shell script starts from a new environment: nothing to remove.
+    return Command(argv=argv, portable=())
 
 
 def _for_any_pip(argv: Sequence[str]) -> str:

@@ -33,7 +33,7 @@ class HashedPin:
         ``python_version`` may be a minor version ("3.11"): true then where it holds for some release of it.
         """
         return self.marker is None or any(
-            self.marker.evaluate(_environment(version, machine)) for version in releases(python_version)
+            self.marker.evaluate(marker_environment(version, machine)) for version in releases(python_version)
         )
 
 
@@ -65,7 +65,7 @@ def pinned(text: str, python_version: str) -> tuple[tuple[str, str], ...]:
     Raises:
         RecipeError: a line is no ``name==version`` requirement.
     """
-    environment = _environment(python_version)
+    environment = marker_environment(python_version)
     return tuple(
         (pin.name, pin.version)
         for pin in hashed_pins(text)
@@ -80,7 +80,8 @@ def releases(python_version: str) -> tuple[str, ...]:
     return (f"{python_version}.0", f"{python_version}.{_LAST_MICRO}")
 
 
-def _environment(python_version: str, machine: str | None = None) -> dict[str, str]:
+def marker_environment(python_version: str, machine: str | None = None) -> dict[str, str]:
+    """Return the marker variables (PEP 508) of a CPython on Linux."""
     python = Version(python_version)
     environment = {
         "python_version": f"{python.major}.{python.minor}",
