@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from integration.mirror_served import serve
 from integration.mirror_world import WHEELS, World, content, world
 from support.cli import Xpubuild
+from support.indexes import PackageIndex
 
 from xpubuild.build.fetch_inputs import is_lock
 from xpubuild.schema.fetch import FetchDocument
@@ -156,3 +158,58 @@ def test_a_lock_is_told_from_a_recipe(tmp_path: Path) -> None:
     assert is_lock(str(lock))
     assert not is_lock(str(recipe))
     assert not is_lock("2.8")
+
+
+def test_an_offline_install_from_a_web_server(
+    here: World, tmp_path: Path, xpubuild: Xpubuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sources, with submodules and what CMake clones; nothing but the mirror's server is asked."""
+    xpubuild.ok("fetch", "site", "--mirror", str(tmp_path / "mirror"), "-q")
+    here.asked()
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another user"))
+    with PackageIndex(login="me:not-to-be-seen") as index:
+        url = serve(index, tmp_path / "mirror").replace("://", "://me:not-to-be-seen@")
+        words = ("install", "site", "--offline", "--workspace", str(tmp_path / "ws"),
+                 "--until", "torch.repositories", "--log-format", "jsonl")  # fmt: skip
+        first = xpubuild.ok(*words, XPUBUILD_MIRROR=url)
+        index.requests.clear()
+        again = xpubuild.ok(*words, "--mirror", url)
+        assert index.asked() == ["/files/mirror.json", "/files/index.json"]
+        plan = xpubuild.ok("plan", "site", "--offline", "--mirror", url, "--format", "sh").out
+        away = index.at()
+    assert here.asked() == set()
+    assert (tmp_path / "ws/src/torch/third_party/mid/deps/inner/inner.h").read_text() == "inner\n"
+    events = [json.loads(line) for line in first.err.splitlines() if line.startswith("{")]
+    assert any(item.get("unit") == "bytes" for item in events)
+    # The server is away: what was copied is used, and that is said.
+    later = xpubuild.ok(*words, "--mirror", f"{away}/files")
+    assert "cannot be reached" in later.err
+    assert xpubuild(*words, "--mirror", f"{away}/elsewhere").status == 30
+    said = "".join(result.out + result.err for result in (first, again, later)) + plan
+    assert "not-to-be-seen" not in said
+    for folder in ("ws", "another user"):
+        for path in (tmp_path / folder).rglob("*"):
+            assert not path.is_file() or b"not-to-be-seen" not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize("command", ["install", "plan", "lock", "fetch"])
+def test_a_url_that_is_none_ends_with_2(xpubuild: Xpubuild, command: str) -> None:
+    result = xpubuild(command, "site", "--mirror", "ftp://me:not-to-be-seen@mirror.example/x")
+    assert result.status == 2
+    assert "https://HOST/PATH" in result.err
+    assert "not-to-be-seen" not in result.err
+
+
+def test_fetch_writes_to_no_server(xpubuild: Xpubuild) -> None:
+    result = xpubuild("fetch", "site", "--mirror", "https://me:not-to-be-seen@mirror.example/x", "--json")
+    assert result.status == 2
+    assert "--import" in result.out
+    assert "not-to-be-seen" not in result.out + result.err
+
+
+def test_a_file_url_is_the_folder(here: World, tmp_path: Path, xpubuild: Xpubuild) -> None:
+    place = tmp_path / "a mirror"
+    xpubuild.ok("fetch", "site", "--mirror", place.as_uri(), "-q")
+    assert here.asked()
+    assert xpubuild.json("fetch", "site", "--mirror", place.as_uri(), "--offline")["mirror"] == str(place)

@@ -116,6 +116,8 @@ TOOLS: dict[str, Tool] = {
     "setpriv": _program("util-linux", "setpriv"),
     "shellcheck": _program("shellcheck", "shellcheck"),
     "slurmctld": _program("slurm-wlm", "slurmctld", "slurmd"),
+    "ssh": _program("openssh-client", "ssh", "ssh-keygen"),
+    "sshd": _program("openssh-server", "sshd"),
     "strace": _program("strace", "strace"),
     "umockdev-run": _program("umockdev", "umockdev-run"),
     "zsh": _program("zsh", "zsh"),

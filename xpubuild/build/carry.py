@@ -11,7 +11,7 @@ from xpubuild.build.fetch_events import Teller
 from xpubuild.build.fetch_repair import checked
 from xpubuild.engine.events import Sink
 from xpubuild.engine.process import Cancel
-from xpubuild.mirror.entries import MARK, PAGE_ID
+from xpubuild.mirror.entries import INDEX, MARK, PAGE_ID
 from xpubuild.mirror.exporting import export
 from xpubuild.mirror.failures import damage_error
 from xpubuild.mirror.importing import import_file, look_at
@@ -27,7 +27,7 @@ def check_mirror(path: Path, *, sink: Sink, fetch: Fetch | None = None) -> dict[
         FetchError: there is no mirror, or it lacks the recipe.
     """
     mirror, teller = Mirror.open(path, damaged=True), Teller(sink)
-    only = None if fetch is None else {MARK, PAGE_ID, *fetch.needed_entries(mirror)}
+    only = None if fetch is None else {MARK, INDEX, PAGE_ID, *fetch.needed_entries(mirror)}
     with teller.run("mirror", str(path), [("check", "every byte")]), teller.doing("check", "every byte"):
         damages = checked(mirror, teller, only)
         entries = read_manifest(path).entries

@@ -12,7 +12,7 @@ from xpubuild.build.fetch_files import as_remote, bring
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.mirror.entries import FILES, GIT, PAGE_ID, SETS, Entry, EntryError, entry_id, is_sha256
+from xpubuild.mirror.entries import FILES, GIT, INDEX, PAGE_ID, SETS, Entry, EntryError, entry_id, is_sha256
 from xpubuild.mirror.failures import damage_error
 from xpubuild.mirror.needs import set_damages, set_of
 from xpubuild.mirror.reading import Damage, read_manifest
@@ -48,7 +48,11 @@ class Repair:
         """
         by_entry: dict[str, list[Damage]] = {}
         for damage in damages:
-            by_entry.setdefault(damage.entry, []).append(damage)
+            if damage.entry == INDEX:
+                # Every writer writes it anew, from the manifest as it is when all of this is done.
+                self.teller.notice(f"damaged: {damage}; written anew", "warning")
+            else:
+                by_entry.setdefault(damage.entry, []).append(damage)
         # The manifest first: the rest is repaired by what it says.
         sound = read_manifest(self.mirror.path).entries
         lost = [name for name in by_entry if name not in sound]

@@ -21,11 +21,12 @@ from xpubuild.build.refusal import with_alternatives
 from xpubuild.build.request import Choice, Compilers, EnvKind, Facts, Layout, OneapiFacts, Request, Resolved
 from xpubuild.build.resolve import resolve
 from xpubuild.build.situation import of_host
-from xpubuild.build.supply import supply_from
+from xpubuild.build.supply import Telling, local_mirror, supply_from
 from xpubuild.build.unheard import unheard_variables
 from xpubuild.conda.install import python_version
 from xpubuild.conda.lockfile import read_lock
 from xpubuild.engine.environment import base_environment
+from xpubuild.engine.events import NullSink
 from xpubuild.engine.model import Plan
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import UnsatisfiableError, UsageError
@@ -33,6 +34,7 @@ from xpubuild.host.jobs import LargeUnit, plan_jobs
 from xpubuild.host.report import HostReport, host_report
 from xpubuild.lock.make import conda_part
 from xpubuild.lock.model import Conda
+from xpubuild.mirror.remote.location import Location
 from xpubuild.oneapi.envdiff import apply
 from xpubuild.oneapi.environment import OneapiNeeds, oneapi_environment
 from xpubuild.oneapi.selection import Mode
@@ -68,12 +70,13 @@ class PlanOptions:
     editable: bool = False
     allow_dirty: bool = False
     update: bool = False
-    mirror: Path | None = None
+    mirror: Path | Location | None = None
     offline: bool = False
     env: EnvKind = "venv"
     conda_lock: Path | None = None
     conda_channel: tuple[str, ...] = ()
     report: Callable[[str], None] = lambda _: None
+    telling: Telling = NullSink
     resolved: Mapping[str, Resolved] | None = None
 
 
@@ -134,6 +137,9 @@ def prepare(options: PlanOptions, *, cancel: Cancel | None = None) -> Prepared:
     try:
         # Refusals that need no look at the machine come first: they are certain and cost nothing.
         choice = choose(request)
+        # From here on a mirror is a folder, wherever it is served.
+        mirror = local_mirror(options.mirror, recipe.name, telling=options.telling, cancel=cancel)
+        options = replace(options, mirror=mirror)
         host = host_report(workspace=request.workspace, oneapi_root=options.oneapi_root)
         facts = replace(_facts(options, request, choice, host), chosen=why)
         # Upstream is asked last: for what this host cannot build no commit is needed.
@@ -239,7 +245,7 @@ def _facts(options: PlanOptions, request: Request, choice: Choice, host: HostRep
         dirty=_dirty(request, choice),
         warnings=unheard_variables(recipe, choice, os.environ),
         situation=of_host(host, choice.target),
-        supply=supply_from(options.mirror, offline=options.offline),
+        supply=supply_from(_folder(options), offline=options.offline),
         conda_lock=conda,
     )
 
@@ -264,10 +270,15 @@ def conda_lock_of(options: PlanOptions, request: Request) -> str | None:
             lock=options.conda_lock,
             update=options.update,
             offline=options.offline,
-            mirror=options.mirror,
+            mirror=_folder(options),
         ),
         options.report,
     )
+
+
+def _folder(options: PlanOptions) -> Path | None:
+    """Return the folder of the mirror; ``prepare`` has put it in the place of a URL."""
+    return options.mirror if isinstance(options.mirror, Path) else None
 
 
 def _python(options: PlanOptions, request: Request, host: HostReport, conda: str | None) -> tuple[str, str]:

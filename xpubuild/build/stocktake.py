@@ -19,7 +19,7 @@ from xpubuild.conda.lockfile import read_lock
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
-from xpubuild.mirror.entries import FILES, entry_id
+from xpubuild.mirror.entries import FILES, INDEX, entry_id
 from xpubuild.mirror.store import Mirror, damage_error
 from xpubuild.source.urls import mirror_name
 from xpubuild.toolchain.index.config import IndexConfig, read_config
@@ -51,7 +51,9 @@ def take_stock(
     mirror = Mirror.open(supply.mirror) if supply.mirror is not None else None
     if mirror is not None:
         report(f"checking the mirror {mirror.path}")
-        damages = mirror.check(_entries(mirror, prepared.plan.recipe))
+        found = mirror.check(_entries(mirror, prepared.plan.recipe))
+        # Who has the folder needs no index.json: that is for those who read the mirror over http.
+        damages = [damage for damage in found if damage.entry != INDEX]
         if damages:
             raise damage_error(mirror.path, damages)
     if supply.offline:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from xpubuild.build.fetch import Fetch
     from xpubuild.engine.events import Sink
     from xpubuild.engine.process import Cancel
+    from xpubuild.mirror.remote.location import Location
 
 
 @click.command(name="fetch", short_help="Fill a mirror with everything an offline install needs.")
@@ -129,9 +130,22 @@ class Task:
         )
 
 
-def _mirror(given: Path | None) -> Path:
+def _mirror(given: Path | Location | None) -> Path:
+    from xpubuild.errors import UsageError
+
     if given is None:
         raise click.UsageError("fetch needs a folder to fill: --mirror DIR (or XPUBUILD_MIRROR)")
+    if not isinstance(given, Path):
+        raise UsageError(
+            f"fetch cannot write to {given}",
+            why="a mirror is read over http and ssh, and written as a folder",
+            fix="run fetch with --mirror DIR on the machine that serves it, or fill a folder here and import"
+            " its export there",
+            commands=(
+                "xpubuild fetch RECIPE --mirror DIR --export FILE",
+                "xpubuild fetch --mirror DIR --import FILE",
+            ),
+        )
     return given
 
 

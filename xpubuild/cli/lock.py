@@ -38,13 +38,15 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     from xpubuild.lock.canonical import dump
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.lock_view import differences_view, progress, written_view
+    from xpubuild.ui.sinks import make_sink
 
     if output == "-" and as_json:
         raise UsageError("--json and '-o -' both want standard output", fix="give --output a file")
     cancel, report = Cancel(), progress(quiet=quiet)
 
     with cancel_on_signals(cancel):
-        prepared = prepare(PlanOptions(**build, report=report), cancel=cancel)
+        asked = PlanOptions(**build, report=report, telling=lambda: make_sink(None, quiet=quiet))
+        prepared = prepare(asked, cancel=cancel)
         store = git_store(prepared.facts, cancel=cancel)
         hashes = open_hashes(prepared.context, report=report, cancel=cancel)
         lock = make_lock(prepared, store=store, report=report, wheel_hashes=hashes)

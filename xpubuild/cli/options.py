@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from xpubuild.mirror.remote.location import Location
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,6 +32,19 @@ def _absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 def path_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     """Return an option that is a path, made absolute without touching the disk."""
     return option(*names, callback=_absolute, metavar=settings.pop("metavar", "DIR"), **settings)
+
+
+def _mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | Location | None:
+    from xpubuild.mirror.remote.location import parse_mirror
+
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty; give a folder or a URL, or leave the option away")
+    return None if value is None else parse_mirror(value)
+
+
+def mirror_option(help_text: str) -> Callable[[Function], Function]:
+    """Return --mirror: a folder, or the URL of a mirror that is served."""
+    return option("--mirror", default=None, callback=_mirror, metavar="DIR|URL", help=help_text)
 
 
 json_option = option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
@@ -103,7 +119,7 @@ def build_options(function: Function) -> Function:
             help="Source the components' scripts (default), setvars.sh, or oneapi-vars.sh.",
         ),
         option("--editable", is_flag=True, help="Install sources editable, for developers."),
-        path_option("--mirror", default=None, help="Take sources and packages from this mirror first."),
+        mirror_option("Take sources and packages from this mirror first: a folder, http, https or ssh URL."),
         option("--offline", is_flag=True, help="Use no network: what is not in the mirror is an error."),
         option(
             "--env", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,

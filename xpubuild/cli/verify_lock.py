@@ -11,6 +11,7 @@ from xpubuild.cli import options
 
 if TYPE_CHECKING:
     from xpubuild.lock.model import Policy
+    from xpubuild.mirror.remote.location import Location
 
 
 @click.command(name="verify-lock", short_help="Check a lock against recipe, sources and this machine.")
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="conda-lock.yml to compare with, instead of solving anew.",
 )
-@options.path_option("--mirror", default=None, help="Take sources from this mirror first.")
+@options.mirror_option("Take sources from this mirror first: a folder, http, https or ssh URL.")
 @options.option("--offline", is_flag=True, help="Use no network: what is not in the mirror is an error.")
 @options.json_option
 @options.quiet_option
@@ -39,7 +40,7 @@ def command(
     python: str | None,
     oneapi_root: Path | None,
     conda_lock: Path | None,
-    mirror: Path | None,
+    mirror: Path | Location | None,
     offline: bool,
     as_json: bool,
     quiet: bool,
@@ -54,6 +55,7 @@ def command(
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.lock_view import progress, verified_view
+    from xpubuild.ui.sinks import make_sink
 
     lock = read_lock(file)
     cancel, report = Cancel(), progress(quiet=quiet)
@@ -65,6 +67,7 @@ def command(
         "mirror": mirror,
         "offline": offline,
         "report": report,
+        "telling": lambda: make_sink(None, quiet=quiet),
     }
     with cancel_on_signals(cancel):
         verdict = check_lock(lock, policy=policy, report=report, recipe=recipe, over=over, cancel=cancel)

@@ -8,6 +8,7 @@ from pathlib import Path
 from xpubuild.mirror.entries import (
     FILES,
     GIT,
+    INDEX,
     MANIFEST,
     MARK,
     MARK_TEXT,
@@ -17,6 +18,7 @@ from xpubuild.mirror.entries import (
     Entry,
     entry_id,
 )
+from xpubuild.mirror.index import index_damage
 from xpubuild.mirror.needs import set_damages
 from xpubuild.mirror.reading import Damage, Manifest, compare, read_committing, read_manifest, scan, walk
 
@@ -24,8 +26,17 @@ Progress = Callable[[int], None]
 _DEBRIS = ("tmp_", ".tmp-")
 
 
-def check(root: Path, only: Collection[str] | None = None, progress: Progress | None = None) -> list[Damage]:
+def check(
+    root: Path,
+    only: Collection[str] | None = None,
+    progress: Progress | None = None,
+    *,
+    writes: bool = False,
+) -> list[Damage]:
     """Return all damage of the mirror at ``root``, or of the entries with the ids ``only``.
+
+    ``mirror.json`` and ``index.json`` are named among ``only`` like entries, by their file names. ``writes``:
+    the caller keeps other writers out, so nobody else is the reason why the index does not fit.
 
     Sound is also what a writer that was killed has left: a verified change that waits to be put in place.
     """
@@ -36,7 +47,11 @@ def check(root: Path, only: Collection[str] | None = None, progress: Progress | 
         if only is None or identifier in only:
             damages += _entry(root, entry, coming.get(identifier, []), progress)
     damages += _without_entry(root, manifest, coming, only)
-    return [*damages, *_unsatisfied(root, manifest, coming, only)]
+    damages += _unsatisfied(root, manifest, coming, only)
+    if only is None or INDEX in only:
+        reported = {damage.entry for damage in damages}
+        damages += index_damage(root, manifest, reported, writes=writes)
+    return damages
 
 
 def _unsatisfied(

@@ -20,6 +20,8 @@ MARK = "mirror.json"
 MARK_TEXT = b'{"schema":"xpubuild.mirror/1"}\n'
 GIT, FILES, MANIFEST, SETS = "git", "files", "manifest", "sets"
 PAGE = "wheels.html"
+#: What those who cannot list the folder read first; it is no entry of the manifest.
+INDEX = "index.json"
 PAGE_ID = "page-wheels"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -1,7 +1,8 @@
 """A mirror: a plain folder with everything that builds fetch, each byte of it accounted for.
 
 ``git/`` bare repositories, ``files/<sha256>/<name>`` packages, ``manifest/`` an entry for each of them,
-``sets/`` what each fetch needed, ``wheels.html`` links for pip. Readers only read: the folder may be mounted
+``sets/`` what each fetch needed, ``wheels.html`` links for pip, ``index.json`` the manifest for those who
+read over http. Readers only read: the folder may be mounted
 read-only. Writers exclude each other by flock on ``.lock``.
 """
 
@@ -19,6 +20,7 @@ from xpubuild.mirror import check as checking
 from xpubuild.mirror.entries import (
     FILES,
     GIT,
+    INDEX,
     MANIFEST,
     MARK,
     MARK_TEXT,
@@ -36,6 +38,7 @@ from xpubuild.mirror.entries import (
     sealed,
 )
 from xpubuild.mirror.failures import damage_error, no_file, no_mirror
+from xpubuild.mirror.index import BEHIND, write_index
 from xpubuild.mirror.naming import described, without_credentials
 from xpubuild.mirror.needs import set_of
 from xpubuild.mirror.reading import (
@@ -58,8 +61,8 @@ from xpubuild.source.urls import mirror_name
 
 __all__ = ["Damage", "Mirror", "damage_error"]
 
-_OURS = frozenset({MARK, GIT, FILES, MANIFEST, SETS, PAGE, ".lock", ".downloads"})
-_DRAFTS = (STAGING, COMMITTING, f".{MARK}.")
+_OURS = frozenset({MARK, INDEX, GIT, FILES, MANIFEST, SETS, PAGE, ".lock", BEHIND, ".downloads"})
+_DRAFTS = (STAGING, COMMITTING, f".{MARK}.", f".{INDEX}.")
 _LOCK = ".lock"
 #: Downloads on their way; what is cut stays here, to be carried on with.
 DOWNLOADS = ".downloads"
@@ -203,7 +206,7 @@ class Mirror:
         self, only: Collection[str] | None = None, progress: checking.Progress | None = None
     ) -> list[Damage]:
         """Look at every byte and return all damage; ``only`` are the ids of the entries to look at."""
-        return checking.check(self.path, only, progress)
+        return checking.check(self.path, only, progress, writes=self._depth > 0)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -223,7 +226,7 @@ class Mirror:
         with self._guard:
             if self._depth == 0:
                 self._held.enter_context(locked(self.path / _LOCK, cancel=cancel, on_wait=waiting))
-                recover(self.path)
+                self._begin()
             self._depth += 1
         try:
             yield
@@ -231,9 +234,25 @@ class Mirror:
             with self._guard:
                 self._depth -= 1
                 if self._depth == 0:
-                    # From where the user's cache is made alike; a mirror is nothing that backups leave out.
-                    (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
-                    self._held.close()
+                    with self._held.pop_all():
+                        self._end()
+
+    def _begin(self) -> None:
+        try:
+            recover(self.path)
+            if (self.path / BEHIND).exists():
+                write_index(self.path, self._cache)
+            with explained(self.path, "changing the mirror"):
+                (self.path / BEHIND).touch()
+        except BaseException:
+            self._held.close()
+            raise
+
+    def _end(self) -> None:
+        # From where the user's cache is made alike; a mirror is nothing that backups leave out.
+        (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
+        write_index(self.path, self._cache)
+        (self.path / BEHIND).unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def stage(self) -> Iterator[Stage]:

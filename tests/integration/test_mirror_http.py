@@ -1,0 +1,260 @@
+"""A mirror behind a web server: copied, carried on with, found damaged, used while the server is away."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from integration.mirror_served import copy, serve, without_locks
+from integration.mirror_world import World, world
+from support.indexes import PackageIndex, RecordingProxy, noise, sha256
+from support.net import free_port
+
+from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.mirror.sets import MirrorSet
+from xpubuild.mirror.store import Mirror
+
+_BIG = "big-1.0-py3-none-any.whl"
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Path]]:
+    """Fill a mirror with two recipes, one of them with a file that takes more than one request's patience."""
+    root = tmp_path_factory.mktemp("served")
+    with world(root) as here:
+        mirror = here.filled(root / "mirror")
+        big = root / _BIG
+        big.write_bytes(noise(600_000))
+        mirror.add_file(big, sha256=sha256(big.read_bytes()), name=_BIG, kind="wheel")
+        mirror.add_set(MirrorSet("big", ("3.11",), (), (sha256(big.read_bytes()),)))
+        yield here, mirror.path
+
+
+@pytest.fixture
+def mirror(filled: tuple[World, Path], tmp_path: Path) -> Path:
+    """Return a copy of the mirror, to be damaged."""
+    return Path(shutil.copytree(filled[1], tmp_path / "mirror"))
+
+
+@pytest.fixture
+def index() -> Iterator[PackageIndex]:
+    with PackageIndex() as running:
+        yield running
+
+
+def test_a_copy_is_a_mirror_of_its_own(
+    filled: tuple[World, Path], mirror: Path, index: PackageIndex, tmp_path: Path
+) -> None:
+    url = serve(index, mirror)
+    heard = copy(url, tmp_path / "copy")
+    assert heard.sizes == [heard.counted]
+    assert heard.counted > 0
+    found = Mirror.open(tmp_path / "copy")
+    assert found.check() == []
+    assert {needed.recipe for needed in found.sets()} == {"demo"}
+    assert _BIG not in {entry.name for entry in found.files()}
+    here = filled[0]
+    here.asked()
+    assert here.fetch(found.path, offline=True).run()["status"] == "ok"
+    assert here.asked() == set()
+    # Nothing has changed: the mark and the index, and no word.
+    index.requests.clear()
+    heard = copy(url, tmp_path / "copy")
+    assert (heard.sizes, heard.notices) == ([], [])
+    assert index.asked() == ["/files/mirror.json", "/files/index.json"]
+
+
+def test_without_a_set_of_the_recipe_all_of_it_is_copied(
+    mirror: Path, index: PackageIndex, tmp_path: Path
+) -> None:
+    copy(serve(index, mirror), tmp_path / "copy", "unheard-of")
+    assert without_locks(tmp_path / "copy") == without_locks(mirror)
+
+
+def test_pythons_own_server_is_enough(mirror: Path, tmp_path: Path) -> None:
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(mirror.parent))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            copy(f"http://127.0.0.1:{server.server_address[1]}/mirror/", tmp_path / "copy", None)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert without_locks(tmp_path / "copy") == without_locks(mirror)
+
+
+def test_a_cut_connection_is_carried_on_with(mirror: Path, index: PackageIndex, tmp_path: Path) -> None:
+    url = serve(index, mirror)
+    path = next(path for path in index.files if path.endswith(_BIG))
+    index.faults.cut_after[f"/files/{path}"] = [400_000]
+    copy(url, tmp_path / "copy", "big")
+    ranges = [item.headers["range"] for item in index.requests if "range" in item.headers]
+    assert ranges == ["bytes=400000-"]
+    assert Mirror.open(tmp_path / "copy").check() == []
+
+
+def test_what_a_failed_copy_fetched_is_kept(mirror: Path, index: PackageIndex, tmp_path: Path) -> None:
+    url = serve(index, mirror)
+    pack = next(path for path in index.files if path.endswith(".pack"))
+    data = index.files.pop(pack)
+    with pytest.raises(FetchError, match=pack.rpartition("/")[2]) as caught:
+        copy(url, tmp_path / "copy")
+    assert caught.value.exit_code == 30
+    assert Mirror.open(tmp_path / "copy").sets() == []
+    index.files[pack] = data
+    index.requests.clear()
+    heard = copy(url, tmp_path / "copy")
+    again = index.asked("/git/") + index.asked("/files/files/")
+    assert 0 < len(again) < len([path for path in index.files if path.startswith(("git/", "files/"))])
+    assert heard.sizes == [heard.counted]
+    assert Mirror.open(tmp_path / "copy").check() == []
+
+
+@pytest.mark.parametrize("kind", [".pack", "demo-1.0-py3-none-any.whl", "sets/demo", "manifest/git", ".idx",
+                                  "index.json"])  # fmt: skip
+def test_a_flipped_byte_is_named_and_nothing_is_used(
+    mirror: Path, index: PackageIndex, tmp_path: Path, kind: str
+) -> None:
+    url = serve(index, mirror)
+    path = next(path for path in index.files if kind in path)
+    data = bytearray(index.files[path])
+    data[len(data) // 2] ^= 1
+    index.files[path] = bytes(data)
+    with pytest.raises(SourceIntegrityError) as caught:
+        copy(url, tmp_path / "copy")
+    assert caught.value.exit_code == 31
+    assert path in caught.value.what
+    assert not list((tmp_path / "copy").glob("sets/*"))
+
+
+@pytest.mark.parametrize(
+    ("gone", "says"),
+    [("mirror.json", "no mirror.json"), ("index.json", "--mirror"), ("manifest/git", "manifest/git")],
+)
+def test_a_server_without_something_ends_with_30(
+    mirror: Path, index: PackageIndex, tmp_path: Path, gone: str, says: str
+) -> None:
+    url = serve(index, mirror)
+    for path in [path for path in index.files if path.startswith(gone)]:
+        del index.files[path]
+    with pytest.raises(FetchError) as caught:
+        copy(url, tmp_path / "copy")
+    assert caught.value.exit_code == 30
+    assert says in f"{caught.value} {caught.value.why} {caught.value.commands}"
+
+
+def test_a_mirror_that_changes_while_it_is_read(
+    filled: tuple[World, Path], mirror: Path, index: PackageIndex, tmp_path: Path
+) -> None:
+    here = filled[0]
+    url = serve(index, mirror)
+    before = dict(index.files)
+    here.filled(mirror, here.inputs(commit=here.commits["next"]))
+    serve(index, mirror)
+    # The index and the repository's entry of before, and all else of after, as between two requests.
+    old = [
+        path
+        for path in before
+        if path == "index.json" or (path.startswith("manifest/git-") and "-top" in path)
+    ]
+    new = {path: index.files[path] for path in old}
+    index.files.update({path: before[path] for path in old})
+    real, asked = index.files, 0
+
+    class Changing(dict[str, bytes]):
+        def get(self, name: str, default: bytes | None = None) -> bytes | None:  # type: ignore[override]
+            nonlocal asked
+            asked += 1
+            if asked == 4:
+                real.update(new)
+            return real.get(name, default)
+
+    index.files = Changing(real)
+    copy(url, tmp_path / "copy")
+    found = Mirror.open(tmp_path / "copy")
+    assert found.check() == []
+    assert here.fetch(found.path, here.inputs(), offline=True).run()["status"] == "ok"
+
+
+def test_what_is_new_on_the_server_comes_and_nothing_else(
+    filled: tuple[World, Path], mirror: Path, index: PackageIndex, tmp_path: Path
+) -> None:
+    here = filled[0]
+    url = serve(index, mirror)
+    copy(url, tmp_path / "copy")
+    inputs = here.inputs(commit=here.commits["next"])
+    here.filled(mirror, inputs)
+    serve(index, mirror)
+    index.requests.clear()
+    copy(url, tmp_path / "copy")
+    packs = set(index.asked(".pack"))
+    assert packs
+    assert all("-top" in path for path in packs)
+    assert here.fetch(tmp_path / "copy", inputs, offline=True).run()["status"] == "ok"
+    assert Mirror.open(tmp_path / "copy").check() == []
+
+
+@pytest.mark.parametrize(
+    "kind", [".pack", ".whl", "wheels.html", "manifest/", "sets/", "mirror.json", "index.json"]
+)
+def test_a_damaged_copy_is_mended(mirror: Path, index: PackageIndex, tmp_path: Path, kind: str) -> None:
+    url = serve(index, mirror)
+    copy(url, tmp_path / "copy")
+    before = without_locks(tmp_path / "copy")
+    path = tmp_path / "copy" / next(path for path in before if kind in path)
+    path.chmod(0o644)
+    path.write_bytes(b"x")
+    copy(url, tmp_path / "copy")
+    if kind == "index.json":
+        # Nobody reads that of a copy; the next writer mends it.
+        with Mirror.open(tmp_path / "copy").writing():
+            pass
+    assert without_locks(tmp_path / "copy") == before
+
+
+def test_a_server_that_is_away_is_only_told_of(mirror: Path, index: PackageIndex, tmp_path: Path) -> None:
+    url = serve(index, mirror)
+    copy(url, tmp_path / "copy")
+    index.faults.status["/files/mirror.json"] = [503] * 20
+    heard = copy(url, tmp_path / "copy")
+    assert ["warning" in text and url in text for text in heard.notices] == [True]
+    for recipe in ("big", "unheard-of"):
+        with pytest.raises(FetchError, match="cannot be reached"):
+            copy(url, tmp_path / "copy", recipe)
+    next((tmp_path / "copy").rglob("*.pack")).unlink()
+    with pytest.raises(FetchError, match="cannot be reached"):
+        copy(url, tmp_path / "copy")
+    with pytest.raises(FetchError, match="cannot be reached"):
+        copy(f"http://127.0.0.1:{free_port()}/mirror", tmp_path / "other")
+
+
+def test_a_login_is_sent_and_never_shown(mirror: Path, tmp_path: Path) -> None:
+    with PackageIndex(login="me:se cret-word") as index:
+        url = serve(index, mirror)
+        with pytest.raises(FetchError, match="may not be read") as caught:
+            copy(url, tmp_path / "copy")
+        assert "netrc" in caught.value.fix
+        copy(url.replace("://", "://me:se%20cret-word@"), tmp_path / "copy")
+        assert {item.login for item in index.requests[2:]} == {"me:se cret-word"}
+        pack = next(path for path in index.files if path.endswith(_BIG))
+        del index.files[pack]
+        with pytest.raises(FetchError) as caught:
+            copy(url.replace("://", "://me:se%20cret-word@"), tmp_path / "copy", "big")
+    assert "cret-word" not in f"{caught.value.to_json()}"
+    assert not [path for path, data in without_locks(tmp_path / "copy").items() if b"cret-word" in data]
+
+
+def test_the_configured_proxy_is_used(
+    mirror: Path, index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RecordingProxy() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url())
+        monkeypatch.setenv("no_proxy", "")
+        copy(serve(index, mirror), tmp_path / "copy", "big")
+    assert proxy.passed[f"127.0.0.1:{index.port}"] >= 5

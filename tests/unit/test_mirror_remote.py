@@ -1,0 +1,172 @@
+"""What --mirror names, the index of a mirror, and what of an index a recipe needs."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from xpubuild.errors import UsageError
+from xpubuild.mirror.entries import EntryError
+from xpubuild.mirror.index import read_index, render_index
+from xpubuild.mirror.remote.choose import set_ids
+from xpubuild.mirror.remote.location import Location, parse_mirror
+from xpubuild.mirror.remote.ssh import ssh_command
+from xpubuild.mirror.store import Mirror
+
+_HASH = "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "link"),
+    [
+        ("http://Mirror.Site:80/xpu/", "http://mirror.site/xpu", None),
+        ("HTTPS://mirror.site:8443", "https://mirror.site:8443", None),
+        (
+            "https://me:p%40ss@mirror.site/x%20y",
+            "https://mirror.site/x%20y",
+            "https://me:p%40ss@mirror.site/x%20y",
+        ),
+        ("http://[::1]:8080/m", "http://[::1]:8080/m", None),
+        ("ssh://me@far:2222/srv/m/", "ssh://me@far:2222/srv/m", None),
+        ("ssh://far:22/srv/a%20b?c#d", "ssh://far/srv/a b?c#d", None),
+    ],
+)
+def test_a_url_is_read(text: str, url: str, link: str | None) -> None:
+    found = parse_mirror(text)
+    assert isinstance(found, Location)
+    assert str(found) == found.url == url
+    assert found.link == (link or url)
+    assert "p%40ss" not in f"{found!r}{found}{found.folder_name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/srv/m", "/srv/m"),
+        ("file:///srv/a%20b", "/srv/a b"),
+        ("file://localhost/m", "/m"),
+        ("./a://b", "a:/b"),
+    ],
+)
+def test_a_folder_is_a_folder(text: str, path: str) -> None:
+    assert parse_mirror(text) == Path(path).absolute()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ftp://me:secret@host/m", "git+ssh://host/m", "http:///m", "http://host:port/m", "https://h/m?token=secret",
+        "https://h/m#x", "http://a b/m", "file://other/m", "ssh://host", "ssh://host/", "ssh://me:secret@host/m",
+        "ssh://-oProxyCommand=evil/m", "ssh://-x@host/m", "ssh://host/a%0ab", "http://u:secret/x@h:port/m",
+        "http://ho\nst/m", "http://[::1/m",
+    ],
+)  # fmt: skip
+def test_what_is_no_mirror_is_refused_without_its_secrets(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_mirror(text)
+    assert caught.value.exit_code == 2
+    assert "secret" not in f"{caught.value.to_json()}"
+
+
+def test_the_copy_of_a_url_is_that_of_any_user() -> None:
+    names = {parse_mirror(text).folder_name for text in (  # type: ignore[union-attr]
+        "https://h/m", "https://me:word@h:443/m/", "HTTPS://H/m")}  # fmt: skip
+    assert len(names) == 1
+    assert names.pop().startswith("h-")
+    others = {parse_mirror(text).folder_name for text in (  # type: ignore[union-attr]
+        "https://h/m", "http://h/m", "https://h/M", "https://h:1/m")}  # fmt: skip
+    assert len(others) == 4
+
+
+def test_the_ssh_is_that_of_git() -> None:
+    far = Location("ssh", "far", "/m", 2222, "me")
+    assert ssh_command(far, {})[0] == "ssh"
+    assert ssh_command(far, {"GIT_SSH": "/opt/my ssh"})[0] == "/opt/my ssh"
+    words = ssh_command(far, {"GIT_SSH_COMMAND": "ssh -i '/a b'", "GIT_SSH": "other"})
+    assert words[:3] == ["ssh", "-i", "/a b"]
+    assert words[-3:] == ["-p", "2222", "me@far"]
+
+
+def test_an_index_is_read_as_it_was_written() -> None:
+    data = render_index({"page-wheels": _HASH, "file-1": "0" * 64})
+    assert read_index(data) == {"file-1": "0" * 64, "page-wheels": _HASH}
+    assert data == render_index({"file-1": "0" * 64, "page-wheels": _HASH})
+    for number in range(0, len(data), 7):
+        with pytest.raises(EntryError):
+            read_index(data[:number] + bytes([data[number] ^ 1]) + data[number + 1 :])
+
+
+@pytest.mark.parametrize("hashes", [{"../x": _HASH}, {"": _HASH}, {"a/b": _HASH}, {"x": "short"}])
+def test_an_index_with_other_names_is_refused(hashes: dict[str, str]) -> None:
+    with pytest.raises(EntryError):
+        read_index(render_index(hashes))
+
+
+def test_the_sets_of_a_recipe_are_not_those_of_its_neighbour() -> None:
+    names = [f"set-demo-{'0' * 16}", f"set-demo-2-{'0' * 16}", "git-demo", f"set-2.8-{'a' * 16}", "set-2x8-"]
+    assert set_ids(names, "demo") == names[:1]
+    assert set_ids(names, "2.8") == names[3:4]
+    assert set_ids(names, "d.mo") == []
+
+
+def _filled(path: Path) -> Mirror:
+    mirror = Mirror.open(path, create=True)
+    for word in ("one", "two"):
+        source = path.parent / f"{word}-1.0-py3-none-any.whl"
+        source.write_bytes(word.encode())
+        digest = hashlib.sha256(word.encode()).hexdigest()
+        mirror.add_file(source, sha256=digest, name=source.name, kind="wheel")
+    return mirror
+
+
+def test_a_mirror_keeps_its_index(tmp_path: Path) -> None:
+    mirror = _filled(tmp_path / "m")
+    index = mirror.path / "index.json"
+    found = read_index(index.read_bytes())
+    assert found == {
+        path.stem: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in mirror.path.glob("manifest/*.json")
+    }
+    before = index.stat().st_mtime_ns, index.read_bytes()
+    with mirror.writing():
+        pass
+    assert (index.stat().st_mtime_ns, index.read_bytes()) == before
+    index.unlink()
+    assert [item.path for item in mirror.check()] == ["index.json"]
+    assert mirror.check(only=[]) == []
+    index.write_bytes(render_index({**found, "file-x": _HASH}))
+    assert [item.path for item in mirror.check()] == ["index.json"]
+    with mirror.writing():
+        # Only somebody else's writing excuses it.
+        assert [item.path for item in mirror.check()] == ["index.json"]
+        assert Mirror(mirror.path).check() == []
+    assert mirror.check() == []
+    assert index.read_bytes() == before[1]
+
+
+def test_a_damaged_entry_stays_damaged_in_the_index(tmp_path: Path) -> None:
+    mirror = _filled(tmp_path / "m")
+    before = (mirror.path / "index.json").read_bytes()
+    entry = next(mirror.path.glob("manifest/file-*.json"))
+    entry.write_bytes(entry.read_bytes().replace(b"1.0", b"1.1"))
+    with mirror.writing():
+        pass
+    assert (mirror.path / "index.json").read_bytes() == before
+    assert {item.path for item in mirror.check()} == {f"manifest/{entry.name}"}
+
+
+def test_an_index_that_a_killed_writer_left_behind_is_mended_by_the_next(tmp_path: Path) -> None:
+    mirror = _filled(tmp_path / "m")
+    index = mirror.path / "index.json"
+    whole = index.read_bytes()
+    known = read_index(whole)
+    known.pop("page-wheels")
+    index.write_bytes(render_index(known))
+    (mirror.path / ".index.lock").touch()
+    assert mirror.check() == []
+    with mirror.writing():
+        assert mirror.check() == []
+        assert index.read_bytes() == whole
+    assert not (mirror.path / ".index.lock").exists()

@@ -1,0 +1,201 @@
+"""The local copy of a served mirror: an ordinary mirror folder that holds what the recipe at hand needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from xpubuild.engine.files import explained, remove_tree
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
+from xpubuild.mirror.check import check
+from xpubuild.mirror.entries import MARK, PAGE_ID, SETS, Entry, FileRecord
+from xpubuild.mirror.reading import compare, read_manifest
+from xpubuild.mirror.remote.choose import Chosen, look, needs_of, set_ids
+from xpubuild.mirror.remote.failures import damaged_there, is_unreachable
+from xpubuild.mirror.remote.transport import Count, Remote, is_here
+from xpubuild.mirror.repositories import is_plain
+from xpubuild.mirror.store import DOWNLOADS, Mirror
+from xpubuild.mirror.writing import Stage
+
+#: How often a mirror that changes while it is read is looked at anew.
+_TRIES = 3
+_SETTINGS = ("HEAD", "config")
+
+
+class Telling(Protocol):
+    """What hears how far a copy is."""
+
+    def bringing(self, size: int) -> AbstractContextManager[Count]:
+        """Begin to bring ``size`` bytes; the result is told of each part."""
+        ...
+
+    def notice(self, text: str, level: str = "info") -> None:
+        """Tell something to the user."""
+        ...
+
+
+def bring_copy(
+    remote: Remote, into: Path, recipe: str | None, *, telling: Telling, cancel: Cancel | None = None
+) -> Path:
+    """Make the folder ``into`` a mirror with what ``recipe`` needs of a served one; return the folder.
+
+    Where the served mirror has no set of the recipe, or None is named, all of it is copied. A server that
+    cannot be reached is only told of where the copy has all that the recipe needs, sound.
+
+    Raises:
+        FetchError: the server cannot be reached, there is no mirror, or it lacks something.
+        SourceIntegrityError: a file on the server is not what its manifest says; nothing of it is used.
+        UsageError: ``into`` is somebody's folder.
+        NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    copy = _Copy(remote, into, telling, cancel or Cancel())
+    try:
+        index = look(remote)
+    except FetchError as error:
+        if not is_unreachable(error) or recipe is None or not is_complete(into, recipe):
+            raise
+        telling.notice(f"{error.what} ({error.why}); its copy of an earlier time is used: {into}", "warning")
+        return into
+    for left in reversed(range(_TRIES)):
+        try:
+            copy.update(index, recipe)
+        except (FetchError, SourceIntegrityError):
+            # A fetch into the mirror that ends while it is read here changes what was listed.
+            now = look(remote) if left else index
+            if now == index:
+                raise
+            index = now
+        else:
+            break
+    return into
+
+
+def is_complete(root: Path, recipe: str) -> bool:
+    """Whether a copy has sets of a recipe, and all that they need, sound."""
+    try:
+        mirror = Mirror.open(root)
+        sets = {needed.name: needed for needed in mirror.sets()}
+        names = set_ids(read_manifest(root).entries, recipe)
+        chosen = [sets[name.removeprefix("set-")] for name in names]
+        return bool(names) and not check(root, only={MARK, PAGE_ID, *names, *needs_of(chosen)})
+    except XpuBuildError:
+        return False
+
+
+@dataclass
+class _Copy:
+    remote: Remote
+    root: Path
+    telling: Telling
+    cancel: Cancel
+
+    def update(self, index: Mapping[str, str], recipe: str | None) -> None:
+        """Bring what the copy lacks of the mirror with this index."""
+        chosen = Chosen(self.remote, self.root, index).of(recipe)
+        if not self._todo(chosen) and not self._strays(index):
+            return
+        mirror = Mirror.open(self.root, create=True)
+
+        def waiting(text: str) -> None:
+            self.telling.notice(text)
+
+        with mirror.writing(cancel=self.cancel, report=waiting):
+            # Another process may have brought it meanwhile; what remains is told with its size.
+            self._remove(mirror, index)
+            self._bring(mirror, chosen, self._todo(chosen))
+
+    def _todo(self, chosen: Chosen) -> dict[str, list[FileRecord]]:
+        """Return what is lacking or damaged, by entry; an entry whose manifest alone is old has no files."""
+        here = read_manifest(self.root).entries
+        found = {}
+        for name, entry in {**chosen.entries, **chosen.sets}.items():
+            lacking = [record for record in entry.files if compare(self.root, record)]
+            if lacking or here.get(name) != entry:
+                found[name] = lacking
+        return found
+
+    def _strays(self, index: Mapping[str, str]) -> set[str]:
+        """Return entries that cannot stay: damaged, or sets that the served mirror has no more.
+
+        An old set may need commits that a repository which was made anew does not have.
+        """
+        manifest = read_manifest(self.root)
+        sets = {entry.id: entry for entry in manifest.entries.values() if entry.kind == "set"}
+        lost = {
+            name for name, entry in sets.items() if name not in index or compare(self.root, entry.files[0])
+        }
+        lost |= {damage.entry for damage in manifest.damages}
+        lost |= {damage.entry for damage in check(self.root, only={PAGE_ID})}
+        return lost | ({MARK} if self.root.exists() and check(self.root, only={MARK}) else set())
+
+    def _remove(self, mirror: Mirror, index: Mapping[str, str]) -> None:
+        lost = self._strays(index) - {MARK}
+        for name in lost:
+            mirror.drop(name, "")
+            if name.startswith("set-"):
+                remove_tree(self.root / SETS / f"{name.removeprefix('set-')}.json")
+        if PAGE_ID in lost:
+            mirror.write_page()
+
+    def _bring(self, mirror: Mirror, chosen: Chosen, todo: Mapping[str, list[FileRecord]]) -> None:
+        if not todo:
+            return
+        into = self.root / DOWNLOADS
+        with explained(into, "fetching a mirror"):
+            into.mkdir(exist_ok=True)
+        every = {record.sha256: record for records in todo.values() for record in records}
+        with self.telling.bringing(sum(record.size for record in every.values())) as count:
+            lacking = []
+            for record in every.values():
+                if is_here(into, record):
+                    count(record.size, record.path)
+                else:
+                    lacking.append(record)
+            self.remote.bring(lacking, into, count)
+            uses = Counter(record.sha256 for records in todo.values() for record in records)
+            for name, entry in chosen.entries.items():
+                if name in todo:
+                    self._publish(mirror, [entry], todo, uses)
+            # All sets at once, and last: a copy that has one has everything that the recipe needs.
+            sets = [entry for name, entry in chosen.sets.items() if name in todo]
+            if sets:
+                self._publish(mirror, sets, todo, uses)
+        remove_tree(into)
+
+    def _publish(
+        self,
+        mirror: Mirror,
+        entries: Iterable[Entry],
+        todo: Mapping[str, list[FileRecord]],
+        uses: Counter[str],
+    ) -> None:
+        with mirror.stage() as change:
+            for entry in entries:
+                for record in todo[entry.id]:
+                    self._take(change, record, uses)
+                if entry.kind == "git":
+                    self._require_harmless(change, entry)
+                change.enter(entry)
+            change.publish()
+
+    def _take(self, change: Stage, record: FileRecord, uses: Counter[str]) -> None:
+        source = self.root / DOWNLOADS / record.sha256
+        uses[record.sha256] -= 1
+        put: Callable[[str, Path], FileRecord] = change.copy if uses[record.sha256] else change.take
+        if put(record.path, source) != record:
+            raise damaged_there(self.remote.location, record.path, "it changed after it was fetched")
+
+    def _require_harmless(self, change: Stage, entry: Entry) -> None:
+        """Refuse a repository whose settings could change what git does."""
+        for path in (f"{entry.folder}/{name}" for name in _SETTINGS):
+            if not (change.folder / path).exists() and (self.root / path).is_file():
+                change.copy(path, self.root / path)
+        if not is_plain(change.folder / entry.folder):
+            raise damaged_there(
+                self.remote.location, f"{entry.folder}/config", "it holds settings that no mirror has"
+            )

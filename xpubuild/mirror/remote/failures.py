@@ -1,0 +1,69 @@
+"""The errors that a user of a served mirror meets; they show the URL without its login."""
+
+from __future__ import annotations
+
+from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
+from xpubuild.mirror.remote.location import Location
+
+_AGAIN = "run the same command again; what was fetched is kept"
+
+
+def unreachable(location: Location, why: str) -> FetchError:
+    """Return the error of a server that does not answer; ``is_unreachable`` knows it."""
+    network = "check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY)"
+    ssh = f"log in once by hand, which also accepts the host's key: ssh {location.host} true"
+    return FetchError(
+        f"the mirror {location} cannot be reached",
+        why=why,
+        fix=f"{ssh if location.scheme == 'ssh' else network}, then {_AGAIN}",
+        evidence={"reason": "unreachable", "mirror": location.url},
+    )
+
+
+def is_unreachable(error: XpuBuildError) -> bool:
+    """Whether an error says that the server did not answer."""
+    return error.evidence.get("reason") == "unreachable"
+
+
+def no_mirror_there(location: Location, why: str) -> FetchError:
+    """Return the error of a place without a mirror, or one that cannot be read from afar."""
+    return FetchError(
+        f"there is no mirror at {location}",
+        why=why,
+        fix="check the URL; where the folder is right, write its index.json with any fetch into it, on the"
+        " machine that serves it",
+        commands=("xpubuild fetch RECIPE --mirror DIR",),
+        evidence={"reason": "no-mirror", "mirror": location.url},
+    )
+
+
+def refused(location: Location, why: str) -> FetchError:
+    """Return the error of a server that does not let this user in."""
+    return FetchError(
+        f"the mirror {location} may not be read",
+        why=why,
+        fix="give user and password in the URL or in ~/.netrc (NETRC), or mend the server's permissions",
+        evidence={"reason": "refused", "mirror": location.url},
+    )
+
+
+def not_brought(location: Location, path: str, why: str) -> FetchError:
+    """Return the error of a file of the mirror that did not come."""
+    return FetchError(
+        f"{path} could not be fetched from the mirror {location}",
+        why=why,
+        fix=f"check the server that serves the mirror, then {_AGAIN}",
+        evidence={"reason": "not-brought", "mirror": location.url, "path": path},
+    )
+
+
+def damaged_there(location: Location, path: str, why: str) -> SourceIntegrityError:
+    """Return the error of a file that is not what the mirror's manifest says."""
+    return SourceIntegrityError(
+        f"the mirror {location} is damaged: {path}",
+        why=why,
+        fix="have it mended on the machine that serves it: the first line below names all damage, and a fetch"
+        " with a network repairs it; nothing of this file was used",
+        commands=("xpubuild fetch --mirror DIR --check", "xpubuild fetch RECIPE --mirror DIR"),
+        evidence={"mirror": location.url, "damaged": [{"path": path, "what": "is damaged", "why": why}]},
+    )

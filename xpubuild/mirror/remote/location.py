@@ -1,0 +1,123 @@
+"""What ``--mirror`` names: a folder, or where a mirror is served. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from xpubuild.errors import UsageError
+
+Scheme = Literal["http", "https", "ssh"]
+
+_PORTS = {"http": 80, "https": 443, "ssh": 22}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# Nothing that ssh could take for an option, and nothing that its configuration could put into a command.
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+\\-]*")
+_SHORT_HASH = 12
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a mirror is served. ``login`` is "user:password" as it stood in an http URL: never shown.
+
+    ``path`` is as in a URL for http, and a path of the far side for ssh; neither ends with a slash.
+    """
+
+    scheme: Scheme
+    host: str
+    path: str
+    port: int | None = None
+    user: str = ""
+    login: str = field(default="", repr=False, compare=False)
+
+    @property
+    def url(self) -> str:
+        """The URL as it may be shown and written down: without the login of http."""
+        user = f"{self.user}@" if self.user else ""
+        return f"{self.scheme}://{user}{self._place}"
+
+    @property
+    def link(self) -> str:
+        """The URL as it is asked. A secret."""
+        return f"{self.scheme}://{self.login}@{self._place}" if self.login else self.url
+
+    @property
+    def folder_name(self) -> str:
+        """The name of its copy's folder: the host, and a hash of the URL without any login."""
+        digest = hashlib.sha256(f"{self.scheme}://{self._place}".encode("utf-8", "surrogateescape"))
+        return f"{re.sub(r'[^A-Za-z0-9._-]', '-', self.host)}-{digest.hexdigest()[:_SHORT_HASH]}"
+
+    @property
+    def _place(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}{f':{self.port}' if self.port else ''}{self.path}"
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def parse_mirror(text: str) -> Path | Location:
+    """Return the folder, made absolute, or the location that ``--mirror`` names.
+
+    Raises:
+        UsageError: the URL is of a scheme that is not known, or cannot be used; no credential is shown.
+    """
+    scheme, separator, _ = text.partition("://")
+    if not separator or "/" in scheme:
+        return Path(text).expanduser().absolute()
+    if _CONTROL.search(text):
+        raise _refused(text, "it holds a control character")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        # The text of the exception quotes what may be a part of a password.
+        raise _refused(text, "it cannot be read as a URL") from None
+    known = scheme.lower()
+    if known == "file":
+        if parts.hostname not in (None, "localhost") or not parts.path.startswith("/"):
+            raise _refused(text, "file:// needs an absolute path of this machine, as in file:///srv/mirror")
+        return Path(unquote(parts.path, errors="surrogateescape"))
+    if known not in _PORTS:
+        raise _refused(text, f"its scheme '{known}' is none by which a mirror is read")
+    host = (parts.hostname or "").lower()
+    if not _HOST.fullmatch(host):
+        raise _refused(text, "it names no host" if not host else "its host is none")
+    kept = None if port == _PORTS[known] else port
+    if known == "ssh":
+        return _over_ssh(text, host, kept)
+    if parts.query or parts.fragment or any(letter.isspace() for letter in text):
+        raise _refused(text, "a mirror's URL has no query, no fragment and no blank")
+    login = parts.netloc.rpartition("@")[0]
+    return Location("https" if known == "https" else "http", host, parts.path.rstrip("/"), kept, login=login)
+
+
+def _over_ssh(text: str, host: str, port: int | None) -> Location:
+    parts = urlsplit(text)
+    if parts.password is not None:
+        raise _refused(text, "ssh takes no password from a URL; use a key, and ssh-agent")
+    user = unquote(parts.username or "")
+    if user and not _USER.fullmatch(user):
+        raise _refused(text, "its user is none")
+    # A '?' or '#' is a letter of the path here.
+    _, _, rest = text.partition("://")
+    path = unquote("/" + rest.partition("/")[2], errors="surrogateescape").rstrip("/")
+    if not path or _CONTROL.search(path):
+        raise _refused(text, "it names no folder; write ssh://host/absolute/path")
+    return Location("ssh", host, path, port, user)
+
+
+def _refused(text: str, why: str) -> UsageError:
+    scheme, _, rest = text.partition("://")
+    shown = f"{scheme}://{rest.rpartition('@')[2]}".partition("?")[0].partition("#")[0]
+    return UsageError(
+        f"--mirror cannot be {_CONTROL.sub('?', shown)}",
+        why=why,
+        fix="name a folder, or a mirror that is served: http://HOST/PATH, https://HOST/PATH,"
+        " ssh://[USER@]HOST[:PORT]/PATH or file:///PATH",
+    )

@@ -1,0 +1,103 @@
+"""What the two transports have in common: small files into memory, others into a folder by their hash."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from xpubuild.engine.files import explained
+from xpubuild.mirror.entries import FileRecord
+from xpubuild.mirror.reading import digest_of
+from xpubuild.mirror.remote.failures import damaged_there
+from xpubuild.mirror.remote.location import Location
+
+#: Told how many bytes more are here, and of which file; a negative number takes some back.
+Count = Callable[[int, str], None]
+
+#: The longest index, manifest entry or set that is taken: far beyond that of a mirror of a million files.
+MOST_BYTES = 256 << 20
+_CHUNK = 1 << 16
+
+
+class Remote(Protocol):
+    """A mirror that is read from afar."""
+
+    @property
+    def location(self) -> Location:
+        """Where it is."""
+        ...
+
+    def read(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Return the content of small files by path; what is not there is left out.
+
+        Raises:
+            FetchError: the server does not answer (``is_unreachable``), or refuses.
+            InterruptedByUserError.
+        """
+        ...
+
+    def bring(self, records: Sequence[FileRecord], into: Path, count: Count) -> None:
+        """Bring each file as ``into/<sha256>``, every byte of it verified.
+
+        Raises:
+            FetchError: one did not come.
+            SourceIntegrityError: one is not what its record says; names it.
+            NoSpaceError, ToolchainError, InterruptedByUserError.
+        """
+        ...
+
+
+def is_here(into: Path, record: FileRecord) -> bool:
+    """Whether an earlier try has brought the file, every byte of it."""
+    try:
+        return digest_of(into / record.sha256) == (record.size, record.sha256)
+    except OSError:
+        return False
+
+
+def keep(
+    location: Location,
+    record: FileRecord,
+    into: Path,
+    chunks: Callable[[], bytes],
+    count: Count,
+) -> None:
+    """Write what ``chunks`` gives until it gives nothing as ``into/<sha256>``; only what is right gets there.
+
+    Raises:
+        SourceIntegrityError: it is another content.
+        NoSpaceError, ToolchainError: it cannot be written.
+    """
+    with explained(into, f"fetching {record.path}"):
+        descriptor, name = tempfile.mkstemp(prefix=f".{record.sha256}.", dir=into)
+        draft = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                size, digest = _copy(stream, chunks, record, count)
+                stream.flush()
+                os.fsync(stream.fileno())
+            if (size, digest) != (record.size, record.sha256):
+                raise damaged_there(location, record.path, _why(size, digest, record))
+            draft.replace(into / record.sha256)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _copy(stream: BinaryIO, chunks: Callable[[], bytes], record: FileRecord, count: Count) -> tuple[int, str]:
+    total, size = hashlib.sha256(), 0
+    while (chunk := chunks()) and size <= record.size:
+        total.update(chunk)
+        size += stream.write(chunk)
+        count(len(chunk), record.path)
+    return size, total.hexdigest()
+
+
+def _why(size: int, digest: str, record: FileRecord) -> str:
+    if size != record.size:
+        has = f"more than {record.size}" if size > record.size else str(size)
+        return f"it has {has} bytes, the manifest says {record.size}"
+    return f"its sha256 is {digest}, the manifest says {record.sha256}"
