@@ -192,6 +192,15 @@ def mpi_in_front(host: EnvHost) -> None:
     host.environ["LD_LIBRARY_PATH"] = str(folder)
 
 
+def old_libfabric_in_front(host: EnvHost) -> None:
+    fabric, mpi = "libfabric.so.1", host.folder / "impi" / "opt" / "mpi" / "libfabric" / "lib"
+    library(mpi / fabric, defines=["FABRIC_1.0", "FABRIC_1.7"])
+    library(mpi / "prov" / "libtcp-fi.so", wants={fabric: ["FABRIC_1.7"]})
+    old = library(host.folder / "module" / fabric, defines=["FABRIC_1.0"])
+    host.environ["LD_LIBRARY_PATH"] = f"{old.parent}:{mpi}"
+    host.environ["FI_PROVIDER_PATH"] = f"{mpi}/prov"
+
+
 def other_sycl_sourced(host: EnvHost) -> None:
     versions = {**NEW, "compiler": "2026.0"}
     root = standin.build_root(host.folder / "oneapi-2026", versions)
@@ -310,6 +319,7 @@ WRONG: list[tuple[Wrong, dict[str, str]]] = [
     (pip_user, {"python.pip_constraints": "fail"}),
     (pip_constraint, {"python.pip_constraints": "warn"}),
     (mpi_in_front, {"shadow.libraries": "fail"}),
+    (old_libfabric_in_front, {"shadow.libfabric": "fail"}),
     (dpctl_of_2026, {"shadow.sycl_soname": "fail"}),
     (mkl_of_conda, {"shadow.conda": "warn"}),
     (old_libstdcxx_of_conda, {"shadow.libstdcxx": "fail"}),

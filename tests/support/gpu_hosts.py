@@ -362,6 +362,20 @@ HARDWARE = (
         pci=like(MAX_1550, virtual=True, tiles=1),
     ),
     _healthy(
+        "Arc A770, 4 GiB in one piece",
+        warns=("gpu.single_allocation",),
+        pci=(ARC,),
+        kernel="6.8.0-45-generic",
+        level_zero=LevelZero(largest_bytes=4 * GIB - 4096),
+    ),
+    _healthy(
+        "Arc A770, 4 GiB in one piece, the limit lifted",
+        pci=(ARC,),
+        kernel="6.8.0-45-generic",
+        level_zero=LevelZero(largest_bytes=4 * GIB - 4096),
+        environ={"UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS": "1"},
+    ),
+    _healthy(
         "firmware that does not start",
         warns=("gpu.firmware",),
         files={

@@ -166,7 +166,8 @@ class LevelZero:
     """The loader (this machine's own, or hidden) and the stand-in driver behind it.
 
     ``act`` is crash, abort or hang and where, as "crash init"; ``init`` what zeInit returns; ``sees`` the
-    PCI addresses that it knows of, by default all of the host's Intel GPUs that i915 or xe is bound to.
+    PCI addresses that it knows of, by default all of the host's Intel GPUs that i915 or xe is bound to;
+    ``largest_bytes`` what a GPU gives in one piece, 0 for all of its memory.
     """
 
     loader: bool = True
@@ -175,6 +176,7 @@ class LevelZero:
     act: str = ""
     init: int = 0
     sees: tuple[str, ...] | None = None
+    largest_bytes: int = 0
 
 
 LTS = {
@@ -263,6 +265,7 @@ class Host:
         lines = [
             f"api {zero.api.replace('.', ' ')}\n",
             f"init {zero.init}\n",
+            f"largest {zero.largest_bytes}\n",
             f"act {zero.act}\n" if zero.act else "",
         ]
         for gpu in self.pci:

@@ -7,7 +7,7 @@ import io
 import pytest
 from support.explain_logs import ordinary, variants
 
-from xpubuild.explain.document import Circumstances, Explanation, conclude, explain_stream
+from xpubuild.explain.document import Circumstances, Explanation, conclude, distributions, explain_stream
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.scan import scan
 
@@ -113,6 +113,29 @@ def test_the_next_command_is_that_of_the_distribution() -> None:
     assert commands["debian"].startswith("sudo apt install")
     assert commands["rhel"].startswith("sudo dnf install")
     assert commands["x"] == "ldconfig -p | grep libze_loader"
+
+
+@pytest.mark.parametrize(
+    ("system", "loader", "driver"),
+    [
+        ("fedora", "oneapi-level-zero", "intel-level-zero"),
+        ("rhel", "level-zero", "intel-level-zero-gpu"),
+        ("ubuntu", "libze1", "libze-intel-gpu1"),
+    ],
+)
+def test_packages_have_the_names_of_the_distribution(system: str, loader: str, driver: str) -> None:
+    """Fedora's are its own; RHEL takes Intel's (upstream PyTorch, install_xpu.sh)."""
+    outcome = scan(io.BytesIO(b"error: zeInit failed: ZE_RESULT_ERROR_UNINITIALIZED\n"))
+    known = Circumstances(distributions=distributions((system,)))
+    assert conclude(outcome, known).findings[0].next_command.split()[-2:] == [loader, driver]
+
+
+@pytest.mark.parametrize(("system", "compiler"), [("debian", "g++-11"), ("ubuntu", "g++-13")])
+def test_another_gcc_is_one_that_the_distribution_has(system: str, compiler: str) -> None:
+    """Debian 12, where GCC 12 is the default, has no g++-13."""
+    line = b"a.cpp:1:1: internal compiler error: in extract_insn, at recog.cc:2791\n"
+    known = Circumstances(distributions=distributions((system,)))
+    assert f"install {compiler} &&" in conclude(scan(io.BytesIO(line)), known).findings[0].next_command
 
 
 def test_an_error_that_nothing_knows_gets_search_terms() -> None:

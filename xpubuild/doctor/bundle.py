@@ -12,6 +12,7 @@ from typing import Any
 
 from xpubuild import __version__
 from xpubuild.doctor.identity import Anonymiser, Identity
+from xpubuild.doctor.words import Words
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import UsageError
 
@@ -23,16 +24,19 @@ _TOLD = re.compile(
     r"|C_INCLUDE_PATH|CPLUS_INCLUDE_PATH|LIBRARY_PATH|LD_LIBRARY_PATH|LD_PRELOAD|PATH|PYTHONPATH|PYTHONHOME"
     r"|VIRTUAL_ENV|CONDA_PREFIX|CONDA_DEFAULT_ENV|OverrideGpuAddressSpace|EnableImplicitScaling|TMPDIR|LANG|LC_ALL"
 )
+NO_WORDS = Words(())
 _ORDER = ("fail", "error", "warn", "skip", "ok")
 
 
-def write_bundle(document: Mapping[str, Any], environ: Mapping[str, str], path: Path) -> None:
-    """Write the report to a file.
+def write_bundle(
+    document: Mapping[str, Any], environ: Mapping[str, str], path: Path, words: Words = NO_WORDS
+) -> None:
+    """Write the report to a file, without the user's own ``words``.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    text = bundle_text(document, environ)
+    text = bundle_text(document, environ, words=words)
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
@@ -44,20 +48,27 @@ def write_bundle(document: Mapping[str, Any], environ: Mapping[str, str], path: 
 
 
 def bundle_text(
-    document: Mapping[str, Any], environ: Mapping[str, str], identity: Identity | None = None
+    document: Mapping[str, Any],
+    environ: Mapping[str, str],
+    identity: Identity | None = None,
+    words: Words = NO_WORDS,
 ) -> str:
     """Return the report: ``document`` is an ``xpubuild.doctor/1`` document, ``environ`` the caller's."""
     known = identity or _identity(environ, Path(document["root"]))
     mask = Anonymiser(known, Redactor.from_environment(environ))
-    shown = mask.tree(document)
+    # Words first: a name of a user inside of one would be masked, and leave the rest of the word behind.
+    shown = mask.tree(words.tree(document))
     told = mask.tree(
         Redactor.from_environment(environ).environment(
-            {name: value for name, value in sorted(environ.items()) if _TOLD.fullmatch(name)}
+            {name: words(value) for name, value in sorted(environ.items()) if _TOLD.fullmatch(name)}
         )
     )
     if not isinstance(shown, dict) or not isinstance(told, dict):
         raise TypeError("a document and an environment are mappings")
-    return "\n".join(_lines(shown, told)) + "\n"
+    for check, told_of in zip(document["checks"], shown["checks"], strict=True):
+        told_of["status"] = check["status"]  # the table is made by it, whatever word it is
+    # And last: names of variables and keys hold words too.
+    return words("\n".join(_lines(shown, told)) + "\n")
 
 
 def _identity(environ: Mapping[str, str], root: Path) -> Identity:

@@ -8,6 +8,7 @@
  * The file is named by FAKE_ZE. Its lines:
  *   api MAJOR MINOR                what zeDriverGetApiVersion says
  *   init NUMBER                    what zeInit returns
+ *   largest BYTES                  what every device gives in one piece; without the line all of its memory
  *   act crash|abort|hang PLACE     in zeInit ("init") or zeDeviceGetProperties ("properties")
  *   device ID DOMAIN BUS DEVICE FUNCTION TILES BYTES_PER_TILE INTEGRATED NODE NAME...   (numbers as in C; NODE - for none)
  */
@@ -39,6 +40,7 @@ typedef struct device {
 static device *shown[MAX_CARDS * MAX_TILES];
 static unsigned shown_count;
 static unsigned api_major = 1, api_minor = 3, init_result;
+static unsigned long long largest; /* bytes in one piece; 0: all of the memory */
 static char act_what[16], act_where[16];
 static int driver_handle;
 
@@ -92,6 +94,7 @@ static unsigned read_file(device **cards) {
     char node[256];
     if (sscanf(line, "api %u %u", &api_major, &api_minor) == 2) continue;
     if (sscanf(line, "init %i", (int *)&init_result) == 1) continue;
+    if (sscanf(line, "largest %llu", &largest) == 1) continue;
     if (sscanf(line, "act %15s %15s", act_what, act_where) == 2) continue;
     if (sscanf(line, "device %i %i %i %i %i %u %llu %d %255s %255[^\n]", (int *)&read.id, (int *)&read.pci[0],
                (int *)&read.pci[1], (int *)&read.pci[2], (int *)&read.pci[3], &tiles, &read.memory,
@@ -194,7 +197,7 @@ static ze_result_t ZE_APICALL device_properties(ze_device_handle_t handle, ze_de
   properties->flags = (one->integrated ? ZE_DEVICE_PROPERTY_FLAG_INTEGRATED : 0) |
                       (one->card != one ? ZE_DEVICE_PROPERTY_FLAG_SUBDEVICE : 0);
   properties->subdeviceId = one->number;
-  properties->maxMemAllocSize = one->memory;
+  properties->maxMemAllocSize = largest ? largest : one->memory;
   memset(properties->uuid.id, 0, sizeof properties->uuid.id);
   for (int i = 0; i < 4; i++) properties->uuid.id[8 + i] = (uint8_t)one->pci[i];
   properties->uuid.id[12] = (uint8_t)(one->card != one ? one->number + 1 : 0);

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.doctor.context import Context
-from xpubuild.doctor.look.filesystem import ignores_capitals, quota_room, write_small
+from xpubuild.doctor.look.filesystem import Room, ignores_capitals, quota_room, write_small
 from xpubuild.doctor.look.places import inside, plural
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.host.disk import DiskFacts
@@ -116,7 +116,8 @@ class BuildDisk(Check):
     families = ("I-memory-or-disk",)
     explanation = """\
 Looks at the file system that holds, or will hold, the workspace: the space and inodes that a user
-without privileges may take, and what the user's quota leaves (asked of `quota`, where there is one).
+without privileges may take, and what quotas leave: the user's as `quota` tells it, on Lustre the user's
+and that of the folder's group as `lfs quota` does.
 The recipe says how much is needed; without one 40 GiB are what a build of PyTorch takes, and less is a
 warning, or with `--profile build` a failure.
 """
@@ -126,12 +127,15 @@ warning, or with `--profile build` a failure.
         if disk.free_bytes is None:
             return self.skip(f"the free space at {disk.path} is not known")
         need = context.recipe.recipe.needs.disk_gib if context.recipe else DISK_GIB
-        quota = quota_room(Path(disk.path), disk.mount_point, context.environ) if context.live else None
+        quota = Room()
+        if context.live:
+            quota = quota_room(Path(disk.path), disk.mount_point, disk.filesystem, context.environ)
         evidence = {
             "path": disk.path,
             "free_bytes": disk.free_bytes,
             "inodes_free": disk.inodes_free,
-            "quota_free_bytes": quota,
+            "quota_free_bytes": quota.bytes_free,
+            "quota_inodes_free": quota.inodes_free,
             "needed_gib": need,
         }
         problems = [*_lacking(disk, need, quota)]
@@ -147,14 +151,16 @@ warning, or with `--profile build` a failure.
         return self.found(told, fix, **evidence)
 
 
-def _lacking(disk: DiskFacts, need: float, quota: int | None) -> Iterator[str]:
+def _lacking(disk: DiskFacts, need: float, quota: Room) -> Iterator[str]:
     if disk.free_bytes is not None and disk.free_bytes < need * _GIB:
         yield f"{_gib(disk.free_bytes)} GiB are free, {need:g} are needed"
-    elif quota is not None and quota < need * _GIB:
-        yield f"your quota leaves {_gib(quota)} GiB, {need:g} are needed"
+    elif quota.bytes_free is not None and quota.bytes_free < need * _GIB:
+        yield f"your quota leaves {_gib(quota.bytes_free)} GiB, {need:g} are needed"
     inodes = int(need * _INODES_PER_GIB)
     if disk.inodes_free is not None and disk.inodes_free < inodes:
         yield f"{disk.inodes_free} inodes are free, {inodes} are needed"
+    elif quota.inodes_free is not None and quota.inodes_free < inodes:
+        yield f"your quota leaves {plural(quota.inodes_free, 'file')}, {inodes} are needed"
 
 
 class BuildTmpdir(Check):

@@ -112,6 +112,7 @@ def _device(loader: ctypes.CDLL, handle: int, *, whole: bool = True) -> dict[str
         "integrated": bool(properties.flags & 1),
         "subdevice": properties.subdevice if properties.flags & 2 else None,
         "memory_bytes": memory.total if known and count.value else None,
+        "max_allocation_bytes": properties.max_alloc or None,
         "uuid": bytes(properties.uuid).hex(),
         "pci_address": _pci(loader, handle),
     }
