@@ -68,6 +68,24 @@ def test_caches_and_log_stay_in_the_scratch_folder(target: Target) -> None:
     assert not list(temporary.iterdir())
 
 
+@pytest.mark.parametrize(("callers", "wanted"), [("", "passive"), ("active", "active")])
+def test_threads_that_wait_give_their_core_away_unless_speed_is_measured(
+    target: Target, callers: str, wanted: str
+) -> None:
+    seen = target.work / "seen"
+    said = "print(sys.argv[-1], os.environ.get('OMP_WAIT_POLICY'), file=stream)"
+    if callers:
+        target.env.environ["OMP_WAIT_POLICY"] = callers
+    report = target.verify(
+        "aten.sort",
+        "speed.launch",
+        suite="full",
+        mutation=f"import os, sys\nwith open({str(seen)!r}, 'a') as stream: {said}",
+    )
+    assert bad(report) == {}
+    assert {f"aten.sort {wanted}", f"speed.launch {callers or None}"} <= set(seen.read_text().splitlines())
+
+
 def test_scratch_folder_with_a_space_does_not_break_the_compiler(target: Target) -> None:
     assert " " in str(target.scratch)
     report = target.verify("ops.compile")
