@@ -1,4 +1,4 @@
-"""What a shell needs to work in a built workspace. Pure but for reading the receipt."""
+"""What a shell needs to work in a built workspace. Pure but for reading the receipt and ``.pth`` files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from xpubuild.build.pthlocale import needed_locale
 from xpubuild.build.request import Layout
 from xpubuild.errors import UsageError
 from xpubuild.oneapi import envdiff
@@ -63,6 +64,7 @@ def assignments(root: Path, caller: Mapping[str, str]) -> dict[str, str | None]:
     rest = [item for item in path.split(os.pathsep) if item != ours]
     return {
         **changes,
+        **needed_locale(layout.env, caller),
         "VIRTUAL_ENV": str(layout.env),
         ENTERED: str(root),
         "PATH": os.pathsep.join([ours, *rest]),

@@ -10,8 +10,9 @@ from packaging.specifiers import SpecifierSet
 from xpubuild.build.refusal import refused
 from xpubuild.build.request import Choice, Facts, Request
 from xpubuild.build.situation import of_request
-from xpubuild.errors import UnsatisfiableError, UsageError
+from xpubuild.errors import RecipeError, UnsatisfiableError, UsageError
 from xpubuild.recipe.constraints import solve
+from xpubuild.recipe.lint import placeholder_problems
 from xpubuild.recipe.model import Component, Recipe, Target
 from xpubuild.recipe.situation import Verdict
 
@@ -23,6 +24,7 @@ def choose(request: Request) -> Choice:
 
     Raises:
         UsageError: an option names something the recipe does not have.
+        RecipeError: a value holds a placeholder that is none.
         UnsatisfiableError: the recipe cannot be built as asked.
     """
     recipe = request.loaded.recipe
@@ -32,6 +34,7 @@ def choose(request: Request) -> Choice:
             fix="choose a recipe that can be built",
             commands=("xpubuild recipes list",),
         )
+    _require_placeholders(request)
     for name in request.arch:
         if not _ARCH.fullmatch(name):
             raise UsageError(f"--arch '{name}' is no AOT target", fix="name targets such as pvc or bmg")
@@ -46,6 +49,19 @@ def choose(request: Request) -> Choice:
         arch=request.arch or tuple(recipe.arch),
         switches=_switches(recipe, components, variant),
     )
+
+
+def _require_placeholders(request: Request) -> None:
+    """Refuse what would reach a build as it is written, braces and all."""
+    problems = list(placeholder_problems(request.loaded.recipe))
+    if problems:
+        raise RecipeError(
+            f"the recipe {request.loaded.path} has a placeholder that is none",
+            why="; ".join(problems),
+            fix="mend the keys that are named; the placeholders are explained in docs/reference/recipe.md",
+            commands=(f"xpubuild recipes check '{request.loaded.path}'",),
+            evidence={"problems": problems},
+        )
 
 
 def _target(request: Request, recipe: Recipe) -> Target:

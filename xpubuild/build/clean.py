@@ -9,6 +9,7 @@ from typing import Any
 
 from xpubuild.engine import files
 from xpubuild.engine.journal import Journal
+from xpubuild.engine.journal_place import led
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.errors import SourceIntegrityError, UsageError
 from xpubuild.source.integrity import dirty_digest
@@ -50,7 +51,9 @@ def plan_clean(root: Path, steps: Sequence[str] = ()) -> Removal:
         UsageError: a step is named that never ran here.
     """
     with Journal(root / "journal.db", read_only=True) as journal:
-        made = journal.made()
+        # Where the folder was moved, what it made is inside it all the same.
+        place = journal.place() or str(root)
+        made = {str(led(path, place, str(root))): step for path, step in journal.made().items()}
         known = {record.step for record in journal.records()}
     unknown = sorted(set(steps) - known)
     if unknown:

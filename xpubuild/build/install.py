@@ -13,6 +13,7 @@ from typing import Any
 from xpubuild import __version__
 from xpubuild.build.audit import check_documents
 from xpubuild.build.gather import Prepared
+from xpubuild.build.moved import settle_here
 from xpubuild.build.receipt import make_receipt, write_receipt
 from xpubuild.build.request import Layout
 from xpubuild.build.resolve import keep_resolved
@@ -96,6 +97,9 @@ def apply(
     ):
         if journal.set_aside is not None:
             notify(sink, f"the journal was damaged; it is kept as {journal.set_aside.name}", level="warning")
+        found = settle_here(root, journal)
+        if found is not None:
+            notify(sink, found.told(), level="warning")
         _adopt(root, journal)
         _check_space(prepared, journal)
         _warn(prepared, sink)

@@ -15,6 +15,7 @@ from xpubuild.cli import options
 if TYPE_CHECKING:
     from xpubuild.doctor.model import Check, Profile
     from xpubuild.doctor.report import Report, Result
+    from xpubuild.doctor.words import Words
 
 
 @click.command(name="doctor", short_help="Say why this host cannot build or run, and what to type.")
@@ -44,6 +45,13 @@ if TYPE_CHECKING:
     help="Also write a report for a bug thread (Markdown), without names, addresses and secrets.",
     envvar=None,
 )
+@options.option(
+    "--redact",
+    multiple=True,
+    metavar="WORD",
+    help="Also leave this word out of the bundle, such as a project's name; may be repeated.",
+    envvar=None,
+)
 @options.json_option
 @options.log_format_option
 @options.option("-v", "--verbose", is_flag=True, help="Also list what is well and what was skipped.")
@@ -58,6 +66,7 @@ def command(
     list_: bool,
     junit: Path | None,
     bundle: Path | None,
+    redact: tuple[str, ...],
     as_json: bool,
     log_format: str | None,
     verbose: bool,
@@ -71,15 +80,16 @@ def command(
     from xpubuild.errors import UnfitHostError
 
     _require_names(only)
-    redact = Redactor.from_environment(os.environ)
+    words = _words(redact, bundle)
+    mask = Redactor.from_environment(os.environ)
     if list_:
         _list(_profiles(profile), only, skip, as_json=as_json, verbose=verbose)
         return 0
     report = _examined(
-        profile, only, skip, redact, log_format,
+        profile, only, skip, mask, log_format,
         root=root or Path("/"), recipe=recipe, python=python, workspace=workspace,
     )  # fmt: skip
-    document = doctor_document(report, redact)
+    document = doctor_document(report, mask)
     # Files first: the reader of our output may go away.
     if junit is not None:
         from xpubuild.doctor.junit import junit as junit_report
@@ -88,9 +98,21 @@ def command(
     if bundle is not None:
         from xpubuild.doctor.bundle import write_bundle
 
-        write_bundle(document, os.environ, bundle)
+        write_bundle(document, os.environ, bundle, words)
     _show(document, as_json=as_json, log_format=log_format, verbose=verbose)
     return UnfitHostError.exit_code if report.bad else 0
+
+
+def _words(given: Sequence[str], bundle: Path | None) -> Words:
+    """Return the words that are left out of the bundle; a mistake is told before anything is looked at."""
+    from xpubuild.doctor.words import Words
+    from xpubuild.errors import UsageError
+
+    if given and bundle is None:
+        raise UsageError(
+            "--redact is for --bundle", why="nothing else leaves words out", fix="add --bundle FILE"
+        )
+    return Words(given)
 
 
 def _require_names(only: Sequence[str]) -> None:

@@ -51,6 +51,8 @@ def command(
 
     Run the same command again after a failure or an interruption: finished steps are kept.
     """
+    import functools
+
     from xpubuild.build.gather import PlanOptions
     from xpubuild.build.install import apply
     from xpubuild.build.locked_install import LockOptions, prepare_as_asked
@@ -64,10 +66,11 @@ def command(
     cancel = Cancel()
     with cancel_on_signals(cancel):
         lock = LockOptions(locked, lock_file, lock_policy)
-        prepared = prepare_as_asked(PlanOptions(**build), lock, cancel=cancel)
+        telling = functools.partial(make_sink, log_format, quiet=quiet, verbose=verbose)
+        prepared = prepare_as_asked(PlanOptions(**build, telling=telling), lock, cancel=cancel)
         if dry_run:
             return show_plan(prepared.plan, "json" if as_json else "table")
-        sink = make_sink(log_format, quiet=quiet, verbose=verbose)
+        sink = telling()
         try:
             receipt = apply(
                 prepared, sink=sink, cancel=cancel, until=until, patience_s=lock_timeout, wheel_dir=wheel_dir

@@ -27,8 +27,10 @@ def command(
     """Show what install would do for RECIPE; nothing is made or fetched."""
     from xpubuild.build.gather import PlanOptions
     from xpubuild.build.locked_install import LockOptions, prepare_as_asked
+    from xpubuild.ui.sinks import make_sink
 
-    prepared = prepare_as_asked(PlanOptions(**build), LockOptions(locked, lock_file, lock_policy))
+    asked = PlanOptions(**build, telling=lambda: make_sink(None))
+    prepared = prepare_as_asked(asked, LockOptions(locked, lock_file, lock_policy))
     return show_plan(prepared.plan, "json" if as_json else form)
 
 
@@ -38,17 +40,14 @@ def show_plan(plan: Plan, form: str) -> int:
 
     from xpubuild.build.documents import plan_document
     from xpubuild.build.shell import script
-    from xpubuild.engine.journal import Journal
-    from xpubuild.engine.state import plan_states
+    from xpubuild.build.standing import standing
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.plan_view import plan_view
 
     if form == "sh":
         sys.stdout.write(script(plan))
         return 0
-    path = Path(plan.workspace) / "journal.db"
-    journal = Journal(path, read_only=True) if path.is_file() else None
-    states = plan_states(plan, journal)
+    plan, states = standing(plan)
     if form == "json":
         print_json(plan_document(plan, states))
     else:

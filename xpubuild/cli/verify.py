@@ -82,8 +82,6 @@ def command(
 
     Exit code 70 where a check failed, crashed or passed its deadline.
     """
-    import tempfile
-
     from xpubuild.cli.workspace import existing
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
@@ -93,6 +91,7 @@ def command(
     from xpubuild.verify.catalogue import list_checks, select
     from xpubuild.verify.harness import run_suite
     from xpubuild.verify.reports import checks_document, failure, write_reports
+    from xpubuild.verify.scratch import scratch_folder
     from xpubuild.verify.target import check_options, resolve_target
 
     if list_:
@@ -107,12 +106,12 @@ def command(
     earlier = speeds.read(baseline) if baseline and not update_baseline else None
     printer = CheckPrinter(total=len(select(device=target.device, suite=suite, only=only)), quiet=quiet)
     cancel = Cancel()
-    with cancel_on_signals(cancel), tempfile.TemporaryDirectory(prefix="xpubuild-verify-") as scratch:
+    with cancel_on_signals(cancel), scratch_folder() as scratch:
         report = run_suite(
             target.python,
             device=target.device,
             env=target.env,
-            work=Path(scratch),
+            work=scratch,
             suite=suite,
             only=only,
             require=require,

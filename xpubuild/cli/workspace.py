@@ -43,9 +43,12 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
 def _only_one() -> Path:
     """Return the one workspace below the default folder; a guess among several could remove the wrong one."""
     from xpubuild.build.gather import default_workspace
+    from xpubuild.recipe.order import order_of
 
     folder = default_workspace("any").parent
-    found = sorted(path.parent for path in folder.glob(f"*/{_JOURNAL}"))
+    found = sorted(
+        (path.parent for path in folder.glob(f"*/{_JOURNAL}")), key=lambda path: order_of(path.name)
+    )
     if len(found) == 1:
         return found[0]
     if found:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import explained
+from xpubuild.engine.journal_place import led, led_step
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import NoSpaceError, ToolchainError
 
@@ -36,7 +37,14 @@ CREATE TABLE IF NOT EXISTS commands (
   duration_s REAL NOT NULL, user_s REAL NOT NULL, system_s REAL NOT NULL, max_rss_bytes INTEGER NOT NULL,
   peak_tree_bytes INTEGER NOT NULL, returncode INTEGER NOT NULL, log TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS made (path TEXT PRIMARY KEY, step TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY CHECK (id = 1), path TEXT NOT NULL);
 """
+_SETTLE = "INSERT INTO place (id, path) VALUES (1, ?) ON CONFLICT(id) DO UPDATE SET path=excluded.path"
+_LEAD_STEP = (
+    "UPDATE steps SET evidence=:evidence, witnesses=:witnesses, published=:published, detail=:detail"
+    " WHERE step=:step"
+)
+_LEAD_MADE = "UPDATE OR REPLACE made SET path=? WHERE path=?"
 _VERSION = 1
 #: Seconds to wait for another process that is inside a transaction.
 _PATIENCE_S = 30.0
@@ -252,6 +260,37 @@ class Journal:
         with self._write() as db:
             rows = db.execute("SELECT path, step FROM made ORDER BY path").fetchall()
         return {row["path"]: row["step"] for row in rows}
+
+    def place(self) -> str | None:
+        """Return the folder that this workspace was made in; None where the journal does not tell."""
+        with self._write() as db:
+            # A journal of an earlier xpubuild, opened to be read, has no such table.
+            table = db.execute("SELECT 1 FROM sqlite_master WHERE type='table' AND name='place'").fetchone()
+            row = db.execute("SELECT path FROM place").fetchone() if table is not None else None
+        return None if row is None else str(row["path"])
+
+    def settle_at(self, place: str) -> None:
+        """Remember the folder that the workspace is made in."""
+        with self._write() as db:
+            db.execute(_SETTLE, (place,))
+
+    def move(self, old: str, new: str) -> None:
+        """Take note, as one change, that all of ``old`` lies in ``new`` now; what was done says where.
+
+        Nothing of the old place is taken for this workspace's own any more: a copy may be in use there.
+        """
+        with self._write() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                for row in db.execute("SELECT * FROM steps").fetchall():
+                    db.execute(_LEAD_STEP, {**led_step(dict(row), old, new), "step": row["step"]})
+                for row in db.execute("SELECT path FROM made").fetchall():
+                    db.execute(_LEAD_MADE, (led(row["path"], old, new), row["path"]))
+                db.execute(_SETTLE, (new,))
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
 
     def forget(self, steps: Sequence[str]) -> None:
         """Forget steps whose outputs were removed."""

@@ -9,12 +9,13 @@ on flock, and its own read-write lock is a database: status and clean need both 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import fcntl
 import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -24,6 +25,7 @@ from xpubuild.errors import InterruptedByUserError, ToolchainError, WorkspaceBus
 
 _NAME = ".lock"
 _NOTE = ".lock.owner"
+_SINCE = "%Y-%m-%dT%H:%M:%S%z"
 _EVERY_S = 0.05
 _TELL_AFTER_S = 1.0
 
@@ -50,12 +52,28 @@ def held_by(workspace: Path) -> dict[str, object]:
 
 def describe_owner(workspace: Path) -> str:
     """Say who holds the workspace, as far as the note tells."""
-    note = owner(workspace)
-    if not note:
+    return described(owner(workspace))
+
+
+def described(note: Mapping[str, object]) -> str:
+    """Say who an owner note is about."""
+    if note.get("pid") is None:
         return "another process"
     return (
         f"process {note.get('pid')} on {note.get('host')} ({note.get('command')}), since {note.get('since')}"
     )
+
+
+def began_under(note: Mapping[str, object], moment: float) -> bool:
+    """Whether something that began at ``moment`` (seconds since the epoch) began under this owner.
+
+    The note tells whole seconds. Where it tells none the owner has the benefit of the doubt.
+    """
+    try:
+        since = datetime.datetime.strptime(str(note.get("since")), _SINCE)
+    except ValueError:
+        return True
+    return moment >= since.timestamp()
 
 
 class WorkspaceLock:
@@ -173,7 +191,7 @@ class WorkspaceLock:
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "command": self._command,
-            "since": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "since": time.strftime(_SINCE),
         }
         with explained(path, "locking the workspace"):
             path.write_text(json.dumps(note), "utf-8")

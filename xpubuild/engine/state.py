@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal, StepRecord
+from xpubuild.engine.journal_place import MADE_IN
+from xpubuild.engine.lock import began_under, described
 from xpubuild.engine.model import Plan, Step
 from xpubuild.errors import XpuBuildError
 
@@ -75,21 +77,44 @@ def _only_touched(record: StepRecord, changed: Sequence[str]) -> bool:
     )
 
 
-def from_journal(step: Step, fingerprint: str, journal: Journal | None) -> StepState:
+@dataclass(frozen=True)
+class Elsewhere:
+    """What is known beside the journal: who holds the workspace now, and where it was made if not here."""
+
+    owner: Mapping[str, object] = field(default_factory=dict)
+    made_in: str = ""
+
+
+HERE = Elsewhere()
+
+
+def from_journal(
+    step: Step, fingerprint: str, journal: Journal | None, elsewhere: Elsewhere = HERE
+) -> StepState:
     """Return the state of a step as journal and witnesses show it; proofs are not run."""
     record = journal.record(step.id) if journal is not None else None
     if record is None:
         return StepState(done=False, reason="not run here before")
     if record.status != "done":
-        reason = "was interrupted" if record.status == "running" else "failed the last time"
+        running = record.status == "running"
+        reason = _unfinished(record, fingerprint, elsewhere.owner) if running else "failed the last time"
         return StepState(done=False, reason=reason)
     if record.fingerprint != fingerprint:
-        return StepState(done=False, reason="its inputs changed")
+        place = record.detail or (f"{MADE_IN}{elsewhere.made_in}" if elsewhere.made_in else "")
+        return StepState(done=False, reason=f"was {place}" if place else "its inputs changed")
     changed = changed_witnesses(step, record)
     if changed:
         what = "an installed file" if changed[0] == OUTPUTS else changed[0]
         return StepState(done=False, reason=f"{what} changed or is gone", changed=tuple(changed))
     return StepState(done=True, reason="")
+
+
+def _unfinished(record: StepRecord, fingerprint: str, owner: Mapping[str, object]) -> str:
+    """Tell a step that another process runs now from one that was left in the middle."""
+    if not owner or not began_under(owner, record.started):
+        return "was interrupted"
+    other = "" if record.fingerprint == fingerprint else ", with other inputs"
+    return f"is running now, by {described(owner)}{other}"
 
 
 def settle(step: Step, fingerprint: str, journal: Journal) -> StepState:
@@ -118,6 +143,8 @@ def settle(step: Step, fingerprint: str, journal: Journal) -> StepState:
     return StepState(done=True, reason="touched, and proved unchanged")
 
 
-def plan_states(plan: Plan, journal: Journal | None) -> Mapping[str, StepState]:
+def plan_states(plan: Plan, journal: Journal | None, elsewhere: Elsewhere = HERE) -> Mapping[str, StepState]:
     """Return the state of every step for a table; what follows a step that must run may still be done."""
-    return {step.id: from_journal(step, plan.fingerprints[step.id], journal) for step in plan.steps}
+    return {
+        step.id: from_journal(step, plan.fingerprints[step.id], journal, elsewhere) for step in plan.steps
+    }

@@ -11,6 +11,9 @@ from xpubuild.oneapi.bundles import load_bundles
 from xpubuild.oneapi.components import Component
 from xpubuild.oneapi.roots import Root
 
+#: What tells what a host without oneAPI can build.
+_ON_THIS_HOST = ("xpubuild recipes matrix --here --target cpu", "xpubuild doctor --profile build")
+
 
 def install_bundle(wanted: SpecifierSet) -> str:
     """Return one sentence on the package that brings a compiler meeting ``wanted``."""
@@ -64,7 +67,8 @@ def nothing_found(places: Iterable[tuple[str, str]], wanted: SpecifierSet) -> To
         why=f"the recipe needs the oneAPI compiler {wanted}; looked for setvars.sh,"
         " COMPONENT/VERSION/env/vars.sh and VERSION/oneapi-vars.sh in "
         + ", ".join(f"{path} ({origin})" for path, origin in looked),
-        fix=install_bundle(wanted) + "; --target cpu builds the same sources without oneAPI",
-        commands=install_commands(wanted),
+        fix=install_bundle(wanted) + "; on this host as it is: --target cpu builds the same sources without"
+        " oneAPI, the matrix says which releases that can be, and doctor what else is in the way",
+        commands=(*install_commands(wanted), *_ON_THIS_HOST),
         evidence={"searched": [path for path, _ in looked]},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from packaging.version import Version
@@ -14,7 +14,9 @@ from xpubuild.recipe.switches import Switch, is_on, switches
 
 #: What ``{...}`` in a value may be; build/context.py fills them in.
 PLACEHOLDERS = frozenset({"cxx11_abi", "env", "arch", "build", "xpu"})
-_PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+#: In the specifications of conda packages; build/conda_steps.py fills them in.
+CONDA_PLACEHOLDERS = frozenset({"python", "mkl"})
+_PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _TAG = re.compile(r"(?:refs/tags/)?v(\d+(?:\.\d+)+(?:-?rc\d+)?)")
 #: A target's name beside the value of {xpu} that goes with it.
 _TARGETS = (("xpu", "1"), ("cpu", "0"))
@@ -50,8 +52,8 @@ class _Place:
 def lint(recipe: Recipe) -> Lint:
     """Return what is wrong with the build switches of a recipe for the release it builds."""
     if recipe.abstract:
-        return Lint(tuple(_unknown_placeholders(recipe)))
-    problems = [*_unknown_placeholders(recipe), *_abi(recipe)]
+        return Lint(tuple(placeholder_problems(recipe)))
+    problems = [*placeholder_problems(recipe), *_abi(recipe)]
     warnings: list[str] = []
     for place in _places(recipe):
         problems += _problems(recipe, place)
@@ -149,12 +151,22 @@ def _filled(recipe: Recipe, value: str, xpu: str) -> str | None:
     return None if _PLACEHOLDER.search(filled) else filled
 
 
-def _unknown_placeholders(recipe: Recipe) -> Iterator[str]:
-    for path, value in _templates(recipe):
+def placeholder_problems(recipe: Recipe) -> Iterator[str]:
+    """Yield what in a recipe looks like a placeholder and is none: key, name and the known names."""
+    yield from _unknown(_templates(recipe), PLACEHOLDERS)
+    if recipe.toolchain.conda is not None:
+        packages = enumerate(recipe.toolchain.conda.packages)
+        yield from _unknown(
+            ((f"toolchain.conda.packages.{index}", item) for index, item in packages), CONDA_PLACEHOLDERS
+        )
+
+
+def _unknown(templates: Iterable[tuple[str, object]], known: Collection[str]) -> Iterator[str]:
+    told = ", ".join(f"{{{item}}}" for item in sorted(known))
+    for path, value in templates:
         for name in _PLACEHOLDER.findall(str(value)):
-            if name not in PLACEHOLDERS:
-                known = ", ".join(f"{{{item}}}" for item in sorted(PLACEHOLDERS))
-                yield f"{path}: '{{{name}}}' is no placeholder; there are {known}"
+            if name not in known:
+                yield f"{path}: '{{{name}}}' is no placeholder; there are {told}"
 
 
 def _templates(recipe: Recipe) -> Iterator[tuple[str, object]]:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from xpubuild.errors import RecipeError
 from xpubuild.recipe.facts import carried
 from xpubuild.recipe.model import LoadedRecipe, Recipe
+from xpubuild.recipe.order import in_order
 from xpubuild.recipe.patches import line_of, over_of
 from xpubuild.recipe.tree_text import same_version
 from xpubuild.resources import recipes_dir
@@ -91,7 +92,7 @@ def find(name: str, *, besides: Path | None = None) -> Path:
         return names.get(name) or names[str(line)]
     raise RecipeError(
         f"there is no recipe named '{name}'",
-        why="known are: " + ", ".join(sorted(names)),
+        why="known are: " + ", ".join(in_order(names)),
         fix="choose one of these, or give the path of a recipe file",
         commands=("xpubuild recipes list",),
     )

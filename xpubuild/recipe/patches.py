@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xpubuild.errors import RecipeError
+from xpubuild.recipe.order import in_order
 
 _PATCH = re.compile(r"(\d+\.\d+)\.\d+(?:\.post\d+|rc\d+)?")
 #: What makes a recipe the recipe that it is; a patch release cannot be of another line or format.
@@ -29,7 +30,7 @@ def known_releases(document: Mapping[str, Any]) -> list[str]:
     """Return the releases of a line that can be asked for, the newest (the recipe itself) first."""
     newest = document.get("release")
     first = [str(newest)] if newest is not None else []
-    return [*first, *sorted((str(item) for item in patches_of(document)), key=_numbers, reverse=True)]
+    return [*first, *reversed(in_order(str(item) for item in patches_of(document)))]
 
 
 def over_of(document: Mapping[str, Any], line: str, version: str) -> dict[str, Any]:
@@ -59,7 +60,3 @@ def over_of(document: Mapping[str, Any], line: str, version: str) -> dict[str, A
         )
     # What the line says about its other patch releases is not about this one.
     return {**changes, **named, "patches": None}
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version))

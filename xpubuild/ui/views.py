@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xpubuild.recipe.facts import fact_of, leaves, needs_source
+from xpubuild.recipe.order import in_order
 from xpubuild.ui import format as show
 from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
 
@@ -16,11 +17,12 @@ _DIGEST_CHARACTERS = 12
 def status_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return the parts of an ``xpubuild.status/1`` document."""
     steps = TableBuilder(["step", "status", Column("time", right=True), "when", "detail"])
+    held = document["locked_by"]
     for step in document["steps"]:
         duration = step["duration_s"]
         steps.add(
             step["id"],
-            step["status"],
+            "interrupted" if step["status"] == "running" and not held else step["status"],
             show.duration(duration) if duration is not None else "",
             _when(step["started"]),
             step["detail"],
@@ -28,7 +30,6 @@ def status_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
     runs = TableBuilder(["run", "recipe", "status", "when"])
     for run in document["runs"][-5:]:
         runs.add(run["id"], run["recipe"], run["status"] or "did not end", _when(run["started"]))
-    held = document["locked_by"]
     facts = Facts(
         (
             ("workspace", document["workspace"]),
@@ -89,7 +90,7 @@ def recipe_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
             table.add(key, words, fact["confidence"], _origin(fact))
     for key in document["unknown"]:
         table.add(key, "unknown", "unknown", _origin(facts.get(key, {})))
-    also = ", ".join(document["recipe"].get("patches", {}))
+    also = ", ".join(reversed(in_order(document["recipe"].get("patches", {}))))
     known = (("file", document["path"]), *((("also", also),) if also else ()))
     return (Facts(known), table.build())
 

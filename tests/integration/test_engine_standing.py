@@ -1,0 +1,90 @@
+"""What a plan says of a workspace that somebody is at work in: a step runs now, or was left in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.engine import make_plan, shell
+
+from xpubuild.build.documents import plan_document, status_document
+from xpubuild.build.standing import standing
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.lock import WorkspaceLock, began_under, held_by
+from xpubuild.engine.model import Plan, Step
+from xpubuild.ui.console import show
+from xpubuild.ui.views import status_view
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    steps = (Step("one", "one", commands=(shell("true"),)), Step("two", "two", commands=(shell("true"),)))
+    return make_plan(tmp_path, *steps)
+
+
+@contextmanager
+def at_work(plan: Plan, step: str, command: str = "xpubuild install test") -> Iterator[None]:
+    """Hold the workspace as an install does that is inside a step."""
+    root = Path(plan.workspace)
+    with WorkspaceLock(root, command=command), Journal(root / "journal.db") as journal:
+        journal.begin(step, plan.fingerprints[step])
+        yield
+
+
+def test_a_step_that_runs_now_is_told_with_the_process_that_runs_it(plan: Plan) -> None:
+    with at_work(plan, "one"):
+        shown, states = standing(plan)
+        document = plan_document(shown, states)
+    assert states["one"].reason.startswith(f"is running now, by process {os.getpid()} on ")
+    assert "xpubuild install test" in states["one"].reason
+    assert states["two"].reason == "not run here before"
+    assert document["steps"][0]["state"] == "to-do"
+    assert document["steps"][0]["reason"] == states["one"].reason
+    assert str(os.getpid()) in document["summary"]["in_use"]
+
+
+def test_what_is_left_after_its_process_ended_was_interrupted(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with at_work(plan, "one"):
+        pass
+    shown, states = standing(plan)
+    assert states["one"].reason == "was interrupted"
+    assert "in_use" not in shown.summary
+    root = Path(plan.workspace)
+    with Journal(root / "journal.db", read_only=True) as journal:
+        show(status_view(status_document(str(root), journal, held_by(root))))
+    assert "interrupted" in capsys.readouterr().out
+
+
+def test_another_process_that_came_later_does_not_run_what_was_interrupted(plan: Plan) -> None:
+    with at_work(plan, "one"):
+        pass
+    root = Path(plan.workspace)
+    with WorkspaceLock(root, command="xpubuild clean"):
+        note = json.loads((root / ".lock.owner").read_text())
+        later = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(time.time() + 60))
+        (root / ".lock.owner").write_text(json.dumps({**note, "since": later}))
+        shown, states = standing(plan)
+    assert states["one"].reason == "was interrupted"
+    assert "xpubuild clean" in shown.summary["in_use"]
+
+
+def test_a_step_that_runs_with_other_inputs_says_so(plan: Plan) -> None:
+    other = make_plan(Path(plan.workspace), Step("one", "one", commands=(shell("false"),)))
+    with at_work(plan, "one"):
+        _, states = standing(other)
+    assert states["one"].reason.endswith(", with other inputs")
+
+
+def test_a_lock_without_a_note_is_somebodys(plan: Plan) -> None:
+    with at_work(plan, "one"):
+        (Path(plan.workspace) / ".lock.owner").unlink()
+        _, states = standing(plan)
+    assert states["one"].reason == "is running now, by another process"
+    assert began_under({"since": "soon"}, 0.0)

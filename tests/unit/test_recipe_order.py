@@ -1,0 +1,77 @@
+"""Releases are listed as versions, not as text: 2.4 comes before 2.10 wherever a list is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.cli import Xpubuild
+
+from xpubuild.recipe.order import in_order
+from xpubuild.recipe.patches import known_releases
+
+SHOWN = ["2.4", "2.9", "2.10", "main", "rig9", "rig10"]
+
+
+@pytest.fixture
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of recipes in front of those of xpubuild."""
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    for name in ("rig10", "rig9"):
+        (folder / f"{name}.yaml").write_text(f"schema: 1\nname: {name}\ntitle: a rig\nextends: quickstart\n")
+    monkeypatch.setenv("XPUBUILD_RECIPES", str(folder))
+    return folder
+
+
+def test_releases_come_as_versions_and_other_names_after_them() -> None:
+    names = ["main", "2.10", "rig10", "2.4", "2.6.0", "2.6.0rc1", "2.10.0", "rig9", "2.9"]
+    assert in_order(names) == [
+        "2.4", "2.6.0rc1", "2.6.0", "2.9", "2.10", "2.10.0", "main", "rig9", "rig10",
+    ]  # fmt: skip
+
+
+def test_a_candidate_is_older_than_its_release() -> None:
+    document = {"release": "2.10.1", "patches": {"2.10.0rc2": {}, "2.10.0": {}, "2.10.0rc10": {}}}
+    assert known_releases(document) == ["2.10.1", "2.10.0", "2.10.0rc10", "2.10.0rc2"]
+
+
+@pytest.mark.usefixtures("few")
+def test_an_unknown_recipe_names_the_known_ones_in_their_order(xpubuild: Xpubuild) -> None:
+    error = xpubuild("plan", "no-such", "--json")
+    assert error.status == 20
+    known = error.document()["error"]["why"].removeprefix("known are: ").split(", ")
+    assert [name for name in known if name in SHOWN] == SHOWN
+
+
+def test_recipes_are_listed_and_checked_in_that_order(
+    xpubuild: Xpubuild, few: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("2.10", "2.4"):
+        (few / f"{name}.yaml").write_text((few / "rig9.yaml").read_text().replace("rig9", f'"{name}"', 1))
+    # All that ship are many; these few tell the order.
+    paths = {path.stem: path for path in sorted(few.glob("*.yaml"))}
+    monkeypatch.setattr("xpubuild.recipe.catalogue.available", lambda: paths)
+    ordered = ["2.4", "2.10", "rig9", "rig10"]
+    assert [entry["name"] for entry in xpubuild.json("recipes", "list")["recipes"]] == ordered
+    checked = xpubuild("recipes", "check", "--json").document()["recipes"]
+    assert [Path(entry["recipe"]).stem for entry in checked] == ordered
+
+
+def test_older_releases_of_a_line_are_shown_in_that_order(xpubuild: Xpubuild, few: Path) -> None:
+    patches = ", ".join(f'"9.1.{patch}": {{}}' for patch in (2, 10, 1))
+    text = f'schema: 1\nname: "9.1"\ntitle: t\nextends: quickstart\nrelease: 9.1.11\npatches: {{{patches}}}\n'
+    (few / "9.1.yaml").write_text(text)
+    assert "9.1.10, 9.1.2, 9.1.1" in xpubuild.ok("recipes", "show", "9.1").out
+
+
+def test_which_workspace_is_meant_lists_them_in_that_order(
+    xpubuild: Xpubuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    for name in ("2.10", "main", "2.4"):
+        (tmp_path / "xpubuild" / name).mkdir(parents=True)
+        (tmp_path / "xpubuild" / name / "journal.db").touch()
+    result = xpubuild("status")
+    assert result.status == 2
+    assert "2.4, 2.10, main" in result.err
