@@ -127,6 +127,8 @@ def test_nothing_installed_stops_with_places_and_packages(tmp_path: Path) -> Non
     assert error.commands == (
         "sudo apt-get install intel-deep-learning-essentials-2025.1",
         "sudo dnf install intel-deep-learning-essentials-2025.1",
+        "xpubuild recipes matrix --here --target cpu",
+        "xpubuild doctor --profile build",
     )
 
 

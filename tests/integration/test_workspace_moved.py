@@ -14,8 +14,9 @@ from support.cli import Xpubuild
 from support.engine import Recorder, make_plan, shell
 
 from xpubuild.build.clean import plan_clean
-from xpubuild.build.moved import settle_here
+from xpubuild.build.moved import place_of, settle_here
 from xpubuild.build.standing import standing
+from xpubuild.cli.workspace import existing
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Publish, Step
 from xpubuild.engine.process import Cancel
@@ -88,10 +89,16 @@ def test_what_was_built_before_the_move_is_built_again_once(tmp_path: Path) -> N
     for path, home in ((cache, old / "src/top"), (mine, tmp_path / "elsewhere")):
         path.parent.mkdir(parents=True)
         path.write_text(f"# CMake\nCMAKE_HOME_DIRECTORY:INTERNAL={home}\n")
+    (cache.parent / "CMakeFiles").mkdir()
+    # A build in the source tree itself: the user's files lie beside the cache.
+    (cache.parent / "main.cpp").write_text("mine")
     old.rename(new)
+    cache_now = new / cache.relative_to(old)
     assert built(new) == ["top.wheel"]
     assert not (new / "build/top/stale").exists()
-    assert not (new / "src/top/build").exists()
+    assert not cache_now.exists()
+    assert not cache_now.with_name("CMakeFiles").exists()
+    assert (cache_now.parent / "main.cpp").read_text() == "mine"
     assert (new / "src/top/mine/CMakeCache.txt").is_file()
     assert told(new) == ("", "")
     assert built(new) == []
@@ -120,11 +127,56 @@ def test_a_copy_leaves_the_workspace_it_was_copied_from_alone(tmp_path: Path) ->
     assert built(old) == []
 
 
+def test_what_links_of_a_copy_lead_to_is_left_alone(tmp_path: Path) -> None:
+    old, new, disk = tmp_path / "ws", tmp_path / "ws2", tmp_path / "scratch disk"
+    (disk / "build").mkdir(parents=True)
+    old.mkdir()
+    (old / "build").symlink_to(disk / "build")
+    built(old)
+    cache = disk / "mine/build/CMakeCache.txt"
+    cache.parent.mkdir(parents=True)
+    cache.write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={old}/src/mine\n")
+    (old / "src").mkdir()
+    (old / "src/mine").symlink_to(disk / "mine")
+    shutil.copytree(old, new, symlinks=True)
+    (old / "build/top/object").touch()
+    assert built(new) == ["top.wheel"]
+    assert (old / "build/top/object").is_file()
+    assert cache.is_file()
+
+
 def test_another_name_of_the_same_folder_is_no_other_place(tmp_path: Path) -> None:
     old, link = tmp_path / "ws", tmp_path / "link"
     built(old)
     link.symlink_to(old)
-    assert f"--workspace {old}" in told(link)[0]
+    assert (place_of(link), place_of(old), place_of(tmp_path / "none")) == (old, old, tmp_path / "none")
+    assert existing(link, None) == old
+
+
+def test_moved_back_after_an_install_it_is_built_again(tmp_path: Path) -> None:
+    old, new = tmp_path / "ws", tmp_path / "ws2"
+    built(old)
+    old.rename(new)
+    assert built(new) == ["top.wheel"]
+    new.rename(old)
+    assert f"was moved from {new} to {old}" in told(old)[0]
+    assert built(old) == ["top.wheel"]
+    assert built(old) == []
+
+
+def test_an_old_place_that_may_not_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = tmp_path / "ws", tmp_path / "ws2"
+    built(old)
+    old.rename(new)
+    is_file = Path.is_file
+
+    def refused(path: Path, **options: bool) -> bool:
+        if old in path.parents:
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_file(path, **options)
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    assert f"was moved from {old} to {new}" in told(new)[0]
 
 
 def test_a_journal_of_before_does_not_know_its_place(tmp_path: Path) -> None:
@@ -157,6 +209,16 @@ def moving(tmp_path: Path, xpubuild: Xpubuild, monkeypatch: pytest.MonkeyPatch) 
         xpubuild.ok("install", str(recipe), "--workspace", str(old), "--until", until)
     old.rename(new)
     return Moving(str(recipe), old, new)
+
+
+def test_under_another_name_of_its_folder_nothing_is_built_again(xpubuild: Xpubuild, moving: Moving) -> None:
+    moving.new.rename(moving.old)
+    moving.new.symlink_to(moving.old)
+    plan = xpubuild.json("plan", moving.recipe, "--workspace", str(moving.new))
+    assert plan["workspace"] == str(moving.old)
+    states = {step["id"]: step["state"] for step in plan["steps"]}
+    assert (states["env"], states["top.source"]) == ("done", "done")
+    assert json.loads(xpubuild.ok("status", "--workspace", str(moving.new), "--json").out)
 
 
 def test_install_warns_and_makes_the_environment_anew(xpubuild: Xpubuild, moving: Moving) -> None:

@@ -15,6 +15,7 @@ from packaging.specifiers import SpecifierSet
 from xpubuild.build.choose import check_host, choose
 from xpubuild.build.conda_gather import CondaRequest, conda_lock
 from xpubuild.build.context import Context
+from xpubuild.build.moved import place_of
 from xpubuild.build.newest import built_in, choose_release, entered, situation_for
 from xpubuild.build.planner import make_context, make_plan, requirement_names
 from xpubuild.build.refusal import with_alternatives
@@ -110,7 +111,7 @@ def request_of(options: PlanOptions, loaded: LoadedRecipe) -> Request:
     """Return what is asked for, in the planner's terms."""
     return Request(
         loaded=loaded,
-        workspace=options.workspace or default_workspace(loaded.recipe.name),
+        workspace=place_of(options.workspace or default_workspace(loaded.recipe.name)),
         with_=options.with_,
         without=options.without,
         cxx11_abi=None if options.cxx11_abi is None else int(options.cxx11_abi),

@@ -99,7 +99,7 @@ def apply(
             notify(sink, f"the journal was damaged; it is kept as {journal.set_aside.name}", level="warning")
         found = settle_here(root, journal)
         if found is not None:
-            notify(sink, found.told(), level="warning")
+            notify(sink, found.told(settled=True), level="warning")
         _adopt(root, journal)
         _check_space(prepared, journal)
         _warn(prepared, sink)

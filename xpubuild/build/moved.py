@@ -8,6 +8,7 @@ files of the workspace that it was copied from are taken for its own and removed
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,12 @@ from xpubuild.build.request import Layout
 from xpubuild.engine import files
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.journal_place import led
+from xpubuild.errors import ToolchainError
 from xpubuild.toolchain.envmark import read_mark, write_mark
 
 _CACHE = "CMakeCache.txt"
+#: What else CMake keeps beside its cache, and makes again.
+_CMAKES_OWN = "CMakeFiles"
 _HOME = "CMAKE_HOME_DIRECTORY:INTERNAL="
 Kind = Literal["moved", "copied", "renamed"]
 
@@ -28,28 +32,24 @@ Kind = Literal["moved", "copied", "renamed"]
 class Moved:
     """Where a workspace was made, and where it is now.
 
-    ``copied``: the old place still holds a workspace. ``renamed``: both names lead to one folder.
+    ``copied``: the old place still holds a workspace. ``renamed``: both names lead to one folder, which
+    ``place_of`` settles before anything else looks at it.
     """
 
     old: Path
     new: Path
     kind: Kind
 
-    def told(self) -> str:
-        """Say what happened, what follows from it, and how it can be undone."""
+    def told(self, *, settled: bool = False) -> str:
+        """Say what happened, what follows from it, and how it can be undone; ``settled``: no more."""
         again = "its environment and build trees hold that path, so everything is built again here"
         if self.kind == "copied":
             return f"this workspace is a copy of {self.old}: {again}; {self.old} itself is left as it is"
-        if self.kind == "renamed":
-            return (
-                f"this workspace was made as {self.old}, another name of the same folder: {again}; to keep"
-                f" what is built, use --workspace {shlex.quote(str(self.old))}"
-            )
+        happened = f"this workspace was moved from {self.old} to {self.new}: {again}"
+        if settled:
+            return happened
         back = shlex.join(["mv", str(self.new), str(self.old)])
-        return (
-            f"this workspace was moved from {self.old} to {self.new}: {again}; to keep what is built, move it"
-            f" back before anything is installed: {back}"
-        )
+        return f"{happened}; to keep what is built, move it back before anything is installed: {back}"
 
 
 def moved(root: Path, journal: Journal | None) -> Moved | None:
@@ -58,10 +58,27 @@ def moved(root: Path, journal: Journal | None) -> Moved | None:
     if place is None or place == str(root):
         return None
     old = Path(place)
-    if (old / Layout(root).journal.name).is_file():
-        same = old.samefile(root)
-        return Moved(old, root, "renamed" if same else "copied")
+    # Where the old place may not be looked into, nobody can go on there: as if it were gone.
+    with contextlib.suppress(OSError):
+        if (old / Layout(root).journal.name).is_file():
+            return Moved(old, root, "renamed" if old.samefile(root) else "copied")
     return Moved(old, root, "moved")
+
+
+def place_of(root: Path) -> Path:
+    """Return a workspace by the name that it was made under, where ``root`` is another name of its folder.
+
+    Environment and build trees hold that name; under it, all that was built counts.
+    """
+    path = Layout(root).journal
+    # Who opens the journal to write says what is wrong with it.
+    with contextlib.suppress(OSError, ToolchainError):
+        if path.is_file():
+            with contextlib.closing(Journal(path, read_only=True)) as journal:
+                found = moved(root, journal)
+            if found is not None and found.kind == "renamed":
+                return found.old
+    return root
 
 
 def settle_here(root: Path, journal: Journal) -> Moved | None:
@@ -80,20 +97,32 @@ def settle_here(root: Path, journal: Journal) -> Moved | None:
         write_mark(layout.env, {"state": "moved", "from": str(found.old)})
     for made in journal.made():
         path = Path(led(made, str(found.old), str(root)))
-        if layout.build in (path, *path.parents):
+        if layout.build in (path, *path.parents) and _is_own(root, path):
             files.remove_tree(path)
-    for tree in _trees_of_cmake(layout.src, found.old):
-        files.remove_tree(tree)
+    for cache in _caches_of_cmake(layout.src, found.old):
+        if _is_own(root, cache):
+            files.remove_tree(cache.with_name(_CMAKES_OWN))
+            cache.unlink()
     journal.move(str(found.old), str(root))
     return found
 
 
-def _trees_of_cmake(src: Path, old: Path) -> list[Path]:
-    """Return the build trees in checkouts that CMake has configured for sources of the old place."""
-    caches = [path for pattern in (f"*/*/{_CACHE}", f"*/*/*/{_CACHE}") for path in src.glob(pattern)]
-    return [path.parent for path in caches if _configured_for(path, old)]
+def _is_own(root: Path, path: Path) -> bool:
+    """Whether a path lies in the workspace, all links followed: what a copy's links lead to is another's."""
+    return root.resolve() in path.resolve().parents
+
+
+def _caches_of_cmake(src: Path, old: Path) -> list[Path]:
+    """Return the caches in checkouts that CMake has made for sources of the old place.
+
+    CMake refuses such a cache. The rest of a build tree stays: it may be the source tree itself.
+    """
+    caches = [path for depth in ("*", "*/*", "*/*/*") for path in src.glob(f"{depth}/{_CACHE}")]
+    return [path for path in caches if _configured_for(path, old)]
 
 
 def _configured_for(cache: Path, old: Path) -> bool:
+    if not cache.is_file() or cache.is_symlink():
+        return False
     with cache.open(encoding="utf-8", errors="surrogateescape") as lines:
         return any(line.startswith((f"{_HOME}{old}/", f"{_HOME}{old}\n")) for line in lines)

@@ -25,6 +25,7 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
     """
     from xpubuild.build.activation import ENTERED
     from xpubuild.build.gather import default_workspace
+    from xpubuild.build.moved import place_of
 
     entered = os.environ.get(ENTERED) if recipe is None else None
     if workspace is None and recipe is None and not entered:
@@ -37,7 +38,7 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
             fix="install first, or name the folder with --workspace",
             commands=(f"xpubuild install {recipe or 'quickstart'}",),
         )
-    return root
+    return place_of(root)
 
 
 def _only_one() -> Path:
