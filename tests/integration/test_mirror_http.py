@@ -22,6 +22,13 @@ from xpubuild.mirror.store import Mirror
 _BIG = "big-1.0-py3-none-any.whl"
 
 
+@pytest.fixture(autouse=True)
+def no_proxy_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Path]]:
     """Fill a mirror with two recipes, one of them with a file that takes more than one request's patience."""
@@ -66,7 +73,7 @@ def test_a_copy_is_a_mirror_of_its_own(
     index.requests.clear()
     heard = copy(url, tmp_path / "copy")
     assert (heard.sizes, heard.notices) == ([], [])
-    assert index.asked() == ["/files/mirror.json", "/files/index.json"]
+    assert sorted(index.asked()) == ["/files/index.json", "/files/mirror.json"]
 
 
 def test_without_a_set_of_the_recipe_all_of_it_is_copied(
@@ -241,7 +248,10 @@ def test_a_login_is_sent_and_never_shown(mirror: Path, tmp_path: Path) -> None:
             copy(url, tmp_path / "copy")
         assert "netrc" in caught.value.fix
         copy(url.replace("://", "://me:se%20cret-word@"), tmp_path / "copy")
-        assert {item.login for item in index.requests[2:]} == {"me:se cret-word"}
+        # The first try asks for two files at once, and may have ended before both were asked for.
+        logins = [item.login for item in index.requests]
+        assert len(logins) > 4
+        assert sum(login != "me:se cret-word" for login in logins) <= 2
         pack = next(path for path in index.files if path.endswith(_BIG))
         del index.files[pack]
         with pytest.raises(FetchError) as caught:

@@ -86,6 +86,29 @@ def test_threads_that_wait_give_their_core_away_unless_speed_is_measured(
     assert {f"aten.sort {wanted}", f"speed.launch {callers or None}"} <= set(seen.read_text().splitlines())
 
 
+def test_vector_functions_are_set_up_by_one_thread_before_any_check(target: Target) -> None:
+    """Else two threads may do it at once, and the first result is wrong: by chance, so it is no test."""
+    seen = target.work / "seen"
+    report = target.verify(
+        "aten.elementwise",
+        mutation=(
+            "from torch.utils._python_dispatch import TorchDispatchMode\n"
+            "class Seen(TorchDispatchMode):\n"
+            "    def __torch_dispatch__(self, function, types, args=(), kwargs=None):\n"
+            f"        with open({str(seen)!r}, 'a') as stream:\n"
+            "            print(function, args[0].numel() if args and hasattr(args[0], 'numel') else '',\n"
+            "                  file=stream)\n"
+            "        return function(*args, **(kwargs or {}))\n"
+            "Seen().__enter__()"
+        ),
+    )
+    assert bad(report) == {}
+    lines = seen.read_text().splitlines()
+    for name in ("exp", "log", "sqrt", "tanh", "erf", "sin"):
+        first = next(line for line in lines if line.startswith(f"aten.{name}.default"))
+        assert first == f"aten.{name}.default 16"
+
+
 def test_scratch_folder_with_a_space_does_not_break_the_compiler(target: Target) -> None:
     assert " " in str(target.scratch)
     report = target.verify("ops.compile")

@@ -221,6 +221,14 @@ def test_under_another_name_of_its_folder_nothing_is_built_again(xpubuild: Xpubu
     assert json.loads(xpubuild.ok("status", "--workspace", str(moving.new), "--json").out)
 
 
+def test_who_enters_or_looks_at_a_copy_is_warned(xpubuild: Xpubuild, moving: Moving) -> None:
+    shutil.copytree(moving.new, moving.old, symlinks=True)
+    for command in ("env", "status"):
+        assert xpubuild.ok(command, "--workspace", str(moving.old)).err == ""
+        result = xpubuild.ok(command, "--workspace", str(moving.new))
+        assert f"warning: this workspace is a copy of {moving.old}" in result.err
+
+
 def test_install_warns_and_makes_the_environment_anew(xpubuild: Xpubuild, moving: Moving) -> None:
     words = (moving.recipe, "--workspace", str(moving.new))
     plan = xpubuild.json("plan", *words)

@@ -53,8 +53,8 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
     log, config = folder / "log", folder / "config"
     config.write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/allowed\n"
-        f"PidFile none\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-        f"StrictModes no\nPermitRootLogin yes\nPrintMotd no\n"
+        f"PidFile none\nUsePAM {'yes' if _is_locked(user) else 'no'}\nPasswordAuthentication no\n"
+        f"KbdInteractiveAuthentication no\nStrictModes no\nPermitRootLogin yes\nPrintMotd no\n"
     )
     program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") or "sshd"
     with subprocess.Popen([program, "-D", "-f", str(config), "-E", str(log)]) as server:
@@ -66,6 +66,15 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
             yield SshServer(port, user, shlex.join(words), log)
         finally:
             server.terminate()
+
+
+def _is_locked(user: str) -> bool:
+    """Whether the password of an account is locked: without PAM, sshd lets nobody in then, by key neither."""
+    try:
+        lines = Path("/etc/shadow").read_text().splitlines()
+    except PermissionError:
+        return False
+    return any(line.startswith(f"{user}:!") for line in lines)
 
 
 def _wait(server: subprocess.Popen[bytes], log: Path) -> None:

@@ -62,6 +62,13 @@ def test_the_longer_of_two_words_goes_whole() -> None:
     assert Words(("a.c+",))("abc a.c+") == "abc REDACTED"
 
 
+@pytest.mark.parametrize(
+    ("word", "text"), [("straße", "STRASSE"), ("Éclair", "e\u0301clair"), ("e\u0301clair", "ÉCLAIR")]
+)
+def test_a_word_is_known_in_another_case_and_with_other_accents(word: str, text: str) -> None:
+    assert Words((word,))(f"on {text}!") == "on REDACTED!"
+
+
 @pytest.mark.parametrize("word", ["", "  ", "ab", " ab "])
 def test_a_word_that_would_be_found_everywhere_is_refused(word: str) -> None:
     with pytest.raises(UsageError, match="too short"):

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.errors import UsageError
-from xpubuild.mirror.entries import EntryError
+from xpubuild.errors import InterruptedByUserError, NoSpaceError, UsageError
+from xpubuild.mirror.entries import INDEX, EntryError
 from xpubuild.mirror.index import read_index, render_index
 from xpubuild.mirror.remote.choose import set_ids
+from xpubuild.mirror.remote.failures import unreachable
 from xpubuild.mirror.remote.location import Location, parse_mirror
 from xpubuild.mirror.remote.ssh import ssh_command
+from xpubuild.mirror.sets import MirrorSet
 from xpubuild.mirror.store import Mirror
 
 _HASH = "ab" * 32
@@ -60,7 +62,8 @@ def test_a_folder_is_a_folder(text: str, path: str) -> None:
         "ftp://me:secret@host/m", "git+ssh://host/m", "http:///m", "http://host:port/m", "https://h/m?token=secret",
         "https://h/m#x", "http://a b/m", "file://other/m", "ssh://host", "ssh://host/", "ssh://me:secret@host/m",
         "ssh://-oProxyCommand=evil/m", "ssh://-x@host/m", "ssh://host/a%0ab", "http://u:secret/x@h:port/m",
-        "http://ho\nst/m", "http://[::1/m",
+        "http://ho\nst/m", "http://[::1/m", "http:/host/m", "ssh:/host/m", "file:///m?x", "file:///m#x",
+        "file:///m%00x",
     ],
 )  # fmt: skip
 def test_what_is_no_mirror_is_refused_without_its_secrets(text: str) -> None:
@@ -68,6 +71,45 @@ def test_what_is_no_mirror_is_refused_without_its_secrets(text: str) -> None:
         parse_mirror(text)
     assert caught.value.exit_code == 2
     assert "secret" not in f"{caught.value.to_json()}"
+
+
+def test_who_cannot_be_reached_by_ssh_is_tried_by_hand_with_user_and_port() -> None:
+    place = parse_mirror("ssh://me@host:2222/m")
+    assert isinstance(place, Location)
+    assert "ssh -p 2222 me@host true" in unreachable(place, "no answer").fix
+
+
+def test_an_index_that_is_no_file_is_replaced(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.json"
+    elsewhere.write_bytes(render_index({}))
+    for place in (tmp_path / "link", tmp_path / "folder"):
+        place.mkdir()
+        if place.name == "link":
+            (place / INDEX).symlink_to(elsewhere)
+        else:
+            (place / INDEX / "x").mkdir(parents=True)
+            (place / INDEX / "x/y").touch()
+        mirror = Mirror.open(place, create=True)
+        mirror.add_set(MirrorSet("one", ("3.11",), (), ()))
+        assert (place / INDEX).is_file()
+        assert not (place / INDEX).is_symlink()
+        assert mirror.check() == []
+    assert elsewhere.read_bytes() == render_index({})
+
+
+def test_what_goes_wrong_while_a_mirror_is_written_is_what_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = Mirror.open(tmp_path / "mirror", create=True)
+
+    def full(root: Path, cache: object = None) -> None:
+        raise NoSpaceError("the disk is full")
+
+    monkeypatch.setattr("xpubuild.mirror.store.write_index", full)
+    with pytest.raises(InterruptedByUserError), mirror.writing():
+        raise InterruptedByUserError("stopped")
+    with pytest.raises(NoSpaceError), mirror.writing():
+        pass
 
 
 def test_the_copy_of_a_url_is_that_of_any_user() -> None:

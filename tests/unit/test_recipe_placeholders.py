@@ -20,6 +20,10 @@ WRONG = [
         "components.ops.build.env.FOO: '{python}' is no placeholder; there are " + BUILD,
     ),
     (
+        'env: {FOO: "-I{env/include"}',
+        "env.FOO: a brace of '-I{env/include' has no partner; placeholders are " + BUILD,
+    ),
+    (
         'toolchain: {conda: {packages: ["cmake", "python={pyhton}"]}}',
         "toolchain.conda.packages.1: '{pyhton}' is no placeholder; there are {mkl}, {python}",
     ),
@@ -54,6 +58,16 @@ def test_check_and_plan_name_file_key_and_the_known_ones(
 def test_variables_of_cmake_and_shell_are_no_placeholders(xpubuild: Xpubuild, tmp_path: Path) -> None:
     path = recipe(tmp_path, 'env: {FOO: "${HOME}/{env}", BAR: "{}", BAZ: "{1}"}')
     xpubuild.ok("recipes", "check", path)
+
+
+def test_what_is_left_out_is_not_pinned(xpubuild: Xpubuild, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "toolchain: {leave_out: [tbb, cmake]}")
+    checked = xpubuild("recipes", "check", path, "--json")
+    assert checked.status == 20
+    (problem,) = checked.document()["recipes"][0]["problems"]
+    assert problem.startswith(
+        "toolchain.leave_out names cmake, which requirements/quickstart-toolchain.txt pins"
+    )
 
 
 def test_those_of_conda_packages_are_the_ones_that_are_filled_in() -> None:

@@ -70,15 +70,19 @@ def place_of(root: Path) -> Path:
 
     Environment and build trees hold that name; under it, all that was built counts.
     """
+    found = found_at(root)
+    return found.old if found is not None and found.kind == "renamed" else root
+
+
+def found_at(root: Path) -> Moved | None:
+    """Return from where a workspace came, by its journal; None where there is none that can be read."""
     path = Layout(root).journal
-    # Who opens the journal to write says what is wrong with it.
+    # Who opens the journal for more than this says what is wrong with it.
     with contextlib.suppress(OSError, ToolchainError):
         if path.is_file():
             with contextlib.closing(Journal(path, read_only=True)) as journal:
-                found = moved(root, journal)
-            if found is not None and found.kind == "renamed":
-                return found.old
-    return root
+                return moved(root, journal)
+    return None
 
 
 def settle_here(root: Path, journal: Journal) -> Moved | None:

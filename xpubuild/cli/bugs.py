@@ -22,17 +22,20 @@ def excepthook(kind: type[BaseException], error: BaseException, trace: Traceback
     if os.environ.get("XPUBUILD_DEBUG"):
         sys.stderr.write(text)
         return
-    text = Redactor.from_environment(os.environ)(text)
+    redact = Redactor.from_environment(os.environ)
+    text, told = redact(text), redact(str(error))
     where = "it could not be saved"
     try:
         fd, path = tempfile.mkstemp(prefix="xpubuild-bug-", suffix=".txt")
         with os.fdopen(fd, "w", encoding="utf-8") as stream:
-            stream.write(f"xpubuild {__version__}, Python {sys.version}\n{sys.argv}\n\n{text}")
+            stream.write(
+                f"xpubuild {__version__}, Python {sys.version}\n{list(map(redact, sys.argv))}\n\n{text}"
+            )
         where = path
     except OSError:
         pass
     sys.stderr.write(
-        f"error: internal error in xpubuild: {kind.__name__}: {error}\n"
+        f"error: internal error in xpubuild: {kind.__name__}: {told}\n"
         "  why: this is a bug of xpubuild, not a mistake of yours; what was built so far is kept\n"
         f"  fix: report it together with this file: {where}\n"
     )

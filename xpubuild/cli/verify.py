@@ -102,7 +102,8 @@ def command(
         raise click.UsageError("--update-baseline needs --baseline FILE")
     if no_gpu:
         device, suite = "cpu", "image"
-    target = resolve_target(python, None if python else existing(workspace, recipe), device)
+    root = None if python else existing(workspace, recipe)
+    target = resolve_target(python, root, device)
     earlier = speeds.read(baseline) if baseline and not update_baseline else None
     printer = CheckPrinter(total=len(select(device=target.device, suite=suite, only=only)), quiet=quiet)
     cancel = Cancel()
@@ -126,7 +127,7 @@ def command(
     document = report.to_json()
     if not as_json and not quiet:
         show(verify_view(document))
-    error = failure(report)
+    error = failure(report, ("--workspace", str(root)) if root is not None else ())
     if error is not None:
         error.document = document
         raise error

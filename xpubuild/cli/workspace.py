@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from xpubuild.errors import UsageError
@@ -25,7 +26,7 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
     """
     from xpubuild.build.activation import ENTERED
     from xpubuild.build.gather import default_workspace
-    from xpubuild.build.moved import place_of
+    from xpubuild.build.moved import found_at, place_of
 
     entered = os.environ.get(ENTERED) if recipe is None else None
     if workspace is None and recipe is None and not entered:
@@ -38,7 +39,12 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
             fix="install first, or name the folder with --workspace",
             commands=(f"xpubuild install {recipe or 'quickstart'}",),
         )
-    return place_of(root)
+    root = place_of(root)
+    found = found_at(root)
+    if found is not None:
+        # Scripts of its environment may start the interpreter of the workspace that it was copied from.
+        sys.stderr.write(f"warning: {found.told()}\n")
+    return root
 
 
 def _only_one() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
@@ -30,7 +31,7 @@ class Words:
                     why=f"it would be found everywhere; a word has at least {_SHORTEST} characters",
                     fix="name a longer part of what must not be read",
                 )
-        forms = {form for word in given for form in _forms(word)}
+        forms = {form for word in given for spelt in _spelt(word) for form in _forms(spelt)}
         # The longest first: of two words the one that holds the other is replaced whole.
         ordered = sorted((_spaced(form) for form in forms), key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join(ordered), re.IGNORECASE) if ordered else None
@@ -49,6 +50,12 @@ class Words:
 
     def _key(self, name: str) -> str:
         return name if name.isidentifier() else self(name)
+
+
+def _spelt(word: str) -> set[str]:
+    """Return how a word may stand in other case (as STRASSE for straße), and with accents of their own."""
+    cases = {word, word.upper(), word.casefold()}
+    return {unicodedata.normalize(form, spelt) for spelt in cases for form in ("NFC", "NFD")}
 
 
 def _forms(word: str) -> Iterable[str]:

@@ -9,7 +9,6 @@ import contextlib
 import os
 import selectors
 import signal
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from xpubuild.engine.process import (
@@ -101,7 +100,8 @@ def piped(
         ToolchainError: the program is not there, or cannot be started.
     """
     full = _prepare(argv, env, None)
-    with tempfile.TemporaryFile() as given:
+    # In memory: no temporary folder has to have room for it.
+    with os.fdopen(os.memfd_create("input"), "w+b") as given:
         given.write(stdin)
         given.seek(0)
         child = _spawn(full, env=env, cwd=None, stderr=_PIPE, hold=(), stdin=given.fileno())

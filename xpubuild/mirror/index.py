@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import remove_tree, write_atomic
 from xpubuild.mirror.entries import INDEX, EntryError, is_name, is_sha256, render, sealed, unsealed
 from xpubuild.mirror.reading import Cached, Damage, Manifest, read_manifest
 
@@ -58,6 +58,8 @@ def write_index(root: Path, cache: Cached | None = None) -> None:
     manifest, path = read_manifest(root, cache), root / INDEX
     known: dict[str, str] = {}
     data = b""
+    if path.is_symlink() or path.is_dir():
+        remove_tree(path)  # a file belongs there, not a way to one
     with contextlib.suppress(OSError, EntryError):
         data = path.read_bytes()
         known = read_index(data)

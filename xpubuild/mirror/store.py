@@ -15,7 +15,7 @@ from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.engine.process import Cancel
-from xpubuild.errors import SourceIntegrityError, ToolchainError, UsageError
+from xpubuild.errors import SourceIntegrityError, ToolchainError, UsageError, XpuBuildError
 from xpubuild.mirror import check as checking
 from xpubuild.mirror.entries import (
     FILES,
@@ -230,12 +230,20 @@ class Mirror:
             self._depth += 1
         try:
             yield
-        finally:
-            with self._guard:
-                self._depth -= 1
-                if self._depth == 0:
-                    with self._held.pop_all():
-                        self._end()
+        except BaseException:
+            # What went wrong is what is told; the next writer mends the index.
+            with contextlib.suppress(XpuBuildError):
+                self._leave()
+            raise
+        else:
+            self._leave()
+
+    def _leave(self) -> None:
+        with self._guard:
+            self._depth -= 1
+            if self._depth == 0:
+                with self._held.pop_all():
+                    self._end()
 
     def _begin(self) -> None:
         try:
@@ -250,9 +258,11 @@ class Mirror:
 
     def _end(self) -> None:
         # From where the user's cache is made alike; a mirror is nothing that backups leave out.
-        (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
+        with explained(self.path, "changing the mirror"):
+            (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
         write_index(self.path, self._cache)
-        (self.path / BEHIND).unlink(missing_ok=True)
+        with explained(self.path, "changing the mirror"):
+            (self.path / BEHIND).unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def stage(self) -> Iterator[Stage]:

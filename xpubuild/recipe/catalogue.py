@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from xpubuild.errors import RecipeError, UsageError
 from xpubuild.recipe.facts import fact_problems, unknown_paths, without_source
 from xpubuild.recipe.lint import lint
@@ -19,6 +21,7 @@ from xpubuild.recipe.tree import check_tree, require_tree
 from xpubuild.recipe.tree_expected import expected
 from xpubuild.resources import ops_project_dir
 from xpubuild.source.embedded import expected_commit
+from xpubuild.toolchain.pins import hashed_pins
 
 
 def catalogue() -> list[dict[str, Any]]:
@@ -135,6 +138,8 @@ def _findings(loaded: LoadedRecipe) -> tuple[list[str], list[str]]:
             )
     for file in dict.fromkeys(needed):
         problems += _requirement_problems(loaded, file)
+    for file in recipe.toolchain.requirements:
+        problems += _left_out_problems(loaded, file)
     found = lint(recipe)
     bare = [f"{path} has no source in facts" for path in without_source(loaded)]
     return [*problems, *refused(recipe), *fact_problems(loaded), *found.problems], [*found.warnings, *bare]
@@ -154,3 +159,17 @@ def _requirement_problems(loaded: LoadedRecipe, name: str) -> list[str]:
     pins = [line.strip() for line in entries if line.strip() and line.strip()[0] not in "#-"]
     bare = [line.split()[0] for line in pins if "--hash" not in line]
     return [f"{name}: '{item}' has no hash" for item in bare]
+
+
+def _left_out_problems(loaded: LoadedRecipe, name: str) -> list[str]:
+    """Return what is left out and pinned all the same: it would be installed."""
+    try:
+        text = requirement_file(loaded, name).read_text("utf-8")
+        pins = {canonicalize_name(pin.name) for pin in hashed_pins(text)}
+    except RecipeError:
+        return []  # said where the file itself is looked at
+    left_out = sorted({canonicalize_name(item) for item in loaded.recipe.toolchain.leave_out} & pins)
+    return [
+        f"toolchain.leave_out names {item}, which {name} pins: take it out of one of them"
+        for item in left_out
+    ]

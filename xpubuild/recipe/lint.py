@@ -17,6 +17,7 @@ PLACEHOLDERS = frozenset({"cxx11_abi", "env", "arch", "build", "xpu"})
 #: In the specifications of conda packages; build/conda_steps.py fills them in.
 CONDA_PLACEHOLDERS = frozenset({"python", "mkl"})
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_-]*)\}")
+_PAIR = re.compile(r"\{[^{}]*\}")
 _TAG = re.compile(r"(?:refs/tags/)?v(\d+(?:\.\d+)+(?:-?rc\d+)?)")
 #: A target's name beside the value of {xpu} that goes with it.
 _TARGETS = (("xpu", "1"), ("cpu", "0"))
@@ -167,6 +168,9 @@ def _unknown(templates: Iterable[tuple[str, object]], known: Collection[str]) ->
         for name in _PLACEHOLDER.findall(str(value)):
             if name not in known:
                 yield f"{path}: '{{{name}}}' is no placeholder; there are {told}"
+        rest = _PAIR.sub("", str(value))
+        if "{" in rest or "}" in rest:
+            yield f"{path}: a brace of '{value}' has no partner; placeholders are {told}"
 
 
 def _templates(recipe: Recipe) -> Iterator[tuple[str, object]]:

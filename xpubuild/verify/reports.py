@@ -13,6 +13,7 @@ from xpubuild.engine.files import write_atomic
 from xpubuild.errors import VerifyError
 from xpubuild.verify.junit import write_junit
 from xpubuild.verify.model import CheckInfo, VerifyReport
+from xpubuild.verify.target import DEFAULT_DEVICE
 
 _MOST_NAMED = 5
 
@@ -30,8 +31,11 @@ def write_reports(report: VerifyReport, *, json_file: Path | None, junit_file: P
         write_junit(report, junit_file)
 
 
-def failure(report: VerifyReport) -> VerifyError | None:
-    """Return the error a failed verification ends with, None for one that passed."""
+def failure(report: VerifyReport, target: Sequence[str] = ()) -> VerifyError | None:
+    """Return the error a failed verification ends with, None for one that passed.
+
+    ``target`` are the words of the command line that named what was verified; by default the interpreter.
+    """
     bad = [check for check in report.checks if check.bad]
     if not bad:
         return None
@@ -41,24 +45,13 @@ def failure(report: VerifyReport) -> VerifyError | None:
         f"verify found {len(bad)} of {len(report.checks)} checks failing",
         why=named + more,
         fix="run the failing checks alone to see all they print",
-        commands=(
-            f"xpubuild verify --python {report.python} --only {','.join(c.id for c in bad[:3])} --json",
-        ),
+        commands=(_again(report, target or ("--python", report.python), [check.id for check in bad[:3]]),),
         evidence={"failed": [check.id for check in bad]},
     )
 
 
-def _again(report: VerifyReport, ids: Sequence[str]) -> str:
-    device = str(report.device.get("type", "xpu"))
-    words = [
-        "xpubuild",
-        "verify",
-        "--python",
-        report.python,
-        "--device",
-        device,
-        "--only",
-        ",".join(ids),
-        "--json",
-    ]
-    return shlex.join(words)
+def _again(report: VerifyReport, target: Sequence[str], ids: Sequence[str]) -> str:
+    """Return the command that runs some checks once more, on the same device and of the same suite."""
+    device = ["--device", str(report.device.get("type", DEFAULT_DEVICE))]
+    how = ["--no-gpu"] if report.suite == "image" else [*device, "--suite", report.suite]
+    return shlex.join(["xpubuild", "verify", *target, *how, "--only", ",".join(ids), "--json"])

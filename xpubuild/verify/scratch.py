@@ -46,8 +46,12 @@ def remove_dead(world: str | None) -> None:
         name = _NAME.fullmatch(path.name)
         if name is None or name["world"] != world or not _is_ours(path):
             continue
+        try:
+            start = _start(int(name["pid"]))
+        except OSError:
+            continue  # a /proc that hides the processes of others (hidepid): it may live
         # A process of the same number that started at another time is another process.
-        if _start(int(name["pid"])) != int(name["start"]):
+        if start != int(name["start"]):
             shutil.rmtree(path, ignore_errors=True)
 
 

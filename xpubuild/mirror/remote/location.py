@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from xpubuild.errors import UsageError
 
@@ -19,6 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+\\-]*")
 _SHORT_HASH = 12
+_ONE_SLASH = re.compile(rf"(?:{'|'.join(_PORTS)}):/(?!/)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -68,31 +69,48 @@ def parse_mirror(text: str) -> Path | Location:
         UsageError: the URL is of a scheme that is not known, or cannot be used; no credential is shown.
     """
     scheme, separator, _ = text.partition("://")
+    if _ONE_SLASH.match(text):
+        raise _refused(text, "a URL has two slashes after its scheme")
     if not separator or "/" in scheme:
         return Path(text).expanduser().absolute()
+    known = scheme.lower()
+    return _folder(text) if known == "file" else _served(text, known)
+
+
+def _folder(text: str) -> Path:
+    parts = _parts(text)
+    if parts.hostname not in (None, "localhost") or not parts.path.startswith("/"):
+        raise _refused(text, "file:// needs an absolute path of this machine, as in file:///srv/mirror")
+    folder = unquote(parts.path, errors="surrogateescape")
+    if parts.query or parts.fragment or _CONTROL.search(folder):
+        raise _refused(text, "a '?' or '#' of a folder's name is written %3F or %23, and none has a NUL")
+    return Path(folder)
+
+
+def _parts(text: str) -> SplitResult:
     if _CONTROL.search(text):
         raise _refused(text, "it holds a control character")
     try:
         parts = urlsplit(text)
-        port = parts.port
+        _ = parts.port
     except ValueError:
         # The text of the exception quotes what may be a part of a password.
         raise _refused(text, "it cannot be read as a URL") from None
-    known = scheme.lower()
-    if known == "file":
-        if parts.hostname not in (None, "localhost") or not parts.path.startswith("/"):
-            raise _refused(text, "file:// needs an absolute path of this machine, as in file:///srv/mirror")
-        return Path(unquote(parts.path, errors="surrogateescape"))
+    return parts
+
+
+def _served(text: str, known: str) -> Location:
+    parts = _parts(text)
     if known not in _PORTS:
         raise _refused(text, f"its scheme '{known}' is none by which a mirror is read")
     host = (parts.hostname or "").lower()
     if not _HOST.fullmatch(host):
         raise _refused(text, "it names no host" if not host else "its host is none")
-    kept = None if port == _PORTS[known] else port
+    kept = None if parts.port == _PORTS[known] else parts.port
     if known == "ssh":
         return _over_ssh(text, host, kept)
     if parts.query or parts.fragment or any(letter.isspace() for letter in text):
-        raise _refused(text, "a mirror's URL has no query, no fragment and no blank")
+        raise _refused(text, "a mirror's URL has no query ('?'), no fragment ('#') and no blank")
     login = parts.netloc.rpartition("@")[0]
     return Location("https" if known == "https" else "http", host, parts.path.rstrip("/"), kept, login=login)
 

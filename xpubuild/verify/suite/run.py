@@ -96,7 +96,8 @@ def _run_all(options: argparse.Namespace) -> None:
     given = dict(entry.split("=", 1) for entry in options.option)
     if "import.torch" not in options.ids:
         # Another process has shown that it can be imported; here its time belongs to no check.
-        importlib.import_module("torch")
+        torch = importlib.import_module("torch")
+        importlib.import_module(f"{_PACKAGE}.settling").settle(torch)
     for identifier in options.ids:
         check = checks[identifier]
         context = errors.Context(backend, frozenset(options.require), given)
