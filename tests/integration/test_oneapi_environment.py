@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,10 @@ def test_none_that_fits_says_what_each_has(tmp_path: Path) -> None:
     assert "lacks" in caught.value.evidence["also_tried"][0]
 
 
-def test_nothing_installed_stops_with_places_and_packages(tmp_path: Path) -> None:
+def test_nothing_installed_stops_with_places_and_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "fedora"})
     with pytest.raises(ToolchainError) as caught:
         get(None, caller={"HOME": str(tmp_path), "ONEAPI_ROOT": str(tmp_path / "gone")})
     error = caught.value
@@ -125,7 +129,6 @@ def test_nothing_installed_stops_with_places_and_packages(tmp_path: Path) -> Non
     assert "--oneapi-root" in error.fix
     assert "--target cpu" in error.fix
     assert error.commands == (
-        "sudo apt-get install intel-deep-learning-essentials-2025.1",
         "sudo dnf install intel-deep-learning-essentials-2025.1",
         "xpubuild recipes matrix --here --target cpu",
         "xpubuild doctor --profile build",

@@ -8,6 +8,8 @@ import pytest
 from support.cli import Xpubuild
 from support.documents import check
 
+from xpubuild.ui.answer_view import verdict
+
 MAX = ("--gpu", "max", "--driver", "lts-2350", "--oneapi", "2025.3", "--gcc", "12.2", "--python", "3.11")
 
 
@@ -65,6 +67,59 @@ def test_markdown(xpubuild: Xpubuild) -> None:
     assert len({row.count("|") for row in rows}) == 2
 
 
+def test_the_answer_comes_before_everything_else(xpubuild: Xpubuild) -> None:
+    out = xpubuild.ok("recipes", "matrix", *MAX).out
+    first = out.splitlines()[0]
+    assert first.startswith("newest that builds here: 2.13.0; it runs here too; it lacks flash attention")
+    assert first.endswith("; 5 of 19 releases build")
+    assert out.splitlines()[2] == "Asked about"
+    assert "What a release is built with" not in out
+    assert "`xpubuild recipes matrix` without options" in out.splitlines()[-1]
+    assert "newest that builds" not in xpubuild.ok("recipes", "matrix").out
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (("--oneapi", "none"), "nothing builds here: no oneAPI is here"),
+        (("--arch", "foo"), "nothing builds here: 'foo' is no device name of ocloc"),
+        (
+            ("--gpu", "max"),
+            "nothing is known to build here: 19 releases may, 2.15.0 is the newest; not known: ",
+        ),
+        ((*MAX[2:], "--gpu", "flex"), "newest that builds here: 2.13.0; it does not run here; "),
+    ],
+)
+def test_the_verdict(xpubuild: Xpubuild, question: tuple[str, ...], answer: str) -> None:
+    assert xpubuild.ok("recipes", "matrix", *question).out.startswith(answer)
+    markdown = xpubuild.ok("recipes", "matrix", *question, "--markdown").out
+    assert markdown.startswith(answer)
+    assert "| release | builds | runs |" in markdown
+
+
+def a_row(release: str, builds: str, runs: str, found: str = "") -> dict[str, Any]:
+    reasons = [{"concern": "builds", "answer": builds, "constraint": "gcc", "found": found}] if found else []
+    return {
+        "release": release,
+        "verdict": {"builds": builds, "runs": runs, "reasons": reasons, "loses": []},
+    }
+
+
+def test_the_verdict_names_an_older_release_that_runs() -> None:
+    rows = [a_row("3.2", "no", "yes"), a_row("3.1", "yes", "no"), a_row("3.0", "yes", "yes")]
+    assert verdict(rows) == (
+        "newest that builds here: 3.1; it does not run here; newest that does both: 3.0;"
+        " 2 of 3 releases build"
+    )
+
+
+def test_the_verdict_has_only_what_all_releases_share() -> None:
+    differ = [a_row("3.1", "no", "no", "GCC 9"), a_row("3.0", "no", "no", "GCC 15")]
+    assert verdict(differ) == "nothing builds here: each release has its reason in the table"
+    assert verdict(differ[:1]) == "nothing builds here: GCC 9"
+    assert verdict([]) == "nothing builds: no recipe describes a release"
+
+
 @pytest.mark.parametrize("option", ["--gcc", "--oneapi", "--python", "--cmake", "--triton", "--vision"])
 def test_what_is_no_version_is_a_wrong_command_line(xpubuild: Xpubuild, option: str) -> None:
     result = xpubuild("recipes", "matrix", option, "newest")
@@ -95,3 +150,22 @@ def test_without_a_recipe_for_the_cpu(xpubuild: Xpubuild) -> None:
     assert document["recipe"].startswith("2.")
     assert "is the newest release that this host can build for cpu" in document["summary"]["chosen"]
     assert document["summary"]["target"] == "cpu"
+
+
+def test_aot_targets_are_no_matter_of_the_cpu(xpubuild: Xpubuild) -> None:
+    refused = xpubuild("plan", "2.8", "--target", "cpu", "--arch", "pvc")
+    assert refused.status == 2
+    assert "--arch pvc is for builds for the GPU" in refused.err
+    assert "XPUBUILD_ARCH" in refused.err
+    assert "--target xpu" in refused.err
+    document = xpubuild.json("plan", "2.8", "--target", "cpu")
+    assert "arch" not in document["summary"]
+    assert "\narch:" not in xpubuild.ok("plan", "2.8", "--target", "cpu").out
+
+
+def test_an_unknown_aot_target_is_refused_before_oneapi_is_looked_for(xpubuild: Xpubuild) -> None:
+    result = xpubuild("plan", "2.8", "--target", "xpu", "--arch", "pvc,foo", "--json", ONEAPI_ROOT="")
+    assert result.status == 22
+    error = check(result.document(), "error")["error"]
+    assert "'foo' is no device name of ocloc" in error["why"]
+    assert "pvc or bmg" in error["fix"]

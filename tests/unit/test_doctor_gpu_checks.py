@@ -34,6 +34,8 @@ from xpubuild.host.readers import LIVE_ROOT
 from xpubuild.host.report import host_report
 from xpubuild.recipe.load import load
 
+UNREADABLE = "1 display controller whose vendor cannot be read"
+
 
 def tree(root: Path, files: Mapping[str, str]) -> Path:
     for name, text in files.items():
@@ -60,6 +62,25 @@ def answered(*records: dict[str, Any], how: str = "ok", status: int = 0) -> Enum
 
 def test_an_image_without_devices_is_no_machine_without_gpu(tmp_path: Path) -> None:
     assert gpu.GpuPresent().run(at(tmp_path)).status == "skip"
+
+
+@pytest.mark.parametrize(
+    ("vendors", "told"),
+    [
+        (["garbage"], f"1 PCI function ({UNREADABLE})"),
+        (["garbage", ""], "2 PCI functions (2 display controllers whose vendor cannot be read)"),
+        (["0x10de"], "1 PCI function (1 display controller of another vendor)"),
+        (["0x10de", "0x1002"], "2 PCI functions (2 display controllers of other vendors)"),
+        (["0x10de", "garbage"], f"2 PCI functions (1 display controller of another vendor, {UNREADABLE})"),
+    ],
+)
+def test_other_display_controllers_are_counted_by_what_is_known(
+    vendors: list[str], told: str, tmp_path: Path
+) -> None:
+    for number, vendor in enumerate(vendors):
+        tree(tmp_path, device(f"0000:0{number}:00.0", vendor=vendor))
+    outcome = gpu.GpuPresent().run(at(tmp_path))
+    assert outcome.detail.startswith(f"no Intel GPU: looked at {told} and at /dev/dri (")
 
 
 def test_wsl_has_no_pci_gpu(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.locks import example, locks, machine, oid, sha
 
+from xpubuild.build.locked import options_of
 from xpubuild.errors import RecipeError
 from xpubuild.lock import model
 from xpubuild.lock.compare import differences
@@ -314,3 +315,12 @@ def test_versions_are_compared_by_their_numbers(one: list[int], other: list[int]
 def test_an_epoch_counts_before_the_version() -> None:
     assert not_older("1:1.0", "2.0")
     assert not not_older("2.0", "1:1.0")
+
+
+def test_aot_targets_in_a_lock_are_asked_for_again_for_the_gpu_alone() -> None:
+    asked = {"components": ("torch", "ops"), "python": model.PythonChoice(version="3.11", range=">=3.10")}
+    options = example().options.model_copy(update=asked)
+    assert options_of(example(options=options)).arch == ("pvc", "bmg")
+    # A lock of a build for the CPU has the recipe's targets; asking for them would be refused.
+    cpu = options.model_copy(update={"target": "cpu"})
+    assert options_of(example(options=cpu)).arch == ()

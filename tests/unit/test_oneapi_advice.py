@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import platform
+
 import click
+import pytest
 from packaging.specifiers import SpecifierSet
 
 from xpubuild.cli.app import cli
-from xpubuild.oneapi.advice import nothing_found
+from xpubuild.oneapi.advice import install_commands, nothing_found
 
 
 def test_a_release_for_xpu_names_what_can_be_built_here() -> None:
@@ -31,3 +34,38 @@ def test_the_commands_of_xpubuild_that_it_names_exist() -> None:
             assert found is not None
             command = found
         command.make_context("x", words, resilient_parsing=False)
+
+
+PACKAGE = "intel-deep-learning-essentials-2025.1"
+APT, DNF, ZYPPER = (f"sudo {line} install {PACKAGE}" for line in ("apt-get", "dnf", "zypper"))
+
+
+@pytest.mark.parametrize(
+    ("release", "commands", "repository"),
+    [
+        ({"ID": "ubuntu", "ID_LIKE": "debian"}, (APT,), "Intel's APT repository"),
+        ({"ID": "rocky", "ID_LIKE": "rhel centos fedora"}, (DNF,), "Intel's DNF repository"),
+        ({"ID": "opensuse-leap", "ID_LIKE": "suse opensuse"}, (ZYPPER,), "Intel's Zypper repository"),
+        ({"ID": "newer", "ID_LIKE": "other Debian"}, (APT,), "Intel's APT repository"),
+        ({"ID": "nixos"}, (APT, DNF, ZYPPER), "Intel's APT, DNF or Zypper repository"),
+        (None, (APT, DNF, ZYPPER), "Intel's APT, DNF or Zypper repository"),
+    ],
+)
+def test_the_command_is_that_of_the_distribution(
+    release: dict[str, str] | None,
+    commands: tuple[str, ...],
+    repository: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read() -> dict[str, str]:
+        if release is None:
+            raise FileNotFoundError("/etc/os-release")
+        return release
+
+    monkeypatch.setattr(platform, "freedesktop_os_release", read)
+    wanted = SpecifierSet(">=2025.1,<2025.2")
+    assert install_commands(wanted) == commands
+    error = nothing_found([], wanted)
+    assert error.commands[: len(commands)] == commands
+    assert all(command.startswith("xpubuild ") for command in error.commands[len(commands) :])
+    assert repository in error.fix

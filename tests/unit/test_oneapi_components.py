@@ -128,7 +128,7 @@ def test_an_installation_that_may_not_be_searched_counts_as_none(tmp_path: Path)
     try:
         os.seteuid(65534)
         assert installed(caller_env={"HOME": str(tmp_path)}, root_dir=tmp_path) == []
-        with pytest.raises(UsageError, match="is not a oneAPI installation"):
+        with pytest.raises(UsageError, match="is no oneAPI installation"):
             find_roots(place, {})
     finally:
         os.seteuid(0)

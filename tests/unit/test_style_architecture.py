@@ -48,7 +48,7 @@ def test_the_engine_knows_only_itself(imports: list[Import]) -> None:
 
 
 def test_errors_and_resources_stand_below_everything(imports: list[Import]) -> None:
-    below = ("xpubuild.errors", "xpubuild.resources")
+    below = ("xpubuild.errors", "xpubuild.resources", "xpubuild.distribution")
     wrong = [item for item in imports if item.inside(*below) and item.target.partition(".")[0] not in STDLIB]
     assert not wrong, listed(wrong)
 

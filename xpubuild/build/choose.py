@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from packaging.specifiers import SpecifierSet
 
@@ -14,7 +15,7 @@ from xpubuild.errors import RecipeError, UnsatisfiableError, UsageError
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.lint import placeholder_problems
 from xpubuild.recipe.model import Component, Recipe, Target
-from xpubuild.recipe.situation import Verdict
+from xpubuild.recipe.situation import Situation, Verdict
 
 _ARCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -35,10 +36,8 @@ def choose(request: Request) -> Choice:
             commands=("xpubuild recipes list",),
         )
     _require_placeholders(request)
-    for name in request.arch:
-        if not _ARCH.fullmatch(name):
-            raise UsageError(f"--arch '{name}' is no AOT target", fix="name targets such as pvc or bmg")
     target = _target(request, recipe)
+    _require_aot_targets(request, recipe, target)
     components = _components(request, recipe, target)
     variant = _variant(request, recipe)
     return Choice(
@@ -73,6 +72,26 @@ def _target(request: Request, recipe: Recipe) -> Target:
             fix=f"leave --target away, or use --target {recipe.targets[0]}",
         )
     return target
+
+
+def _require_aot_targets(request: Request, recipe: Recipe, target: Target) -> None:
+    """Refuse AOT targets that were asked for and that the build could not have."""
+    for name in request.arch:
+        if not _ARCH.fullmatch(name):
+            raise UsageError(f"--arch '{name}' is no AOT target", fix="name targets such as pvc or bmg")
+    if not request.arch:
+        return
+    if target != "xpu":
+        other = ", or build for the GPU with --target xpu" if "xpu" in recipe.targets else ""
+        raise UsageError(
+            f"--arch {','.join(request.arch)} is for builds for the GPU, and this one is for {target}",
+            why="AOT targets name GPUs that SYCL kernels are compiled for; a build for the CPU has none",
+            fix=f"leave --arch away (XPUBUILD_ARCH is the same option){other}",
+        )
+    found = solve(recipe, Situation(target=target, arch=request.arch))
+    against = tuple(item for item in found.against() if item.constraint == "arch")
+    if against:
+        raise refused(recipe, replace(found, builds="no", reasons=against))
 
 
 def _components(request: Request, recipe: Recipe, target: Target) -> tuple[str, ...]:

@@ -59,7 +59,8 @@ def options_of(lock: model.Lock, *, recipe: str | None = None, python: str | Non
         cxx11_abi=str(options.cxx11_abi),
         target=options.target,
         variant=options.variant,
-        arch=options.arch,
+        # A build for the CPU may not ask for AOT targets; those in its lock are the recipe's.
+        arch=options.arch if options.target == "xpu" else (),
         python=python or _interpreter(options),
         env=options.env,
     )

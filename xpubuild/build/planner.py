@@ -200,7 +200,8 @@ def _summary(context: Context) -> dict[str, Any]:
         "compilers": f"{facts.compilers.cxx} {facts.compilers.version}",
         "cxx11_abi": choice.cxx11_abi,
         "variant": choice.variant or "as the recipe",
-        "arch": ", ".join(choice.arch) or "as upstream",
+        # AOT targets are a matter of GPUs: a build for the CPU ignores them.
+        **({"arch": ", ".join(choice.arch) or "as upstream"} if choice.target == "xpu" else {}),
         "jobs": f"{facts.jobs} ({facts.jobs_reason})",
         "resolved": [
             f"{name}: {item.ref} is {item.commit} (asked {item.when})"

@@ -5,22 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from xpubuild.distribution import family_of
 from xpubuild.doctor.context import Context
-
-# Names of os-release(5), the ID and each of ID_LIKE; the first that is known decides.
-_DEBIAN = frozenset({"debian", "ubuntu", "linuxmint", "pop"})
-_RHEL = frozenset({"rhel", "fedora", "centos", "rocky", "almalinux", "ol", "amzn"})
-_SUSE = frozenset({"suse", "opensuse", "sles", "sle_hpc", "opensuse-leap", "opensuse-tumbleweed"})
-_FAMILIES = (("debian", _DEBIAN), ("rhel", _RHEL), ("suse", _SUSE))
 
 
 def distribution(context: Context) -> str:
     """Return debian, rhel or suse by what os-release says, or an empty text where it is another one."""
-    for name in (context.host.os.id, *context.host.os.id_like):
-        for family, names in _FAMILIES:
-            if name.lower() in names:
-                return family
-    return ""
+    return family_of((context.host.os.id, *context.host.os.id_like)) or ""
 
 
 def as_root(context: Context, *commands: str) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ def _explicit(path: Path, root_dir: Path) -> Root:
     except OSError as error:
         why = f"it cannot be listed: {error.strerror}"
     raise UsageError(
-        f"{full} is not a oneAPI installation",
+        f"{full} is no oneAPI installation",
         why=why,
         fix="give the folder that holds 'compiler', 'mkl' and so on, usually /opt/intel/oneapi; without"
         " --oneapi-root the usual places are searched",

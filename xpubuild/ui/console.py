@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from xpubuild.errors import XpuBuildError
 from xpubuild.ui import error_text, plain_parts
 from xpubuild.ui.github import annotation
-from xpubuild.ui.parts import Column, Commands, Facts, Part, Table, TableBuilder
+from xpubuild.ui.parts import Column, Commands, Facts, Part, Records, Sentences, Table, TableBuilder
 from xpubuild.ui.terminal import Terminal
 
 
@@ -91,9 +91,9 @@ def render_error(
 
 
 def _is_empty(part: Part) -> bool:
-    if isinstance(part, Commands):
+    if isinstance(part, Commands | Sentences):
         return not part.lines
-    return isinstance(part, Facts) and not part.items
+    return isinstance(part, Facts | Records) and not part.items
 
 
 def _terminal(stream: TextIO | None, env: Mapping[str, str] | None) -> Terminal:

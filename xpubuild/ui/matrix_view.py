@@ -1,37 +1,28 @@
-"""The compatibility matrix as a person reads it: four small tables instead of one that fits no terminal."""
+"""The compatibility matrix as a person reads it: four small tables instead of one that fits no terminal.
+
+A question about a host is answered instead of them: see ``answer_view``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from xpubuild.ui.parts import Facts, Part, Table, TableBuilder
+from xpubuild.ui.answer_view import answer_view
+from xpubuild.ui.parts import Facts, Part, Sentences, Table, TableBuilder
 
 Row = Mapping[str, Any]
 _NONE = "any"
 _UNKNOWN = "unknown"
-_LABELS = {
-    "gpu": "GPU",
-    "gpu_targets": "its AOT targets",
-    "oneapi": "oneAPI",
-    "python": "Python",
-    "gcc": "GCC",
-    "host_compiler": "host compiler",
-    "cmake": "CMake",
-    "cxx11_abi": "C++ ABI",
-    "arch": "AOT targets",
-}
 
 
 def matrix_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
-    """Return the tables of an ``xpubuild.matrix/1`` document; verdicts, where there are any, come last."""
+    """Return an ``xpubuild.matrix/1`` document: the answer where a question was asked, else the tables."""
     rows = document["releases"]
-    parts: list[Part] = [built_with(rows), goes_with(rows), runs_on(rows)]
-    lost = lacks(rows)
-    parts += [lost] if lost.rows else []
     if document["situation"] is not None:
-        parts += [_situation(document["situation"]), verdicts(rows)]
-    return tuple(parts)
+        return answer_view(document["situation"], rows)
+    lost = lacks(rows)
+    return (built_with(rows), goes_with(rows), runs_on(rows), *([lost] if lost.rows else []))
 
 
 def built_with(rows: Sequence[Row]) -> Table:
@@ -91,44 +82,6 @@ def lacks(rows: Sequence[Row]) -> Table:
     for (when, what), names in found.items():
         table.add(when, what, _ranges(names, every))
     return table.build("What it lacks or refuses")
-
-
-def verdicts(rows: Sequence[Row]) -> Table:
-    """Return what the solver says of each release in the situation."""
-    table = TableBuilder(["release", "builds", "runs", "why, and what it lacks"])
-    for row in rows:
-        verdict = row["verdict"]
-        table.add(row["release"], verdict["builds"], verdict["runs"], _why(verdict))
-    return table.build("Here")
-
-
-def _why(verdict: Mapping[str, Any]) -> str:
-    reasons = [item for item in verdict["reasons"] if item["concern"] != "note"]
-    against = [item for item in reasons if item["answer"] == "no"] or reasons
-    texts = [
-        f"needs {item['wanted']}; {item['found']}" if item["wanted"] else item["found"] for item in against
-    ]
-    texts += [
-        f"lacks {'' if item['certain'] else 'perhaps '}{item['feature']}"
-        + (f" ({item['because']})" if item["because"] else "")
-        for item in verdict["loses"]
-        if verdict["builds"] != "no"
-    ]
-    texts += [item["found"] for item in verdict["reasons"] if item["concern"] == "note"]
-    return ". ".join(dict.fromkeys(texts))
-
-
-def _situation(situation: Mapping[str, Any]) -> Facts:
-    items = []
-    for name, value in situation.items():
-        if name == "versions":
-            items += [(part, str(version)) for part, version in value.items()]
-        elif value not in (None, [], ""):
-            text = ", ".join(value) if isinstance(value, list) else str(value)
-            items.append((_LABELS.get(name, name), text))
-        elif value == [] and name in ("oneapi", "python"):
-            items.append((_LABELS[name], "none"))
-    return Facts(tuple(items), "Asked about")
 
 
 def _value(row: Row, key: str) -> str:
@@ -192,14 +145,16 @@ def _span(names: Sequence[str]) -> str:
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """Return the same tables as Markdown."""
+    """Return the same as Markdown."""
     parts = []
     for part in matrix_view(document):
-        parts.append(f"## {part.title}\n")
+        title = f"## {part.title}\n\n" if part.title else ""
         if isinstance(part, Table):
-            parts.append(_markdown_table([column.name for column in part.columns], part.rows))
+            parts.append(title + _markdown_table([column.name for column in part.columns], part.rows))
         elif isinstance(part, Facts):
-            parts.append(_markdown_table(["", ""], part.items))
+            parts.append(title + _markdown_table(["", ""], part.items))
+        elif isinstance(part, Sentences):
+            parts.append(title + "".join(f"{line}\n" for line in part.lines))
     return "\n".join(parts)
 
 

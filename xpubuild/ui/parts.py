@@ -1,4 +1,4 @@
-"""Results as data: tables, lists of facts and command lines, before anything decides how they look."""
+"""Results as data: tables, facts, command lines, sentences, before anything decides how they look."""
 
 from __future__ import annotations
 
@@ -39,7 +39,32 @@ class Commands:
     title: str = ""
 
 
-Part = Table | Facts | Commands
+@dataclass(frozen=True)
+class Sentences:
+    """Whole sentences, each beginning on a line of its own."""
+
+    lines: tuple[str, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A name with a value, and what is known about them."""
+
+    name: str
+    value: str
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Records:
+    """Names and values, each followed by an indented line about it: for texts that fit no column."""
+
+    items: tuple[Record, ...]
+    title: str = ""
+
+
+Part = Table | Facts | Commands | Sentences | Records
 
 
 @dataclass

@@ -1,15 +1,22 @@
-"""Results as plain text: aligned with blanks, never cut, without frames; fit for pipes and files."""
+"""Results as plain text: aligned with blanks, never cut, without frames; fit for pipes and files.
+
+A table is as wide as its cells are, a sentence is one line; records are folded at blanks.
+"""
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 
-from xpubuild.ui.parts import Commands, Facts, Part, Table
+from xpubuild.ui.parts import Commands, Facts, Part, Record, Records, Sentences, Table
 from xpubuild.ui.terminal import one_line
 
 _GAP = "  "
 _EMPTY = "-"
+_INDENT = "    "
+#: Columns that folded text may take: the lines of a mail, of a review and of most editors hold it.
+_WIDTH = 96
 
 
 def render(parts: Sequence[Part]) -> str:
@@ -33,6 +40,10 @@ def _part(part: Part) -> str:
         lines = _table(part)
     elif isinstance(part, Facts):
         lines = _facts(part)
+    elif isinstance(part, Records):
+        lines = [line for record in part.items for line in record_lines(record, _WIDTH)]
+    elif isinstance(part, Sentences):
+        lines = [one_line(text) for text in part.lines]
     else:
         lines = [f"  {line}" for line in part.lines]
     title = [f"{one_line(part.title)}:" if isinstance(part, Commands) else one_line(part.title)]
@@ -61,3 +72,22 @@ def _facts(facts: Facts) -> list[str]:
         f"{name}:{' ' * (width - cells(name) + 1)}{one_line(value)}"
         for name, (_, value) in zip(names, facts.items, strict=True)
     ]
+
+
+def record_lines(record: Record, width: int) -> list[str]:
+    """Return a record as lines of at most ``width`` columns; a longer word, such as a URL, is not broken."""
+    name, value, about = one_line(record.name), one_line(record.value), one_line(record.about)
+    lines = folded(f"{name}: {value or _EMPTY}", width, later=_INDENT)
+    return [*lines, *(folded(about, width, first=_INDENT, later=f"{_INDENT}  ") if about else ())]
+
+
+def folded(text: str, width: int, *, first: str = "", later: str = "") -> list[str]:
+    """Return ``text`` folded at blanks alone; ``first`` and ``later`` begin its lines."""
+    return textwrap.wrap(
+        text,
+        max(width, len(later) + 20),
+        initial_indent=first,
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from xpubuild.ui.parts import Commands, Facts, Part, Table
+from xpubuild.ui.parts import Commands, Facts, Part, Records, Sentences, Table
+from xpubuild.ui.plain_parts import record_lines
 from xpubuild.ui.terminal import Terminal, one_line
 
 #: What a cell says about a state, and its colour.
@@ -65,9 +67,26 @@ def _draw(part: Part, console: Console, terminal: Terminal) -> None:
         console.print(_table(part, terminal))
     elif isinstance(part, Facts):
         console.print(_facts(part, terminal))
+    elif isinstance(part, Records):
+        _records(part, console, terminal)
+    elif isinstance(part, Sentences):
+        for line in part.lines:
+            console.print(_text(line, terminal))
     else:
         for line in part.lines:
             console.print(Text("  ").append(_text(line, terminal, "cyan")), soft_wrap=True)
+
+
+def _records(records: Records, console: Console, terminal: Terminal) -> None:
+    """Draw each record as the plain form does, the name bold and what is known about it dim."""
+    for record in records.items:
+        lines = record_lines(replace(record, about=""), console.width)
+        name, colon, value = lines[0].partition(":")
+        console.print(_text(name, terminal, "bold").append(_text(colon + value, terminal)), soft_wrap=True)
+        for line in lines[1:]:
+            console.print(_text(line, terminal), soft_wrap=True)
+        for line in record_lines(record, console.width)[len(lines) :]:
+            console.print(_text(line, terminal, "dim"), soft_wrap=True)
 
 
 def _table(table: Table, terminal: Terminal) -> RichTable:

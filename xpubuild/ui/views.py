@@ -9,9 +9,10 @@ from typing import Any
 from xpubuild.recipe.facts import fact_of, leaves, needs_source
 from xpubuild.recipe.order import in_order
 from xpubuild.ui import format as show
-from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
+from xpubuild.ui.parts import Column, Facts, Part, Record, Records, Sentences, TableBuilder
 
 _DIGEST_CHARACTERS = 12
+_CHOSEN = "A value with no source below it was chosen by the author of the recipe."
 
 
 def status_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
@@ -70,29 +71,29 @@ def recipes_view(entries: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
 
 
 def recipe_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
-    """Return one recipe as dotted keys and values, each with its source.
+    """Return one recipe as dotted keys and values, each with its source on a line below.
 
     What upstream has and the recipe does not know is there as unknown; what is merely not set is left out.
     A value without a source is one that the recipe's author has chosen, or one that should have a source.
     """
     facts = document["recipe"].get("facts", {})
-    table = TableBuilder(["key", "value", "confidence", "source"])
     body = {key: value for key, value in document["recipe"].items() if key not in ("facts", "patches")}
     unknown = set(document["unknown"])
+    records = []
     for key, value in leaves(body):
-        fact = fact_of(key, facts)
-        words = ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
         if key in unknown:
             continue
-        if fact is None:
-            table.add(key, words, "no source" if needs_source(key) else "chosen", "")
+        fact = fact_of(key, facts)
+        words = ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+        if fact is not None:
+            about = _origin(fact)
         else:
-            table.add(key, words, fact["confidence"], _origin(fact))
-    for key in document["unknown"]:
-        table.add(key, "unknown", "unknown", _origin(facts.get(key, {})))
+            about = "source: none is given (confidence: none)" if needs_source(key) else ""
+        records.append(Record(key, words, about))
+    records += [Record(key, "unknown", _origin(facts.get(key, {}))) for key in document["unknown"]]
     also = ", ".join(reversed(in_order(document["recipe"].get("patches", {}))))
     known = (("file", document["path"]), *((("also", also),) if also else ()))
-    return (Facts(known), table.build())
+    return (Facts(known), Sentences((_CHOSEN,)), Records(tuple(records)))
 
 
 def check_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
@@ -133,4 +134,5 @@ def _when(moment: float) -> str:
 
 
 def _origin(fact: Mapping[str, Any]) -> str:
-    return "; ".join(str(fact[key]) for key in ("source", "note") if fact.get(key))
+    told = "; ".join(str(fact[key]) for key in ("source", "note") if fact.get(key))
+    return f"source: {told or 'none'} (confidence: {fact.get('confidence') or 'unknown'})"

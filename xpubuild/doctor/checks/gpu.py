@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from xpubuild.doctor.context import Context
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.model import Check, Fix, Outcome
@@ -19,6 +21,9 @@ from xpubuild.doctor.probes.machine import (
     wsl,
 )
 from xpubuild.host.readers import UNKNOWN, entries, exists
+
+# As Linux prints it in sysfs: "0x" and four hexadecimal digits.
+_VENDOR = re.compile(r"0x[0-9a-f]{4}")
 
 
 class GpuPresent(Check):
@@ -47,11 +52,10 @@ class GpuPresent(Check):
                 return self.skip("an image without /sys: it has no devices")
             return self.found("there is no PCI bus in /sys to look for a GPU on", _elsewhere(context))
         functions = len(entries(context.path("/sys/bus/pci/devices")))
-        others = [gpu for gpu in context.host.gpus if gpu not in gpus]
         nodes = drm_nodes(context)
         detail = (
-            f"no Intel GPU: looked at {functions} PCI functions ({len(others)} display controllers of other"
-            f" vendors) and at /dev/dri ({', '.join(nodes) or 'no render node'})"
+            f"no Intel GPU: looked at {_count(functions, 'PCI function')} ({_others(context)})"
+            f" and at /dev/dri ({', '.join(nodes) or 'no render node'})"
         )
         return self.found(detail, _elsewhere(context), functions=functions, nodes=list(nodes))
 
@@ -66,6 +70,21 @@ class GpuPresent(Check):
                 ("wsl.exe --update", "docker run --device /dev/dxg -v /usr/lib/wsl:/usr/lib/wsl ..."),
             ),
         )
+
+
+def _others(context: Context) -> str:
+    """Return in words what display controllers are here, on a machine where none is known to be Intel's."""
+    unknown = sum(1 for gpu in context.host.gpus if not _VENDOR.fullmatch(gpu.vendor_id))
+    known = len(context.host.gpus) - unknown
+    texts = [f"{_count(unknown, 'display controller')} whose vendor cannot be read"] if unknown else []
+    if known or not unknown:
+        vendors = "another vendor" if known == 1 else "other vendors"
+        texts.insert(0, f"{_count(known, 'display controller')} of {vendors}")
+    return ", ".join(texts)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _elsewhere(context: Context) -> Fix:

@@ -1,0 +1,116 @@
+"""What the compatibility matrix answers to a question about a host: the verdict first, then its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xpubuild.ui.parts import Facts, Part, Sentences, Table, TableBuilder
+
+Row = Mapping[str, Any]
+_LABELS = {
+    "gpu": "GPU",
+    "gpu_targets": "its AOT targets",
+    "oneapi": "oneAPI",
+    "python": "Python",
+    "gcc": "GCC",
+    "host_compiler": "host compiler",
+    "cmake": "CMake",
+    "cxx11_abi": "C++ ABI",
+    "arch": "AOT targets",
+}
+_GENERAL = "What every release needs, wherever it is built: `xpubuild recipes matrix` without options."
+
+
+def answer_view(situation: Mapping[str, Any], rows: Sequence[Row]) -> tuple[Part, ...]:
+    """Return the verdict in one line, the situation, the releases with their reasons, and where more is."""
+    return (Sentences((verdict(rows),)), asked_about(situation), verdicts(rows), Sentences((_GENERAL,)))
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    """Return the answer in one sentence; ``rows`` begin with the newest release, branches come last."""
+    builds = [row for row in rows if row["verdict"]["builds"] == "yes"]
+    perhaps = [row for row in rows if row["verdict"]["builds"] == "unknown"]
+    if builds:
+        return _newest(builds, len(rows))
+    if perhaps:
+        open_ = _shared([_reasons(row, "unknown", "constraint") for row in perhaps])
+        return (
+            f"nothing is known to build here: {_count(perhaps)} may, {perhaps[0]['release']} is the newest"
+            + (f"; not known: {', '.join(_LABELS.get(name, name) for name in open_)}" if open_ else "")
+        )
+    if not rows:
+        return "nothing builds: no recipe describes a release"
+    why = _shared([_reasons(row, "no", "found") for row in rows])
+    return f"nothing builds here: {'; '.join(why) or 'each release has its reason in the table'}"
+
+
+def _newest(builds: Sequence[Row], known: int) -> str:
+    """Say which release is the newest that builds, what becomes of it, and which one runs if it does not."""
+    first = builds[0]
+    texts = [f"newest that builds here: {first['release']}"]
+    runs = first["verdict"]["runs"]
+    if runs == "yes":
+        texts.append("it runs here too")
+    elif runs == "unknown":
+        texts.append("whether it runs here is not known")
+    else:
+        other = next((row["release"] for row in builds if row["verdict"]["runs"] == "yes"), None)
+        texts.append("it does not run here" + (f"; newest that does both: {other}" if other else ""))
+    lost = [item["feature"] for item in first["verdict"]["loses"] if item["certain"]]
+    texts += [f"it lacks {', '.join(lost)}"] if lost else []
+    return "; ".join((*texts, f"{len(builds)} of {known} releases build"))
+
+
+def _count(rows: Sequence[Row]) -> str:
+    return "1 release" if len(rows) == 1 else f"{len(rows)} releases"
+
+
+def _reasons(row: Row, answer: str, field: str) -> list[str]:
+    """Return ``field`` of each reason that leaves the build of a release at ``answer``."""
+    reasons = row["verdict"]["reasons"]
+    return [item[field] for item in reasons if (item["concern"], item["answer"]) == ("builds", answer)]
+
+
+def _shared(texts: Sequence[Sequence[str]]) -> list[str]:
+    """Return what is the same for every release."""
+    return [text for text in dict.fromkeys(texts[0]) if all(text in others for others in texts)]
+
+
+def verdicts(rows: Sequence[Row]) -> Table:
+    """Return what the solver says of each release in the situation."""
+    table = TableBuilder(["release", "builds", "runs", "why, and what it lacks"])
+    for row in rows:
+        verdict = row["verdict"]
+        table.add(row["release"], verdict["builds"], verdict["runs"], _why(verdict))
+    return table.build("Here")
+
+
+def _why(verdict: Mapping[str, Any]) -> str:
+    reasons = [item for item in verdict["reasons"] if item["concern"] != "note"]
+    against = [item for item in reasons if item["answer"] == "no"] or reasons
+    texts = [
+        f"needs {item['wanted']}; {item['found']}" if item["wanted"] else item["found"] for item in against
+    ]
+    texts += [
+        f"lacks {'' if item['certain'] else 'perhaps '}{item['feature']}"
+        + (f" ({item['because']})" if item["because"] else "")
+        for item in verdict["loses"]
+        if verdict["builds"] != "no"
+    ]
+    texts += [item["found"] for item in verdict["reasons"] if item["concern"] == "note"]
+    return ". ".join(dict.fromkeys(texts))
+
+
+def asked_about(situation: Mapping[str, Any]) -> Facts:
+    """Return the situation that the verdicts are about."""
+    items = []
+    for name, value in situation.items():
+        if name == "versions":
+            items += [(part, str(version)) for part, version in value.items()]
+        elif value not in (None, [], ""):
+            text = ", ".join(value) if isinstance(value, list) else str(value)
+            items.append((_LABELS.get(name, name), text))
+        elif value == [] and name in ("oneapi", "python"):
+            items.append((_LABELS[name], "none"))
+    return Facts(tuple(items), "Asked about")
