@@ -110,6 +110,8 @@ class Matching:
             if entry.done or entry.looks >= _MOST_LOOKS or not entry.line.search(text):
                 continue
             self.idle = False
+            if text is not line.canonical and line.stands_below(entry.line):
+                continue
             if entry.matcher.before or entry.matcher.after or entry.matcher.unless:
                 entry.looks += 1
                 if not _surroundings_fit(entry.matcher, line, text):

@@ -8,14 +8,21 @@ _MOST_WORDS = 12
 _TELLING = 4  # letters
 _PLACE = re.compile(r"^\S{1,400}?:\d{1,7}(?::\d{1,6})?:\s{0,4}")
 _HEAD = re.compile(r"^(?:\S{1,200}: )?(?:fatal |internal compiler )?(?:error|ERROR|Error|fatal): ")
+# What git could not reach is particular to one machine, and no page has it together with the reason.
+_ACCESS = re.compile(r"^unable to access '\S{1,400}': ")
+_URL = re.compile(r"\b[a-z][a-z+]{1,12}://(?:[^\s/@']{1,200}@)?([\w.-]{1,200})[^\s']{0,400}")
 _PATH = re.compile(r"(?:[A-Za-z]:)?[\w.+~-]{0,200}[/\\](?:[\w.+@~-]{1,200}[/\\]){0,40}([\w.+@-]{1,200})")
-_NUMBER = re.compile(r"\b(?:0x[0-9a-fA-F]{1,32}|[0-9a-f]{12,64}|\d{3,})\b")
+# The status of a server or of a program says what is wrong, other long numbers do not.
+_STATUS = r"(?<!\()(?<!\(-)" + "".join(
+    f"(?<!{word} )" for word in ("response", "code", "Error", "error:", "failed:", "status")
+)
+_NUMBER = re.compile(rf"{_STATUS}\b(?:0x[0-9a-fA-F]{{1,32}}|[0-9a-f]{{12,64}}|\d{{3,}}(?:\.\d{{1,9}})?)\b")
 
 
 def search_terms(text: str, kind: str) -> tuple[str, ...]:
     """Return search terms, the most exact first; what is particular to one machine is left out."""
-    message = _HEAD.sub("", _PLACE.sub("", text.strip()))
-    message = _NUMBER.sub(" ", _PATH.sub(r"\1", message))
+    message = _ACCESS.sub("", _HEAD.sub("", _PLACE.sub("", text.strip())))
+    message = _NUMBER.sub(" ", _PATH.sub(r"\1", _URL.sub(r"\1", message)))
     words = message.split()[:_MOST_WORDS]
     if not words:
         return ()
