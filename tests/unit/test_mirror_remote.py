@@ -62,7 +62,7 @@ def test_a_folder_is_a_folder(text: str, path: str) -> None:
         "ftp://me:secret@host/m", "git+ssh://host/m", "http:///m", "http://host:port/m", "https://h/m?token=secret",
         "https://h/m#x", "http://a b/m", "file://other/m", "ssh://host", "ssh://host/", "ssh://me:secret@host/m",
         "ssh://-oProxyCommand=evil/m", "ssh://-x@host/m", "ssh://host/a%0ab", "http://u:secret/x@h:port/m",
-        "http://ho\nst/m", "http://[::1/m", "http:/host/m", "ssh:/host/m", "file:///m?x", "file:///m#x",
+        "http://ho\nst/m", "http://[::1/m", "http:/host/m", "ssh:/me:secret@host/m", "file:///m?x", "file:///m#x",
         "file:///m%00x",
     ],
 )  # fmt: skip
@@ -71,6 +71,13 @@ def test_what_is_no_mirror_is_refused_without_its_secrets(text: str) -> None:
         parse_mirror(text)
     assert caught.value.exit_code == 2
     assert "secret" not in f"{caught.value.to_json()}"
+
+
+def test_what_is_refused_is_shown_as_it_was_given() -> None:
+    for text in ("http:/host/m", "ftp://host/m"):
+        with pytest.raises(UsageError) as caught:
+            parse_mirror(text)
+        assert caught.value.what == f"--mirror cannot be {text}"
 
 
 def test_who_cannot_be_reached_by_ssh_is_tried_by_hand_with_user_and_port() -> None:

@@ -131,8 +131,9 @@ def _over_ssh(text: str, host: str, port: int | None) -> Location:
 
 
 def _refused(text: str, why: str) -> UsageError:
-    scheme, _, rest = text.partition("://")
-    shown = f"{scheme}://{rest.rpartition('@')[2]}".partition("?")[0].partition("#")[0]
+    head, separator, rest = text.partition("://")
+    bare = f"{head.rpartition('@')[2]}{separator}{rest.rpartition('@')[2]}"
+    shown = re.split(r"[?#]", bare, maxsplit=1)[0]
     return UsageError(
         f"--mirror cannot be {_CONTROL.sub('?', shown)}",
         why=why,
