@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from integration.engine_plans import go, step
-from support.engine import Recorder, lines_of, make_plan, nothing_open, shell
+from support.engine import Recorder, lines_of, make_plan, shell
 
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.engine.model import XPUBUILD, Command, Step
 from xpubuild.errors import BuildError
 
-
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """In every test here, also after errors, neither a descriptor nor a child stays."""
-    with nothing_open():
-        yield
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "w\u00f6rk space"
-    folder.mkdir()
-    return folder
+#: Also after errors.
+pytestmark = pytest.mark.usefixtures("nothing_stays_open")
 
 
 def test_alternatives_are_tried_in_order(workspace: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from support.engine import (
     make_plan,
     new_mark,
     nothing_left,
-    nothing_open,
     shell,
     small_disk,
 )
@@ -37,19 +36,8 @@ from xpubuild.errors import (
     XpuBuildError,
 )
 
-
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """In every test here, also after errors, neither a descriptor nor a child stays."""
-    with nothing_open():
-        yield
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "w\u00f6rk space"
-    folder.mkdir()
-    return folder
+#: Also after errors.
+pytestmark = pytest.mark.usefixtures("nothing_stays_open")
 
 
 def test_a_proof_that_fails_is_a_failure_with_the_log(workspace: Path) -> None:

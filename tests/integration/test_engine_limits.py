@@ -7,13 +7,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from support.engine import MARK, PATH, marked, new_mark, nothing_left, nothing_open
+from support.engine import MARK, PATH, marked, new_mark, nothing_left
 
 from xpubuild.engine import watch
 from xpubuild.engine.process import Cancel, ProcessResult, query, run
@@ -45,11 +44,8 @@ while not os.path.exists(sys.argv[1]) or not open(sys.argv[1]).read():
 """
 
 
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """In every test here, also after errors, neither a descriptor nor a child stays."""
-    with nothing_open():
-        yield
+#: Also after errors.
+pytestmark = pytest.mark.usefixtures("nothing_stays_open")
 
 
 def python(*arguments: str, **options: Any) -> ProcessResult:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.engine import eventually, nothing_open, program, small_disk
+from support.engine import eventually, program, small_disk
 
 from xpubuild.engine import lock as module
 from xpubuild.engine.lock import WorkspaceLock, describe_owner, held_by, owner
@@ -36,18 +36,8 @@ print("released", flush=True)
 """
 
 
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """In every test here, also after errors, neither a descriptor nor a child stays."""
-    with nothing_open():
-        yield
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "w\u00f6rk space"
-    folder.mkdir()
-    return folder
+#: Also after errors.
+pytestmark = pytest.mark.usefixtures("nothing_stays_open")
 
 
 @contextlib.contextmanager

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.engine import MARK, PATH, new_mark, nothing_left, nothing_open, small_disk
+from support.engine import MARK, PATH, new_mark, nothing_left, small_disk
 
 from xpubuild.engine.process import ProcessResult, run
 from xpubuild.errors import NoSpaceError
@@ -23,11 +22,8 @@ echo proxy said pr0xypass
 """
 
 
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """In every test here, also after errors, neither a descriptor nor a child stays."""
-    with nothing_open():
-        yield
+#: Also after errors.
+pytestmark = pytest.mark.usefixtures("nothing_stays_open")
 
 
 def python(*arguments: str, **options: Any) -> ProcessResult:

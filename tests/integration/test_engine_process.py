@@ -9,14 +9,13 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from support.engine import PATH, descriptors, eventually, nothing_open
+from support.engine import PATH, descriptors, eventually
 
 from xpubuild.engine.process import Cancel, ProcessResult, query, run
 from xpubuild.errors import ToolchainError
@@ -24,11 +23,8 @@ from xpubuild.errors import ToolchainError
 BASE = {"PATH": PATH}
 
 
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """In every test here, also after errors, neither a descriptor nor a child stays."""
-    with nothing_open():
-        yield
+#: Also after errors.
+pytestmark = pytest.mark.usefixtures("nothing_stays_open")
 
 
 def python(*arguments: str, **options: Any) -> ProcessResult:

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from integration.engine_plans import go, step
-from support.engine import make_plan, nothing_open, shell
+from support.engine import make_plan, shell
 
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Publish, Step
 from xpubuild.errors import ToolchainError
 
-
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """In every test here, also after errors, neither a descriptor nor a child stays."""
-    with nothing_open():
-        yield
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "w\u00f6rk space"
-    folder.mkdir()
-    return folder
+#: Also after errors.
+pytestmark = pytest.mark.usefixtures("nothing_stays_open")
 
 
 def build_wheel(workspace: Path, name: str, **options: Any) -> Step:

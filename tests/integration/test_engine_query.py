@@ -6,11 +6,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.engine import MARK, PATH, new_mark, nothing_left, nothing_open
+from support.engine import MARK, PATH, new_mark, nothing_left
 
 from xpubuild.engine import watch
 from xpubuild.engine.process import Cancel, query
@@ -19,11 +18,8 @@ from xpubuild.errors import ToolchainError
 BASE = {"PATH": PATH}
 
 
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """In every test here, also after errors, neither a descriptor nor a child stays."""
-    with nothing_open():
-        yield
+#: Also after errors.
+pytestmark = pytest.mark.usefixtures("nothing_stays_open")
 
 
 def test_the_streams_are_apart_and_whole() -> None:

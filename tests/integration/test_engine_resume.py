@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from support.engine import (
     make_plan,
     new_mark,
     nothing_left,
-    nothing_open,
     shell,
 )
 
@@ -35,19 +34,8 @@ from xpubuild.engine.runner import Outcome, run_plan
 from xpubuild.engine.state import plan_states
 from xpubuild.errors import BuildError
 
-
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """In every test here, also after errors, neither a descriptor nor a child stays."""
-    with nothing_open():
-        yield
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "w\u00f6rk space"
-    folder.mkdir()
-    return folder
+#: Also after errors.
+pytestmark = pytest.mark.usefixtures("nothing_stays_open")
 
 
 def go(plan: Plan, sink: Recorder | None = None) -> Outcome:

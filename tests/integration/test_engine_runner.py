@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from support.engine import (
     marked,
     new_mark,
     nothing_left,
-    nothing_open,
     shell,
 )
 
@@ -34,19 +32,8 @@ from xpubuild.engine.model import Step
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import BuildError, InterruptedByUserError
 
-
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """In every test here, also after errors, neither a descriptor nor a child stays."""
-    with nothing_open():
-        yield
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "w\u00f6rk space"
-    folder.mkdir()
-    return folder
+#: Also after errors.
+pytestmark = pytest.mark.usefixtures("nothing_stays_open")
 
 
 def test_steps_run_in_order_and_are_told_and_journalled(workspace: Path) -> None:

@@ -7,27 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.engine import MARK, new_mark, nothing_left, nothing_open
+from support.engine import MARK, new_mark, nothing_left
 
 from xpubuild.engine.journal import Journal
 
-
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """In every test here, also after errors, neither a descriptor nor a child stays."""
-    with nothing_open():
-        yield
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "w\u00f6rk space"
-    folder.mkdir()
-    return folder
+#: Also after errors.
+pytestmark = pytest.mark.usefixtures("nothing_stays_open")
 
 
 #: Runs a plan of one long step under the signal handlers of the command line.
