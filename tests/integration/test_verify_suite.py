@@ -123,6 +123,22 @@ def test_full_suite_passes(target: Target) -> None:
     assert by_id(report)["model.resnet50_compile"].status == "pass"
 
 
+@pytest.mark.parametrize(("isa", "lacks"), [("AVX2", "bfloat16 and float16"), ("AVX512_CORE", "float16")])
+def test_cpu_without_short_types_in_onednn_passes_and_says_so(target: Target, isa: str, lacks: str) -> None:
+    """oneDNN plays the CPU: AVX2 has neither type, plain AVX-512 has no float16, on whatever machine."""
+    target.env.environ["ONEDNN_MAX_CPU_ISA"] = isa
+    fused = ("onednn.fused_linear", "onednn.fused_conv", "onednn.backward")
+    report = target.verify(*fused, "onednn.conv_bf16", "onednn.conv_fp16", "onednn.gemm_fp16", suite="full")
+    assert bad(report) == {}
+    assert not [check.id for check in report.checks if check.status == "skip"]
+    for check in fused:
+        result = by_id(report)[check]
+        assert f"{lacks} on this CPU" in result.detail
+        assert result.metrics["error_of_allowed"] > 0.1
+    forms = by_id(report)["onednn.fused_linear"].metrics["forms"]
+    assert "mkldnn linear" in forms  # in float32, which every CPU has
+
+
 def test_junit_of_a_real_run_can_be_read(target: Target, tmp_path: Path) -> None:
     report = target.verify("device", "ops.import", ops=False)
     write_junit(report, tmp_path / "results é.xml")

@@ -1,4 +1,4 @@
-"""Group ``onednn``: convolutions and products with what follows them in the same kernel."""
+"""Group ``onednn``: convolutions and products with fused operations, and their gradients."""
 
 from __future__ import annotations
 
@@ -6,26 +6,47 @@ from typing import Any
 
 from .check_onednn import _kept, _near, _numbers
 from .context import Context, require
-from .hardware import float_types, has_float64, has_kernel
+from .hardware import float_types, has_float64, has_kernel, onednn_computes_in
 from .registry import FULL, check
-from .tolerance import SPLIT_ROUNDINGS, accumulator, bilinear_limit, gamma, unit_roundoff
+from .tolerance import (
+    SPLIT_ROUNDINGS,
+    accumulator,
+    bilinear_limit,
+    gamma,
+    stored_sums_limit,
+    unit_roundoff,
+)
+
+
+def _has_fused(context: Context, operator: str, dtype: Any) -> bool:
+    """Return whether this torch has oneDNN's fused operator, with support for ``dtype`` on the device."""
+    return has_kernel(context, operator) and onednn_computes_in(context, dtype)
+
+
+def _say_what_is_lacking(context: Context, instead: str) -> None:
+    """Note the dtypes that oneDNN does not support on this device, and what was compared for them."""
+    types = [dtype for dtype in _fused_types(context) if not onednn_computes_in(context, dtype)]
+    names = " and ".join(str(dtype).partition(".")[2] for dtype in types)
+    if names:
+        context.note(f"oneDNN does not support {names} on this {context.backend.name.upper()}: {instead}")
 
 
 def _linear_forms(context: Context, x: Any, weight: Any, bias: Any) -> dict[str, tuple[Any, Any]]:
-    """Return results of linear with an activation, and what makes the exact one of the exact linear part."""
+    """Return results of linear with an activation, and the function from the exact linear part to the
+    exact result."""
     torch = context.torch
     relu = torch.relu
     forms = {
-        "linear, then relu": (torch.relu(torch.nn.functional.linear(x, weight, bias)), relu),
-        "linear, then relu in place": (torch.nn.functional.linear(x, weight, bias).relu_(), relu),
-        "linear, then a sum": (
+        "linear and relu": (torch.relu(torch.nn.functional.linear(x, weight, bias)), relu),
+        "linear and in-place relu": (torch.nn.functional.linear(x, weight, bias).relu_(), relu),
+        "linear and add": (
             torch.nn.functional.linear(x, weight, bias) + bias,
             lambda y: y + bias.cpu().double(),
         ),
     }
     if has_kernel(context, "aten::_addmm_activation"):
         forms["_addmm_activation"] = (torch._addmm_activation(bias, x, weight.t()), relu)
-    if has_kernel(context, "mkldnn::_linear_pointwise"):
+    if _has_fused(context, "mkldnn::_linear_pointwise", x.dtype):
         pointwise = torch.ops.mkldnn._linear_pointwise
         forms["mkldnn linear"] = (pointwise(x, weight, bias, "none", [], ""), lambda y: y)
         forms["mkldnn linear with relu"] = (pointwise(x, weight, bias, "relu", [], ""), relu)
@@ -33,7 +54,7 @@ def _linear_forms(context: Context, x: Any, weight: Any, bias: Any) -> dict[str,
 
 
 def _fused_types(context: Context) -> tuple[Any, ...]:
-    """Return the types that fused kernels are made for."""
+    """Return the dtypes that fused kernels support."""
     return float_types(context)[:3]
 
 
@@ -44,9 +65,10 @@ def _fused_types(context: Context) -> tuple[Any, ...]:
     deadline_s=120,
 )
 def fused_linear(context: Context) -> None:
-    """Compare compositions and the fused kernels that this torch has for the device."""
+    """Compare separate operators and this torch's fused kernels for the device with float64 on the CPU."""
     context.full_precision()
     torch = context.torch
+    seen: set[str] = set()
     for dtype in _fused_types(context):
         x = _numbers(context, 45, 193, seed=141, dtype=dtype)
         weight = _numbers(context, 72, 193, seed=142, dtype=dtype)
@@ -60,11 +82,15 @@ def fused_linear(context: Context) -> None:
         for name, (result, finish) in forms.items():
             require(result.dtype == dtype, f"{name} of {dtype} is {result.dtype}")
             _near(context, f"{name}, {dtype}", result, finish(exact), limit)
-        context.metric("forms", sorted(forms))
+        seen.update(forms)
+    context.metric("forms", sorted(seen))
+    _say_what_is_lacking(context, "fused kernels were not compared")
 
 
-def _conv_forms(context: Context, x: Any, weight: Any, bias: Any, other: Any) -> dict[str, tuple[Any, Any]]:
-    """Return results of a 3x3 convolution and what follows it, as ``_linear_forms`` does."""
+def _conv_forms(
+    context: Context, x: Any, weight: Any, bias: Any, other: Any
+) -> dict[str, tuple[Any, Any]]:
+    """Return results of a 3x3 convolution with fused operations, as ``_linear_forms`` does."""
     torch = context.torch
     relu, plus = torch.relu, other.cpu().double()
 
@@ -72,29 +98,29 @@ def _conv_forms(context: Context, x: Any, weight: Any, bias: Any, other: Any) ->
         return torch.nn.functional.conv2d(x, weight, bias, padding=1)
 
     forms = {
-        "convolution, then relu": (torch.relu(conv()), relu),
-        "convolution, then a sum": (conv() + other, lambda y: y + plus),
-        "convolution, then a sum and relu": (conv().add_(other).relu_(), lambda y: relu(y + plus)),
+        "convolution and relu": (torch.relu(conv()), relu),
+        "convolution and add": (conv() + other, lambda y: y + plus),
+        "convolution, add and relu": (conv().add_(other).relu_(), lambda y: relu(y + plus)),
     }
     shape = ([1, 1], [1, 1], [1, 1], 1)
-    if has_kernel(context, "mkldnn::_convolution_pointwise"):
+    if _has_fused(context, "mkldnn::_convolution_pointwise", x.dtype):
         pointwise = torch.ops.mkldnn._convolution_pointwise
         forms["mkldnn convolution with relu"] = (pointwise(x, weight, bias, *shape, "relu", [], ""), relu)
     binary: Any = None
-    if has_kernel(context, "mkldnn::_convolution_pointwise.binary"):
+    if _has_fused(context, "mkldnn::_convolution_pointwise.binary", x.dtype):
         binary = torch.ops.mkldnn._convolution_pointwise.binary
-        forms["mkldnn convolution with a sum"] = (
+        forms["mkldnn convolution with add"] = (
             binary(x, other, weight, bias, *shape, "add", 1.0, None, [], None), lambda y: y + plus,
         )  # fmt: skip
     if binary and (context.backend.fused_short_types or x.dtype == torch.float32):
-        forms["mkldnn convolution with a sum and relu"] = (
+        forms["mkldnn convolution with add and relu"] = (
             binary(x, other, weight, bias, *shape, "add", 1.0, "relu", [], None), lambda y: relu(y + plus),
         )  # fmt: skip
     if has_kernel(context, "aten::cudnn_convolution_relu"):
         forms["cudnn convolution with relu"] = (
             torch.cudnn_convolution_relu(x, weight, bias, [1, 1], [1, 1], [1, 1], 1), relu,
         )  # fmt: skip
-        forms["cudnn convolution with a sum and relu"] = (
+        forms["cudnn convolution with add and relu"] = (
             torch.cudnn_convolution_add_relu(x, weight, other, 1.0, bias, [1, 1], [1, 1], [1, 1], 1),
             lambda y: relu(y + plus),
         )
@@ -103,14 +129,15 @@ def _conv_forms(context: Context, x: Any, weight: Any, bias: Any, other: Any) ->
 
 @check(
     "onednn.fused_conv",
-    "convolutions with sum and activation agree with double precision",
+    "convolutions with fused add and activation agree with double precision",
     suites=FULL,
     deadline_s=180,
 )
 def fused_conv(context: Context) -> None:
-    """Compare compositions and the fused kernels that this torch has for the device."""
+    """Compare separate operators and this torch's fused kernels for the device with float64 on the CPU."""
     context.full_precision()
     torch = context.torch
+    seen: set[str] = set()
     for dtype in _fused_types(context):
         x = _numbers(context, 2, 32, 13, 15, seed=151, dtype=dtype)
         weight = _numbers(context, 48, 32, 3, 3, seed=152, dtype=dtype)
@@ -127,7 +154,9 @@ def fused_conv(context: Context) -> None:
         for name, (result, finish) in forms.items():
             require(result.dtype == dtype, f"{name} of {dtype} is {result.dtype}")
             _near(context, f"{name}, {dtype}", result, finish(exact), limit)
-        context.metric("forms", sorted(forms))
+        seen.update(forms)
+    context.metric("forms", sorted(seen))
+    _say_what_is_lacking(context, "fused kernels were not compared")
 
 
 @check(
@@ -151,11 +180,14 @@ def backward(context: Context) -> None:
         )
         found = _gradients(torch, *(part.to(context.device) for part in (x, weight, bias, grad)))
         terms = (24 * 9, 2 * 11 * 12, 2 * 11 * 12)
-        for name, result, reference, size, number in zip(
-            ("input", "weight", "bias"), found, exact, sizes, terms
-        ):
-            limit = _gradient_limit(context, dtype, reference, size, number)
+        limits = [_gradient_limit(context, dtype, *sums) for sums in zip(exact, sizes, terms)]
+        if not onednn_computes_in(context, dtype):
+            # ATen's kernel stores one product for each of the kernel's 9 positions, and adds them.
+            squares = _gradients(torch, *(part.double().square() for part in (x, weight, bias, grad)))
+            limits[0] = limits[0] + stored_sums_limit(9, unit_roundoff(torch, dtype)) * squares[0].sqrt()
+        for name, result, reference, limit in zip(("input", "weight", "bias"), found, exact, limits):
             _near(context, f"the gradient of a convolution by its {name}, {dtype}", result, reference, limit)
+    _say_what_is_lacking(context, "gradients are from ATen's kernels")
 
 
 def _gradients(torch: Any, x: Any, weight: Any, bias: Any, grad: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What the device can compute in."""
+"""The dtypes and kernels that the device supports."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .context import Context
 
 
 def has_float64(context: Context) -> bool:
-    """Return whether the device has float64: Arc GPUs have none, and say so."""
+    """Return whether the device supports float64: Arc GPUs do not, and report it."""
     if context.backend.name == "cpu":
         return True
     return bool(getattr(context.module.get_device_properties(), "has_fp64", True))
 
 
 def float_types(context: Context) -> tuple[Any, ...]:
-    """Return the floating types that checks go through; float64 last, where the device has it."""
+    """Return the floating-point dtypes to test; float64 last, if the device supports it."""
     torch = context.torch
     types = (torch.float32, torch.bfloat16, torch.float16)
     if has_float64(context):
@@ -24,18 +24,37 @@ def float_types(context: Context) -> tuple[Any, ...]:
     return types
 
 
+#: torch's functions that return whether oneDNN supports a dtype on this CPU, under ONEDNN_MAX_CPU_ISA.
+_ONEDNN_HAS = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}
+
+
+def onednn_computes_in(context: Context, dtype: Any) -> bool:
+    """Return whether oneDNN supports ``dtype`` on this device; float16 needs avx512_fp16 on most CPUs.
+
+    torch's CPU code uses the same functions: its fused operators reject the dtype, and plain convolutions
+    use ATen's kernels instead of oneDNN's. On other devices oneDNN supports all dtypes of the device.
+    """
+    torch = context.torch
+    if context.backend.name != "cpu" or dtype == torch.float32:
+        return True
+    question = _ONEDNN_HAS.get(str(dtype).partition(".")[2])
+    if question is None or not torch.backends.mkldnn.is_available():
+        return False
+    return bool(getattr(torch.ops.mkldnn, question)())
+
+
 def has_kernel(context: Context, operator: str) -> bool:
-    """Return whether this torch has a kernel of its own for the operator on the backend."""
+    """Return whether this torch has a kernel for the operator on the backend."""
     try:
         return bool(
             context.torch._C._dispatch_has_kernel_for_dispatch_key(operator, context.backend.dispatch_key)
         )
-    except RuntimeError:  # no operator of that name
+    except RuntimeError:  # no operator with that name
         return False
 
 
 def free_memory(context: Context) -> int:
-    """Return the bytes that can still be had on the device; of the whole memory where nothing says more."""
+    """Return the free bytes on the device, or its total memory if the free bytes are unknown."""
     module = context.module
     if context.backend.name == "cpu":
         with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123 - a pseudo file, read as a stream

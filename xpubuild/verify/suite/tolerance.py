@@ -1,4 +1,4 @@
-"""How far a correct result may be from its reference, and why.
+"""The largest allowed difference between a result and its reference, and its derivation.
 
 With unit roundoff ``u`` (half of ``torch.finfo(dtype).eps``), a sum of n products that is accumulated with
 unit roundoff ``u`` is off by at most gamma(n, u) times the sum of the absolute products. The worst case is
@@ -19,11 +19,11 @@ from typing import Any
 CONFIDENCE = 8.0
 
 #: Largest relative error of one rounding, by the name of a dtype. TF32 keeps 11 significant bits, and
-#: hardware may cut off the rest instead of rounding it.
+#: hardware may truncate the rest instead of rounding it.
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 TF32_ROUNDOFF = 2.0**-10
 
-#: In what a result of each dtype is accumulated, on all backends.
+#: The dtype in which results are accumulated, on all backends; ``stored_sums_limit`` is the exception.
 ACCUMULATES_IN = {
     "float64": "float64",
     "float32": "float32",
@@ -32,7 +32,7 @@ ACCUMULATES_IN = {
 }
 
 #: Largest error in units in the last place. Those of single functions are the limits of the OpenCL C
-#: specification (full profile), which SYCL takes over; the other backends' libraries stay below.
+#: specification (full profile), which SYCL uses; the errors of the other backends' libraries are smaller.
 #: Compositions add roundings.
 ULPS = {
     "exp": 3,
@@ -121,6 +121,17 @@ def product_limit(torch: Any, left: Any, right: Any, result_dtype: Any, accumula
     )
 
 
+def stored_sums_limit(parts: int, roundoff: float) -> float:
+    """Return the limit for a sum of k parts that are stored and added in the result's type, by its rms.
+
+    Each part and each running sum is rounded. Independent roundings of numbers s add up to at most
+    ``c u sqrt(sum s^2)`` (Hoeffding's inequality, with the probability of failure above). Parts have the size
+    ``rms / sqrt(k)`` and running sums grow with the root of their length, so that the limit is
+    ``c u sqrt((k + 3) / 2) rms``.
+    """
+    return CONFIDENCE * math.sqrt((parts + 3) / 2) * roundoff
+
+
 def bilinear_limit(
     torch: Any,
     apply: Callable[[Any, Any], Any],
@@ -131,7 +142,7 @@ def bilinear_limit(
     result_dtype: Any,
     accumulate: Any,
 ) -> Any:
-    """Return ``product_limit`` for any sum of ``terms`` products: a convolution, say, as ``apply``."""
+    """Return ``product_limit`` for any sum of ``terms`` products, such as a convolution, as ``apply``."""
     roundoff = unit_roundoff(torch, result_dtype)
     partial = apply(left.square(), right.square()).sqrt()
     total = apply(left.abs(), right.abs())
@@ -140,10 +151,10 @@ def bilinear_limit(
 
 
 def rounded_inputs_limit(apply: Callable[[Any, Any], Any], left: Any, right: Any, roundoff: float) -> Any:
-    """Return what rounding both inputs with ``roundoff`` adds to ``bilinear_limit``: TF32 does that.
+    """Return the addition to ``bilinear_limit`` for rounding both inputs with ``roundoff``, as TF32 does.
 
-    The part that all roundings share (cutting off makes everything smaller) is in proportion to the result,
-    the rest adds up like a random walk over the products.
+    The common part of all roundings (truncation makes all values smaller) is proportional to the result; the
+    rest adds up like a random walk over the products.
     """
     walk = CONFIDENCE * math.sqrt(2.0) * apply(left.square(), right.square()).sqrt()
     return roundoff * (2 * apply(left, right).abs() + walk)
@@ -152,7 +163,7 @@ def rounded_inputs_limit(apply: Callable[[Any, Any], Any], left: Any, right: Any
 def network_limit(layers: int, widest: int, roundoff: float, accumulate: float) -> float:
     """Return the limit for the relative error (2-norm) of a deep network's output.
 
-    Each layer adds one rounding of what it stores and one accumulation over at most ``widest`` products.
+    Each layer adds one rounding of its stored output and one accumulation over at most ``widest`` products.
     Normalisation keeps the size of activations, so that the errors of ``layers`` layers add up like
     independent ones: with the square root of their number. The norm is over thousands of elements and stays
     near its mean, hence no factor ``CONFIDENCE``; real errors are smaller because most accumulations are
@@ -164,9 +175,9 @@ def network_limit(layers: int, widest: int, roundoff: float, accumulate: float) 
 def gradient_limit(kinks: int, forward: float) -> float:
     """Return the limit for the relative error (2-norm) of a network's gradient.
 
-    Where an activation is closer to 0 than its error, ReLU's derivative comes out as 0 instead of 1. That
-    share of the elements of a layer is about the relative forward error ``forward``; each loses its part of
-    the gradient wholly, so the 2-norm is off by the square root of the share, summed over ``kinks`` layers.
+    If an activation is closer to 0 than its error, ReLU's derivative may be 0 instead of 1. That
+    share of the elements of a layer is about the relative forward error ``forward``; each loses its complete
+    part of the gradient, so the 2-norm is off by the square root of the share, summed over ``kinks`` layers.
     """
     return math.sqrt(kinks * forward)
 
@@ -179,15 +190,16 @@ def mean_limit(deviation: float, draws: int) -> float:
 def trajectory_limit(loss: float, forward: float, gradient: float, fall: float) -> float:
     """Return the limit for the absolute error of a loss after some steps of training.
 
-    What the steps took from the loss is, to first order, gradient times change, summed over parameters and
-    steps (``fall``). Each side of that product carries the relative error ``gradient`` of its gradient; the
+    The decrease of the loss is, to first order, gradient times change, summed over parameters and
+    steps (``fall``). Both factors carry the relative error ``gradient`` of its gradient; the
     loss itself is computed with the relative error ``forward``.
     """
     return forward * abs(loss) + 2 * gradient * abs(fall)
 
 
 def relative_error(torch: Any, result: Any, reference: Any) -> float:
-    """Return the 2-norm of the error by that of the reference; infinite where the result is not finite."""
+    """Return the 2-norm of the error divided by that of the reference; infinite if the result is not
+    finite."""
     result, reference = result.detach().cpu().double(), reference.detach().cpu().double()
     if result.shape != reference.shape or not bool(torch.isfinite(result).all()):
         return math.inf
