@@ -1,10 +1,15 @@
-# make quickstart   set up, then run the whole pipeline on the embedded example
-# make test         prove everything that can be proved on this machine
-# make lint         the checks of "make test" that read the code without running it
-# make docs         write the generated part of docs/ anew
-# make clean        remove .venv and the caches; workspaces are left alone (see: xpubuild clean)
+# make quickstart   set up, then run the complete pipeline on the embedded example
+# make test         run every test that this machine supports
+# make lint         run only the static checks of "make test": ruff and mypy
+# make components   build torchvision and torchaudio from source and test them (about 15 minutes)
+# make mutants      change the code in random places and list the changes that no test detects
+# make docs         regenerate docs/reference, docs/schema and docs/checks
+# make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment
+# make findings     rewrite tests/data/findings: what each check of doctor answers in tests
+# make clean        remove .venv and caches, but no workspaces (see: xpubuild clean)
 #
 # PYTHON=... is the interpreter that .venv is made with, PYTEST_ARGS=... goes to pytest.
+# MUTANTS_ARGS=... goes to scripts/mutants.py (--help lists its options).
 
 # Paths are relative and quoted: the checkout may lie in a folder with spaces.
 PYTHON ?= python3
@@ -13,7 +18,7 @@ PY := .venv/bin/python
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint docs clean python-gone
+.PHONY: help quickstart test lint mutants docs plans findings components clean python-gone
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -28,13 +33,28 @@ lint: .venv/.dev
 	@"$(PY)" -m ruff check .
 	@"$(PY)" -m ruff format --check .
 	@"$(PY)" -m mypy
-	@MYPYPATH=tests "$(PY)" -m mypy tests/conftest.py tests/support scripts/generate-docs.py
+	@MYPYPATH=tests "$(PY)" -m mypy tests/conftest.py tests/support scripts/generate-docs.py scripts/mutants.py \
+		scripts/mutation/recorder.py scripts/update-plans.py
+
+components: .venv/.dev
+	@"$(PY)" -m pytest -n 0 -v --on-demand tests/e2e/test_components.py
+
+mutants: .venv/.dev
+	@"$(PY)" scripts/mutants.py $(MUTANTS_ARGS)
 
 docs: .venv/.dev
 	@"$(PY)" scripts/generate-docs.py
 
+plans: .venv/.dev
+	@"$(PY)" scripts/update-plans.py
+
+# With CI=true a test that cannot run here is a failure, and nothing is written.
+findings: .venv/.dev
+	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings tests/unit/test_doctor_env_*.py \
+		tests/unit/test_doctor_gpu_*.py tests/integration/test_doctor_hosts_*.py
+
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
 
 # The files below are stamps: with them the second run of a target needs no network.
 .venv/.made: $(if $(PY_WORKS),,python-gone)

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
@@ -27,10 +28,11 @@ RUN = ROOT / "xpubuild" / "verify" / "suite" / "run.py"
 _DEADLINE_S = 120
 
 
-def attempt(mutation: dict[str, str], device: str, python: str, folder: Path) -> tuple[bool, str]:
+def attempt(mutation: dict[str, Any], device: str, python: str, folder: Path) -> tuple[bool, str]:
     """Return whether the mutation was caught by the check, and what its check said."""
     place = mutate(folder, program(mutation, device), module=mutation["module"])
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(place), os.environ.get("PYTHONPATH", "")])}
+    path = os.pathsep.join([str(place), os.environ.get("PYTHONPATH", "")])
+    environ = {**os.environ, **mutation.get("environ", {}), "PYTHONPATH": path}
     try:
         done = subprocess.run(
             [python, str(RUN), "--device", device, "--", mutation["check"]],

@@ -20,6 +20,7 @@ from support import isolation, needs
 
 if TYPE_CHECKING:
     from support.cli import Xpubuild
+    from support.findings import Watch
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -37,6 +38,17 @@ def _runs_tests(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput") or not config.getoption("numprocesses", default=None)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run ask for every repetition of what is repeated, and "make findings" for new files."""
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="repeat at every moment and place that a test knows, not at a few",
+    )
+    parser.addoption("--on-demand", action="store_true", help="also run the tests that take many minutes")
+    parser.addoption("--rewrite-findings", action="store_true", help="write tests/data/findings anew")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Leave the user's environment before anything is collected."""
     config.addinivalue_line("markers", "as_root: needs rights that only root has (added by 'needs')")
@@ -44,18 +56,22 @@ def pytest_configure(config: pytest.Config) -> None:
         _root.append(isolation.session_root())
         isolation.isolate(os.environ, _root[0])
         os.umask(0o022)
+        isolation.heed_interrupts()
         _guard.install()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take out the tests whose tool is missing; in CI they stay and fail.
+    """Take out the tests whose tool is missing, in CI they stay and fail, and those that run on demand only.
 
     What needs a right instead of a package is marked ``as_root``, so that ``-m`` can choose it.
     """
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
+        if item.get_closest_marker("on_demand") and not config.getoption("--on-demand"):
+            dropped.append(item)
+            continue
         if any(not needs.TOOLS[name].package for name in _needed(item)):
             item.add_marker("as_root")
         lacking = [name for name in _needed(item) if needs.missing(name)]
@@ -119,6 +135,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         output["left"] = _left
     elif _left and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if session.config.getoption("rewrite_findings") and session.exitstatus == pytest.ExitCode.OK:
+        from support import findings
+
+        findings.write_made()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -128,6 +148,12 @@ def pytest_testnodedown(node: Any) -> None:
     for name, ids in output.get("not_run", {}).items():
         _not_run.setdefault(name, set()).update(ids)
     _left.extend(output.get("left", []))
+
+
+@pytest.fixture(scope="session")
+def thorough(pytestconfig: pytest.Config) -> bool:
+    """Whether all repetitions of a slow test are wanted; a few of them otherwise."""
+    return bool(pytestconfig.getoption("--thorough"))
 
 
 @pytest.fixture
@@ -144,6 +170,23 @@ def xpubuild(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     until = time.monotonic() + _CHILDREN_S
     while isolation.children_run() and time.monotonic() < until:
         time.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def findings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch | None]:
+    """Compare what doctor's checks answer in tests with made-up hosts (support/findings.py)."""
+    from support import findings
+
+    watch = findings.watch(request)
+    if watch is None:
+        yield None
+        return
+    watch.install(monkeypatch)
+    yield watch
+    if request.config.getoption("rewrite_findings"):
+        findings.made[watch.test] = watch.answers()
+    else:
+        watch.check()
 
 
 def pytest_unconfigure() -> None:

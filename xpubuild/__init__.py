@@ -1,3 +1,3 @@
-"""xpubuild: from a bare Intel GPU driver to a proved PyTorch for XPU, built from source."""
+"""xpubuild builds and verifies PyTorch for Intel XPU from source."""
 
 __version__ = "0.1.0"

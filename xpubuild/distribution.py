@@ -1,4 +1,7 @@
-"""Which family of Linux distributions a system belongs to; below every package, so that all may ask."""
+"""The family of Linux distributions that a system belongs to.
+
+Imports no other module of xpubuild, so every package can use it.
+"""
 
 from __future__ import annotations
 

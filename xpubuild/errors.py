@@ -1,7 +1,7 @@
 """Every error a user can meet: one hierarchy, one exit code per class.
 
-The exit codes are a contract (docs/reference/exit-codes.md). An error says what happened, why, what to
-type next and where the log is; whatever else escapes to ``main`` is a bug and ends with exit code 1.
+The exit codes are a contract (docs/reference/exit-codes.md). An error says what happened, why, which command
+to run next and where the log is. Any other exception that reaches ``main`` is a bug and exits with code 1.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class XpuBuildError(Exception):
         self.explanation: Mapping[str, Any] | None = None
 
     def likely_cause(self) -> str:
-        """Return the best finding of the explanation in one sentence; nothing where there is none."""
+        """Return the best finding of the explanation in one sentence, "" if there is none."""
         findings = (self.explanation or {}).get("findings") or ()
-        return f"{findings[0]['title']}; type: {findings[0]['next_command']}" if findings else ""
+        return f"{findings[0]['title']}; run: {findings[0]['next_command']}" if findings else ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the error as the ``error`` object of every JSON document."""
@@ -60,7 +60,7 @@ class XpuBuildError(Exception):
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> XpuBuildError:
-        """Rebuild an error that a child xpubuild wrote; an unknown code becomes the base class."""
+        """Recreate an error that a child xpubuild wrote; an unknown code becomes the base class."""
         kind = _BY_CODE.get(str(document.get("code")), XpuBuildError)
         log = document.get("log")
         error = kind(
@@ -104,7 +104,7 @@ class LockMismatchError(XpuBuildError):
 
 
 class UnsatisfiableError(XpuBuildError):
-    """The request breaks a stated constraint; refused before any work."""
+    """The request conflicts with the recipe or with this host; usually rejected before any work."""
 
     exit_code = 22
     code = "unsatisfiable"
@@ -118,14 +118,14 @@ class FetchError(XpuBuildError):
 
 
 class SourceIntegrityError(XpuBuildError):
-    """A source is not what its pin says, or holds edits that must not be overwritten."""
+    """A source does not match its pin, or has local changes that must not be overwritten."""
 
     exit_code = 31
     code = "source-integrity"
 
 
 class ToolchainError(XpuBuildError):
-    """The environment (oneAPI, Python, compilers) cannot be made or used."""
+    """The environment (oneAPI, Python, compilers) or a file cannot be made, read or used."""
 
     exit_code = 40
     code = "toolchain"
@@ -139,7 +139,7 @@ class BuildError(XpuBuildError):
 
 
 class OutOfMemoryError(XpuBuildError):
-    """A build step was ended for memory."""
+    """A build step ran out of memory."""
 
     exit_code = 51
     code = "out-of-memory"
@@ -153,14 +153,14 @@ class NoSpaceError(XpuBuildError):
 
 
 class NoXpuError(XpuBuildError):
-    """XPU was asked for and the build goes on without it."""
+    """The build is for XPU but would continue without XPU support."""
 
     exit_code = 53
     code = "no-xpu"
 
 
 class AuditError(XpuBuildError):
-    """An artifact is not what was asked for: ABI, linkage, RECORD."""
+    """A wheel or installed package is not what was requested, or was replaced: ABI, linkage, RECORD."""
 
     exit_code = 60
     code = "audit"
@@ -174,7 +174,7 @@ class VerifyError(XpuBuildError):
 
 
 class WorkspaceBusyError(XpuBuildError):
-    """Another process holds the workspace."""
+    """Another process uses the workspace."""
 
     exit_code = 75
     code = "workspace-busy"

@@ -1,4 +1,4 @@
-"""Where the data that travels with xpubuild is: in the wheel's ``_data``, or at the top of a checkout."""
+"""Finds the data files of xpubuild: in ``_data`` of the wheel, or at the top of a checkout."""
 
 from __future__ import annotations
 

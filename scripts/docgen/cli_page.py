@@ -10,9 +10,9 @@ from docgen import markdown as md
 from xpubuild.cli.app import COMMANDS, cli
 
 _ABOUT = """
-Most options can also be given in the environment: [environment.md](environment.md). The result of a command
+Most options can also be set in the environment: [environment.md](environment.md). The result of a command
 goes to standard output, progress and messages to standard error. With `--json` standard output holds one
-JSON document ([documents.md](documents.md)) and nothing else. The exit status says what went wrong:
+JSON document ([documents.md](documents.md)) and nothing else. The exit code reports the kind of failure:
 [exit-codes.md](exit-codes.md).
 
 | option | meaning |

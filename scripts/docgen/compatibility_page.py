@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from docgen import markdown as md
-from xpubuild.recipe.matrix import matrix_document
+from xpubuild.compatibility.matrix import matrix_document
 from xpubuild.recipe.releases import Release, releases
 from xpubuild.resources import recipes_dir
 from xpubuild.ui.matrix_view import markdown
 
 _ABOUT = """
-Which release of PyTorch for Intel GPUs goes with which oneAPI, driver, Python, GCC, triton, vision and audio.
-The tables are made from the recipes; `xpubuild recipes show RELEASE` gives the source of each value, and
-how sure it is. `unknown` is what upstream does not tell, `any` is what a release makes no demand on, `-` what
-does not exist for it.
+Which release of PyTorch for Intel GPUs is compatible with which oneAPI, driver, Python, GCC, triton, vision
+and audio. The tables are generated from the recipes; `xpubuild recipes show RELEASE -v` shows each value with
+its source and confidence. `unknown` means that upstream does not state the value, `any` that the release has
+no requirement, `-` that it does not exist for the release.
 
-`xpubuild recipes matrix --here` holds the tables against the machine it runs on, and
+`xpubuild recipes matrix --here` compares the tables with the machine it runs on, and
 
 ```console
 $ xpubuild recipes matrix --gpu max --driver lts-2350 --oneapi 2025.3 --gcc 12 --python 3.11
 ```
 
-against one that is described: each release then gets a verdict, whether it can be built and run there, with
-the reason and with what the result would lack. `plan` and `install` use the same verdicts: they refuse, with
-exit status 22, what cannot be built here, and name the releases that can. A host without any oneAPI is told
-that first, with status 40.
+with the host that the options describe: it shows for each release whether it can be built and run there, the
+reason, and the features that would be disabled. `plan` and `install` use the same verdicts: if a release
+cannot be built on this host, they fail with exit code 22 and list the releases that can. A host without any
+oneAPI is reported first, with exit code 40.
 
 Versions are written as requirements: `>=2025.3,<2026` is oneAPI 2025.3 and later ones before 2026. GPUs:
 `max` is the Data Center GPU Max, `flex` the Data Center GPU Flex, `arc-a` and `arc-b` the Arc series,
@@ -31,10 +31,10 @@ Versions are written as requirements: `>=2025.3,<2026` is oneAPI 2025.3 and late
 (compute runtime 23.43.27642), `lts2-2523` the second (25.18.33578), `rolling` everything newer.
 """
 _UNKNOWN = """
-## What is not known
+## Unknown values
 
-No source that could be read states these values. Where a build needs one, it is looked up upstream when the
-plan is made, and what was found is recorded in the receipt.
+No source states these values. If a build needs one, it is looked up upstream when the plan is made, and
+recorded in the receipt.
 """
 
 

@@ -10,12 +10,12 @@ from xpubuild.doctor.plugins import BrokenCheck
 from xpubuild.doctor.registry import arranged, group_of, shipped
 
 _ABOUT = """
-`xpubuild doctor` runs these checks side by side; [doctor](../how-to/doctor.md) is about using it. A check is
-left out (`skip`) where the question does not arise, where a check that it needs did not end well, and where
-only the running machine could answer and `--root` looks at files. The exit status is 10 where one failed or
-came to no answer. A warning does not change it.
+`xpubuild doctor` runs these checks in parallel; [Check a host](../how-to/doctor.md) shows how to use it. A
+check is skipped if it does not apply, if a check that it needs did not pass, or if it needs the running
+machine and `--root` is used. The exit code is 10 if a check failed or could not complete. Warnings do not
+change it.
 """
-_WHEN = {"fail": "a failure: the exit status is 10", "warn": "a warning"}
+_WHEN = {"fail": "failure (exit code 10)", "warn": "warning"}
 
 
 def pages() -> dict[str, str]:
@@ -40,32 +40,39 @@ def _index(checks: tuple[type[Check], ...]) -> str:
             for check in checks
             if group_of(check.id) == group
         ]
-        parts += [f"## {group}\n", md.table(("check", "what holds where it is ok", "else", "profiles"), rows)]
+        parts += [f"## {group}\n", md.table(("check", "passes when", "otherwise", "profiles"), rows)]
     return "\n".join(parts)
 
 
 def _page(check: type[Check], checks: tuple[type[Check], ...]) -> str:
     source = check.__module__.replace(".", "/") + ".py"
-    parts = [md.head(check.id, source), f"What holds where it is ok: {check.title}.\n"]
+    parts = [md.head(check.id, source), f"Passes when: {check.title}.\n"]
     if check.explanation:
         parts.append(inspect.cleandoc(check.explanation) + "\n")
-    parts.append("## In short\n")
+    parts.append("## Summary\n")
     parts.append(md.table(("", ""), _facts(check, {item.id for item in checks})))
     return "\n".join(parts)
 
 
 def _facts(check: type[Check], known: set[str]) -> list[tuple[str, str]]:
     needs = [f"[{name}]({name}.md)" if name in known else md.code(name) for name in check.needs]
-    families = [md.code(name) for name in check.families]
+    families = [
+        f"[{md.code(name)}](../reference/failure-families.md#{name.lower()})" for name in check.families
+    ]
+    also = (
+        ", or a warning: see above"
+        if check.severity == "fail" and "self.warn(" in inspect.getsource(check)
+        else ""
+    )
     facts = [
-        ("a finding is", _WHEN[check.severity]),
+        ("result if it does not pass", _WHEN[check.severity] + also),
         ("profiles", _profiles(check)),
         ("needs", ", ".join(needs)),
-        ("foresees", ", ".join(families) + (" ([families](../reference/explain.md))" if families else "")),
-        ("with `--root`", "skipped: only the running machine can tell" if check.live else "asked too"),
-        ("recipe", "only asked with `--recipe`" if check.recipe else ""),
-        ("deadline", f"{check.deadline_s:g} s"),
-        ("alone", md.code(f"xpubuild doctor --only {check.id}")),
+        ("detects", ", ".join(families)),
+        ("with `--root`", "skipped: needs the running machine" if check.live else "runs"),
+        ("recipe", "runs only with `--recipe`" if check.recipe else ""),
+        ("timeout", f"{check.deadline_s:g} s"),
+        ("run only this check", md.code(f"xpubuild doctor --only {check.id}")),
     ]
     return [fact for fact in facts if fact[1]]
 

@@ -11,30 +11,33 @@ from xpubuild.engine import environment
 _ABOUT = """
 ## Options
 
-Each of these variables is an option of the commands named beside it; an option on the command line wins. A
-flag is set by `1` or `true`; several values are separated by commas. A shell that entered a workspace
-(`eval "$(xpubuild env)"`) has `XPUBUILD_ENTERED` set: commands without a recipe or `--workspace`
-mean that workspace.
+Each of these variables sets an option of the listed commands; an option on the command line takes precedence.
+A flag is set with `1` or `true`; several values are separated by commas. In an activated workspace
+(`eval "$(xpubuild env)"`), `XPUBUILD_ENTERED` is set: commands without a recipe or `--workspace` use that
+workspace.
 """
 
 #: Variables that the code reads beside the options. A test holds this list against the source.
 OTHERS = {
-    "XPUBUILD_RECIPES": "Folders with recipes, separated by colons, looked into before all others.",
-    "XPUBUILD_TRUSTED_OWNERS": "User names or numbers, separated by commas, whose oneAPI scripts are run"
-    " although they belong neither to root nor to you.",
-    "XPUBUILD_DOCTOR_DRIVER_SECONDS": "How long doctor waits for the GPU driver to answer before it says"
-    " that it hangs. Default: 8.",
-    "XPUBUILD_DEBUG": "Set to anything: a bug in xpubuild shows its whole traceback.",
-    "ONEAPI_ROOT": "Where oneAPI is looked for, after `--oneapi-root` and before the usual places.",
-    "XDG_DATA_HOME": "Workspaces are made in `xpubuild/` below it. Default: `~/.local/share`.",
+    "XPUBUILD_RECIPES": "Folders with recipes, separated by colons, searched before all others.",
+    "XPUBUILD_TRUSTED_OWNERS": (
+        "User names or numbers, separated by commas. oneAPI scripts of these users are run, besides those "
+        "of root and you."
+    ),
+    "XPUBUILD_DOCTOR_DRIVER_SECONDS": (
+        "Seconds after which doctor reports a hanging GPU driver. Default and maximum: 8."
+    ),
+    "XPUBUILD_DEBUG": "Set to anything: print the full traceback of a bug in xpubuild.",
+    "ONEAPI_ROOT": "oneAPI installation, used after `--oneapi-root` and before the usual places.",
+    "XDG_DATA_HOME": "Workspaces are created in `xpubuild/` below it. Default: `~/.local/share`.",
     "XDG_CACHE_HOME": "git mirrors and captured oneAPI environments are kept in `xpubuild/` below it."
     " Default: `~/.cache`.",
     "XDG_CONFIG_HOME": "Your recipes are looked for in `xpubuild/recipes/` below it. Default: `~/.config`.",
     "XDG_CONFIG_DIRS": "The site's recipes are looked for in `xpubuild/recipes/` below the first. Default:"
     " `/etc/xdg`.",
-    "CC, CXX": "The host compilers to use, where the recipe does not name its own.",
+    "CC, CXX": "The host compilers to use, unless the recipe sets its own.",
     "NO_COLOR": "Set to anything: no colours, and progress as plain lines.",
-    "FORCE_COLOR": "Set to `1` or `true`: colours also where the output is no terminal.",
+    "FORCE_COLOR": "Set to `1` or `true`: colours even if the output is not a terminal.",
     "CI": "Set to `1` or `true`: progress as plain lines, no redrawing.",
     "GITHUB_ACTIONS": "Set to `true`: progress in the form that GitHub folds into groups.",
     "TERM": "`dumb` or `unknown`: no escape sequences at all.",
@@ -59,7 +62,7 @@ def page() -> str:
     kept = [*sorted(environment._EXACT), *(f"{prefix}*" for prefix in environment._PREFIXES)]
     parts.append(", ".join(md.code(name) for name in kept) + ".\n")
     never = ", ".join(md.code(name) for name in sorted(environment._NEVER))
-    parts.append(f"Never handed on, because pip would install elsewhere than the plan says: {never}.\n")
+    parts.append(f"Never passed on, because pip would install to another place than planned: {never}.\n")
     return "\n".join(parts)
 
 
@@ -71,7 +74,7 @@ def _option_rows() -> list[tuple[str, str, str]]:
     users: dict[tuple[str, str], list[str]] = {}
     for name, command in commands():
         for parameter in command.params:
-            if isinstance(parameter.envvar, str):
+            if isinstance(parameter.envvar, str) and not getattr(parameter, "hidden", False):
                 users.setdefault((parameter.envvar, _spelling(parameter)), []).append(name.partition(" ")[2])
     return [
         (md.code(variable), spelling, ", ".join(names))

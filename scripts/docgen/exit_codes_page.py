@@ -6,13 +6,13 @@ from docgen import markdown as md
 from xpubuild.errors import EXIT_CODES
 
 _ABOUT = """
-The exit status of every command is one of these; they do not change their meaning. The name is the `code` of
+Every command exits with one of these codes; their meaning does not change. The name is the `code` of
 the error in JSON output ([documents.md](documents.md#error)).
 
-A message says what happened, why, what to do, and where the log is. Status 1 means a bug in xpubuild: the
-message names a file that belongs into the bug report.
+A message says what happened, why, what to do, and where the log is. Exit code 1 means a bug in xpubuild: the
+message has the path of a file to attach to the bug report.
 """
-_OK = ("0", "", "The command did what it was asked for.")
+_OK = ("0", "", "The command succeeded.")
 
 
 def page() -> str:
@@ -25,5 +25,5 @@ def page() -> str:
         md.head("Exit codes", "xpubuild/errors.py")
         + _ABOUT
         + "\n"
-        + md.table(("status", "name", "meaning"), rows)
+        + md.table(("exit code", "name", "meaning"), rows)
     )

@@ -1,4 +1,4 @@
-"""docs/reference/explain.md, from the signatures and from what explain says of the excerpts of the tests."""
+"""docs/reference/explain.md, from the signatures and the results of explain for the excerpts of the tests."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _TESTS = Path(__file__).resolve().parent.parent.parent / "tests"
 _BEFORE, _AFTER, _CALM = 600, 200, 20
 _ABOUT = """
 `xpubuild explain LOG` (`-` for standard input) reads a build or run log once and prints the first error and
-the likely causes, best first. `--json` prints an [xpubuild.explain/1](documents.md#xpubuildexplain1)
-document, `--list` the signatures. The exit status is 0 also where nothing was found; a log that cannot be
-read ends with 2.
+the likely causes, most likely first. `--json` prints an [xpubuild.explain/1](documents.md#xpubuildexplain1)
+document, `--list` the signatures. The exit code is 0 even if no cause was found; it is 2 if the log cannot be
+read.
 
-`--doctor FILE` takes the report of doctor from the same host: where one text has several causes, its checks
-decide.
+`--doctor FILE` reads the report of `xpubuild doctor` from the same host. If an error message has several
+possible causes, the report decides.
 
-The confidence is between 0 and 1. A signature states how often its text has had its cause; a finding near
-the first error gains a little, and doctor's checks raise or lower it. 0.8 and more is shown as high, 0.5
-and more as medium.
+The confidence is between 0 and 1. A signature states the share of known cases in which its text had this
+cause; a finding near the first error gains a little, and the checks of doctor raise or lower it.
+0.8 and more is shown as high, 0.5 and more as medium.
 
-## How good it is
+## Accuracy
 
-Each excerpt of a real failure (`tests/data/explain/teaching.yaml`) stands amid {lines} lines that pip,
-CMake, ninja and compilers print although all is well; then come {variants} lines like them with other
-versions, paths and words (`variants.yaml`). A family is found where the first finding has it: recall is the
-share of its excerpts for which this holds, precision the share of the logs it was named first for that are
-its own. {calm} logs without a failure are among the logs. `make docs` measures anew;
-`tests/unit/test_explain_teaching.py` holds the shares. The signatures were written from these very
-excerpts, so the table shows that nothing was lost, not how often a new failure is known.
+Each excerpt of a real failure (`tests/data/explain/teaching.yaml`) is embedded in {lines} lines of normal
+output of pip, CMake, ninja and compilers, and so are {variants} variants of them with other versions, paths
+and words (`variants.yaml`). A family is found if the first finding belongs to it: recall is the share of a
+family's excerpts for which this is so, precision the share of correct results among the logs for which the
+family was found first. {calm} of the logs have no failure. `make docs` measures again;
+`tests/unit/test_explain_teaching.py` enforces the results. The signatures were written from these very
+excerpts, so the table shows that no known failure is missed, not how often a new failure is recognised.
 """
 
 
@@ -61,8 +61,8 @@ def page() -> str:
         + about
         + "\n"
         + md.table(header, [*rows, summary])
-        + "\n## What it knows\n\nThe letter is the first of the family's name.\n\n"
-        + md.table(("signature", "family", "what it is"), known)
+        + "\n## Signatures\n\nThe family is shown by the first letter of its name.\n\n"
+        + md.table(("signature", "family", "problem"), known)
     )
 
 

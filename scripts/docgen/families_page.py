@@ -1,4 +1,4 @@
-"""docs/reference/failure-families.md: which check foresees which family of failures, and what tests it."""
+"""docs/reference/failure-families.md: the checks that detect each family of failures, and their tests."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from xpubuild.doctor.registry import shipped
 
 _TESTS = Path(__file__).resolve().parent.parent.parent / "tests"
 _ABOUT = """
-The families are those of [explain](explain.md): what real failures of builds and runs had in common. For each
-that shows on a host before anything is built, `xpubuild doctor` has checks; what they cannot foresee is
-written down with the reason. The tests are those that name the check: a simulated host, or a function.
+The families are those of [explain](explain.md): they group real failures of builds and runs by their common
+cause. `xpubuild doctor` has checks for each family that can be detected on a host before a build; what they
+cannot detect is listed with the reason. The tests in the tables are those that refer to the check: a
+simulated host, or a test function.
 """
 
 
@@ -82,6 +83,6 @@ def page() -> str:
         if rows:
             text.append("\n" + md.table(("check", "title", "tests"), rows))
         if family.beyond:
-            text.append("\nNot foreseen:\n\n")
+            text.append("\nNot detected:\n\n")
             text.extend(f"* {item.what}: {item.why}.\n" for item in family.beyond)
     return "".join(text)

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from docgen import markdown as md
-from xpubuild.build.gate_rules import shipped_gate_rules
+from xpubuild.gate.rules import shipped_gate_rules
 
 _ABOUT = """
-A build of PyTorch that was asked for XPU (`--target xpu`) is watched while CMake configures it: each
-message it prints and each entry of `CMakeCache.txt` as it appears. A rule that *stops* ends the build
-within seconds with exit status 53 and shows upstream's own lines, their place in the log, why, and what
-to type. A *warning* is shown, and kept in `receipt.json` under `warnings`. Afterwards it is proved that
-the wheel has XPU kernels, and that the installed torch says that it is compiled for XPU and for the GPUs
-that were asked for.
+The XPU gate stops a build of PyTorch for XPU (`--target xpu`) that has lost XPU support. While CMake
+configures the build, it checks each message and each entry of `CMakeCache.txt`. A rule that *stops* ends the
+build within seconds with exit code 53, and shows upstream's own lines, their place in the log, the reason,
+and the command to run next. A *warning* is shown, and recorded in `receipt.json` under `warnings`. After the
+build, xpubuild checks that the wheel has XPU kernels, and that the installed torch is compiled for XPU and
+for the requested GPUs.
 
-[architecture.md](../architecture.md) says how a watcher sits beside a command.
+[architecture.md](../architecture.md) explains how a watcher reads the output of a command.
 """
 _COMPARED = {
-    "present": "is there",
+    "present": "matches",
     "off": "is off",
-    "arch": "differs from the AOT targets asked for",
-    "environment": "lies outside of the workspace's environment",
-    "source": "lies outside of the checkout",
+    "arch": "differs from the requested AOT targets",
+    "environment": "is outside the workspace's environment",
+    "source": "is outside the checkout",
 }
 
 
 def page() -> str:
     """Return the page."""
-    header = ("rule", "kind", "releases", "looks at", "holds where", "what it says", "learned from")
+    header = ("rule", "kind", "releases", "checks", "applies if", "message", "source")
     rows = []
     for rule in shipped_gate_rules():
         places = [
@@ -34,9 +34,9 @@ def page() -> str:
             for name, there in (("the output", rule.line), (md.code(str(rule.cache)), rule.cache))
             if there
         ]
-        asked = md.code(rule.asked) + " was asked for" if rule.asked else "always"
+        asked = md.code(rule.asked) + " is on" if rule.asked else "always"
         looks = f"{' and '.join(places)}: {_COMPARED[rule.compare]}"
         rows.append(
             (md.code(rule.id), rule.kind, rule.releases or "all", looks, asked, rule.what, rule.source)
         )
-    return md.head("The XPU gate", "xpubuild/build/gate_rules.yaml") + _ABOUT + "\n" + md.table(header, rows)
+    return md.head("The XPU gate", "xpubuild/gate/rules.yaml") + _ABOUT + "\n" + md.table(header, rows)

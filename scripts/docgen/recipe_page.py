@@ -7,18 +7,18 @@ from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.switches import Switch, switches
 
 _ABOUT = """
-A recipe is a YAML file: what to build, from which pins, with which switches, and how each value is known. A
-key that is not listed here is an error, and so is a key that is there twice. `xpubuild recipes check FILE`
-says what is wrong with a recipe; [how-to/write-a-recipe.md](../how-to/write-a-recipe.md) shows how to write
+A recipe is a YAML file: what to build, from which pins, with which switches, and the source of each value. A
+key that is not listed here is an error, and so is a duplicate key. `xpubuild recipes check FILE`
+reports errors in a recipe; [how-to/write-a-recipe.md](../how-to/write-a-recipe.md) shows how to write
 one.
 
 Recipes are looked up by name in the folders of `XPUBUILD_RECIPES` (separated by colons), in
 `$XDG_CONFIG_HOME/xpubuild/recipes`, in the site's `xpubuild/recipes` below `$XDG_CONFIG_DIRS` and among those
-that ship with xpubuild; the first that is found is taken. A name with a slash, or one that ends in `.yaml` or
+that ship with xpubuild; the first match is used. A name with a slash, or one that ends in `.yaml` or
 `.yml`, is the path of a file.
 
-With `extends: NAME` a recipe is laid over another one: mappings are merged key by key, `null` removes a key,
-every other value replaces the one below.
+With `extends: NAME`, a recipe overrides values of another one: mappings are merged key by key, `null` removes
+a key, every other value replaces the inherited one.
 
 In the values of `build.env`, `build.config_settings`, `env` and of variants these placeholders are filled in:
 `{cxx11_abi}` (0 or 1), `{xpu}` (1 for `--target xpu`, else 0), `{arch}` (the AOT targets, separated by
@@ -26,36 +26,36 @@ commas), `{env}` (the workspace's environment), `{build}` (the workspace's build
 
 ## Releases of a line
 
-A recipe is a line such as `2.7`, and builds its newest release, which `release` names. Older ones are in
-`patches`: what differs, by version, laid over the recipe as `extends` does. `2.7.0` is then a name like any
-other (`xpubuild install 2.7.0`, `xpubuild recipes show 2.7.0`, `extends: "2.7.0"`), and `2.7.1`, where that
-is the newest, is `2.7` under its full name. A patch cannot change what makes the recipe the one it is:
-schema, name, extends, abstract, release and patches.
+A recipe is for a release line such as `2.7`, and builds its newest release, which is set in `release`. Older
+ones are in `patches`: the differences, by version, merged into the recipe as with `extends`. `2.7.0` is then
+a name like any other (`xpubuild install 2.7.0`, `xpubuild recipes show 2.7.0`, `extends: "2.7.0"`), and
+`2.7.1` is an alias of `2.7` while it is the newest patch. A patch cannot change schema, name, extends,
+abstract, release and patches.
 
-## What is known, and what is not
+## Known and unknown values
 
-`facts` has an entry for a value, or for the part that holds it, by dotted path; items of lists are counted
-from 0. A value that upstream has and nobody found out is left out, and its entry has `confidence: unknown`:
-`recipes show` lists it as unknown, and `unknown` in its JSON document. An entry must be about a value that is
-there, unless it is unknown, and not be about one that is there, if it is.
+`facts` has an entry for a value, or for the part that contains it, by dotted path; items of lists are counted
+from 0. An unknown value of upstream is omitted, and its entry has `confidence: unknown`: `recipes show -v`
+lists it as unknown, and `unknown` in its JSON document. An entry of an existing value must not be unknown,
+and one of a missing value must be.
 
-A recipe that changes a value of the one it extends loses what that said about its source: give the new value
-an entry of its own, which replaces the old one as a whole. `recipes check` warns of values about the world
-(pins, versions, what the host needs) that have no source.
+If a recipe changes a value of the one it extends, the inherited source does not apply any more: add a new
+entry, which replaces the old one completely. `recipes check` warns about facts (pins, versions, requirements
+of the host) without a source.
 
-A source with a `ref` and no `commit` is looked up with `git ls-remote` when an install is planned: of a tag
-the commit that it is about, of a branch its head. The plan shows the commit, the receipt holds it with URL
-and time (`resolved`), and the workspace keeps it for every later run until `--update` is given. Where
-upstream cannot be asked, the install ends with status 30. What the checked-out tree says about repositories
-that are cloned while configuring (`configure_time` with a `pin_file`) is in the receipt as `pins`.
+A source with a `ref` and no `commit` is looked up with `git ls-remote` when an install is planned: the commit
+of a tag, or the head of a branch. The plan shows the commit, the receipt records it with URL and time
+(`resolved`), and the workspace keeps it for all later runs until `--update` is passed. If upstream cannot be
+reached, the install fails with exit code 30. What the checked-out tree says about repositories that are
+cloned while configuring (`configure_time` with a `pin_file`) is in the receipt as `pins`.
 
 ## What is checked
 
 `xpubuild recipes check` reads every recipe and each of its patch releases: schema, requirement files and
 their hashes, facts, placeholders, and the build switches of the [table below](#switches). A switch is wrong
-where the release does not read it, where its value is none that upstream understands or means something else
-than it says, and where it is left out although the result then depends on the host. With `--tree DIR` (or
-`--tree COMPONENT=DIR`) the recipe is also held against a source tree:
+if the release does not use it, if upstream does not understand its value or reads it differently, or if it is
+missing and the result depends on the host. With `--tree DIR` (or `--tree COMPONENT=DIR`) the recipe is also
+compared with a source tree:
 
 | in the tree | against |
 | --- | --- |
@@ -67,8 +67,8 @@ than it says, and where it is left out although the result then depends on the h
 | `.gitmodules`, of submodules too | `source.skip_submodules` |
 | `HEAD` of a git checkout | `source.commit` |
 
-What one of the two does not say is listed as not checked; a pin that the recipe states must be in the tree.
-Each disagreement is an error, status 20. `install` proves the same of every tree it checks out, before
+Values that only one of the two has are listed as not checked; a pin in the recipe must be in the tree. Each
+difference is an error, exit code 20. `install` does the same checks with every tree it checks out, before
 anything is built.
 """
 
@@ -77,8 +77,8 @@ _SWITCHES = """
 
 Environment variables that a build of PyTorch, triton or an extension reads, or is wrongly thought to read
 (`xpubuild/recipe/switches.yaml`, with the source of each). Those in bold must be in every recipe of a release
-that reads them. xpubuild hands on none of them from the shell of its caller; `plan` and `install` warn of
-those that are set there.
+that reads them. xpubuild passes none of them on from the
+shell of its caller; `plan` and `install` warn about those that are set there.
 """
 
 #: Meanings of keys whose model says nothing beside the name.
@@ -86,9 +86,9 @@ _MEANINGS = {
     "Recipe.schema": "version of this format",
     "Recipe.name": "the same as the file's name",
     "Recipe.title": "one line for people",
-    "Recipe.extends": "name of the recipe this one is laid over",
-    "Recipe.target": "what is built for unless --target says otherwise",
-    "Recipe.targets": "what can be built for",
+    "Recipe.extends": "name of the recipe to inherit from",
+    "Recipe.target": "default of --target",
+    "Recipe.targets": "possible values of --target",
     "Recipe.needs": "what the host must have",
     "Recipe.abi": "the rule for the C++ ABI",
     "Recipe.toolchain": "Python packages that build",
@@ -112,11 +112,13 @@ _MEANINGS = {
     "LargeUnits.targets": "targets for which they are compiled",
     "Recipe.components": "what is built or installed, by name",
     "Recipe.variants": "named sets of build switches, for --variant",
-    "Recipe.verify": "what is proved at the end",
+    "Recipe.verify": "what is tested at the end",
     "Needs.python": "versions of the interpreter",
     "Needs.gcc": "versions of the host compiler, which then must be GCC",
     "Needs.oneapi": "versions of the oneAPI compiler; needed for target xpu only",
     "Needs.oneapi_components": "components whose scripts are run, in this order",
+    "Needs.oneapi_beside_compiler": "components that CMake takes from `COMPONENT/latest` beside the"
+    " compiler: they must be installed and of the compiler's version, their scripts are not run",
     "Needs.host_compiler": "GNU where upstream builds for XPU with g++ alone",
     "Needs.cmake": "versions of CMake that can configure the tree",
     "Needs.cxx_standard": "C++ standard that the headers ask for",
@@ -136,7 +138,7 @@ _MEANINGS = {
     "Component.audit": "what the wheel must be",
     "Component.targets": "targets it is part of",
     "Variant.note": "what the variant is for",
-    "Variant.env": "component -> environment variables laid over those of the recipe",
+    "Variant.env": "component -> environment variables that override those of the recipe",
     "Verify.suite": "name of the suite",
     "Verify.require": "components whose checks must not be skipped",
     "Fact.source": "where the value comes from",
@@ -164,9 +166,10 @@ def page() -> str:
 
 def _switch(switch: Switch) -> tuple[str, ...]:
     wrong = [f"`{item.value}`: {item.why}" for item in switch.misread]
+    reader = switch.kind if switch.component == "torch" else switch.component
     return (
         f"**`{switch.name}`**" if switch.explicit else md.code(switch.name),
-        "nobody" if switch.kind == "foreign" else f"{switch.kind}: {switch.lines()}",
+        "nobody" if switch.kind == "foreign" else f"{reader}: {switch.lines()}",
         switch.expects(),
         "; ".join(filter(None, (switch.does, switch.instead, *wrong))),
     )

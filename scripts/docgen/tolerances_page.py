@@ -7,57 +7,73 @@ from xpubuild.verify.suite import tolerance as t
 
 _ABOUT = """
 Every numeric check of [verify](cli.md#xpubuild-verify) compares with a reference in float64 on the CPU,
-made from the same inputs, and allows what rounding explains: limits come from the dtype and from how many
-terms are summed up. Where a constant was chosen by what a device gave, this page says so. A check says by
-how many times its limit a result is off; below 1 it passes. The metric `error_of_allowed` is the largest
-share that was used.
+computed from the same inputs. The limits are derived from rounding errors: from the dtype and from the number
+of terms in a sum. If a constant was chosen from measurements, this page says so. Checks report the error as a
+multiple of the limit; below 1 the check passes. The metric `error_of_allowed` is the largest of these
+multiples.
 
 ## Rounding
 
 `u` is the largest relative error of one rounding. 16-bit types are accumulated in float32 by every backend,
-so the error of the result's own rounding is the largest part of theirs.
+so the final rounding of the result is the largest part of their error. There is one
+[exception](#sums-stored-in-the-result-type).
 """
 _SUMS = """
 ## Sums and products
 
 A sum of n terms accumulated with roundoff u is off by at most `c sqrt(n) u` times the sum of the terms'
-absolute values, with a probability of failure below `2 n exp(-c^2 / 2)` (Higham and Mary, A New Approach to
-Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019). The suite takes c = {confidence:g}:
-3e-11 for n = 1000. The worst case, `n u`, would let an error of one in ten thousand pass.
+absolute values, with a failure probability below `2 n exp(-c^2 / 2)` (Higham and Mary, A New Approach to
+Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019). The suite uses c = {confidence:g}:
+3e-11 for n = 1000. With the worst case, `n u`, an error of one in ten thousand would pass.
 
-A matrix product, or a convolution as the same kind of sum with n = channels x height x width of the kernel
-(by group), is allowed for each element
+The limit for each element of a matrix product, or of a convolution as the same kind of sum with n = channels
+x height x width of the kernel (per group), is
 
     u_result (|exact| + {split:g} rms) + c sqrt(n) u_accumulate sum|a b| + smallest number of the type
 
 `rms` is the root of the sum of the squared products, the size of partial sums: kernels that split the inner
-dimension round those to the result's type, some times over; the factor {split:g} is by experience (with 1, a
+dimension round those to the result's type, sometimes repeatedly; the factor {split:g} is empirical (with 1, a
 bfloat16 addmm of inner size 1001 on an NVIDIA H200 was off by 1.3 times the limit). With a bias, another
-rounding of the result is added. Where TF32 is switched on, both inputs are rounded with {tf32}; that adds
+rounding of the result is added. If TF32 is enabled, both inputs are rounded with {tf32}, which adds
 
     u_tf32 (2 |exact| + c sqrt(2) rms)
 
 The limits for float32, relative to `sum|a b|`:
 """
+_STORED = """
+## Sums stored in the result type
+
+On a CPU torch uses oneDNN for convolutions in the types that oneDNN supports there: float32, bfloat16 with
+AVX-512, float16 with avx512_fp16 (or both with avx_ne_convert). `verify` queries them from torch;
+`ONEDNN_MAX_CPU_ISA` restricts them. For other types torch uses ATen's kernels. The fused operators exist only
+in oneDNN, so they are not compared in these types, and the check reports it. ATen's gradient of a convolution
+by its input stores one product for each position of the kernel and adds them in the result's type.
+
+{stored}
+
+For k = 9 (a 3x3 kernel) that adds `{factor:.3g} u rms`. torch 2.13 in float16 was off by up to 4.5 `u rms`
+beyond the rounding of the result; the root mean square of the error, 1.05 `u rms`, is that of 9 products and
+their running sums with independent roundings.
+"""
 _FUNCTIONS = """
 ## Functions
 
 Errors in units in the last place: the limits of the OpenCL C specification (full profile) for single
-functions, which SYCL takes over; compositions add their roundings. 16-bit results are computed in float32 and
-rounded once more. Twice as much is allowed where reference and result are both float64.
+functions, which SYCL uses; compositions add their roundings. 16-bit results are computed in float32 and
+rounded once more. If reference and result are both float64, twice as much is allowed.
 """
 _REST = """
 The CPU library of torch 2.11 computes {short} for 16-bit types from a polynomial of small absolute error,
-which is a large relative one near 0: there {bound:.1e} more is allowed.
+which is a large relative error near 0: {bound:.1e} more is allowed there.
 
 ## Exact results
 
-What moves, orders, counts or compares elements, integer arithmetic, conversions and rounding have no
-tolerance: they are compared with Python's own integers, sorting and IEEE arithmetic.
+Operations that move, sort, count or compare elements, integer arithmetic, conversions and rounding have no
+tolerance: they are compared with Python's integers, sorting and IEEE arithmetic.
 
 ## Random numbers
 
-Means over n = 2^20 draws may be off by `c deviation / sqrt(n)`, which chance exceeds once in 10^15.
+Means over n = 2^20 draws may differ by `c deviation / sqrt(n)`, which is exceeded by chance once in 10^15.
 
 ## Whole networks
 
@@ -86,6 +102,7 @@ def page() -> str:
                 confidence=t.CONFIDENCE, split=t.SPLIT_ROUNDINGS, tf32=f"u = {_power(t.TF32_ROUNDOFF)}"
             ),
             md.table(("n", "c sqrt(n) u"), lengths),
+            _STORED.format(stored=_body(t.stored_sums_limit.__doc__), factor=t.stored_sums_limit(9, 1.0)),
             _FUNCTIONS,
             md.table(("function", "units in the last place"), functions),
             _REST.format(

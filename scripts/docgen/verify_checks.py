@@ -22,5 +22,6 @@ def section() -> str:
             for check in checks
             if check.group == group
         ]
-        parts.append(f"### {group}\n\n" + md.table(("check", "says", "how", "suites", "deadline"), rows))
+        header = ("check", "what it checks", "how", "suites", "timeout")
+        parts.append(f"### {group}\n\n" + md.table(header, rows))
     return "\n".join(parts)

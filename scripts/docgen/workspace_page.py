@@ -5,23 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 from docgen import markdown as md
-from xpubuild.build.request import Layout
+from xpubuild.workspace.layout import Layout
 
 _ABOUT = """
 A workspace is one folder; without `--workspace` it is `$XDG_DATA_HOME/xpubuild/RECIPE`
-(`~/.local/share/xpubuild/RECIPE`). xpubuild only takes a folder that is new, empty, or a workspace already.
-Nothing of a workspace may be moved: Python environments hold absolute paths. `xpubuild clean` removes what
-the journal says was made here, and nothing else.
+(`~/.local/share/xpubuild/RECIPE`). It is a new or empty folder, or an existing
+workspace. A workspace that is moved is rebuilt, because Python environments contain absolute paths.
+`xpubuild clean` removes only what xpubuild created, as recorded in the journal.
 """
 _OTHERS = (
-    (".lock", "Locked (flock) while a command uses the workspace; its mere existence means nothing."),
-    (".lock.owner", "Who holds the lock: process, host, command, since. For people."),
+    (
+        ".lock",
+        "Locked (flock) while a command uses the workspace; the file alone does not mean that it is locked.",
+    ),
+    (".lock.owner", "Who holds the lock (process, host, command, since when), as information for users."),
 )
 _CACHE = """
 ## Shared between workspaces
 
-`$XDG_CACHE_HOME/xpubuild` (`~/.cache/xpubuild`) holds bare git mirrors in `git/` and captured oneAPI
-environments in `oneapi/`. Both may be deleted at any time; the next install fills them again.
+`$XDG_CACHE_HOME/xpubuild` (`~/.cache/xpubuild`) contains bare git repositories in `git/`, captured
+oneAPI environments in `oneapi/` and copies of served mirrors in `mirrors/`. Each may be deleted while no
+command runs; the next command that needs it fills it again. Without a network, keep `mirrors/`.
 """
 
 
@@ -35,5 +39,5 @@ def page() -> str:
             path = getattr(layout, name).relative_to(root).as_posix()
             rows.append((md.code(path), md.prose(member.__doc__)))
     rows += [(md.code(name), text) for name, text in _OTHERS]
-    head = md.head("Workspaces", "xpubuild/build/request.py")
+    head = md.head("Workspaces", "xpubuild/planning/request.py")
     return head + _ABOUT + "\n" + md.table(("path", "what it is"), rows) + _CACHE

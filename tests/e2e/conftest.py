@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,8 +82,21 @@ class Built:
     receipt: dict[str, Any]
 
 
-@pytest.fixture(scope="session")
-def built(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Built:
+@pytest.fixture(scope="module")
+def compiler_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Let gcc and g++ of PATH be ccache where it is installed; it knows files compiled in the same folder."""
+    folder = tmp_path_factory.mktemp("ccache")
+    ccache = shutil.which("ccache")
+    for name in ("gcc", "g++") if ccache else ():
+        (folder / name).symlink_to(str(ccache))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(folder), prepend=os.pathsep)
+        patch.setenv("CCACHE_DIR", str(folder / "files"))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def built(cli: Cli, compiler_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Install the quickstart, in a folder with a space and a letter beyond ASCII."""
     workspace = tmp_path_factory.mktemp("quick start é") / "ws"
     answer = cli("install", "quickstart", "--workspace", workspace, "--json").must(0)

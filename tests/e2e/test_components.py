@@ -22,6 +22,7 @@ RECIPE = Path(__file__).parent.parent / "data/components/components.yaml"
 NOWHERE = "0" * 40
 pytestmark = [
     pytest.mark.xdist_group("components"),
+    pytest.mark.on_demand,
     pytest.mark.needs("g++", "libjpeg", "libpng", "netns"),
     pytest.mark.timeout(_LONGEST_S),
 ]

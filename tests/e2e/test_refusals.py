@@ -235,6 +235,6 @@ def test_variables_stand_for_options(cli: Cli, tmp_path: Path) -> None:
     env = {"XPUBUILD_WORKSPACE": str(tmp_path / "by variable"), "XPUBUILD_JOBS": "1"}
     plan = cli("plan", "quickstart", "--json", env=env).must(0).document
     assert plan["workspace"] == str(tmp_path / "by variable")
-    assert "asked for" in plan["summary"]["jobs"]
+    assert "requested" in plan["summary"]["jobs"]
     assert not (tmp_path / "by variable").exists()
     assert os.environ.get("XPUBUILD_WORKSPACE") is None

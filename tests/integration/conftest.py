@@ -7,10 +7,25 @@ from pathlib import Path
 
 import pytest
 from integration.torch_env import ops_site, torch_env
-from integration.verify_support import target
+from integration.verify_support import target, warm
+from support.conda_environments import CHANNEL, LOCK, channel_and_lock
 from support.engine import nothing_open
+from support.shared import folder_of_run, once
 
-__all__ = ["ops_site", "target", "torch_env"]
+__all__ = ["ops_site", "target", "torch_env", "warm"]
+
+
+@pytest.fixture(scope="session")
+def conda(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A channel of conda packages, and the text of its lock."""
+    folder = once(folder_of_run(tmp_path_factory), "conda", channel_and_lock)
+    return folder / CHANNEL, (folder / LOCK).read_text("utf-8")
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Path:
+    """Return the place of an environment, with a name that is not easy."""
+    return tmp_path / "my w\u00f6rk space" / "env"
 
 
 @pytest.fixture

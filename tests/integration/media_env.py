@@ -11,7 +11,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from integration.torch_env import TorchEnv, _must, _once, _pip, _shared_root
+from integration.torch_env import TorchEnv, _must, _pip, _shared_root
+from support.shared import once
 
 VISION = "0.28.0"
 AUDIO = "2.11.0"
@@ -74,7 +75,7 @@ def _install(env: TorchEnv, folder: Path, requirement: str) -> None:
 def cuda_vision(torch_env: TorchEnv, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the torchvision of the index, which is built for CUDA."""
     root = _shared_root(tmp_path_factory)
-    return _once(
+    return once(
         root, f"vision-{VISION}", lambda folder: _install(torch_env, folder, f"torchvision=={VISION}")
     )
 
@@ -87,4 +88,4 @@ def audio(torch_env: TorchEnv, tmp_path_factory: pytest.TempPathFactory) -> Path
         _install(torch_env, folder, f"torchaudio=={AUDIO}")
         shutil.rmtree(folder / "torchaudio" / "lib")
 
-    return _once(_shared_root(tmp_path_factory), f"audio-{AUDIO}", make)
+    return once(_shared_root(tmp_path_factory), f"audio-{AUDIO}", make)

@@ -10,7 +10,7 @@ from pathlib import Path
 from integration.mirror_world import content
 from support.indexes import PackageIndex
 
-from xpubuild.build.supply import remote_of
+from xpubuild.gather.served_mirror import remote_of
 from xpubuild.mirror.remote.copying import bring_copy
 from xpubuild.mirror.remote.location import Location, parse_mirror
 from xpubuild.mirror.remote.transport import Count

@@ -11,16 +11,16 @@ from typing import Any
 
 from integration.gitserver import GitServer, Upstream, git_server, gitmodules
 
-from xpubuild.build.fetch import Fetch
-from xpubuild.build.fetch_inputs import Wanted
-from xpubuild.build.inputs import Inputs, Repository, RequirementFile
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.process import Cancel
 from xpubuild.mirror.store import Mirror
+from xpubuild.offline.fetch import Fetch
+from xpubuild.offline.wanted import Wanted
+from xpubuild.packages.index.config import IndexConfig
+from xpubuild.planning.inputs import Inputs, Repository, RequirementFile
 from xpubuild.recipe.model import ConfigureTime
 from xpubuild.source.git import Git
 from xpubuild.source.pin import Pin
-from xpubuild.toolchain.index.config import IndexConfig
 
 WHEELS = {
     "demo-1.0-py3-none-any.whl": b"demo " * 40,

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 #: Versions of one bundle, as folders are named (xpubuild/oneapi/bundles.yaml).
-BUNDLE_2025_1 = {"compiler": "2025.1", "pti": "0.12", "umf": "0.10", "ccl": "2021.15", "mpi": "2021.15"}
-BUNDLE_2025_3 = {"compiler": "2025.3", "pti": "0.16", "umf": "1.0", "ccl": "2021.17", "mpi": "2021.17"}
-NEEDED = ("compiler", "pti", "umf", "ccl", "mpi")
+BUNDLE_2025_1 = {"compiler": "2025.1", "pti": "0.12", "umf": "0.10", "mpi": "2021.15", "ccl": "2021.15"}
+BUNDLE_2025_3 = {"compiler": "2025.3", "pti": "0.16", "umf": "1.0", "mpi": "2021.17", "ccl": "2021.17"}
+NEEDED = ("compiler", "pti", "umf", "mpi", "ccl")
 
 HANGS = "sleep 300"
 EXITS = "exit 5"
@@ -59,10 +59,15 @@ export NLSPATH="$here/lib/locale/%l_%t/%N:$NLSPATH"
 export UMF_ROOT="$here"
 export TCM_SEEN=$TCM_ROOT
 export LD_LIBRARY_PATH="$here/lib:$LD_LIBRARY_PATH" """,
+    # Alone it takes MPI from mpi/latest, unless an MPI is set up already (env/vars.sh of oneCCL 2021.17).
     "ccl": """\
 export CCL_ROOT="$here" CCL_CONFIGURATION=cpu_gpu_dpcpp
-export CPATH="$here/include:$CPATH"
-export LD_LIBRARY_PATH="$here/lib:$LD_LIBRARY_PATH" """,
+if [ -z "${SETVARS_CALL:-}" ] && [ -z "${I_MPI_ROOT:-}" ] && [ -f "$CCL_ROOT/../../mpi/latest/env/vars.sh" ]
+then . "$CCL_ROOT/../../mpi/latest/env/vars.sh"; fi
+export LIBRARY_PATH="$CCL_ROOT/lib:$LIBRARY_PATH"
+export LD_LIBRARY_PATH="$CCL_ROOT/lib:$LD_LIBRARY_PATH"
+export CPATH="$CCL_ROOT/include:$CPATH"
+export CMAKE_PREFIX_PATH="$CCL_ROOT/lib/cmake/oneCCL:$CMAKE_PREFIX_PATH" """,
     "mpi": """\
 export I_MPI_ROOT="$here" FI_PROVIDER_PATH="$here/opt/mpi/libfabric/lib/prov:/usr/lib/libfabric"
 export PATH="$here/bin:$PATH"
@@ -205,9 +210,14 @@ def add_setvars(root: Path, *, before: str = "") -> Path:
 def build_root(
     root: Path, versions: Mapping[str, str] = BUNDLE_2025_1, *, before: Mapping[str, str] | None = None
 ) -> Path:
-    """Make an installation in the component layout with one version of each component, and setvars.sh."""
+    """Make an installation in the component layout with one version of each component, and setvars.sh.
+
+    oneMKL of the compiler's version comes with a whole bundle.
+    """
     for name, version in versions.items():
         add_component(root, name, version, before=(before or {}).get(name, ""))
+    if {"compiler", "ccl"} <= versions.keys() and "mkl" not in versions:
+        add_component(root, "mkl", versions["compiler"])
     add_setvars(root)
     return root
 

@@ -9,27 +9,27 @@ import pytest
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, XpuBuildError
+from xpubuild.source.bare import BareRepository, RepositoryStore
 from xpubuild.source.fetching import Retry
 from xpubuild.source.git import Git
-from xpubuild.source.mirror import Mirror, MirrorStore
 
 FAST = Retry(attempts=4, first_delay_s=0.01, stall_s=20)
 
 
-def store_in(tmp_path: Path, *, offline: bool = False, retry: Retry = FAST) -> MirrorStore:
-    return MirrorStore(tmp_path / "cache ü", Git.open(base_environment()), offline=offline, retry=retry)
+def store_in(tmp_path: Path, *, offline: bool = False, retry: Retry = FAST) -> RepositoryStore:
+    return RepositoryStore(tmp_path / "cache ü", Git.open(base_environment()), offline=offline, retry=retry)
 
 
 def noise(seed: int, size: int = 40_000) -> bytes:
     return random.Random(seed).randbytes(size)  # noqa: S311 - does not compress: the pack is longer than a cut
 
 
-def ensured(mirror: Mirror, commit: str, ref: str | None = None) -> tuple[bool, list[str]]:
+def ensured(mirror: BareRepository, commit: str, ref: str | None = None) -> tuple[bool, list[str]]:
     lines: list[str] = []
     return mirror.ensure(commit, ref=ref, report=lines.append), lines
 
 
-def refusal(mirror: Mirror, commit: str) -> XpuBuildError:
+def refusal(mirror: BareRepository, commit: str) -> XpuBuildError:
     with pytest.raises(FetchError) as caught:
         ensured(mirror, commit)
     error = caught.value

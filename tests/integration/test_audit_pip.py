@@ -16,15 +16,9 @@ from pathlib import Path
 import pytest
 from support.artifacts import pack
 
-from xpubuild.build.installed import (
-    InstalledProof,
-    damaged_dists,
-    installed_dists,
-    repair,
-    site_packages_of,
-    verify_installed,
-    wheel_matches_installed,
-)
+from xpubuild.artifacts.installed import InstalledProof, verify_installed, wheel_matches_installed
+from xpubuild.artifacts.repair import repair
+from xpubuild.artifacts.site_packages import damaged_dists, installed_dists, site_packages_of
 
 NAMES = ("alpha", "beta", "gamma")
 MODULES = 200

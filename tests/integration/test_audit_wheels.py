@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.artifacts import compile_shared, pack, unzip, zip_up
 
-from xpubuild.build.audit import AuditPolicy, AuditReport, WheelProof, audit_wheel, raise_for_findings
+from xpubuild.artifacts.audit import AuditPolicy, AuditReport, WheelProof, audit_wheel, raise_for_findings
 from xpubuild.errors import AuditError
 
 #: A library with an interface as torch's c10 has it, and an extension that uses it.
@@ -331,7 +331,7 @@ def test_a_cut_object_in_a_wheel_with_a_right_record(tmp_path: Path, good: bytes
 def test_a_cut_wheel(tmp_path: Path, good: bytes) -> None:
     wheel = pack(tmp_path, "ext", "1.0", {"ext/extension.so": good})
     wheel.write_bytes(wheel.read_bytes()[:-200])
-    with pytest.raises(AuditError, match="no readable wheel"):
+    with pytest.raises(AuditError, match="not a readable wheel"):
         audit_wheel(wheel, AuditPolicy())
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support.cli import Xpubuild
 
-from xpubuild.build.treekind import LEGACY, check, look
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import RecipeError
+from xpubuild.gate.tree_kind import LEGACY, check, look
 from xpubuild.toolchain.make_env import make_env
 from xpubuild.toolchain.pythons import resolve_python
 
@@ -123,7 +123,7 @@ def test_triton_from_source_instead(xpubuild: Xpubuild, site: str) -> None:
 def test_both_at_once_are_refused(xpubuild: Xpubuild, site: str) -> None:
     result = xpubuild("plan", site, "--with", "triton-source")
     assert result.status == 22
-    assert "triton and triton-source both bring the package triton/" in " ".join(result.err.split())
+    assert "triton and triton-source both contain the package triton/" in " ".join(result.err.split())
     assert "--without triton-source" in result.err
 
 
@@ -270,7 +270,9 @@ def test_a_recipe_that_does_not_fit_the_tree_is_refused(env: Path, tmp_path: Pat
     assert "scikit_build_core.build" in said[0]
     assert "astunparse" in said[-1]
     assert "never" not in said[-1]
-    assert any("each starts anew" in line for line in check(modern, env, wanted="pip", settings=()))
+    assert any(
+        "every build starts from scratch" in line for line in check(modern, env, wanted="pip", settings=())
+    )
     with pytest.raises(RecipeError, match=r"no setup\.py"):
         list(check(modern, env, wanted="setup.py", settings=()))
     with pytest.raises(RecipeError, match=r"build-dir, cmake\.define\.X would be ignored"):
@@ -294,7 +296,7 @@ def test_held_by_command(env: Path, tmp_path: Path, xpubuild: Xpubuild) -> None:
         [env / "bin/python", "-c", "import pip; print(pip.__version__)"],
         capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
-    assert f"held: pip=={version}" in out
+    assert f"constraint: pip=={version}" in out
     assert f"\npip=={version}\n" in file.read_text()
     assert xpubuild("plumbing", "hold", str(env), "nothing", str(file)).status == 60
 

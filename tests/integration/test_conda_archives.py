@@ -9,31 +9,20 @@ from pathlib import Path
 
 import pytest
 from support.conda_channel import Tiny, archive
-from support.conda_environments import channel_and_lock, work
+from support.conda_environments import work
 from support.conda_tools import RATTLER, front, served
 
-from xpubuild.build.conda_proofs import CondaEnvironmentProof
-from xpubuild.conda.archives import Supply, fetch, in_folder, missing_packages
-from xpubuild.conda.channels import resolve
-from xpubuild.conda.engines import Engines
-from xpubuild.conda.install import make_conda_env
-from xpubuild.conda.lockfile import packages_of, read_lock, write_lock
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.gate.conda_proofs import CondaEnvironmentProof
+from xpubuild.packages.conda.archives import Supply, fetch, in_folder, missing_packages
+from xpubuild.packages.conda.channels import resolve
+from xpubuild.packages.conda.engines import Engines
+from xpubuild.packages.conda.install import make_conda_env
+from xpubuild.packages.conda.lockfile import packages_of, read_lock, write_lock
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A channel, and the text of its lock."""
-    return channel_and_lock(tmp_path_factory.mktemp("conda"))
-
-
-@pytest.fixture
-def env(tmp_path: Path) -> Path:
-    return tmp_path / "my wörk space" / "env"
-
-
-def test_a_mirror_is_enough(made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
-    channel, text = made
+def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
+    channel, text = conda
     elsewhere = text.replace(channel.as_uri(), "https://conda.example.invalid/forge")
     packages = packages_of(elsewhere)
     with pytest.raises(FetchError, match=f"{packages[0].filename} and {len(packages) - 1} others") as caught:
@@ -65,28 +54,30 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("engine", ["rattler", "conda"])
 @pytest.mark.parametrize("damage", sorted(DAMAGE))
 def test_a_wrong_archive_in_a_folder_is_found_where_rattler_would_take_it(
-    made: tuple[Path, str], env: Path, tmp_path: Path, damage: str, engine: str
+    conda: tuple[Path, str], env: Path, tmp_path: Path, damage: str, engine: str
 ) -> None:
     channel = tmp_path / "copy"
-    shutil.copytree(made[0], channel)
-    text = made[1].replace(made[0].as_uri(), channel.as_uri())
+    shutil.copytree(conda[0], channel)
+    text = conda[1].replace(conda[0].as_uri(), channel.as_uri())
     path = channel / "linux-64" / "cmake-3.31.2-0.conda"
     path.write_bytes(DAMAGE[damage](path.read_bytes()))
     engines = RATTLER if engine == "rattler" else Engines(conda=front(tmp_path / "bin"))
-    with pytest.raises(SourceIntegrityError, match=r"cmake-3\.31\.2-0\.conda is not the one") as caught:
+    with pytest.raises(
+        SourceIntegrityError, match=r"cmake-3\.31\.2-0\.conda does not match the lock"
+    ) as caught:
         make_conda_env(work(env, text, tmp_path, engines))
     assert caught.value.exit_code == 31
     assert not (env / "bin").exists()
-    shutil.copy(made[0] / "linux-64" / path.name, path)
+    shutil.copy(conda[0] / "linux-64" / path.name, path)
     assert make_conda_env(work(env, text, tmp_path, engines)) is True
 
 
 @pytest.mark.parametrize("kind", ["sha256", "md5"])
 @pytest.mark.parametrize("index", range(8))
 def test_any_changed_hash_of_the_lock_is_found(
-    made: tuple[Path, str], env: Path, tmp_path: Path, index: int, kind: str
+    conda: tuple[Path, str], env: Path, tmp_path: Path, index: int, kind: str
 ) -> None:
-    lock = read_lock(made[1])
+    lock = read_lock(conda[1])
     packages = list(lock.packages)
     right: str = getattr(packages[index], kind)
     wrong = ("0" if right[0] != "0" else "1") + right[1:]
@@ -97,9 +88,9 @@ def test_any_changed_hash_of_the_lock_is_found(
 
 class TestOverHttp:
     def test_archives_are_fetched_once_and_a_damaged_copy_again(
-        self, made: tuple[Path, str], env: Path, tmp_path: Path
+        self, conda: tuple[Path, str], env: Path, tmp_path: Path
     ) -> None:
-        channel, text = made
+        channel, text = conda
         with served(channel) as url:
             text = text.replace(channel.as_uri(), url)
             assert make_conda_env(work(env, text, tmp_path / "cache", offline=False)) is True
@@ -111,19 +102,19 @@ class TestOverHttp:
         shutil.rmtree(env)
         assert make_conda_env(work(env, text, tmp_path / "cache")) is True
 
-    def test_a_wrong_one_is_not_kept(self, made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
+    def test_a_wrong_one_is_not_kept(self, conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
         channel = tmp_path / "copy"
-        shutil.copytree(made[0], channel)
+        shutil.copytree(conda[0], channel)
         (channel / "linux-64" / "ninja-1.13.0-0.tar.bz2").write_bytes(b"x" * 531)
         with served(channel) as url, pytest.raises(SourceIntegrityError, match=r"ninja-1\.13\.0"):
             make_conda_env(
-                work(env, made[1].replace(made[0].as_uri(), url), tmp_path / "cache", offline=False)
+                work(env, conda[1].replace(conda[0].as_uri(), url), tmp_path / "cache", offline=False)
             )
         assert not list((tmp_path / "cache").glob("*/ninja*"))
         assert not list((tmp_path / "cache").glob("*/.part*"))
 
-    def test_a_token_is_used_and_not_shown(self, made: tuple[Path, str], tmp_path: Path) -> None:
-        channel, text = made
+    def test_a_token_is_used_and_not_shown(self, conda: tuple[Path, str], tmp_path: Path) -> None:
+        channel, text = conda
         with served(channel, password="tk-secret-77") as url:
             package = packages_of(text.replace(channel.as_uri(), url))[0]
             with pytest.raises(FetchError) as caught:

@@ -16,29 +16,18 @@ from pathlib import Path
 import pytest
 from support.cli import Xpubuild
 from support.conda_channel import MINOR, SITE, VERSION, Tiny, from_wheel, make_channel, usual
-from support.conda_environments import channel_and_lock, dist, work
+from support.conda_environments import dist, work
 from support.conda_tools import RATTLER, front, solved
 
-from xpubuild.build.conda_proofs import CondaEnvironmentProof, mkl_proof
-from xpubuild.build.envrepair import repair
-from xpubuild.conda.engines import Engines
-from xpubuild.conda.install import make_conda_env, read_lock_file
-from xpubuild.conda.lockfile import read_lock, write_lock
+from xpubuild.artifacts.repair import repair
 from xpubuild.errors import RecipeError, ToolchainError, UnsatisfiableError, UsageError
+from xpubuild.gate.conda_proofs import CondaEnvironmentProof, mkl_proof
+from xpubuild.packages.conda.engines import Engines
+from xpubuild.packages.conda.install import make_conda_env, read_lock_file
+from xpubuild.packages.conda.lockfile import read_lock, write_lock
 from xpubuild.toolchain.envmark import MARK
 
 NOTHING = Engines()
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A channel, and the text of its lock."""
-    return channel_and_lock(tmp_path_factory.mktemp("conda"))
-
-
-@pytest.fixture
-def env(tmp_path: Path) -> Path:
-    return tmp_path / "my wörk space" / "env"
 
 
 def content(env: Path) -> dict[str, bytes | str]:
@@ -51,8 +40,10 @@ def content(env: Path) -> dict[str, bytes | str]:
     return found
 
 
-def test_an_environment_is_made_once_and_is_proved(made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
-    channel, text = made
+def test_an_environment_is_made_once_and_is_proved(
+    conda: tuple[Path, str], env: Path, tmp_path: Path
+) -> None:
+    channel, text = conda
     assert make_conda_env(work(env, text, tmp_path)) is True
     lock = read_lock(text)
     evidence = CondaEnvironmentProof(str(env), lock).check()
@@ -73,8 +64,10 @@ def test_an_environment_is_made_once_and_is_proved(made: tuple[Path, str], env: 
     assert ".env.conda" not in records
 
 
-def test_the_same_bytes_whichever_program_installs(made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
-    _, text = made
+def test_the_same_bytes_whichever_program_installs(
+    conda: tuple[Path, str], env: Path, tmp_path: Path
+) -> None:
+    _, text = conda
     make_conda_env(work(env, text, tmp_path))
     first = content(env)
     shutil.rmtree(env)
@@ -85,9 +78,9 @@ def test_the_same_bytes_whichever_program_installs(made: tuple[Path, str], env: 
 
 
 def test_conda_packages_do_not_look_like_a_half_done_pip(
-    made: tuple[Path, str], env: Path, tmp_path: Path
+    conda: tuple[Path, str], env: Path, tmp_path: Path
 ) -> None:
-    make_conda_env(work(env, made[1], tmp_path))
+    make_conda_env(work(env, conda[1], tmp_path))
     assert repair(env / SITE) == []
     assert (env / SITE / "setuptools-80.0.0.dist-info/METADATA").exists()
 
@@ -130,9 +123,9 @@ KILLED = """
 import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[4:]
-from xpubuild.conda import install
-from xpubuild.conda.archives import Supply
-from xpubuild.conda.engines import Engines
+from xpubuild.packages.conda import install
+from xpubuild.packages.conda.archives import Supply
+from xpubuild.packages.conda.engines import Engines
 from xpubuild.engine.environment import base_environment
 lock = install.read_lock_file(Path(sys.argv[2]))
 supply = Supply(cache=Path(sys.argv[3]), offline=True)
@@ -146,29 +139,29 @@ install.make_conda_env(work)
 
 @pytest.mark.parametrize("after_s", [0.0, 0.03, 0.08, 0.15, 0.25])
 def test_killed_at_any_moment_and_run_again_it_is_the_same(
-    made: tuple[Path, str], env: Path, tmp_path: Path, after_s: float
+    conda: tuple[Path, str], env: Path, tmp_path: Path, after_s: float
 ) -> None:
     whole = tmp_path / "my wörk space" / "env"
-    make_conda_env(work(whole, made[1], tmp_path))
+    make_conda_env(work(whole, conda[1], tmp_path))
     expected = content(whole)
     shutil.rmtree(whole)
-    (tmp_path / "lock.yml").write_text(made[1])
+    (tmp_path / "lock.yml").write_text(conda[1])
     argv = [sys.executable, "-c", KILLED, str(env), str(tmp_path / "lock.yml"), str(tmp_path), *sys.path]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
         time.sleep(after_s)
         child.send_signal(signal.SIGKILL)
-    make_conda_env(work(env, made[1], tmp_path))
+    make_conda_env(work(env, conda[1], tmp_path))
     assert content(env) == expected
     assert [path.name for path in env.parent.iterdir()] == ["env"]
 
 
 @pytest.mark.parametrize("damage", ["making", "no record", "file gone", "other lock", "python gone", "venv"])
 def test_one_that_is_not_whole_is_made_again(
-    made: tuple[Path, str], env: Path, tmp_path: Path, damage: str
+    conda: tuple[Path, str], env: Path, tmp_path: Path, damage: str
 ) -> None:
-    make_conda_env(work(env, made[1], tmp_path))
+    make_conda_env(work(env, conda[1], tmp_path))
     expected = content(env)
     mark = json.loads((env / MARK).read_text())
     (env / "left over").write_text("x")
@@ -184,23 +177,23 @@ def test_one_that_is_not_whole_is_made_again(
         (env / "bin/python").unlink()
     else:
         (env / MARK).write_text(json.dumps({"state": "ready", "base": sys.executable, "version": MINOR}))
-    assert make_conda_env(work(env, made[1], tmp_path)) is True
+    assert make_conda_env(work(env, conda[1], tmp_path)) is True
     assert content(env) == expected
 
 
-def test_somebody_elses_folder_is_left_alone(made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
+def test_somebody_elses_folder_is_left_alone(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
     env.mkdir(parents=True)
     (env / "precious").write_text("x")
-    with pytest.raises(UsageError, match="in the way"):
-        make_conda_env(work(env, made[1], tmp_path))
+    with pytest.raises(UsageError, match="was not created by xpubuild"):
+        make_conda_env(work(env, conda[1], tmp_path))
     assert (env / "precious").exists()
-    with pytest.raises(UsageError, match="no environment can be made"):
-        make_conda_env(work(tmp_path / "a:b", made[1], tmp_path))
+    with pytest.raises(UsageError, match="no environment can be created"):
+        make_conda_env(work(tmp_path / "a:b", conda[1], tmp_path))
 
 
-def test_without_an_engine_the_way_out_is_named(made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
+def test_without_an_engine_the_way_out_is_named(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match="cannot be installed"):
-        make_conda_env(work(env, made[1], tmp_path, NOTHING))
+        make_conda_env(work(env, conda[1], tmp_path, NOTHING))
 
 
 def test_a_lock_with_a_harmful_package_is_refused_whoever_wrote_it(env: Path, tmp_path: Path) -> None:
@@ -215,14 +208,14 @@ def test_a_lock_with_a_harmful_package_is_refused_whoever_wrote_it(env: Path, tm
 
 
 def test_the_plumbing_command(
-    made: tuple[Path, str],
+    conda: tuple[Path, str],
     env: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     xpubuild = Xpubuild(capsys, monkeypatch)
-    (tmp_path / "conda-lock.yml").write_text(made[1])
+    (tmp_path / "conda-lock.yml").write_text(conda[1])
     argv = (
         "plumbing",
         "conda-env",
@@ -232,8 +225,8 @@ def test_the_plumbing_command(
         "--cache",
         str(tmp_path),
     )
-    assert "is made" in xpubuild.ok(*argv, XPUBUILD_OFFLINE="1").out
-    assert "is there" in xpubuild.ok(*argv).out
+    assert "was created" in xpubuild.ok(*argv, XPUBUILD_OFFLINE="1").out
+    assert "exists" in xpubuild.ok(*argv).out
     missing = xpubuild(*argv[:3], "--lock", str(tmp_path / "no"), *argv[5:])
     assert missing.status == 20
     with pytest.raises(RecipeError):

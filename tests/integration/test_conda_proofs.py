@@ -10,55 +10,44 @@ from pathlib import Path
 
 import pytest
 from support.conda_channel import make_channel, usual
-from support.conda_environments import channel_and_lock, work
+from support.conda_environments import work
 from support.conda_tools import RATTLER, solved
 
-from xpubuild.build.conda_host import CxxNeed, machine_need, provided
-from xpubuild.build.conda_proofs import CondaEnvironmentProof, mkl_proof
-from xpubuild.conda.install import make_conda_env
-from xpubuild.conda.lockfile import read_lock
 from xpubuild.errors import ToolchainError
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A channel, and the text of its lock."""
-    return channel_and_lock(tmp_path_factory.mktemp("conda"))
-
-
-@pytest.fixture
-def env(tmp_path: Path) -> Path:
-    return tmp_path / "my wörk space" / "env"
+from xpubuild.gate.conda_proofs import CondaEnvironmentProof, mkl_proof
+from xpubuild.packages.conda.host_libstdcxx import CxxNeed, machine_need, provided
+from xpubuild.packages.conda.install import make_conda_env
+from xpubuild.packages.conda.lockfile import read_lock
 
 
 class TestProof:
     @pytest.mark.parametrize(
         ("record", "said"),
         [
-            ({"name": "tbb", "version": "1", "files": []}, "tbb is installed and not in the lock"),
+            ({"name": "tbb", "version": "1", "files": []}, "tbb is installed, but not in the lock"),
             ({"name": "cmake", "version": "3.31.2", "sha256": "0" * 64}, "cmake is 3.31.2 with sha256 0000"),
         ],
     )
     def test_what_was_changed_afterwards_is_found(
-        self, made: tuple[Path, str], env: Path, tmp_path: Path, record: dict[str, object], said: str
+        self, conda: tuple[Path, str], env: Path, tmp_path: Path, record: dict[str, object], said: str
     ) -> None:
-        make_conda_env(work(env, made[1], tmp_path))
+        make_conda_env(work(env, conda[1], tmp_path))
         (env / "conda-meta" / "zz.json").write_text(json.dumps(record))
         with pytest.raises(ToolchainError) as caught:
-            CondaEnvironmentProof(str(env), read_lock(made[1])).check()
+            CondaEnvironmentProof(str(env), read_lock(conda[1])).check()
         assert said in caught.value.why
 
-    def test_missing_static_mkl_is_found(self, made: tuple[Path, str], env: Path, tmp_path: Path) -> None:
-        make_conda_env(work(env, made[1], tmp_path))
+    def test_missing_static_mkl_is_found(self, conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
+        make_conda_env(work(env, conda[1], tmp_path))
         (env / "conda-meta/mkl-static-2026.0.0-0.json").unlink()
-        proof = mkl_proof(str(env), read_lock(made[1]))
+        proof = mkl_proof(str(env), read_lock(conda[1]))
         assert proof is not None
-        with pytest.raises(ToolchainError, match="not whole"):
+        with pytest.raises(ToolchainError, match="incomplete"):
             proof.check()
 
     @pytest.mark.needs("g++")
     def test_a_libstdcxx_older_than_the_driver_needs_is_named(
-        self, made: tuple[Path, str], env: Path, tmp_path: Path
+        self, conda: tuple[Path, str], env: Path, tmp_path: Path
     ) -> None:
         """Small libraries with the names and symbol versions of the real ones."""
         old, new = (library(tmp_path / name, version) for name, version in (("old", "29"), ("new", "32")))

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from integration import oneapi_standin as standin
 from support.doctor_env import GIB, EnvHost, findings, offline, outcomes, tmpfs
+from support.doctor_shows import shows
 from support.small_elf import library
 
+from xpubuild.doctor.look import libraries
 from xpubuild.doctor.model import Outcome
 from xpubuild.host.capacity import cpu_facts, memory_facts
 from xpubuild.host.cgroup import cgroup_limits
@@ -40,8 +42,53 @@ def healthy(tmp_path: Path) -> EnvHost:
     return host
 
 
+@shows(
+    "ok",
+    "build.disk",
+    "build.filesystem",
+    "build.memory",
+    "build.tmpdir",
+    "caches.stale",
+    "machine.platform",
+    "network.proxy",
+    "oneapi.components",
+    "oneapi.installed",
+    "oneapi.mixed",
+    "oneapi.set_u",
+    "oneapi.sourced",
+    "python.headers",
+    "python.pip_constraints",
+    "python.runs",
+    "python.version",
+    "shadow.conda",
+    "shadow.libraries",
+    "shadow.libstdcxx",
+    "shadow.sycl_soname",
+    "shadow.system",
+    "shadow.variables",
+    "toolchain.cmake",
+    "toolchain.gcc",
+    "toolchain.git",
+    "toolchain.icpx",
+    "toolchain.ninja",
+    "toolchain.sycl_cmake",
+    "torch.libraries",
+    "torch.one_triton",
+    "torch.runtime_packages",
+    "torch.vision_pairing",
+    "torch.xpu_build",
+)
 def test_a_healthy_host_has_no_finding(healthy: EnvHost, recipe: LoadedRecipe) -> None:
     assert findings(healthy.context(recipe)) == {}
+
+
+def test_the_libraries_of_the_machine_that_runs_the_tests_are_none_of_a_hosts(
+    healthy: EnvHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = tmp_path / "of the machine" / "libze_intel_gpu.so.1"
+    library(driver, wants={"libstdc++.so.6": ["GLIBCXX_3.4.99"]})
+    monkeypatch.setattr(libraries, "SYSTEM_FOLDERS", (str(driver.parent),))
+    assert findings(healthy.context()) == {}
 
 
 def test_a_healthy_host_without_a_recipe_has_none_either(healthy: EnvHost) -> None:
@@ -223,9 +270,6 @@ def old_libstdcxx_of_conda(host: EnvHost) -> None:
     versions = ["GLIBCXX_3.4", "GLIBCXX_3.4.28", "GLIBCXX_3.4.29"]
     library(host.prefix / "lib" / "libstdc++.so.6", defines=versions)
     (host.prefix / "conda-meta").mkdir()
-    driver = host.folder / "driver"
-    library(driver / "libze_intel_gpu.so.1", wants={"libstdc++.so.6": ["GLIBCXX_3.4", "GLIBCXX_3.4.32"]})
-    host.environ["LD_LIBRARY_PATH"] = str(driver)
 
 
 def dnnl_in_cpath(host: EnvHost) -> None:
@@ -295,7 +339,7 @@ WRONG: list[tuple[Wrong, dict[str, str]]] = [
     (no_oneapi, {"oneapi.installed": "fail"}),
     (other_release_only, {"oneapi.installed": "fail"}),
     (no_pti, {"oneapi.components": "fail"}),
-    (no_mkl, {"oneapi.components": "warn"}),
+    (no_mkl, {"oneapi.components": "fail"}),
     (two_versions_in_the_environment, {"oneapi.mixed": "fail"}),
     (two_versions_of_a_component, {"oneapi.mixed": "fail"}),
     (latest_drifted, {"oneapi.mixed": "warn"}),
@@ -388,11 +432,12 @@ def test_a_tmpdir_that_runs_nothing(healthy: EnvHost, recipe: LoadedRecipe) -> N
     with tmpfs(healthy.folder / "tmp", "size=8g,noexec"):
         found = outcomes(healthy.context(recipe))
         assert bad(found) == {"build.tmpdir"}
-        assert "does not run programs" in found["build.tmpdir"].detail
+        assert "cannot run programs" in found["build.tmpdir"].detail
 
 
 @pytest.mark.needs("mount")
 @pytest.mark.parametrize(("options", "word"), [("size=8g,noexec", "noexec"), ("size=8g,ro", "read-only")])
+@shows("fail", "build.filesystem")
 def test_a_workspace_where_nothing_can_be_built(
     healthy: EnvHost, recipe: LoadedRecipe, options: str, word: str
 ) -> None:

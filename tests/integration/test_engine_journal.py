@@ -195,7 +195,7 @@ def test_an_empty_file_is_a_new_journal(path: Path) -> None:
 
 
 def test_a_missing_journal_is_not_made_by_looking(path: Path) -> None:
-    with pytest.raises(ToolchainError, match="there is no journal") as caught:
+    with pytest.raises(ToolchainError, match="does not exist") as caught:
         Journal(path, read_only=True)
     assert "xpubuild install" in caught.value.fix
     assert not list(path.parent.iterdir())

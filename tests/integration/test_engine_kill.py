@@ -119,10 +119,10 @@ def has_child(pid: int) -> bool:
     return bool(psutil.Process(pid).children())
 
 
-def test_killed_at_any_moment(tmp_path: Path) -> None:
+def test_killed_at_any_moment(tmp_path: Path, thorough: bool) -> None:
     """From before the supervisor runs to the middle of the work."""
     source = random.Random(20261121)  # noqa: S311 - moments, not secrets
-    for number in range(15):
+    for number in range(15 if thorough else 6):
         mark = new_mark()
         note = tmp_path / str(number)
         text = f"touch '{note}'; setsid sh -c 'sleep 300' & sleep 301"
@@ -141,13 +141,11 @@ def test_the_end_of_the_thread_that_started_it_does_not_matter(tmp_path: Path) -
     """A parent-death signal would fire here: steps run in threads of a pool."""
     text = """
 import sys, threading, time
-from xpubuild.engine import process
+from xpubuild.engine.child import spawn
 
 spawned = []
-real = process._spawn
-process._spawn = lambda *a, **k: spawned.append(real(*a, **k)) or spawned[-1]
-thread = threading.Thread(target=lambda: process._spawn(
-    ["/bin/sh", "-c", "sleep 0.5; echo done"], env={"PATH": "/bin:/usr/bin"}, cwd=None, stderr=-2, hold=()))
+argv = ["/bin/sh", "-c", "sleep 0.5; echo done"]
+thread = threading.Thread(target=lambda: spawned.append(spawn(argv, env={"PATH": "/bin:/usr/bin"})))
 thread.start()
 thread.join()
 child = spawned[0]

@@ -171,7 +171,7 @@ def test_the_note_of_the_next_owner_is_left_alone(workspace: Path) -> None:
 def test_a_workspace_that_went_away_is_told(workspace: Path) -> None:
     workspace.rmdir()
     for shared in (False, True):
-        with pytest.raises(ToolchainError, match="is not there"), mine(workspace, shared=shared):
+        with pytest.raises(ToolchainError, match="does not exist"), mine(workspace, shared=shared):
             pass
     assert held_by(workspace) == {}
 
@@ -202,7 +202,7 @@ def test_a_file_system_without_flock(workspace: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(ToolchainError) as caught, mine(workspace):
         pass
-    assert "refuses flock" in caught.value.why
+    assert "does not support flock" in caught.value.why
     assert "--workspace" in caught.value.fix
 
 

@@ -167,12 +167,12 @@ def pipes_of(pid: int) -> set[str]:
 @pytest.mark.parametrize(
     ("text", "status", "words"),
     [
-        ("exit 0", 0, "ended with status 0"),
-        ("exit 7", 7, "ended with status 7"),
-        ("exit 255", 255, "ended with status 255"),
-        ("kill -SEGV $$", -signal.SIGSEGV, "was ended by SIGSEGV"),
-        ("kill -INT $$", -signal.SIGINT, "was ended by SIGINT"),
-        ("kill -PIPE $$", -signal.SIGPIPE, "was ended by SIGPIPE"),
+        ("exit 0", 0, "exited with code 0"),
+        ("exit 7", 7, "exited with code 7"),
+        ("exit 255", 255, "exited with code 255"),
+        ("kill -SEGV $$", -signal.SIGSEGV, "was killed by SIGSEGV"),
+        ("kill -INT $$", -signal.SIGINT, "was killed by SIGINT"),
+        ("kill -PIPE $$", -signal.SIGPIPE, "was killed by SIGPIPE"),
     ],
 )
 def test_how_it_ended(text: str, status: int, words: str) -> None:
@@ -238,7 +238,7 @@ def test_a_file_the_kernel_will_not_run(content: bytes, why: str, tmp_path: Path
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ToolchainError, match="is not there"):
+    with pytest.raises(ToolchainError, match="does not exist"):
         run(["true"], env=BASE, cwd=tmp_path / "missing")
 
 
@@ -286,7 +286,7 @@ def test_a_supervisor_that_cannot_run_is_told_and_not_taken_for_a_killed_command
 ) -> None:
     broken = tmp_path / "supervise.py"
     broken.write_text("raise ImportError('no ctypes here')\n")
-    monkeypatch.setattr("xpubuild.engine.process._SUPERVISOR", broken)
+    monkeypatch.setattr("xpubuild.engine.child._SUPERVISOR", broken)
     for call in (run, query):
         with pytest.raises(ToolchainError) as caught:
             call(["true"], env=BASE)

@@ -67,7 +67,7 @@ def test_the_folder(tmp_path: Path) -> None:
     folder = tmp_path / "w\u00f6rk space"
     folder.mkdir()
     assert query(["pwd"], env=BASE, cwd=folder).stdout == f"{folder}\n"
-    with pytest.raises(ToolchainError, match="is not there"):
+    with pytest.raises(ToolchainError, match="does not exist"):
         query(["pwd"], env=BASE, cwd=tmp_path / "missing")
 
 

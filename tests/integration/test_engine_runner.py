@@ -104,7 +104,7 @@ def test_after_a_failure_nothing_starts_and_what_runs_is_finished(workspace: Pat
     assert outcome.ran == ["slow"]
     (error,) = outcome.errors
     assert type(error) is BuildError
-    assert error.why == "'sh' ended with status 3: x.cpp:1: error: no"
+    assert error.why == "'sh' exited with code 3: x.cpp:1: error: no"
     assert error.log == workspace / "logs" / "bad.log"
     assert (workspace / "slow").exists()
     assert not any((workspace / name).exists() for name in ("waiting", "after bad", "after slow"))

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from support.engine import make_plan, shell
 
-from xpubuild.build.documents import plan_document, status_document
-from xpubuild.build.standing import standing
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import WorkspaceLock, began_under, held_by
 from xpubuild.engine.model import Plan, Step
 from xpubuild.ui.console import show
 from xpubuild.ui.views import status_view
+from xpubuild.workspace.documents import plan_document, status_document
+from xpubuild.workspace.status import standing
 
 
 @pytest.fixture

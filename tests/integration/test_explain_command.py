@@ -60,13 +60,13 @@ def test_nothing_found_is_an_answer(tmp_path: Path) -> None:
     }  # fmt: skip
     result = run(str(empty))
     assert result.returncode == 0
-    assert b"no error in 0 lines" in result.stdout
+    assert b"the log is empty" in result.stdout
 
 
 def test_an_unknown_error_is_shown_with_search_terms() -> None:
     result = run("-", data=b"one\ntwo\nx.cpp:1:1: error: frobnication is not possible\nafter\n")
     text = result.stdout.decode()
-    assert "No known cause" in text
+    assert "The cause is not known" in text
     assert "frobnication is not possible" in text
     assert "Search for" in text
 

@@ -14,7 +14,7 @@ from xpubuild.engine.events import Notice
 from xpubuild.engine.fingerprint import fingerprints
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Caution, Command, Step, Stop, Verdict, Watcher
-from xpubuild.engine.onlooker import WATCHED
+from xpubuild.engine.monitor import WATCHED
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import Outcome, run_plan
 from xpubuild.errors import BuildError, InterruptedByUserError, NoXpuError, XpuBuildError
@@ -137,10 +137,10 @@ def test_a_warning_is_an_event_and_evidence_and_no_failure(tmp_path: Path) -> No
 def test_a_failure_is_explained_in_the_error_and_as_an_event(tmp_path: Path) -> None:
     done = run(tmp_path, shell("exit 3"))
     assert isinstance(done.error, BuildError)
-    assert done.error.likely_cause() == "a cause; type: mend"
+    assert done.error.likely_cause() == "a cause; run: mend"
     again = XpuBuildError.from_json(json.loads(json.dumps(done.error.to_json())))
     assert again.explanation == done.error.explanation
-    assert [notice.text for notice in done.sink.of(Notice)] == ["likely cause: a cause; type: mend"]
+    assert [notice.text for notice in done.sink.of(Notice)] == ["likely cause: a cause; run: mend"]
 
 
 def test_who_interrupts_is_told_nothing_of_causes(tmp_path: Path) -> None:

@@ -23,13 +23,13 @@ from support import upstream
 from support.cli import XPUBUILD, Result
 from support.engine import Recorder, make_plan
 
-from xpubuild.build.gate import Expectation
-from xpubuild.build.gate_watch import WatchStep
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Command, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import run_plan
 from xpubuild.errors import BuildError, NoXpuError, XpuBuildError
+from xpubuild.gate.watcher import WatchStep
+from xpubuild.gate.xpu_gate import Expectation
 from xpubuild.resources import recipes_dir
 
 _OFF = (

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from integration import oneapi_standin as standin
 
-from xpubuild.build.gate_proofs import XpuInstalledProof, XpuWheelProof
-from xpubuild.build.gate_watch import StepWatcher, WatchStep
-from xpubuild.build.gather import PlanOptions, prepare
 from xpubuild.engine.model import Plan, Stop
 from xpubuild.errors import BuildError, NoSpaceError, NoXpuError
+from xpubuild.gate.watcher import StepWatcher, WatchStep
+from xpubuild.gate.xpu_proofs import XpuInstalledProof, XpuWheelProof
+from xpubuild.gather.options import PlanOptions
+from xpubuild.gather.prepare import prepare
 
 
 def plan_of(recipe: str, **options: object) -> Plan:

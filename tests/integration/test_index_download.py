@@ -25,8 +25,8 @@ from xpubuild.errors import (
     SourceIntegrityError,
     ToolchainError,
 )
-from xpubuild.toolchain.index.download import download
-from xpubuild.toolchain.index.files import RemoteFile
+from xpubuild.packages.index.download import download
+from xpubuild.packages.index.files import RemoteFile
 
 
 @pytest.fixture
@@ -237,9 +237,9 @@ _ON_A_FULL_DISK = """
 import os, sys
 from pathlib import Path
 from xpubuild.errors import XpuBuildError
-from xpubuild.toolchain.index.config import read_config
-from xpubuild.toolchain.index.download import download
-from xpubuild.toolchain.index.files import RemoteFile
+from xpubuild.packages.index.config import read_config
+from xpubuild.packages.index.download import download
+from xpubuild.packages.index.files import RemoteFile
 into, url, name, digest = Path(sys.argv[1]), *sys.argv[2:]
 try:
     download(RemoteFile("demo", "1.0", name, digest, None, url), into, read_config(os.environ))
@@ -286,7 +286,7 @@ def test_a_folder_that_cannot_be_written_is_named(index: PackageIndex, tmp_path:
 @pytest.mark.parametrize("name", ["../outside-1.0-py3-none-any.whl", ".hidden.whl", "a/b.whl", "", "a\0.whl"])
 def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     """Such as a lock that somebody else wrote could have."""
-    with pytest.raises(RecipeError, match="no name of a Python file"):
+    with pytest.raises(RecipeError, match="not the name of a Python package file"):
         download(
             RemoteFile("demo", "1.0", name, sha256(DATA), None, "https://x.example/"), tmp_path, config_of()
         )

@@ -16,8 +16,8 @@ from support.indexes import sha256
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.packages.index.offline import links_page, offline_environment
 from xpubuild.toolchain.environment import env_python, install_command
-from xpubuild.toolchain.index.offline import links_page, offline_environment
 from xpubuild.toolchain.make_env import make_env
 from xpubuild.toolchain.pip_failures import explain_pip_failure
 from xpubuild.toolchain.pythons import resolve_python

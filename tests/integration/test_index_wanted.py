@@ -19,10 +19,10 @@ from support.indexes import PackageIndex, sha256
 
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, InterruptedByUserError, RecipeError, SourceIntegrityError
+from xpubuild.packages.index.config import IndexConfig, read_config
+from xpubuild.packages.index.files import RemoteFile
+from xpubuild.packages.index.wanted import wanted_files, wanted_open, with_sizes
 from xpubuild.resources import recipes_dir
-from xpubuild.toolchain.index.config import IndexConfig, read_config
-from xpubuild.toolchain.index.files import RemoteFile
-from xpubuild.toolchain.index.wanted import wanted_files, wanted_open, with_sizes
 
 SECRET = "correct-horse"
 OLD = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
@@ -195,7 +195,7 @@ def test_an_index_that_is_out_of_reach_does_not_matter_where_nothing_is_lacking(
     found = wanted_files([(pin(digest), ())], ["3.11"], config, on_warning=warnings.append)
     assert names(found) == [OLD]
     (warning,) = warnings
-    assert warning.startswith("http://127.0.0.1:1/simple is left out: could not be reached")
+    assert warning.startswith("http://127.0.0.1:1/simple is skipped: could not be reached")
     assert SECRET not in warning
 
 
@@ -375,8 +375,8 @@ def test_of_several_builds_of_a_release_the_newest_is_taken(plain: PackageIndex)
 REGISTRY = """
 import json, os, sys
 from pathlib import Path
-from xpubuild.toolchain.index.config import read_config
-from xpubuild.toolchain.index.wanted import wanted_files
+from xpubuild.packages.index.config import read_config
+from xpubuild.packages.index.wanted import wanted_files
 lines = Path(sys.argv[1]).read_text().replace("\\\\\\n", " ").splitlines()
 text = next(line for line in lines if line.startswith("ninja=="))
 files = wanted_files([(text, ())], ["3.10", "3.12"], read_config(os.environ))

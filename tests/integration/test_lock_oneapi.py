@@ -8,8 +8,8 @@ import pytest
 from integration import oneapi_standin as standin
 from support.cli import Xpubuild
 
-from xpubuild.build.locking import read_lock
-from xpubuild.lock import model
+from xpubuild.locking import model
+from xpubuild.locking.lock import read_lock
 
 RECIPE = """
 schema: 1

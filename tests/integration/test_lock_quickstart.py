@@ -18,7 +18,7 @@ from support.cli import XPUBUILD, Xpubuild
 from support.documents import check
 
 from xpubuild.errors import LockMismatchError, RecipeError
-from xpubuild.lock.canonical import dump, load
+from xpubuild.locking.canonical import dump, load
 from xpubuild.resources import recipes_dir
 
 
@@ -225,7 +225,7 @@ def test_files_that_are_no_lock(xpubuild: Xpubuild, tmp_path: Path) -> None:
         file.write_bytes(content)
         result = xpubuild("verify-lock", str(file))
         assert result.status == 20
-        assert "the lock cannot be read" in result.err
+        assert f"{file} is not" in result.err
     assert xpubuild("verify-lock", str(tmp_path / "none")).status == 20
     assert xpubuild("verify-lock", str(tmp_path)).status == 20
 

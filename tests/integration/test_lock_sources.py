@@ -13,13 +13,13 @@ from integration.gitserver import git, git_server
 from integration.lock_world import HASH, Upstreams, World, paths, verify
 from support.cli import Xpubuild, child
 
-from xpubuild.build.gather import prepare
-from xpubuild.build.locked import options_of, require_match, require_tree, resolved_of
-from xpubuild.build.locking import read_lock
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import LockMismatchError, SourceIntegrityError
-from xpubuild.lock import model
-from xpubuild.lock.canonical import dump, load
+from xpubuild.gather.prepare import prepare
+from xpubuild.locking import model
+from xpubuild.locking.canonical import dump, load
+from xpubuild.locking.lock import read_lock
+from xpubuild.locking.options import options_of, require_match, require_tree, resolved_of
 from xpubuild.recipe.load import load as load_recipe
 from xpubuild.source.checkout import checkout
 from xpubuild.source.pin import Pin
@@ -243,7 +243,7 @@ def test_a_repository_at_no_known_commit_keeps_the_lock_open(world: World, xpubu
     world.file.unlink()
     result = xpubuild("lock", world.recipe, "-o", str(world.file))
     assert result.status == 20
-    assert "none.git is cloned at no known commit" in result.err
+    assert "none.git is cloned at an unknown commit" in result.err
     assert not world.file.exists()
 
 
@@ -271,7 +271,7 @@ def test_a_checkout_is_held_against_the_lock(world: World, locked: model.Lock, t
         ([first], f"{name} is in the lock"),
         ([first, {**second, "commit": "0" * 40}], f"{name}.commit"),
         ([first, {**second, "url": "http://other/x.git"}], f"{name}.url"),
-        ([first, second, {**second, "path": "more"}], "submodules.more is new"),
+        ([first, second, {**second, "path": "more"}], "submodules.more is not in the lock"),
     ):
         with pytest.raises(LockMismatchError) as caught:
             require_tree(locked, "top", {**found, "submodules": submodules})
@@ -280,7 +280,7 @@ def test_a_checkout_is_held_against_the_lock(world: World, locked: model.Lock, t
         require_tree(locked, "top", {**found, "commit": "0" * 40})
     with pytest.raises(SourceIntegrityError, match=r"repositories\.top\.tree"):
         require_tree(locked, "top", {**found, "tree": "0" * 40})
-    with pytest.raises(LockMismatchError, match="no source of other"):
+    with pytest.raises(LockMismatchError, match="does not list the source repository of other"):
         require_tree(locked, "other", found)
 
 
@@ -318,4 +318,4 @@ def test_edits_cannot_be_locked(world: World, xpubuild: Xpubuild, tmp_path: Path
     (into / "kernels.txt").write_text("edited\n")
     result = xpubuild("lock", world.recipe, "--workspace", str(workspace), "--allow-dirty", "-o", "-")
     assert result.status == 2
-    assert "cannot hold your edits in top" in result.err
+    assert "cannot include local changes in top" in result.err

@@ -13,7 +13,7 @@ from integration.mirror_world import WHEELS, World, content, world
 from support.cli import Xpubuild
 from support.indexes import PackageIndex
 
-from xpubuild.build.fetch_inputs import is_lock
+from xpubuild.locking.files import is_lock
 from xpubuild.schema.fetch import FetchDocument
 
 _WHEEL = "demo-1.0-py3-none-any.whl"
@@ -107,10 +107,10 @@ def test_offline_without_what_is_needed_ends_with_30(here: World, tmp_path: Path
     ("arguments", "says"),
     [
         (["site"], "--mirror DIR"),
-        (["site", "--mirror", "m", "--check", "--dry-run"], "two things"),
+        (["site", "--mirror", "m", "--check", "--dry-run"], "cannot be combined"),
         (["site", "--mirror", "m", "--for-python", "snake"], "3.10,3.11"),
-        (["site", "--mirror", "m", "--for-python", ","], "names no version"),
-        (["site", "--mirror", "wheels"], "is no mirror"),
+        (["site", "--mirror", "m", "--for-python", ","], "has no version"),
+        (["site", "--mirror", "wheels"], "is not a mirror"),
     ],
 )
 def test_a_wrong_command_line_ends_with_2(
@@ -178,6 +178,9 @@ def test_an_offline_install_from_a_web_server(
         assert sorted(index.asked()) == ["/files/index.json", "/files/mirror.json"]
         plan = xpubuild.ok("plan", "site", "--offline", "--mirror", url, "--format", "sh").out
         away = index.at()
+    # The script has no mirror: its build clones from the network.
+    assert "GIT_CONFIG_GLOBAL" not in plan
+    assert "GIT_ALLOW_PROTOCOL" not in plan
     assert here.asked() == set()
     assert (tmp_path / "ws/src/torch/third_party/mid/deps/inner/inner.h").read_text() == "inner\n"
     events = [json.loads(line) for line in first.err.splitlines() if line.startswith("{")]

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from integration.mirror_world import World, content, world
 
-from xpubuild.build.carry import export_mirror, import_mirror
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.mirror.entries import FileRecord, sealed
 from xpubuild.mirror.store import Mirror
 from xpubuild.mirror.tarform import FIRST, SCHEMA, contents_text, ending, header, padding
+from xpubuild.offline.export import export_mirror, import_mirror
 from xpubuild.schema.fetch import FetchDocument
 
 
@@ -86,7 +86,7 @@ def test_only_what_the_recipe_needs_is_exported_and_an_import_adds_to_a_mirror(
         # What both sides had is one repository with the pins of both.
         assert here.fetch(merged.path, inputs, offline=True).run()["status"] == "ok"
     none = here.fetch(mirror.path, here.inputs("old-0.1.tar.gz", recipe="d"), offline=True)
-    with pytest.raises(FetchError, match="as it is now"):
+    with pytest.raises(FetchError, match="the current version"):
         export_mirror(mirror.path, tmp_path / "none.tar", sink=NullSink(), fetch=none)
 
 
@@ -148,7 +148,7 @@ def test_links_and_foreign_tars_are_refused(tmp_path: Path) -> None:
         (tmp_path / "x.tar").write_bytes(buffer.getvalue())
         with pytest.raises(SourceIntegrityError, match=r"MANIFEST\.json"):
             bring(tmp_path / "b", tmp_path / "x.tar")
-    with pytest.raises(FetchError, match="there is no export"):
+    with pytest.raises(FetchError, match="does not exist"):
         bring(tmp_path / "b", tmp_path / "nowhere.tar")
 
 

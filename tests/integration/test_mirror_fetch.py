@@ -13,13 +13,13 @@ import pytest
 from integration.gitserver import Upstream
 from integration.mirror_world import WHEELS, World, content, summary, world
 
-from xpubuild.build.carry import check_mirror
-from xpubuild.build.fetch import Fetch
-from xpubuild.conda.lockfile import write_lock
-from xpubuild.conda.model import CondaLock, CondaPackage
 from xpubuild.engine.events import NullSink
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.mirror.store import Mirror
+from xpubuild.offline.export import check_mirror
+from xpubuild.offline.fetch import Fetch
+from xpubuild.packages.conda.lockfile import write_lock
+from xpubuild.packages.conda.model import CondaLock, CondaPackage
 from xpubuild.schema.fetch import FetchDocument
 
 
@@ -103,7 +103,7 @@ def test_a_dry_run_lists_what_is_missing_and_brings_nothing(here: World, tmp_pat
 
 def test_offline_names_the_first_missing_thing(here: World, tmp_path: Path) -> None:
     place = tmp_path / "mirror"
-    with pytest.raises(FetchError, match="there is no mirror"):
+    with pytest.raises(FetchError, match="is not a mirror"):
         here.fetch(place, offline=True).run()
     here.filled(place, here.inputs("demo-1.0-py3-none-any.whl"))
     here.asked()
@@ -191,7 +191,7 @@ def test_the_packages_of_a_conda_lock_come_too(here: World, tmp_path: Path) -> N
     )  # fmt: skip
     lock = write_lock(CondaLock((package,), ((tmp_path / "channel").as_uri(),), "0" * 64))
     place = tmp_path / "mirror"
-    with pytest.raises(FetchError, match="there is no mirror"):
+    with pytest.raises(FetchError, match="is not a mirror"):
         _with_conda(here.fetch(place, offline=True), lock).run()
     here.filled(place)
     with pytest.raises(FetchError, match=name):

@@ -76,7 +76,7 @@ def test_damage_and_loss_on_the_far_side(mirror: Path, url: str, tmp_path: Path)
     wheel.symlink_to("/etc/passwd")
     with pytest.raises(SourceIntegrityError, match="is damaged") as caught:
         copy(url, tmp_path / "copy")
-    assert caught.value.why == "it is no file"
+    assert caught.value.why == "it is not a regular file"
     wheel.unlink()
     wheel.write_bytes(data)
     # Two names of one file are a file and a link to tar.
@@ -91,7 +91,7 @@ def test_damage_and_loss_on_the_far_side(mirror: Path, url: str, tmp_path: Path)
 def test_a_far_side_that_cannot_be_had(
     server: SshServer, mirror: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(FetchError, match="there is no mirror") as caught:
+    with pytest.raises(FetchError, match="is not a mirror") as caught:
         copy(server.url(tmp_path / "nowhere"), tmp_path / "other")
     assert caught.value.exit_code == 30
     copy(url, tmp_path / "copy")
@@ -130,10 +130,10 @@ def _tar(name: str, data: bytes = b"x", **fields: object) -> bytes:
 @pytest.mark.parametrize(
     ("sent", "says"),
     [
-        (_tar("../../evil"), "unasked"),
-        (_tar("/etc/evil"), "unasked"),
-        (_tar("mirror.json", b"", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "no file"),
-        (_tar("mirror.json", b"", type=tarfile.FIFOTYPE), "no file"),
+        (_tar("../../evil"), "without a request"),
+        (_tar("/etc/evil"), "without a request"),
+        (_tar("mirror.json", b"", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "not a regular file"),
+        (_tar("mirror.json", b"", type=tarfile.FIFOTYPE), "not a regular file"),
         (b"Welcome to the machine!\n" * 30, "start-up file"),
         (b"", "mirror.json"),
     ],

@@ -84,7 +84,7 @@ def test_scripts_that_set_nothing(place: Path) -> None:
         with pytest.raises(ToolchainError) as caught:
             get(place, mode=mode)
         assert caught.value.exit_code == 40
-        assert "did not set the compiler up" in caught.value.what
+        assert "did not set up the compiler" in caught.value.what
         assert "CMPLR_ROOT is not set" in caught.value.why
 
 
@@ -110,7 +110,7 @@ def test_the_compiler_is_asked_for_its_patch_release(place: Path) -> None:
     with pytest.raises(UnsatisfiableError) as caught:
         get(place, ">=2025.1.1,<2025.2")
     assert caught.value.exit_code == 22
-    assert "is 2025.1.0, the recipe needs >=2025.1.1,<2025.2" in caught.value.what
+    assert "is 2025.1.0, but the recipe needs >=2025.1.1,<2025.2" in caught.value.what
     assert get(place, ">=2025.1.0,<2025.2").compiler_version == "2025.1.0"
 
 
@@ -128,7 +128,7 @@ def test_a_compiler_that_is_missing(place: Path) -> None:
     with pytest.raises(ToolchainError) as caught:
         get(place)
     assert "icpx" in caught.value.what
-    assert "no folder of PATH" in caught.value.why
+    assert "not on PATH" in caught.value.why
 
 
 def test_a_compiler_of_something_else_comes_first(tmp_path: Path, place: Path) -> None:

@@ -33,7 +33,7 @@ NAMED = (
     "xpubuild/oneapi/bundles.yaml",
     "xpubuild/ops/embedded.yaml",
     "xpubuild/verify/suite/run.py",
-    "xpubuild/build/planner.py",
+    "xpubuild/planning/planner.py",
     "xpubuild/_data/recipes/quickstart.yaml",
     "xpubuild/_data/setvars/capture.sh",
     "xpubuild/_data/setvars/activate.sh",

@@ -166,7 +166,7 @@ def test_offline_it_says_how_to_pin(
     missing = write(tmp_path, server.url("torch.git"), "v9")
     result = xpubuild("plan", str(missing), "--workspace", str(tmp_path / "ws"))
     assert result.status == 30
-    assert "the commit of torch is not known" in result.err
+    assert "the commit of torch is unknown" in result.err
     assert "components.torch.source.commit" in result.err
     nowhere = write(tmp_path, "http://127.0.0.1:9/torch.git")
     assert xpubuild("plan", str(nowhere)).status == 30

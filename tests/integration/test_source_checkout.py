@@ -70,7 +70,6 @@ def test_the_tree_is_the_one_that_plain_git_makes(
         "third_party/mid",
         "third_party/mid/deps/inner",
     ]
-    assert report.to_json()["evidence"] == report.evidence
 
 
 def test_ordinary_git_can_go_on_with_it(nested: Nested, server: GitServer, into: Path) -> None:
@@ -170,7 +169,7 @@ def test_an_empty_folder_is_filled_and_a_full_one_is_left_alone(
 ) -> None:
     into.mkdir(parents=True)
     (into / "notes.txt").write_text("mine")
-    with pytest.raises(SourceIntegrityError, match="in the way of a checkout") as caught:
+    with pytest.raises(SourceIntegrityError, match="already exists and is not a checkout") as caught:
         _checkout(Pin(server.url("top.git"), nested.first), into)
     assert caught.value.exit_code == 31
     assert caught.value.commands
@@ -197,7 +196,7 @@ def test_the_tree_id_of_the_lock_is_checked_before_anything_is_written(
 ) -> None:
     url = server.url("top.git")
     tree = git("rev-parse", f"{nested.first}^{{tree}}", cwd=nested.top.path)
-    with pytest.raises(SourceIntegrityError, match="another tree than the lock says"):
+    with pytest.raises(SourceIntegrityError, match="another tree than in the lock"):
         _checkout(Pin(url, nested.first, tree="f" * 40), into)
     assert not into.exists()
     assert _checkout(Pin(url, nested.first, tree=tree), into).evidence["tree"] == tree
@@ -380,5 +379,5 @@ def test_a_skipped_submodule_is_neither_fetched_nor_missed(
     # One that is there although it could be skipped does no harm, and is looked at like the others.
     assert _checkout(pin, into).action == "unchanged"
     (into / "third_party/mid/deps/inner/inner.h").write_text("edited")
-    with pytest.raises(SourceIntegrityError, match="holds work"):
+    with pytest.raises(SourceIntegrityError, match="has local changes"):
         _checkout(pin, into)

@@ -276,14 +276,14 @@ def test_a_shell_variable_of_a_strange_name_is_an_error(project: Path) -> None:
         ("", "cannot be read"),
         ("repositories: 5", "cannot be read"),
         ("repositories: [{name: top}]", "cannot be read"),
-        ("repositories: [{name: mid, path: third_party/mid}]", "must name '.' first"),
-        ("repositories: [{name: a, path: .}, {name: a, path: third_party/mid}]", "must name '.' first"),
+        ("repositories: [{name: mid, path: third_party/mid}]", "must list '.' first"),
+        ("repositories: [{name: a, path: .}, {name: a, path: third_party/mid}]", "must list '.' first"),
         ("repositories: [{name: a, path: .}, {name: b, path: nowhere}]", "missing"),
     ],
 )
 def test_a_damaged_manifest_is_explained(project: Path, manifest: str, word: str) -> None:
     (project.parent / "embedded.yaml").write_text(manifest)
-    with pytest.raises(SourceIntegrityError, match="embedded sources are not whole") as caught:
+    with pytest.raises(SourceIntegrityError, match="embedded sources are incomplete") as caught:
         expected_commit(project)
     assert word in caught.value.why
 

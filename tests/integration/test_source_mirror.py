@@ -10,8 +10,8 @@ from integration.gitserver import GitServer, Upstream, closed_port, git, git_ser
 from integration.source_mirrors import ensured, noise, refusal, store_in
 
 from xpubuild.errors import RecipeError
+from xpubuild.source.bare import BareRepository
 from xpubuild.source.fetching import Retry
-from xpubuild.source.mirror import Mirror
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def server(upstream: Upstream) -> Iterator[GitServer]:
         yield running
 
 
-def _objects(mirror: Mirror, commit: str) -> list[str]:
+def _objects(mirror: BareRepository, commit: str) -> list[str]:
     return git("rev-list", "--objects", commit, cwd=mirror.path).split("\n")
 
 
@@ -84,7 +84,7 @@ def test_without_a_ref_that_helps_the_whole_repository_is_fetched(
     upstream.commit({"a": "2\n"}, parent=commit)
     mirror = store_in(tmp_path).mirror(server.url(upstream.path.name), commit)
     _, lines = ensured(mirror, commit, ref=ref)
-    assert any("fetching the whole repository" in line for line in lines)
+    assert any("fetching the complete repository" in line for line in lines)
     assert not ensured(mirror, commit)[0]
 
 

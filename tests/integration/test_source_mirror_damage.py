@@ -16,7 +16,7 @@ from integration.gitserver import GitServer, Upstream, git, git_server
 from integration.source_mirrors import ensured, noise, refusal, store_in
 
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.source.mirror import Mirror
+from xpubuild.source.bare import BareRepository
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def server(upstream: Upstream) -> Iterator[GitServer]:
         yield running
 
 
-def _damage_pack(mirror: Mirror) -> None:
+def _damage_pack(mirror: BareRepository) -> None:
     pack = next(mirror.path.glob("objects/pack/*.pack"))
     pack.chmod(0o644)
     data = bytearray(pack.read_bytes())
@@ -133,7 +133,7 @@ def test_upstream_history_with_old_spellings_is_accepted_and_a_dangerous_tree_is
     store = store_in(tmp_path)
     mirror = store.mirror(server.url(upstream.path.name), padded)
     ensured(mirror, padded)
-    with pytest.raises(SourceIntegrityError, match="git refused an object") as caught:
+    with pytest.raises(SourceIntegrityError, match="git rejected an object") as caught:
         ensured(mirror, dangerous)
     assert "hasDotgit" in caught.value.why
 
@@ -176,8 +176,8 @@ _ON_A_FULL_DISK = """
     from xpubuild.engine.environment import base_environment
     from xpubuild.errors import NoSpaceError
     from xpubuild.source.git import Git
-    from xpubuild.source.mirror import MirrorStore
-    store = MirrorStore(Path(sys.argv[1]), Git.open(base_environment()))
+    from xpubuild.source.bare import RepositoryStore
+    store = RepositoryStore(Path(sys.argv[1]), Git.open(base_environment()))
     mirror = store.mirror(sys.argv[2], sys.argv[3])
     try:
         mirror.ensure(sys.argv[3], ref=None, report=print)

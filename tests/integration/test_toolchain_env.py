@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from xpubuild.engine.environment import base_environment
+from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.host.pythons import probe_python
 from xpubuild.host.system import OsFacts
 from xpubuild.toolchain.environment import env_python
-from xpubuild.toolchain.envmark import MARK
+from xpubuild.toolchain.envmark import MARK, require_ours
 from xpubuild.toolchain.make_env import make_env
 from xpubuild.toolchain.pythons import require_python, resolve_python
 
@@ -92,7 +93,7 @@ def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
 def test_files_of_somebody_else_are_left_alone(env: Path) -> None:
     env.mkdir(parents=True)
     (env / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match="is in the way") as caught:
+    with pytest.raises(UsageError, match="was not created by xpubuild") as caught:
         make_env(env, PYTHON)
     assert caught.value.exit_code == 2
     assert (env / "thesis.tex").read_text() == "years of work"
@@ -101,7 +102,7 @@ def test_files_of_somebody_else_are_left_alone(env: Path) -> None:
 
 def test_an_environment_that_xpubuild_did_not_make_is_left_alone(env: Path) -> None:
     subprocess.run([sys.executable, "-m", "virtualenv", "-q", str(env)], check=True)
-    with pytest.raises(UsageError, match="is in the way"):
+    with pytest.raises(UsageError, match="was not created by xpubuild"):
         make_env(env, PYTHON)
     assert (env / "bin/python").exists()
 
@@ -120,7 +121,7 @@ def test_a_link_to_another_disk_stays_a_link(env: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a:b", "a\nb"])
 def test_a_name_that_path_cannot_hold(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="no environment can be made"):
+    with pytest.raises(UsageError, match="no environment can be created"):
         make_env(tmp_path / name / "env", PYTHON)
 
 
@@ -130,7 +131,7 @@ def test_an_interpreter_that_does_not_run(env: Path, tmp_path: Path) -> None:
     broken.chmod(0o755)
     with pytest.raises(ToolchainError) as caught:
         make_env(env, broken)
-    assert "status 9" in caught.value.why
+    assert "code 9" in caught.value.why
     assert not env.exists()
 
 
@@ -150,6 +151,16 @@ def test_killed_at_many_moments_and_made_again(env: Path) -> None:
     assert ask(env, "import pip; print(1)") == "1\n"
     names = {path.name for path in env.iterdir()}
     assert names <= {"bin", "lib", "lib64", "include", "pyvenv.cfg", MARK, "CACHEDIR.TAG", ".gitignore"}
+
+
+@pytest.mark.parametrize("draft", [f".{MARK}.abc", f"{DRAFT}1-2-x"])
+def test_a_draft_of_the_first_mark_is_no_foreign_file(env: Path, draft: str) -> None:
+    env.mkdir(parents=True)
+    (env / draft).touch()
+    require_ours(env)
+    (env / MARK).write_text("damaged")
+    with pytest.raises(UsageError, match="not created by xpubuild"):
+        require_ours(env)
 
 
 def without_ensurepip(prefix: Path) -> Path:
@@ -216,9 +227,9 @@ def test_the_version_is_held_against_the_recipe() -> None:
     ("answer", "kind", "word"),
     [
         ({"implementation": "PyPy"}, ToolchainError, "is PyPy"),
-        ({"bits": 32}, ToolchainError, "32 bits"),
-        ({"version": "3.9.2"}, UnsatisfiableError, "Python 3.9.2 does not fit"),
-        ({"version": "what"}, UnsatisfiableError, "does not fit"),
+        ({"bits": 32}, ToolchainError, "32-bit"),
+        ({"version": "3.9.2"}, UnsatisfiableError, "Python 3.9.2 is not supported"),
+        ({"version": "what"}, UnsatisfiableError, "is not supported"),
     ],
 )
 def test_interpreter_stand_ins_that_cannot_do(

@@ -33,7 +33,7 @@ def test_missing_interpreter_is_a_toolchain_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("exit 0", "it is no working Python:"),
+        ("exit 0", "it is not a working Python:"),
         ("echo 'Fatal Python error: no encodings' >&2; exit 1", "Fatal Python error: no encodings"),
         ("""printf '\\036{"event": "hello", "version": [3, 8, 1]}\\n'""", "it is Python 3.8.1"),
     ],

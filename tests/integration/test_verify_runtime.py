@@ -19,9 +19,9 @@ SIMULATED = (
 )  # fmt: skip
 
 
-def test_a_good_simulated_device_passes(target: Target) -> None:
+def test_a_good_simulated_device_passes(target: Target, warm: Path) -> None:
     """The stand-in itself is no reason for any of the failures in the mutations."""
-    report = target.verify(*SIMULATED, suite="full", mutation=simulated_streams.CODE)
+    report = target.verify(*SIMULATED, suite="full", mutation=simulated_streams.CODE, python=warm)
     assert bad(report) == {}
     assert [check.id for check in report.checks if check.status == "skip"] == []
 
@@ -37,41 +37,45 @@ module = importlib.util.module_from_spec(run)
 run.loader.exec_module(module)
 module._load_suite()
 from xpubuild_verify_suite.backends import BACKENDS
-from xpubuild_verify_suite.context import Context
+from xpubuild_verify_suite.context import SuiteContext
 from xpubuild_verify_suite.placement import DeviceMemory
 for field in ("streams", "allocator_statistics"):
     object.__setattr__(BACKENDS["cpu"], field, True)
-context = Context(BACKENDS["cpu"], frozenset())
+context = SuiteContext(BACKENDS["cpu"], frozenset())
 with DeviceMemory(context, 4 * 1000):
     {work}
 print(context.metrics)
 """
 
 
-def _run(env: TorchEnv, folder: Path, work: str) -> tuple[int, str]:
+def _run(env: TorchEnv, python: Path, folder: Path, work: str) -> tuple[int, str]:
     from xpubuild.resources import suite_dir
 
     program = folder / "program.py"
     text = DEVICE_MEMORY.format(code=simulated_streams.CODE, suite=str(suite_dir()), work=work)
     program.write_text(text, "utf-8")
-    done = env.run(env.python, program)
+    done = env.run(python, program)
     return done.returncode, done.stdout + done.stderr
 
 
-def test_work_on_the_device_is_seen_by_allocator_and_profiler(torch_env: TorchEnv, tmp_path: Path) -> None:
-    status, output = _run(torch_env, tmp_path, "torch.ones(1000) + 1")
+def test_work_on_the_device_is_seen_by_allocator_and_profiler(
+    torch_env: TorchEnv, warm: Path, tmp_path: Path
+) -> None:
+    status, output = _run(torch_env, warm, tmp_path, "torch.ones(1000) + 1")
     assert status == 0, output
     assert "'device_evidence': ['allocator', 'profiler']" in output
 
 
-def test_work_that_takes_no_memory_of_the_device_is_a_failure(torch_env: TorchEnv, tmp_path: Path) -> None:
-    status, output = _run(torch_env, tmp_path, "torch.ones(10) + 1")
+def test_work_that_takes_no_memory_of_the_device_is_a_failure(
+    torch_env: TorchEnv, warm: Path, tmp_path: Path
+) -> None:
+    status, output = _run(torch_env, warm, tmp_path, "torch.ones(10) + 1")
     assert status == 1
-    assert "the device's allocator gave out" in output
+    assert "the device's allocator provided" in output
     assert "it did not run there" in output
 
 
-def test_work_without_a_kernel_is_a_failure(torch_env: TorchEnv, tmp_path: Path) -> None:
-    status, output = _run(torch_env, tmp_path, "State.peak += 10**6")
+def test_work_without_a_kernel_is_a_failure(torch_env: TorchEnv, warm: Path, tmp_path: Path) -> None:
+    status, output = _run(torch_env, warm, tmp_path, "State.peak += 10**6")
     assert status == 1
-    assert "the profiler saw no kernel on the device" in output
+    assert "the profiler recorded no kernel on the device" in output

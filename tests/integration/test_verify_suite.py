@@ -13,7 +13,7 @@ from integration.verify_support import Target, bad, by_id
 
 from xpubuild.verify.catalogue import list_checks
 from xpubuild.verify.harness import LOG_NAME
-from xpubuild.verify.junit import write_junit
+from xpubuild.verify.reports import junit_report
 
 
 def test_smoke_suite_passes_in_time(target: Target) -> None:
@@ -28,8 +28,8 @@ def test_smoke_suite_passes_in_time(target: Target) -> None:
     assert [check.id for check in report.checks if check.status == "skip"] == ["device.stream_event"]
 
 
-def test_report_says_what_was_verified(target: Target) -> None:
-    report = target.verify("device.properties", "import.abi")
+def test_report_says_what_was_verified(target: Target, warm: Path) -> None:
+    report = target.verify("device.properties", "import.abi", python=warm)
     document = report.to_json()
     assert document["schema"] == "xpubuild.verify/1"
     assert document["status"] == "pass"
@@ -41,8 +41,8 @@ def test_report_says_what_was_verified(target: Target) -> None:
     assert document["device"]["total_memory"] > 2**30
 
 
-def test_results_stream_in_order_while_it_runs(target: Target) -> None:
-    report = target.verify("device")
+def test_results_stream_in_order_while_it_runs(target: Target, warm: Path) -> None:
+    report = target.verify("device", python=warm)
     assert target.emitted == list(report.checks)
     assert target.started == [check.id for check in report.checks]
 
@@ -139,9 +139,9 @@ def test_cpu_without_short_types_in_onednn_passes_and_says_so(target: Target, is
     assert "mkldnn linear" in forms  # in float32, which every CPU has
 
 
-def test_junit_of_a_real_run_can_be_read(target: Target, tmp_path: Path) -> None:
-    report = target.verify("device", "ops.import", ops=False)
-    write_junit(report, tmp_path / "results é.xml")
+def test_junit_of_a_real_run_can_be_read(target: Target, warm: Path, tmp_path: Path) -> None:
+    report = target.verify("device", "ops.import", ops=False, python=warm)
+    (tmp_path / "results é.xml").write_bytes(junit_report(report))
     root = ET.parse(tmp_path / "results é.xml").getroot()  # noqa: S314 - written a line ago
     assert root.get("tests") == str(len(report.checks))
     assert root.get("failures") == "0"

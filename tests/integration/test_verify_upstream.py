@@ -8,7 +8,7 @@ import pytest
 
 from xpubuild.verify.suite import registry
 from xpubuild.verify.suite.backends import BACKENDS
-from xpubuild.verify.suite.context import CheckFailedError, CheckSkippedError, Context
+from xpubuild.verify.suite.context import CheckFailedError, CheckSkippedError, SuiteContext
 
 registry.discover()
 
@@ -68,9 +68,9 @@ def tree(tmp_path: Path) -> Path:
     return root
 
 
-def run(identifier: str, source: Path | None, **options: str) -> Context:
+def run(identifier: str, source: Path | None, **options: str) -> SuiteContext:
     given = {**options, **({"source": str(source)} if source else {})}
-    context = Context(BACKENDS["cpu"], frozenset(), given)
+    context = SuiteContext(BACKENDS["cpu"], frozenset(), given)
     registry.discover()[identifier].function(context)
     return context
 
@@ -92,11 +92,11 @@ def test_models_run_in_both_modes_and_their_words_are_read(tree: Path) -> None:
 def test_wrong_results_crashes_errors_and_silence_are_told_apart(tree: Path) -> None:
     said = failing("dynamo.timm_models", tree, models="Wrong")
     assert said == "Wrong (training): fail_accuracy"
-    assert "Dies (inference): the script was ended by SIGSEGV" in failing(
+    assert "Dies (inference): the script was killed by SIGSEGV" in failing(
         "dynamo.timm_models", tree, models="Dies"
     )
     said = failing("dynamo.timm_models", tree, models="Raises,Good")
-    assert "Raises (inference): the script ended with status 1: RuntimeError: no weights for Raises" in said
+    assert "Raises (inference): the script exited with code 1: RuntimeError: no weights for Raises" in said
     assert "Good" not in said
     said = failing("dynamo.torchbench", tree, models="Silent")
     assert "Silent (inference): the script wrote no result" in said
@@ -106,13 +106,13 @@ def test_wrong_results_crashes_errors_and_silence_are_told_apart(tree: Path) -> 
 def test_without_a_tree_it_is_a_skip_and_a_wrong_tree_is_named(tmp_path: Path, identifier: str) -> None:
     with pytest.raises(CheckSkippedError, match="--source"):
         run(identifier, None)
-    assert "there is no folder" in failing(identifier, tmp_path / "gone")
-    assert "it is no tree of PyTorch" in failing(identifier, tmp_path)
+    assert "does not exist" in failing(identifier, tmp_path / "gone")
+    assert "it is not a PyTorch source tree" in failing(identifier, tmp_path)
 
 
 def test_packages_that_a_script_imports_are_named_before_it_runs(tree: Path) -> None:
     said = failing("dynamo.torchbench", tree)
-    assert said == "benchmarks/dynamo/torchbench.py needs torchbenchmark, not installed beside this torch"
+    assert said == "benchmarks/dynamo/torchbench.py needs torchbenchmark, which are not installed"
 
 
 def test_a_result_file_of_another_form_is_said(tree: Path) -> None:
@@ -120,7 +120,8 @@ def test_a_result_file_of_another_form_is_said(tree: Path) -> None:
     script.write_text(SCRIPT.replace('"accuracy"]', '"speedup"]'), "utf-8")
     said = failing("dynamo.huggingface", tree, models="One")
     assert (
-        said == "huggingface_inference.csv has no columns name and accuracy: dev, name, batch_size, speedup"
+        said == "huggingface_inference.csv lacks the columns name and accuracy: dev, name, batch_size,"
+        " speedup"
     )
 
 
@@ -133,13 +134,13 @@ def test_test_files_are_run_and_counted(tree: Path) -> None:
 def test_failing_tests_are_named_and_the_rest_goes_on(tree: Path) -> None:
     said = failing("upstream.tests", tree, tests="test/test_bad.py,test/test_dies.py,test/test_good.py")
     assert "test/test_bad.py: test_wrong: ['AssertionError: 1 != 2']" in said
-    assert "test/test_dies.py was ended by SIGABRT" in said
+    assert "test/test_dies.py was killed by SIGABRT" in said
     assert "test_good" not in said
 
 
 def test_a_file_that_cannot_be_collected_is_said(tree: Path) -> None:
     said = failing("upstream.tests", tree, tests="test/test_broken.py")
-    assert "test/test_broken.py ended with status 2" in said
+    assert "test/test_broken.py exited with code 2" in said
 
 
 def test_without_pytest_unittest_runs_them(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,4 +158,4 @@ def test_without_pytest_unittest_runs_them(tree: Path, monkeypatch: pytest.Monke
 
 def test_names_of_test_files_are_looked_for_before_any_runs(tree: Path) -> None:
     said = failing("upstream.tests", tree, tests="test/test_good.py,test/test_gone.py")
-    assert "holds no test/test_gone.py" in said
+    assert "contains no test/test_gone.py" in said

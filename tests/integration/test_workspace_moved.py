@@ -13,14 +13,14 @@ from integration.gitserver import Upstream
 from support.cli import Xpubuild
 from support.engine import Recorder, make_plan, shell
 
-from xpubuild.build.clean import plan_clean
-from xpubuild.build.moved import place_of, settle_here
-from xpubuild.build.standing import standing
 from xpubuild.cli.workspace import existing
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Publish, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import run_plan
+from xpubuild.workspace.clean import plan_clean
+from xpubuild.workspace.moved import place_of, settle_here
+from xpubuild.workspace.status import standing
 
 RECIPE = """
 schema: 1
@@ -72,7 +72,7 @@ def test_a_moved_workspace_says_from_where_and_what_follows(tmp_path: Path) -> N
     old.rename(new)
     summary, reason = told(new)
     assert f"was moved from {old} to {new}" in summary
-    assert "everything is built again" in summary
+    assert "everything is rebuilt" in summary
     assert f"mv '{new}' {old}" in summary
     assert reason == f"was made in {old}"
     new.rename(old)

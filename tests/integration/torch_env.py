@@ -10,12 +10,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
+from support.shared import folder_of_run, once
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.resources import ops_project_dir
@@ -67,22 +66,7 @@ class OpsSite:
 
 def _shared_root(factory: pytest.TempPathFactory) -> Path:
     cache = os.environ.get("XPUBUILD_TEST_CACHE")
-    if cache:
-        return Path(cache)
-    base = factory.getbasetemp()
-    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-
-
-def _once(root: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder ``name``, made by ``make`` where no earlier call finished it."""
-    root.mkdir(parents=True, exist_ok=True)
-    folder, done = root / name, root / f"{name}.done"
-    with FileLock(root / f"{name}.lock"):
-        if not done.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            make(folder)
-            done.touch()
-    return folder
+    return Path(cache) if cache else folder_of_run(factory)
 
 
 def _must(*argv: str | Path, env: dict[str, str]) -> None:
@@ -140,7 +124,7 @@ def copy_sources(folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def torch_env(tmp_path_factory: pytest.TempPathFactory) -> TorchEnv:
     """The environment, without the extension."""
-    root = _once(_shared_root(tmp_path_factory), f"torch-{TORCH}-mkl-{MKL}", _make_env)
+    root = once(_shared_root(tmp_path_factory), f"torch-{TORCH}-mkl-{MKL}", _make_env)
     environ = base_environment()
     environ["PATH"] = f"{root / 'bin'}{os.pathsep}{environ['PATH']}"
     return TorchEnv(root, environ)
@@ -156,9 +140,7 @@ def ops_site(torch_env: TorchEnv, tmp_path_factory: pytest.TempPathFactory) -> O
             raise RuntimeError(f"{done.stdout}\n{done.stderr}")
         install_wheel(torch_env, _only_wheel(folder), folder / "site")
 
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    folder = _once(shared, "ops", make)
+    folder = once(folder_of_run(tmp_path_factory), "ops", make)
     return OpsSite(_only_wheel(folder), folder / "site")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from integration.mutations import mutate, python_path
 from integration.torch_env import OpsSite, TorchEnv
+from integration.warm_python import warm_python
 
 from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.harness import run_suite
@@ -81,3 +82,10 @@ def bad(report: VerifyReport) -> dict[str, str]:
 def target(torch_env: TorchEnv, ops_site: OpsSite, tmp_path: Path) -> Target:
     """The environment to verify."""
     return Target(torch_env, ops_site, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def warm(torch_env: TorchEnv, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The interpreter of the environment, forked with torch imported."""
+    with warm_python(torch_env.python, torch_env.environ, tmp_path_factory.mktemp("warm")) as python:
+        yield python

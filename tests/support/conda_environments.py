@@ -8,20 +8,24 @@ from pathlib import Path
 
 from support.conda_channel import SITE, Tiny, make_channel, usual
 from support.conda_tools import RATTLER, TOOLCHAIN, solved
-from xpubuild.conda.archives import Supply
-from xpubuild.conda.engines import Engines
-from xpubuild.conda.install import Installation
-from xpubuild.conda.lockfile import read_lock
 from xpubuild.engine.environment import base_environment
+from xpubuild.packages.conda.archives import Supply
+from xpubuild.packages.conda.engines import Engines
+from xpubuild.packages.conda.install import Installation
+from xpubuild.packages.conda.lockfile import read_lock
+
+#: What ``channel_and_lock`` makes.
+CHANNEL, LOCK = "chän nel", "conda-lock.yml"
 
 
-def channel_and_lock(folder: Path) -> tuple[Path, str]:
-    """Return a channel with what a build needs, and the text of its lock."""
+def channel_and_lock(folder: Path) -> None:
+    """Make a channel with what a build needs, and its lock."""
     python_package = Tiny(
         "setuptools", "80.0.0", depends=["python"], subdir="linux-64", files=dist("setuptools", "80.0.0")
     )
-    channel = make_channel(folder / "chän nel", [*usual(), python_package])
-    return channel, solved((*TOOLCHAIN, "setuptools"), [str(channel)], RATTLER, folder / "cache")
+    channel = make_channel(folder / CHANNEL, [*usual(), python_package])
+    text = solved((*TOOLCHAIN, "setuptools"), [str(channel)], RATTLER, folder / "cache")
+    (folder / LOCK).write_text(text, "utf-8")
 
 
 def dist(name: str, version: str) -> dict[str, bytes | Path]:

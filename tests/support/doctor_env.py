@@ -1,7 +1,7 @@
 """Hosts whose environment is under test: a folder with oneAPI, a Python with packages, a home, made of files.
 
-``EnvHost`` makes the parts and then a ``Context`` of the running machine, with a report that says what the
-test says. Everything is small: torch is a folder with a version.py and libraries of a few KB.
+``EnvHost`` makes the parts and then a ``CheckContext`` of the running machine, with a report that says
+what the test says. Everything is small: torch is a folder with a version.py and libraries of a few KB.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from integration.oneapi_standin import build_root
+from integration import oneapi_standin as standin
 
 from support.doctor_frame import a_check, a_host
 from support.small_elf import library
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Outcome
 from xpubuild.doctor.registry import arranged, group_of, select, shipped
 from xpubuild.doctor.runner import run_checks
@@ -78,8 +78,9 @@ class EnvHost:
     def __post_init__(self) -> None:
         for name in ("home", "tmp", "work"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
+        standin.write(self.folder / "programs" / "git", "#!/bin/sh\necho git version 2.39.5\n", mode=0o755)
         self.environ = {
-            "PATH": "/usr/bin:/bin",
+            "PATH": f"{self.folder / 'programs'}:/usr/bin:/bin",
             "HOME": str(self.folder / "home"),
             "USER": "someone",
             "TMPDIR": str(self.folder / "tmp"),
@@ -109,6 +110,14 @@ class EnvHost:
         }
         if "python" not in self.facts:
             self.python()
+        versions = ["GLIBCXX_3.4", "GLIBCXX_3.4.32"]
+        library(self.system / "libstdc++.so.6", defines=versions)
+        library(self.system / "libze_intel_gpu.so.1", wants={"libstdc++.so.6": versions})
+
+    @property
+    def system(self) -> Path:
+        """The folder that its loader searches by itself: the machine's own libraries are none of its."""
+        return self.folder / "system" / "lib"
 
     @property
     def prefix(self) -> Path:
@@ -215,7 +224,7 @@ class EnvHost:
 
     def oneapi(self, versions: Mapping[str, str], *, full: bool = True) -> Path:
         """Install oneAPI in the component layout; ``full`` adds what CMake looks for."""
-        root = build_root(self.oneapi_root, versions)
+        root = standin.build_root(self.oneapi_root, versions)
         self.environ["ONEAPI_ROOT"] = str(root)
         if full:
             self.complete(root, versions)
@@ -244,23 +253,24 @@ class EnvHost:
         before = self.environ.get("LD_LIBRARY_PATH", "")
         self.environ["LD_LIBRARY_PATH"] = f"{compiler / 'lib'}:{before}".rstrip(":")
 
-    def context(self, recipe: LoadedRecipe | None = None, **changes: Any) -> Context:
+    def context(self, recipe: LoadedRecipe | None = None, **changes: Any) -> CheckContext:
         """Return the context of this host as the running machine."""
         changes.setdefault("measure", self.measured)
-        return Context(a_host(**self.facts), dict(self.environ), recipe=recipe, **changes)
+        changes.setdefault("loader", (self.system,))
+        return CheckContext(a_host(**self.facts), dict(self.environ), recipe=recipe, **changes)
 
     def measured(self, path: Path) -> DiskFacts:
-        """Return the facts of a real file system, with as much space as this host is said to have."""
-        return replace(disk_facts(path), free_bytes=self.free_bytes)
+        """Return the facts of a real file system, with the kind and the space this host is said to have."""
+        return replace(disk_facts(path), free_bytes=self.free_bytes, filesystem="ext4")
 
 
-def outcomes(context: Context) -> dict[str, Outcome]:
+def outcomes(context: CheckContext) -> dict[str, Outcome]:
     """Run the checks of the environment as doctor runs them; return id -> what it answered."""
     results = run_checks(context, select(env_checks()))
     return {item.id: Outcome(item.status, item.detail, item.evidence, item.fix) for item in results}
 
 
-def findings(context: Context) -> dict[str, str]:
+def findings(context: CheckContext) -> dict[str, str]:
     """Return id -> status of every check that found something, or broke."""
     found = outcomes(context)
     return {name: item.status for name, item in found.items() if item.status not in ("ok", "skip")}

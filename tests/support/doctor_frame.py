@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Outcome
 from xpubuild.doctor.registry import Selection, select
 from xpubuild.doctor.report import Report, make_report
@@ -16,7 +16,7 @@ from xpubuild.host.disk import DiskFacts
 from xpubuild.host.report import HostReport, PythonReport
 from xpubuild.host.system import OsFacts
 
-Answer = Outcome | Callable[[Context], Outcome]
+Answer = Outcome | Callable[[CheckContext], Outcome]
 
 
 def a_host(**changes: Any) -> HostReport:
@@ -28,15 +28,15 @@ def a_host(**changes: Any) -> HostReport:
     return HostReport(**{**facts, **changes})
 
 
-def a_context(root: Path = Path("/"), environ: dict[str, str] | None = None, **host: Any) -> Context:
+def a_context(root: Path = Path("/"), environ: dict[str, str] | None = None, **host: Any) -> CheckContext:
     """Return a context that costs nothing to make."""
-    return Context(a_host(**host), environ or {}, root)
+    return CheckContext(a_host(**host), environ or {}, root)
 
 
 def a_check(identifier: str, answer: Answer | None = None, **fields: Any) -> type[Check]:
     """Return a check that gives an answer (ok where none is given), or calls it."""
 
-    def run(_self: Check, context: Context) -> Outcome:
+    def run(_self: Check, context: CheckContext) -> Outcome:
         given = answer or Outcome("ok", f"{identifier} is well")
         return given if isinstance(given, Outcome) else given(context)
 
@@ -50,7 +50,7 @@ def everything(*checks: type[Check]) -> Selection:
     return select(checks)
 
 
-def report_of(*checks: type[Check], context: Context | None = None, **choice: Any) -> Report:
+def report_of(*checks: type[Check], context: CheckContext | None = None, **choice: Any) -> Report:
     """Run checks and return the report of what was chosen."""
     given = context or a_context()
     selection = select(checks, **choice)

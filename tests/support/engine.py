@@ -160,11 +160,11 @@ class FileProof:
     checked: list[str] = field(default_factory=list)
 
     def describe(self) -> str:
-        """Say what is proved."""
+        """Return what is checked."""
         return f"{Path(self.path).name} has the right content"
 
     def key(self) -> dict[str, Any]:
-        """Return what the proof depends on."""
+        """Return what the check depends on."""
         return {"proof": "file", "path": self.path, "content": self.content}
 
     def check(self) -> dict[str, Any]:

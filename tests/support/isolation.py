@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
 import tempfile
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 import psutil
 
 # Of the caller's shell: each would change what xpubuild or git does in a test.
+_CACHE = "XPUBUILD_TEST_CACHE"  # where runs share what takes long to get (integration/torch_env.py)
 _DROPPED_PREFIXES = ("XPUBUILD_", "SETVARS_", "PYTEST_ADDOPTS")
 _DROPPED = frozenset({
     "ONEAPI_ROOT", "CMPLR_ROOT", "MKLROOT", "CMAKE_PREFIX_PATH", "CPATH", "LIBRARY_PATH",
@@ -45,7 +47,7 @@ def isolate(environ: MutableMapping[str, str], root: Path) -> None:
     if (home / ".netrc").is_file():
         environ.setdefault("NETRC", str(home / ".netrc"))
     for name in list(environ):
-        if name in _DROPPED or name.startswith(_DROPPED_PREFIXES):
+        if name in _DROPPED or (name.startswith(_DROPPED_PREFIXES) and name != _CACHE):
             del environ[name]
 
 
@@ -68,6 +70,15 @@ def _keep_pip(environ: MutableMapping[str, str], files: Mapping[str, Path], home
             shutil.copyfile(file, home / place)
             # A test that changes HOME once more still has the nearest of them.
             environ.setdefault("PIP_CONFIG_FILE", str(home / place))
+
+
+def heed_interrupts() -> None:
+    """Let Ctrl-C end this process, and so what the tests start.
+
+    A shell without job control lets what it starts in the background ignore it, which is inherited.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def left_behind(root: Path) -> list[psutil.Process]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from xpubuild.lock import model
+from xpubuild.locking import model
 
 
 def oid(seed: object) -> str:

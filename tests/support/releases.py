@@ -1,25 +1,47 @@
-"""The shipped recipes of releases."""
+"""The releases that the shipped recipes describe, read from recipes/: a new recipe needs no entry here."""
 
 from __future__ import annotations
 
 import functools
+import re
+from pathlib import Path
+
+from packaging.version import Version
 
 from xpubuild.recipe.load import load
 from xpubuild.recipe.model import GitSource, LoadedRecipe, Recipe
+from xpubuild.resources import recipes_dir
 
-#: Line -> its patch releases, the newest (the recipe itself) first.
-RELEASES = {
-    "2.4": ("2.4.1", "2.4.0"), "2.5": ("2.5.1", "2.5.0"), "2.6": ("2.6.0",), "2.7": ("2.7.1", "2.7.0"),
-    "2.8": ("2.8.0",), "2.9": ("2.9.1", "2.9.0"), "2.10": ("2.10.0",), "2.11": ("2.11.0",),
-    "2.12": ("2.12.1", "2.12.0"), "2.13": ("2.13.0",), "2.14": ("2.14.1", "2.14.0"), "2.15": ("2.15.0",),
-}  # fmt: skip
-LINES = [*RELEASES, "main"]
-EVERY = [*(release for line in RELEASES.values() for release in line), "main"]
+BRANCH = "main"
 
 
 @functools.cache
 def recipe_of(name: str) -> LoadedRecipe:
     return load(name)
+
+
+def lines_in(folder: Path) -> dict[str, tuple[str, ...]]:
+    """Return line -> its patch releases: the oldest line first, in a line the newest (the recipe itself)."""
+    names = [path.stem for path in folder.glob("*.yaml") if re.fullmatch(r"\d+\.\d+", path.stem)]
+    recipes = {name: load(str(folder / f"{name}.yaml")).recipe for name in sorted(names, key=Version)}
+    return {name: (str(recipe.release), *recipe.patches) for name, recipe in recipes.items()}
+
+
+#: Line -> its patch releases, the newest first.
+RELEASES = lines_in(recipes_dir())
+LINES = [*RELEASES, BRANCH]
+EVERY = [*(release for line in RELEASES.values() for release in line), BRANCH]
+NEWEST = next(reversed(RELEASES.values()))[0]
+#: What the verify suite may import beside the standard library: components, by the package of their wheel.
+TARGET_PACKAGES = {"triton", "numpy"} | {
+    component.dist.replace("-", "_")
+    for name in EVERY
+    for component in recipe_of(name).recipe.components.values()
+}
+#: What the tables in tests know. They are facts of releases that exist; a later release is compared with the
+#: rules that hold for all, and with its own facts.
+NEWEST_IN_TABLES = Version("2.15.0")
+IN_TABLES = [name for name in EVERY if name == BRANCH or Version(name) <= NEWEST_IN_TABLES]
 
 
 def source(recipe: Recipe, name: str) -> GitSource:

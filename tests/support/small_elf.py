@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+#: Each is filled up to this size: what the linker at hand makes is smaller.
+_BYTES = 1 << 16
+
 
 def library(
     path: Path,
@@ -33,6 +36,7 @@ def library(
     made = _made(_Wish(soname or path.name, tuple(needed), tuple(defines), pairs, rpath, mark))
     path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(made, path)
+    os.truncate(path, _BYTES)
     return path
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xpubuild.build.abi import classify
-from xpubuild.build.elf import Symbols
+from xpubuild.artifacts.abi import classify
+from xpubuild.artifacts.elf import Symbols
 
 NEW_STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.artifacts import tiny_elf
 
-from xpubuild.build.elf import is_elf, read_shared_object, read_static_symbols
+from xpubuild.artifacts.elf import is_elf, read_shared_object, read_static_symbols
 from xpubuild.errors import AuditError
 
 SYMBOLS = [
@@ -46,7 +46,7 @@ def test_what_is_no_object_is_said_to_be_none(tmp_path: Path, data: bytes) -> No
     path = tmp_path / "libfake.so"
     path.write_bytes(data)
     assert not is_elf(path)
-    with pytest.raises(AuditError, match=r"libfake\.so is damaged or is no ELF object") as caught:
+    with pytest.raises(AuditError, match=r"libfake\.so is damaged or not an ELF object") as caught:
         read_shared_object(path)
     assert caught.value.exit_code == 60
     assert caught.value.fix
@@ -83,7 +83,10 @@ def test_a_segment_that_ends_behind_the_file_is_a_cut_file(tmp_path: Path) -> No
     path.write_bytes(TINY[:filesz] + struct.pack("<Q", len(TINY) + 1) + TINY[filesz + 8 :])
     with pytest.raises(AuditError) as caught:
         read_shared_object(path)
-    assert caught.value.why == f"a segment should end at byte {len(TINY) + 1}, the file has {len(TINY)} bytes"
+    assert (
+        caught.value.why
+        == f"a segment should end at byte {len(TINY) + 1}, but the file has {len(TINY)} bytes"
+    )
 
 
 def test_what_pyelftools_does_not_check_is_an_audit_error_too(tmp_path: Path) -> None:

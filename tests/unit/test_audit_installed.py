@@ -9,15 +9,9 @@ from pathlib import Path
 import pytest
 from support.artifacts import install_by_hand, pack, record_line, record_text, unzip
 
-from xpubuild.build.installed import (
-    InstalledProof,
-    damaged_dists,
-    installed_dists,
-    repair,
-    site_packages_of,
-    verify_installed,
-    wheel_matches_installed,
-)
+from xpubuild.artifacts.installed import InstalledProof, verify_installed, wheel_matches_installed
+from xpubuild.artifacts.repair import repair
+from xpubuild.artifacts.site_packages import damaged_dists, installed_dists, site_packages_of
 from xpubuild.errors import AuditError, ToolchainError
 
 FILES = {"demo/__init__.py": b"answer = 42\n", "demo/daten/größe.txt": b"1234567890" * 100}
@@ -88,7 +82,7 @@ def test_a_sound_distribution_is_verified(site: Path) -> None:
     ("name", "problem"),
     [
         ("other", "it is not installed"),
-        ("demo==2.0", "version 1.0 is installed, ==2.0 is wanted"),
+        ("demo==2.0", "version 1.0 is installed, ==2.0 is required"),
         ("demo >", "Expected"),
     ],
 )
@@ -108,7 +102,7 @@ def test_a_changed_byte_is_found_by_its_hash_alone(site: Path) -> None:
     (site / "demo/__init__.py").write_bytes(b"answer = 43\n")
     assert damaged_dists(site) == {}
     [problem] = verify_installed(site, ["demo"])["demo"]["problems"]
-    assert problem == "demo/__init__.py is not what its hash in RECORD says"
+    assert problem == "demo/__init__.py does not match its hash in RECORD"
 
 
 @pytest.mark.parametrize("how", ["gone", "cut"])
@@ -312,7 +306,7 @@ def test_a_wheel_and_what_is_installed_of_it(env: Path, site: Path) -> None:
     (env / "share" / "demo.txt").unlink()
     first, second = wheel_matches_installed(wheel, site)
     assert first.startswith("demo-1.0.data/data/share/demo.txt cannot be read")
-    assert second.startswith("demo/__init__.py is not")
+    assert second.startswith("demo/__init__.py does not match")
 
 
 def install_like(wheel: Path, site: Path, env: Path) -> None:
@@ -330,7 +324,7 @@ def test_the_proof_gives_evidence_or_names_the_file(site: Path) -> None:
     assert "demo==1.0" in proof.describe()
     assert json.dumps(proof.key())
     (site / "demo/__init__.py").write_bytes(b"answer = 43\n")
-    with pytest.raises(AuditError, match="not what was recorded") as caught:
+    with pytest.raises(AuditError, match="do not match their records") as caught:
         proof.check()
     assert "demo/__init__.py" in caught.value.why
     assert caught.value.commands == (f"rm -r '{info}'",)

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.artifacts import tiny_elf
 
-from xpubuild.build.elf import ElfObject, Symbols
-from xpubuild.build.linkage import (
+from xpubuild.artifacts.elf import ElfObject, Symbols
+from xpubuild.artifacts.linkage import (
     DRIVER_LIBRARIES,
     Linker,
     Missing,
     missing_versions,
     rpath_problem,
-    sycl_majors,
+    sycl_runtimes,
 )
 
 
@@ -172,14 +172,18 @@ def test_entries_of_rpath(entry: str, problem: str | None) -> None:
     assert rpath_problem(entry, ["/opt/intel/oneapi"]) == problem
 
 
-def test_majors_of_libsycl() -> None:
+def test_sycl_runtimes_by_their_whole_name() -> None:
     objects = [
         ("a", ["libsycl.so.8", "libc.so.6"]),
         ("b", ["libsycl-preview.so.8"]),
         ("c", ["libsycl.so.7.1"]),
     ]
-    assert sycl_majors(objects) == {"8": ["a", "b"], "7": ["c"]}
-    assert sycl_majors([("a", ["libsycl_extra.so.9", "libsyclx.so.1"])]) == {}
+    assert sycl_runtimes(objects) == {
+        "libsycl.so.8": ["a"],
+        "libsycl-preview.so.8": ["b"],
+        "libsycl.so.7": ["c"],
+    }
+    assert sycl_runtimes([("a", ["libsycl_extra.so.9", "libsyclx.so.1"])]) == {}
 
 
 @settings(deadline=None)

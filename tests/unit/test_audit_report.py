@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.artifacts import pack, tiny_elf
 
-from xpubuild.build.audit import AuditPolicy, WheelProof, audit_wheel, check_together, raise_for_findings
-from xpubuild.build.auditreport import _FIXES, Finding, raise_for
+from xpubuild.artifacts.audit import AuditPolicy, WheelProof, audit_wheel, check_together, raise_for_findings
+from xpubuild.artifacts.audit_report import _FIXES, Finding, raise_for
 from xpubuild.errors import AuditError
 
 LOST = tiny_elf(soname="", needed=["libnobody.so.1"])
@@ -97,7 +97,7 @@ def test_the_proof_wants_exactly_one_wheel(tmp_path: Path) -> None:
     proof = WheelProof(str(stage), "demo-*.whl", AuditPolicy(cxx11_abi=1))
     with pytest.raises(AuditError, match=r"one wheel demo-\*\.whl") as caught:
         proof.check()
-    assert "holds: none" in caught.value.why
+    assert "has: none" in caught.value.why
     first = pack(stage / "deeper", "demo", "1.0", {"demo/_C.so": tiny_elf()})
     evidence = proof.check()
     assert evidence["audit"]["wheel"] == str(first)

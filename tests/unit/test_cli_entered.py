@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.build.activation import ENTERED
 from xpubuild.cli.workspace import existing
 from xpubuild.errors import UsageError
+from xpubuild.workspace.activation import ENTERED
 
 
 @pytest.fixture

@@ -34,7 +34,8 @@ MISTAKES = [
     (("isntall",), 2, "Did you mean 'install'?"),
     (("install", "--nope"), 2, "--nope"),
     (("plan", "--format", "xml"), 2, "xml"),
-    (("plan", "no-such-recipe"), 20, "known are: "),
+    (("plan", "no-such-recipe"), 20, "known recipes: "),
+    (("install", "quickstart", "--workspace", "/proc/x"), 2, "/proc/x cannot be created"),
     (("plan", ""), 20, "no recipe named ''"),
     (("plan", "./no.yaml"), 20, "./no.yaml was not found"),
     (("recipes", "show", "no-such-recipe"), 20, "no-such-recipe"),
@@ -45,12 +46,20 @@ MISTAKES = [
     (("plan", "quickstart", "--with", "nope"), 2, "its components are: torch, ops"),
     (("plan", "quickstart", "--with", "ops", "--without", "ops"), 2, "--without"),
     (("plan", "quickstart", "--without", "torch"), 22, "needs torch"),
-    (("plan", "quickstart", "--variant", "nope"), 2, "nope"),
+    (("plan", "quickstart", "--variant", "nope"), 2, "fix: omit --variant\n"),
     (("plan", "quickstart", "--target", "xpu"), 22, "cpu"),
     (("plan", "quickstart", "--python", "/no/such/python"), 2, "/no/such/python"),
     (("install", "quickstart", "--until", "nope"), 2, "its steps are: env"),
     (("status",), 2, "xpubuild install quickstart"),
-    (("env", "--workspace", "nowhere"), 2, "nowhere"),
+    (("env", "--workspace", "nowhere"), 2, "why: the folder does not exist"),
+    (("env", "--workspace", "."), 2, "has no journal.db"),
+    (("plan", "quickstart", "--python", "2.3"), 40, "such as --python python2.3"),
+    (("plan", "2.8", "--oneapi-root", "/no/such"), 2, "why: the folder does not exist"),
+    (("recipes", "matrix", "--oneapi", "foo"), 2, "such as 2025.3, or none"),
+    (("recipes", "matrix", "--gcc", "foo"), 2, "such as 13"),
+    (("doctor", "--only", "nosuch"), 2, "the groups are"),
+    (("install", "quickstart", "--lock-timeout", "abc"), 2, "not a valid number of seconds"),
+    (("audit", "nosuch.whl"), 2, "nosuch.whl does not exist"),
     (("clean", "--yes"), 2, "nothing was installed there"),
     (("verify",), 2, "nothing was installed there"),
     (("verify", "--python", sys.executable, "--only", "no-such-check"), 2, "no-such-check"),
@@ -69,10 +78,30 @@ def test_mistakes(
     assert not place.exists()
 
 
+def test_a_file_that_is_taken_for_a_name(xpubuild: Xpubuild, place: Path) -> None:
+    Path("text.txt").touch()
+    assert "to read the file text.txt, write ./text.txt" in xpubuild("plan", "text.txt").err
+    assert (
+        "to use the file in this folder, write ./text.txt" in xpubuild("verify", "--python", "text.txt").err
+    )
+    assert "text.txt is not a lock, or is damaged" in xpubuild("verify-lock", "text.txt").err
+    assert "why: the file is empty" in xpubuild("plan", "./text.txt").err
+
+
+def test_a_number_of_jobs_that_is_wrong_in_the_environment(xpubuild: Xpubuild, place: Path) -> None:
+    assert "XPUBUILD_JOBS" in xpubuild("plan", "quickstart", XPUBUILD_JOBS="x").err
+
+
+def test_a_program_that_is_no_python_is_not_quoted_at_length(xpubuild: Xpubuild, place: Path) -> None:
+    error = xpubuild("plan", "quickstart", "--python", "/bin/ls")
+    assert error.status == 40
+    assert "import json" not in error.err
+
+
 def test_the_wrong_abi_is_refused_before_any_work(xpubuild: Xpubuild, place: Path) -> None:
     result = xpubuild("install", "quickstart", "--cxx11-abi", "0")
     assert result.status == 22
-    assert "C++11 ABI 0 was asked for" in result.err
+    assert "C++11 ABI 0 was requested" in result.err
     assert "has ABI 1" in result.err
     assert "xpubuild install quickstart --cxx11-abi 1" in result.err
     assert not place.exists()
@@ -215,3 +244,18 @@ def test_a_bug_ends_with_status_1_and_a_file_to_send(tmp_path: Path, debug: bool
         assert str(report) in result.stderr
         assert "ValueError" in report.read_text("utf-8")
         assert "hunter22" not in report.read_text("utf-8") + result.stderr
+
+
+def test_an_install_that_fails_before_its_first_step_has_failed(xpubuild: Xpubuild, tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    workspace.mkdir()
+    (workspace / "receipt.json").write_text("{}")
+    (workspace / "build").write_text("a file where the plan needs a folder")
+    answer = xpubuild("install", "quickstart", "--workspace", str(workspace))
+    assert answer.status == 40, answer.err
+    status = xpubuild.ok("status", "--workspace", str(workspace))
+    assert "failed" in status.out
+    assert "interrupted" not in status.out
+    (run,) = xpubuild.json("status", "--workspace", str(workspace))["runs"]
+    assert run["status"] == "failed"
+    assert run["ended"] is not None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.cli import Xpubuild
 from support.documents import check
+from support.releases import EVERY, NEWEST
 
 from xpubuild.ui.answer_view import verdict
 
@@ -28,13 +29,13 @@ def test_the_document_without_a_situation(xpubuild: Xpubuild) -> None:
 
 
 def test_the_document_of_a_situation(xpubuild: Xpubuild) -> None:
-    document = check(xpubuild.json("recipes", "matrix", *MAX, "--abi", "1"), "matrix")
+    document = check(xpubuild.json("recipes", "matrix", *MAX, "--cxx11-abi", "1"), "matrix")
     rows = by_release(document)
     assert document["situation"]["oneapi"] == ["2025.3"]
     assert document["situation"]["host_compiler"] == "GNU"
     assert rows["2.14.0"]["verdict"]["builds"] == "no"
     (reason,) = rows["2.14.0"]["verdict"]["reasons"]
-    assert (reason["constraint"], reason["found"]) == ("oneapi", "2025.3 is here")
+    assert (reason["constraint"], reason["found"]) == ("oneapi", "the host has 2025.3")
     verdict = rows["2.13.0"]["verdict"]
     assert (verdict["builds"], verdict["runs"]) == ("yes", "yes")
     assert any("flash attention" in loss["feature"] for loss in verdict["loses"])
@@ -71,9 +72,11 @@ def test_the_answer_comes_before_everything_else(xpubuild: Xpubuild) -> None:
     out = xpubuild.ok("recipes", "matrix", *MAX).out
     first = out.splitlines()[0]
     assert first.startswith("newest that builds here: 2.13.0; it runs here too; it lacks flash attention")
-    assert first.endswith("; 5 of 19 releases build")
-    assert out.splitlines()[2] == "Asked about"
-    assert "What a release is built with" not in out
+    rows = xpubuild.json("recipes", "matrix", *MAX)["releases"]
+    builds = [row for row in rows if row["verdict"]["builds"] == "yes"]
+    assert first.endswith(f"; {len(builds)} of {len(rows)} releases build")
+    assert out.splitlines()[2] == "Host"
+    assert "Build requirements" not in out
     assert "`xpubuild recipes matrix` without options" in out.splitlines()[-1]
     assert "newest that builds" not in xpubuild.ok("recipes", "matrix").out
 
@@ -81,11 +84,14 @@ def test_the_answer_comes_before_everything_else(xpubuild: Xpubuild) -> None:
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        (("--oneapi", "none"), "nothing builds here: no oneAPI is here"),
-        (("--arch", "foo"), "nothing builds here: 'foo' is no device name of ocloc"),
+        (("--oneapi", "none"), "no release builds here: the host has no oneAPI"),
+        (("--arch", "foo"), "no release builds here: 'foo' is not a device name of ocloc"),
         (
             ("--gpu", "max"),
-            "nothing is known to build here: 19 releases may, 2.15.0 is the newest; not known: ",
+            (
+                f"no release is known to build here; {len(EVERY)} releases may,"
+                f" the newest is {NEWEST}; unknown: "
+            ),
         ),
         ((*MAX[2:], "--gpu", "flex"), "newest that builds here: 2.13.0; it does not run here; "),
     ],
@@ -108,16 +114,16 @@ def a_row(release: str, builds: str, runs: str, found: str = "") -> dict[str, An
 def test_the_verdict_names_an_older_release_that_runs() -> None:
     rows = [a_row("3.2", "no", "yes"), a_row("3.1", "yes", "no"), a_row("3.0", "yes", "yes")]
     assert verdict(rows) == (
-        "newest that builds here: 3.1; it does not run here; newest that does both: 3.0;"
-        " 2 of 3 releases build"
+        "newest that builds here: 3.1; it does not run here; newest that builds and runs: 3.0; 2 of 3 "
+        "releases build"
     )
 
 
 def test_the_verdict_has_only_what_all_releases_share() -> None:
     differ = [a_row("3.1", "no", "no", "GCC 9"), a_row("3.0", "no", "no", "GCC 15")]
-    assert verdict(differ) == "nothing builds here: each release has its reason in the table"
-    assert verdict(differ[:1]) == "nothing builds here: GCC 9"
-    assert verdict([]) == "nothing builds: no recipe describes a release"
+    assert verdict(differ) == "no release builds here: the table has the reason for each release"
+    assert verdict(differ[:1]) == "no release builds here: GCC 9"
+    assert verdict([]) == "no release: none of the recipes describes one"
 
 
 @pytest.mark.parametrize("option", ["--gcc", "--oneapi", "--python", "--cmake", "--triton", "--vision"])
@@ -131,9 +137,9 @@ def test_an_abi_that_is_not_honoured_names_releases_that_do(xpubuild: Xpubuild) 
     result = xpubuild("plan", "2.13", "--cxx11-abi", "0", "--json")
     assert result.status == 22
     error = check(result.document(), "error")["error"]
-    assert "--cxx11-abi 0 was asked for" in error["what"]
-    assert "releases that fit this host: 2.7" in error["fix"]
-    assert "xpubuild plan 2.7" in error["commands"]
+    assert "--cxx11-abi 0 was requested" in error["what"]
+    assert "releases that nothing known rules out here: 2.7" in error["fix"]
+    assert "xpubuild plan 2.7 --cxx11-abi 0" in error["commands"]
     assert {item["constraint"] for item in error["evidence"]["constraints"]} == {"cxx11_abi"}
 
 
@@ -155,7 +161,7 @@ def test_without_a_recipe_for_the_cpu(xpubuild: Xpubuild) -> None:
 def test_aot_targets_are_no_matter_of_the_cpu(xpubuild: Xpubuild) -> None:
     refused = xpubuild("plan", "2.8", "--target", "cpu", "--arch", "pvc")
     assert refused.status == 2
-    assert "--arch pvc is for builds for the GPU" in refused.err
+    assert "--arch pvc is only for the GPU" in refused.err
     assert "XPUBUILD_ARCH" in refused.err
     assert "--target xpu" in refused.err
     document = xpubuild.json("plan", "2.8", "--target", "cpu")
@@ -167,5 +173,5 @@ def test_an_unknown_aot_target_is_refused_before_oneapi_is_looked_for(xpubuild: 
     result = xpubuild("plan", "2.8", "--target", "xpu", "--arch", "pvc,foo", "--json", ONEAPI_ROOT="")
     assert result.status == 22
     error = check(result.document(), "error")["error"]
-    assert "'foo' is no device name of ocloc" in error["why"]
+    assert "'foo' is not a device name of ocloc" in error["why"]
     assert "pvc or bmg" in error["fix"]

@@ -120,6 +120,16 @@ def test_planning_makes_nothing(xpubuild: Xpubuild, tmp_path: Path) -> None:
     assert sorted(Path.home().rglob("*")) == before
 
 
+def test_a_dry_run_shows_what_would_run(xpubuild: Xpubuild) -> None:
+    every = xpubuild.json("install", "--dry-run")["steps"]
+    some = xpubuild.json("install", "--dry-run", "--until", "toolchain")["steps"]
+    assert [step["id"] for step in some] == ["env", "toolchain"]
+    assert some == every[:2]
+    wrong = xpubuild("install", "--dry-run", "--until", "zz")
+    assert wrong.status == 2
+    assert "the plan has no step 'zz'" in wrong.err
+
+
 def test_a_plan_depends_on_nothing_that_the_caller_has_set_for_builds(xpubuild: Xpubuild) -> None:
     noise = {"CFLAGS": "-O0", "CPATH": "/x", "CMAKE_PREFIX_PATH": "/x", "MAX_JOBS": "7"}
     first = plan(xpubuild)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.conda.channels import Channel, read_condarc, resolve, with_access
-from xpubuild.conda.urls import redactor, without_credentials
 from xpubuild.errors import RecipeError, ToolchainError
+from xpubuild.packages.conda.channels import Channel, read_condarc, resolve, with_access
+from xpubuild.packages.conda.urls import redactor, without_credentials
 
 
 @pytest.fixture

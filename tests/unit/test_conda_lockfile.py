@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpubuild.conda.lockfile import packages_of, read_lock, split_filename, write_lock
-from xpubuild.conda.model import CondaLock, CondaPackage
 from xpubuild.errors import RecipeError
+from xpubuild.packages.conda.lockfile import packages_of, read_lock, split_filename, write_lock
+from xpubuild.packages.conda.model import CondaLock, CondaPackage
 
 BASE = "https://conda.example.invalid/forge"
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_checked_is_refused(text: str, why: str) -> None:
 def test_a_package_twice_is_refused() -> None:
     with pytest.raises(RecipeError) as caught:
         read_lock(write_lock(lock(package("a"), package("a", "2"))))
-    assert "a is there twice" in caught.value.why
+    assert "a is listed twice" in caught.value.why
 
 
 @pytest.mark.parametrize(

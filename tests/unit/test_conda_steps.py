@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.build import conda_steps, env_steps
-from xpubuild.build.conda_steps import CondaFacts, remaining, specifications
-from xpubuild.build.context import Context
-from xpubuild.build.planner import make_context, requirement_names
-from xpubuild.build.request import Compilers, Facts, Request, Supply
-from xpubuild.conda.lockfile import write_lock
-from xpubuild.conda.model import CondaLock, CondaPackage
 from xpubuild.engine.fingerprint import step_fingerprint
+from xpubuild.packages.conda.lockfile import write_lock
+from xpubuild.packages.conda.model import CondaLock, CondaPackage
+from xpubuild.packages.requirements import pinned
+from xpubuild.planning import conda_steps, env_steps
+from xpubuild.planning.choose import choose
+from xpubuild.planning.conda_steps import CondaFacts, remaining, specifications
+from xpubuild.planning.context import Context
+from xpubuild.planning.planner import requirement_names
+from xpubuild.planning.request import Compilers, Downloads, Facts, Request
 from xpubuild.recipe.load import load
 from xpubuild.resources import recipes_dir
-from xpubuild.toolchain.pins import pinned
+from xpubuild.workspace.layout import Layout
 
 BASE = "https://conda.example.invalid/forge/linux-64"
 
@@ -45,7 +47,8 @@ def context_of(name: str = "quickstart", **given: object) -> Context:
         compilers=Compilers("/usr/bin/gcc", "/usr/bin/g++", "13.2"), jobs=1, jobs_reason="", cache=Path("/c"),
         requirements={},
     )  # fmt: skip
-    context = make_context(request, replace(facts, **given))  # type: ignore[arg-type]
+    known = replace(facts, **given)  # type: ignore[arg-type]
+    context = Context(request, choose(request), known, Layout(request.workspace))
     texts = {
         item: (loaded.folders[0] / item).read_text("utf-8")
         for item in requirement_names(request, context.choice)
@@ -67,7 +70,7 @@ def test_the_environment_is_made_by_one_command_that_the_plan_shows() -> None:
     assert step.commands[0].portable == (
         "conda-lock install --prefix '/w/my wörk/env' '/w/my wörk/conda-lock.yml'",
     )
-    assert conda_steps.files(context, CONDA) == {"/w/my wörk/conda-lock.yml": CONDA.text}
+    assert CONDA.files(context) == {"/w/my wörk/conda-lock.yml": CONDA.text}
     assert [proof.key()["proof"] for proof in step.proofs] == ["conda-environment", "mkl-static"]
     assert "/w/my wörk/env/conda-meta/cmake-3.31.2-h0.json" in step.witnesses
     assert step.outputs == ("/w/my wörk/env", "/w/my wörk/.env.conda")
@@ -75,7 +78,7 @@ def test_the_environment_is_made_by_one_command_that_the_plan_shows() -> None:
 
 def test_a_fingerprint_holds_the_packages_and_not_where_they_come_from() -> None:
     first = step_fingerprint(conda_steps.environment_step(context_of(), CONDA), {})
-    mirror = context_of(supply=Supply(mirror=Path("/mirror"), offline=True))
+    mirror = context_of(downloads=Downloads(mirror=Path("/mirror"), offline=True))
     step = conda_steps.environment_step(mirror, CONDA)
     assert step.commands[0].tuning == {"XPUBUILD_MIRROR": "/mirror", "XPUBUILD_OFFLINE": "1"}
     assert step_fingerprint(step, {}) == first

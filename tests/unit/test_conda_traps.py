@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from xpubuild.conda.libstdcxx import gcc_for, newest, too_old
-from xpubuild.conda.model import CondaLock, CondaPackage
-from xpubuild.conda.traps import keep_out, kind_of, refuse
 from xpubuild.errors import UnsatisfiableError
+from xpubuild.packages.conda.libstdcxx import gcc_for, newest, too_old
+from xpubuild.packages.conda.model import CondaLock, CondaPackage
+from xpubuild.packages.conda.traps import keep_out, kind_of, refuse
 
 
 def lock(**needs: str) -> CondaLock:

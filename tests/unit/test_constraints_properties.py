@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.plans import plan_of
 
-from xpubuild.build.planner import make_plan
-from xpubuild.build.request import Compilers, Facts, OneapiFacts, Request
+from xpubuild.compatibility.constraints import solve
+from xpubuild.compatibility.situation import Situation
 from xpubuild.errors import UnsatisfiableError
-from xpubuild.recipe.constraints import solve
+from xpubuild.planning.request import Compilers, Facts, OneapiFacts, Request
 from xpubuild.recipe.model import LoadedRecipe, Recipe
-from xpubuild.recipe.situation import Situation
 
 GPUS = ("max", "flex", "arc-a", "arc-b", "core-ultra", "panther-lake")
 DRIVERS = ("lts-2350", "lts2-2523", "rolling")
@@ -179,9 +179,9 @@ def test_the_planner_accepts_nothing_that_breaks_a_constraint(
     broken = violations(wanted, host, cmake=True)
     if broken:
         with pytest.raises(UnsatisfiableError):
-            make_plan(request, facts)
+            plan_of(request, facts)
     else:
-        assert make_plan(request, facts).steps
+        assert plan_of(request, facts).steps
 
 
 @settings(max_examples=60, deadline=None)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from support.imports import PACKAGE, ROOT, sources
@@ -16,13 +20,37 @@ GENERATOR = ROOT / "scripts" / "generate-docs.py"
 INTERNAL = {"XPUBUILD_ERROR_FILE", "XPUBUILD_CLEAN", "XPUBUILD_END", "XPUBUILD_END_OF_FILE"}
 
 
-def generate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, str(GENERATOR), *arguments]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+Generate = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def generator() -> Iterator[ModuleType]:
+    """The script, which makes the pages once, however often it is called."""
+    spec = importlib.util.spec_from_file_location("generate_docs", GENERATOR)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(GENERATOR.parent))
+        spec.loader.exec_module(module)
+        patch.setattr(module, "pages", functools.cache(module.pages))
+        yield module
+
+
+@pytest.fixture
+def generate(generator: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Generate:
+    """Run the script with these arguments and return its status."""
+
+    def run(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", [str(GENERATOR), *arguments])
+        return int(generator.main())
+
+    return run
 
 
 def test_the_generated_docs_are_up_to_date() -> None:
-    result = generate("--check")
+    argv = [sys.executable, str(GENERATOR), "--check"]
+    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert result.returncode == 0, result.stderr
 
 
@@ -33,16 +61,18 @@ def docs(tmp_path: Path) -> Path:
     return tmp_path / "dócs"
 
 
-def test_a_changed_a_lost_and_a_stray_page_are_seen_and_mended(docs: Path) -> None:
+def test_a_changed_a_lost_and_a_stray_page_are_seen_and_mended(
+    docs: Path, generate: Generate, capsys: pytest.CaptureFixture[str]
+) -> None:
     (docs / "reference" / "cli.md").write_text("changed")
     (docs / "schema" / "xpubuild.plan.1.json").unlink()
     (docs / "reference" / "old.md").write_text("stray")
-    result = generate("--check", "--docs", str(docs))
-    assert result.returncode == 1
+    assert generate("--check", "--docs", str(docs)) == 1
+    told = capsys.readouterr().err
     for name in ("reference/cli.md", "schema/xpubuild.plan.1.json", "reference/old.md"):
-        assert f"docs/{name} is not what the code says" in result.stderr
-    assert generate("--docs", str(docs)).returncode == 0
-    assert generate("--check", "--docs", str(docs)).returncode == 0
+        assert f"docs/{name} is not what the code says" in told
+    assert generate("--docs", str(docs)) == 0
+    assert generate("--check", "--docs", str(docs)) == 0
     assert not (docs / "reference" / "old.md").exists()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from integration import oneapi_standin as standin
 from support.doctor_env import GIB, EnvHost, offline
+from support.doctor_shows import shows
 
 from xpubuild.doctor.checks import build
 from xpubuild.doctor.look import filesystem
@@ -28,6 +29,7 @@ def memory(usable_gib: float, **facts: int) -> MemoryFacts:
     return MemoryFacts(total_bytes=256 * GIB, usable_bytes=int(usable_gib * GIB), **facts)
 
 
+@shows("warn", "build.memory")
 def test_memory_below_the_largest_source_is_a_warning(host: EnvHost) -> None:
     host.facts["memory"] = memory(24)
     found = build.BuildMemory().run(host.context(offline("2.13")))
@@ -67,6 +69,7 @@ def test_few_inodes_are_a_failure(host: EnvHost) -> None:
     assert (found.status, "inodes" in found.detail) == ("fail", True)
 
 
+@shows("warn", "build.disk")
 def test_little_space_is_a_warning_without_a_recipe(host: EnvHost) -> None:
     host.facts["disk"] = disk(host, free_bytes=10 * GIB)
     assert build.BuildDisk().run(host.context()).status == "warn"
@@ -84,6 +87,7 @@ def test_a_quota_counts(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.status, "quota leaves 1 GiB" in found.detail) == ("fail", True)
 
 
+@shows("fail", "build.tmpdir")
 def test_tmpdir_that_is_not_there(host: EnvHost) -> None:
     host.environ["TMPDIR"] = str(host.folder / "gone")
     assert build.BuildTmpdir().run(host.context()).status == "fail"
@@ -114,6 +118,8 @@ def test_file_systems(host: EnvHost, facts: dict[str, Any], status: str) -> None
     assert build.BuildFilesystem().run(host.context()).status == status
 
 
+@shows("ok", "build.clock")
+@shows("fail", "build.clock")
 def test_files_from_the_future(host: EnvHost) -> None:
     late = host.folder / "work" / "src" / "torch" / "setup.py"
     standin.write(late, "")
@@ -127,5 +133,8 @@ def test_files_from_the_future(host: EnvHost) -> None:
 
 def test_a_clock_behind_its_own_software(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xpubuild.doctor.checks.build.time.time", lambda: 86400.0)
+    own = standin.write(host.folder / "xpubuild" / "build.py", "")
+    os.utime(own, (1_750_000_000, 1_750_000_000))
+    monkeypatch.setattr(build, "__file__", str(own))
     found = build.BuildClock().run(host.context())
     assert (found.status, "1970-01-02" in found.detail) == ("fail", True)

@@ -8,6 +8,7 @@ import pytest
 from integration import oneapi_standin as standin
 from support.doctor_env import DEBIAN, EnvHost
 from support.doctor_frame import a_context
+from support.doctor_shows import shows
 from support.small_elf import library
 
 from xpubuild.doctor.checks import shadow, shadow_build
@@ -65,9 +66,43 @@ def test_libstdcxx_of_an_image(tmp_path: Path) -> None:
     assert bad.evidence["offers"] == "GLIBCXX_3.4.30"
 
 
+@shows("warn", "shadow.system")
 def test_oneDNN_of_the_system(tmp_path: Path) -> None:  # noqa: N802 - its name
     standin.write(tmp_path / "usr" / "include" / "dnnl.hpp", "")
     found = shadow_build.ShadowSystem().run(a_context(tmp_path, os=DEBIAN))
     assert found.status == "warn"
     assert found.fix is not None
     assert found.fix.commands == ("apt-get remove libdnnl-dev libmkl-dev",)
+
+
+def test_an_old_libstdcxx_on_the_path_of_the_loader(host: EnvHost) -> None:
+    old = library(host.folder / "old" / "libstdc++.so.6", defines=["GLIBCXX_3.4"])
+    host.environ["LD_LIBRARY_PATH"] = str(old.parent)
+    found = ShadowLibstdcxx().run(host.context())
+    assert (found.status, found.evidence["offers"]) == ("fail", "GLIBCXX_3.4")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "status"),
+    [
+        ("CFLAGS", "-O2 -Werror", "warn"),
+        ("CMAKE_ARGS", "-DCMAKE_CXX_FLAGS=-D_GLIBCXX_USE_CXX11_ABI=0", "warn"),
+        ("WERROR", "1", "warn"),
+        ("WERROR", "OFF", "ok"),
+        ("USE_CUDA", "on", "warn"),
+        ("USE_CUDA", "0", "ok"),
+    ],
+)
+def test_switches_that_change_a_build(host: EnvHost, variable: str, value: str, status: str) -> None:
+    host.environ[variable] = value
+    assert shadow_build.ShadowVariables().run(host.context()).status == status
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [(variable, name) for variable, names in shadow_build._BY_VARIABLE.items() for name in names],
+)
+def test_folders_that_change_a_build(host: EnvHost, variable: str, name: str) -> None:
+    standin.write(host.folder / "other" / name, "")
+    host.environ[variable] = str(host.folder / "other")
+    assert shadow_build.ShadowVariables().run(host.context()).status == "warn"

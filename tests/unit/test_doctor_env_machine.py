@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.doctor_env import DEBIAN, EnvHost, findings, outcomes
+from support.doctor_env import DEBIAN, EnvHost, findings, offline, outcomes
 from support.doctor_frame import a_check, a_context, report_of
+from support.doctor_shows import shows
 from support.imports import ROOT
 
 from xpubuild.doctor.checks.build import BuildDisk
@@ -17,7 +18,8 @@ from xpubuild.doctor.checks.machine import MachinePlatform
 from xpubuild.doctor.checks.oneapi import OneapiInstalled
 from xpubuild.doctor.checks.python import PythonRuns, PythonVersion
 from xpubuild.doctor.checks.toolchain import ToolchainGcc
-from xpubuild.doctor.model import Outcome, Profile
+from xpubuild.doctor.context import Profile
+from xpubuild.doctor.model import Outcome
 from xpubuild.doctor.verdict import able, verdict
 from xpubuild.host.disk import DiskFacts
 from xpubuild.host.readers import UNKNOWN
@@ -42,6 +44,7 @@ def test_another_architecture_fails_for_run_and_build(host: EnvHost, machine: st
     assert MachinePlatform.profiles == {"run", "build"}
 
 
+@shows("fail", "machine.platform")
 def test_one_cause_is_one_failure(host: EnvHost) -> None:
     before = findings(host.context())
     host.facts["os"] = replace(DEBIAN, machine="aarch64")
@@ -55,8 +58,8 @@ def test_x86_64_with_glibc_is_what_it_exists_for(host: EnvHost) -> None:
 
 def test_a_python_of_32_bits_is_told_once(host: EnvHost) -> None:
     host.python(bits=32)
-    found = outcomes(host.context(load("quickstart")))
-    assert (found["machine.platform"].status, "32 bits" in found["machine.platform"].detail) == ("fail", True)
+    found = outcomes(host.context(offline("quickstart")))
+    assert (found["machine.platform"].status, "32-bit" in found["machine.platform"].detail) == ("fail", True)
     assert found["python.version"].status == "ok"
 
 
@@ -79,7 +82,7 @@ def image(root: Path, *loaders: str) -> Outcome:
         (("lib/ld-musl-x86_64.so.1",), "fail", "musl"),
         (("lib/ld-musl-aarch64.so.1",), "fail", "aarch64"),
         (("lib/ld-linux.so.2",), "fail", "i686"),
-        ((), "skip", "not known"),
+        ((), "skip", "unknown"),
     ],
 )
 def test_an_image_is_judged_by_its_loaders(
@@ -113,7 +116,7 @@ def test_the_kind_of_machine_is_told_before_the_lack_of_a_gpu() -> None:
 
 def test_a_named_interpreter_that_does_not_run_fails_without_a_recipe(host: EnvHost) -> None:
     found = outcomes(host.context(python=Path("/bin/false")))["python.runs"]
-    assert (found.status, "/bin/false" in found.detail, "status 1" in found.detail) == ("fail", True, True)
+    assert (found.status, "/bin/false" in found.detail, "code 1" in found.detail) == ("fail", True, True)
     assert found.fix is not None
     assert PythonRuns.profiles == {"run", "build"}
 
@@ -123,6 +126,7 @@ def test_a_broken_python3_on_path_is_a_warning_where_none_was_named(host: EnvHos
     assert PythonRuns().run(host.context()).status == "warn"
 
 
+@shows("fail", "python.runs")
 def test_a_broken_interpreter_is_one_failure_with_a_recipe(host: EnvHost) -> None:
     context = host.context(load("2.8"), python=Path("/bin/false"))
     assert PythonRuns().run(context).status == "fail"

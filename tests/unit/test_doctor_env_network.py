@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from support import net
-from support.doctor_env import EnvHost, offline, outcomes
+from support.doctor_env import EnvHost, offline
 from support.doctor_frame import a_context
+from support.doctor_shows import shows
 
 from xpubuild.doctor.checks.network import _FIXES, NetworkProxy, NetworkReach
 from xpubuild.doctor.look.reach import Reached, proxy_for, reach_all, server_of, unreadable
@@ -45,7 +46,7 @@ def test_a_git_server_is_reached_by_its_port() -> None:
 def test_nobody_listens() -> None:
     answer = ask(f"http://127.0.0.1:{net.free_port()}")
     assert answer.cause == "refused"
-    assert "refuses the connection" in answer.detail
+    assert "refused the connection" in answer.detail
 
 
 def test_nothing_is_answered() -> None:
@@ -157,7 +158,7 @@ def test_a_server_has_no_user_and_no_path() -> None:
 
 
 def reach_of(host: EnvHost, **urls: str) -> Outcome:
-    return outcomes(host.context(offline("2.8", **urls)))["network.reach"]
+    return NetworkReach().run(host.context(offline("2.8", **urls)))
 
 
 def test_the_check_says_what_to_type(tmp_path: Path) -> None:
@@ -171,7 +172,26 @@ def test_the_check_says_what_to_type(tmp_path: Path) -> None:
     assert "USER:PASSWORD" in found.fix.commands[0]
 
 
+def test_the_check_explains_a_proxy_that_passes_nothing_on(tmp_path: Path) -> None:
+    host = EnvHost(tmp_path)
+    with net.server(net.FORBIDDEN) as port:
+        host.environ["https_proxy"] = f"http://127.0.0.1:{port}"
+        found = reach_of(host, torch="https://git.example/pytorch.git")
+    assert (found.status, found.evidence["servers"]) == ("fail", {"https://git.example": "proxy"})
+
+
+def test_the_check_explains_a_name_that_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_such_name(*_args: object, **_kwargs: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", no_such_name)
+    found = reach_of(EnvHost(tmp_path), torch="https://git.example/pytorch.git")
+    assert (found.status, found.evidence["servers"]) == ("fail", {"https://git.example": "dns"})
+
+
 @pytest.mark.needs("openssl")
+@shows("ok", "network.reach")
+@shows("fail", "network.reach")
 def test_the_check_explains_a_certificate(tmp_path: Path) -> None:
     host = EnvHost(tmp_path)
     tls, certificate = net.own_certificate(tmp_path)
@@ -197,7 +217,7 @@ def test_indexes_of_pip_are_asked_and_components_left_out_are_not(tmp_path: Path
 def test_an_index_of_the_recipe_alone_is_a_warning(tmp_path: Path) -> None:
     host = EnvHost(tmp_path)
     recipe = offline("quickstart", torch=f"http://127.0.0.1:{net.free_port()}/whl")
-    assert outcomes(host.context(recipe))["network.reach"].status == "warn"
+    assert NetworkReach().run(host.context(recipe)).status == "warn"
 
 
 def test_a_recipe_without_servers_is_skipped(tmp_path: Path) -> None:
@@ -221,9 +241,9 @@ def proxy(**environ: str) -> Outcome:
         ("http://me:p@[bad]:80", "brackets"),
         ("http://me:p@ss@proxy.example:3128", "%40"),
         ("http://me:p#ss@proxy.example:3128", "%40"),
-        ("http://proxy.example:3128/path", "behind"),
+        ("http://proxy.example:3128/path", "extra text after its port"),
         ("'http://proxy.example:3128'", "quotes"),
-        (" http://proxy.example:3128", "blanks"),
+        (" http://proxy.example:3128", "spaces or quotes"),
     ],
 )
 def test_a_malformed_proxy_is_a_failure_and_is_not_shown(value: str, word: str) -> None:
@@ -232,6 +252,10 @@ def test_a_malformed_proxy_is_a_failure_and_is_not_shown(value: str, word: str) 
     assert word in found.detail
     assert value.strip() not in found.detail
     assert "p@ss" not in str(found)
+
+
+def test_no_proxy_for_everything_is_sound() -> None:
+    assert proxy(no_proxy="*,.a.org,localhost", all_proxy="http://p:1").status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -248,6 +272,12 @@ def test_a_sound_proxy(value: str) -> None:
         ({"https_proxy": "http://p:1", "http_proxy": "http://p:1", "no_proxy": "10.0.0.0/8"}, "10.0.0.0/8"),
         ({"https_proxy": "http://p:1", "http_proxy": "http://p:1", "no_proxy": "a.org, b.org"}, "b.org"),
         ({"https_proxy": "http://p:1", "HTTPS_PROXY": "http://q:1", "http_proxy": "http://p:1"}, "differ"),
+        ({"HTTPS_PROXY": "http://p:1"}, "no proxy for http,"),
+        (
+            {"no_proxy": "a.org", "NO_PROXY": "b.org", "all_proxy": "http://p:1"},
+            "no_proxy and NO_PROXY differ",
+        ),
+        ({"NO_PROXY": "*.a.org b.org"}, "NO_PROXY has entries"),
     ],
 )
 def test_an_odd_proxy_is_a_warning(environ: dict[str, str], word: str) -> None:

@@ -9,10 +9,11 @@ import pytest
 from integration import oneapi_standin as standin
 from support.doctor_env import EnvHost, offline
 from support.doctor_frame import a_context
+from support.doctor_shows import shows
 
-from xpubuild.build.sitepackages import installed_dists
+from xpubuild.artifacts.site_packages import installed_dists
 from xpubuild.doctor.checks import python, torch
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look import pip, sites
 
 
@@ -51,7 +52,7 @@ def test_an_image_s_python_is_read_inside_it(tmp_path: Path) -> None:
     (packages / "torch" / "lib").mkdir(parents=True)
     (packages / "torch-2.8.0+cpu.dist-info").mkdir()
     standin.write(root / "usr" / "bin" / "python3.12", "", mode=0o755)
-    context = Context(a_context().host, {}, root, python=root / "usr" / "bin" / "python3.12")
+    context = CheckContext(a_context().host, {}, root, python=root / "usr" / "bin" / "python3.12")
     assert torch.TorchXpuBuild().run(context).status == "fail"
 
 
@@ -73,6 +74,7 @@ def test_an_old_python_is_told_with_one_that_fits(host: EnvHost) -> None:
     assert "127" in python.PythonVersion().run(host.context(offline("2.13"))).detail
 
 
+@shows("ok", "python.setuptools")
 def test_setuptools_without_a_recipe_matter_beside_a_torch(host: EnvHost) -> None:
     host.dist("setuptools", "82.0.1")
     assert python.PythonSetuptools().run(host.context()).status == "ok"

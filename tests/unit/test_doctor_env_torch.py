@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from integration import oneapi_standin as standin
 from support.doctor_env import EnvHost
+from support.doctor_shows import shows
 from support.small_elf import library
 
 from xpubuild.doctor.checks import caches, torch
@@ -18,6 +19,7 @@ def host(tmp_path: Path) -> EnvHost:
     return EnvHost(tmp_path)
 
 
+@shows("fail", "torch.xpu_build")
 def test_a_cuda_torch_is_named(host: EnvHost) -> None:
     host.torch("2.8.0+cu128", xpu=False, cuda="12.8")
     found = torch.TorchXpuBuild().run(host.context())

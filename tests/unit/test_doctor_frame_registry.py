@@ -67,7 +67,7 @@ def test_what_is_skipped_is_not_run_even_where_it_is_needed() -> None:
     chosen = select(CHECKS, only=["torch.device"], skip=["gpu.present"])
     assert [check.id for check in chosen.checks] == ["gpu.render_node", "torch.device"]
     found = {item.id: item for item in run_checks(a_context(), chosen)}
-    assert found["gpu.render_node"].detail == "needs gpu.present, which was left out"
+    assert found["gpu.render_node"].detail == "needs gpu.present, which was excluded"
     assert shown(skip=("gpu",)) == ["torch.device", "build.cmake", "build.disk"]
 
 
@@ -118,7 +118,7 @@ def test_an_id_belongs_to_the_first_that_has_it() -> None:
     found = arranged([first, second])
     assert found[0] is first
     assert len(found) == 2
-    assert "has the id 'gpu.a' of" in _problem(found[1])
+    assert "has the same id 'gpu.a' as" in _problem(found[1])
 
 
 def _problem(check: type[Check]) -> str:
@@ -176,9 +176,9 @@ def test_a_plug_in_names_a_class_or_a_module(install: Install, target: str) -> N
         ("raise SystemExit(4)\n", "site_checks_b", "SystemExit: 4"),
         ("def (:\n", "site_checks_b", "SyntaxError"),
         ("x = 1\n", "site_checks_b:missing", "AttributeError"),
-        ("x = 1\n", "site_checks_b:x", "is no check"),
-        ("x = 1\n", "site_checks_b", "has no checks"),
-        (PLUGIN.replace('"site.quota"', '"site quota/.."'), "site_checks_b", "is not made of words"),
+        ("x = 1\n", "site_checks_b:x", "is not a check"),
+        ("x = 1\n", "site_checks_b", "contains no checks"),
+        (PLUGIN.replace('"site.quota"', '"site quota/.."'), "site_checks_b", "is not a sequence of words"),
         (PLUGIN.replace('    title = "scratch has room"\n', ""), "site_checks_b", "has no title"),
         (
             PLUGIN.replace("    docs", '    needs = "gpu.present"\n    docs'),
@@ -205,7 +205,7 @@ def test_a_plug_in_cannot_take_the_id_of_another_check(install: Install) -> None
     install("site_checks_c", PLUGIN.replace("site.quota", taken), "site_checks_c")
     found = all_checks()
     assert by_id()[taken].__module__ != "site_checks_c"
-    assert sum("has the id" in check.problem for check in found if issubclass(check, BrokenCheck)) == 1
+    assert sum("has the same id" in check.problem for check in found if issubclass(check, BrokenCheck)) == 1
 
 
 # ---- the checks that ship
@@ -262,7 +262,7 @@ def test_plugins_are_looked_for_where_it_cannot_be_told_from_folders(
 def test_to_leave_out_all_is_a_usage_error() -> None:
     checks = (a_check("gpu.one"), a_check("gpu.two"))
     for choice in ({"skip": ["*"]}, {"only": ["gpu.one"], "skip": ["gpu"]}):
-        with pytest.raises(UsageError, match="no check is left") as caught:
+        with pytest.raises(UsageError, match="no checks are left to run") as caught:
             select(checks, **choice)
         assert caught.value.exit_code == 2
     assert select(checks, skip=["gpu.two"]).shown == {"gpu.one"}

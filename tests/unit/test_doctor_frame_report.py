@@ -11,10 +11,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from support.doctor_frame import a_check, a_context, a_host, report_of
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.document import checks_document, doctor_document
 from xpubuild.doctor.fixes import as_root, install_command
-from xpubuild.doctor.junit import junit
+from xpubuild.doctor.junit import junit_report
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.verdict import able, verdict
 from xpubuild.host.system import OsFacts
@@ -24,11 +24,11 @@ from xpubuild.ui.terminal import Terminal
 
 UNKNOWN = (
     "This host can build it; it may not be able to run PyTorch for XPU:"
-    " gpu.z could not be answered: ZeroDivisionError: division by zero"
+    " gpu.z could not complete: ZeroDivisionError: division by zero"
 )
 BY_HAND = "# install with your package manager:"
 RUN, BUILD = frozenset({"run"}), frozenset({"build"})
-NONE = "No Intel GPU: looked at PCI (2 display controllers), DRM (none), Level Zero (no loader)."
+NONE = "No Intel GPU: checked PCI (2 display controllers), DRM (none), Level Zero (no loader)."
 FIX = Fix("install the loader", ("apt-get update", "apt-get install -y libze1"))
 
 
@@ -57,7 +57,7 @@ SILENT = a_check("gpu.z", lambda _context: 1 / 0, profiles=RUN)  # type: ignore[
         ([NO_GPU, LACKING], NONE[:-1], {"run": False, "build": None}),
         (
             [GPU, LACKING],
-            "This host can run PyTorch for XPU; it lacks what it takes to build it: no oneAPI",
+            "This host can run PyTorch for XPU; it does not meet the requirements to build it: no oneAPI",
             {"run": True, "build": None},
         ),
         (
@@ -105,7 +105,7 @@ def test_a_failure_is_told_before_a_check_without_an_answer() -> None:
 
 def test_one_profile_and_a_recipe_are_named() -> None:
     recipe: Any = SimpleNamespace(recipe=SimpleNamespace(name="2.8"))
-    context = Context(a_host(), {}, recipe=recipe)
+    context = CheckContext(a_host(), {}, recipe=recipe)
     report = report_of(GPU, CMAKE, context=context, profiles=("build",))
     assert verdict(report) == "This host can build 2.8"
     assert able(report) == {"run": None, "build": True}
@@ -115,14 +115,14 @@ def test_one_profile_and_a_recipe_are_named() -> None:
 
 def test_a_part_of_the_checks_says_nothing_about_the_whole() -> None:
     report = report_of(GPU, CMAKE, only=["build.cmake"])
-    assert verdict(report) == "Nothing found against this host by 1 check"
+    assert verdict(report) == "1 check passed"
     assert able(report) == {"run": None, "build": None}
     assert verdict(report_of(NO_GPU, CMAKE, only=["gpu.present"])) == NONE[:-1]
 
 
 def test_an_image_is_called_one(tmp_path: Path) -> None:
     report = report_of(GPU, CMAKE, context=a_context(tmp_path))
-    assert verdict(report) == "This image can run PyTorch for XPU and build it, as far as files tell"
+    assert verdict(report) == "This image can run PyTorch for XPU and build it, according to its files"
 
 
 # ---- text
@@ -138,13 +138,13 @@ def test_the_text_has_the_verdict_failures_with_commands_warnings_and_a_count() 
     text = text_of(WARNING, NO_GPU, CMAKE, a_check("a.skip", Outcome("skip", "not here")))
     lines = text.splitlines()
     assert lines[0] == NONE + " This host can build PyTorch for XPU"
-    assert lines[2] == "fail  gpu.present: title of gpu.present"
+    assert lines[2] == "fail  gpu.present: expected: title of gpu.present"
     assert lines[4:7] == [
         "      fix: install the loader",
         "        apt-get update",
         "        apt-get install -y libze1",
     ]
-    assert lines.index("warn  build.z: title of build.z") > 6
+    assert lines.index("warn  build.z: expected: title of build.z") > 6
     assert lines[-1] == "1 failed, 1 warned, 1 ok, 1 skipped (-v lists them all)"
     assert "not here" not in text
     assert "skip  a.skip: not here" in text_of(
@@ -178,7 +178,7 @@ def test_escape_sequences_of_what_was_found_do_not_reach_the_terminal() -> None:
 def test_annotations_are_one_line_each() -> None:
     document = doctor_document(report_of(NO_GPU, WARNING))
     lines = annotations_text(document).splitlines()
-    assert lines[0].startswith("::error title=gpu.present%3A title of gpu.present::no Intel GPU: looked")
+    assert lines[0].startswith("::error title=gpu.present%3A title of gpu.present::no Intel GPU: checked")
     assert lines[0].endswith("%0Aapt-get update%0Aapt-get install -y libze1")
     assert lines[1] == "::warning title=build.z%3A title of build.z::old"
     assert len(lines) == 2
@@ -189,7 +189,7 @@ def test_annotations_are_one_line_each() -> None:
 
 def test_junit_counts_failures_errors_and_skipped() -> None:
     skipped = a_check("a.skip", Outcome("skip", "not \x00 here"))
-    root = ET.fromstring(junit(report_of(NO_GPU, SILENT, WARNING, CMAKE, skipped)))  # noqa: S314 - our own
+    root = ET.fromstring(junit_report(report_of(NO_GPU, SILENT, WARNING, CMAKE, skipped)))  # noqa: S314 - our own
     assert {name: root.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
         "tests": "5", "failures": "1", "errors": "1", "skipped": "1",
     }  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.doctor_frame import a_check, a_context, everything
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.report import Result
 from xpubuild.doctor.runner import run_checks
@@ -43,7 +43,7 @@ def test_a_check_ends_as_it_answers() -> None:
 def test_checks_run_side_by_side_and_results_keep_their_order() -> None:
     barrier = threading.Barrier(5)
 
-    def meet(_context: Context) -> Outcome:
+    def meet(_context: CheckContext) -> Outcome:
         place = barrier.wait(5)
         time.sleep(0.01 * place)
         return Outcome("ok", "met")
@@ -56,7 +56,7 @@ def test_checks_run_side_by_side_and_results_keep_their_order() -> None:
 def test_no_more_run_at_once_than_allowed() -> None:
     running, most, guard = 0, 0, threading.Lock()
 
-    def count(_context: Context) -> Outcome:
+    def count(_context: CheckContext) -> Outcome:
         nonlocal running, most
         with guard:
             running += 1
@@ -74,7 +74,7 @@ def test_a_check_waits_for_what_it_needs() -> None:
     order: list[str] = []
 
     def note(name: str, seconds: float) -> type[Check]:
-        def run(_context: Context) -> Outcome:
+        def run(_context: CheckContext) -> Outcome:
             time.sleep(seconds)
             order.append(name)
             return Outcome("warn", "a warning is no obstacle")
@@ -101,14 +101,14 @@ def test_one_cause_is_one_failure() -> None:
     assert found["a.far"] == ("skip", "needs a.effect, which was skipped because a.cause failed")
     assert found["a.farther"] == ("skip", "needs a.far, which was skipped because a.cause failed")
     assert found["b.of_it"] == ("skip", "needs b.absent, which was skipped: no such thing here")
-    assert found["c.of_it"] == ("skip", "needs c.broken, which ended with an error")
+    assert found["c.of_it"] == ("skip", "needs c.broken, which could not complete")
     assert found["d.free"][0] == "ok"
 
 
 def test_a_check_past_its_deadline_does_not_hold_the_others() -> None:
     stop = threading.Event()
 
-    def hang(_context: Context) -> Outcome:
+    def hang(_context: CheckContext) -> Outcome:
         stop.wait(60)
         return Outcome("ok", "too late")
 
@@ -118,23 +118,23 @@ def test_a_check_past_its_deadline_does_not_hold_the_others() -> None:
     )
     stop.set()
     assert time.monotonic() - began < 5
-    assert found["a.hangs"] == ("error", "did not answer within 0.2 s")
-    assert found["a.effect"] == ("skip", "needs a.hangs, which ended with an error")
+    assert found["a.hangs"] == ("error", "timed out after 0.2 s")
+    assert found["a.effect"] == ("skip", "needs a.hangs, which could not complete")
     assert found["a.well"][0] == "ok"
 
 
 def test_an_answer_after_the_deadline_changes_nothing() -> None:
-    def late(_context: Context) -> Outcome:
+    def late(_context: CheckContext) -> Outcome:
         time.sleep(0.15)
         return Outcome("ok", "late")
 
-    def slow(_context: Context) -> Outcome:
+    def slow(_context: CheckContext) -> Outcome:
         time.sleep(0.4)
         return Outcome("ok", "in time")
 
     found = told(a_check("a.late", late, deadline_s=0.05), a_check("b.slow", slow))
     assert found == {
-        "a.late": ("error", "did not answer within 0.05 s"),
+        "a.late": ("error", "timed out after 0.05 s"),
         "b.slow": ("ok", "in time"),
     }
 
@@ -152,7 +152,7 @@ print(found[0].status, found[0].detail)
     done = subprocess.run(
         [sys.executable, "-c", program, tests], capture_output=True, text=True, check=True, timeout=30
     )
-    assert done.stdout == "error did not answer within 0.1 s\n"
+    assert done.stdout == "error timed out after 0.1 s\n"
     assert done.stderr == ""
 
 
@@ -176,7 +176,7 @@ class _Unprintable:
     ],
 )
 def test_an_exception_is_a_result(raised: BaseException, detail: str) -> None:
-    def throw(_context: Context) -> Outcome:
+    def throw(_context: CheckContext) -> Outcome:
         raise raised
 
     assert told(a_check("a.raises", throw), a_check("a.well")) == {
@@ -188,10 +188,10 @@ def test_an_exception_is_a_result(raised: BaseException, detail: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (None, "TypeError: the check answered with NoneType and not with an Outcome"),
-        (Outcome("fine", ""), "ValueError: the check answered with the status 'fine'"),  # type: ignore[arg-type]
-        (Outcome("ok", "", [1]), "TypeError: the evidence of the check is no mapping"),  # type: ignore[arg-type]
-        (Outcome("ok", "", {}, "rpm"), "TypeError: the check answered with str and not with a Fix"),  # type: ignore[arg-type]
+        (None, "TypeError: the check returned NoneType, not an Outcome"),
+        (Outcome("fine", ""), "ValueError: the check returned the unknown status 'fine'"),  # type: ignore[arg-type]
+        (Outcome("ok", "", [1]), "TypeError: the evidence of the check is not a mapping"),  # type: ignore[arg-type]
+        (Outcome("ok", "", {}, "rpm"), "TypeError: the check returned str, not a Fix"),  # type: ignore[arg-type]
         (Outcome("ok", "", {"a": _Unprintable()}), "RuntimeError: no text for you"),
     ],
 )
@@ -213,25 +213,25 @@ def test_needs_that_lead_nowhere_or_in_a_circle_end() -> None:
         a_check("a.nowhere", needs=("z.gone",)),
         a_check("a.self", needs=("a.self",)),
     )
-    assert found["a.one"] == ("error", "needs a.two, which needs this check in turn")
+    assert found["a.one"] == ("error", "needs a.two, which in turn needs this check")
     assert found["a.two"][0] == "error"
-    assert found["a.nowhere"] == ("error", "needs z.gone, and there is no such check")
+    assert found["a.nowhere"] == ("error", "needs z.gone, which does not exist")
     assert found["a.self"][0] == "error"
 
 
 def test_what_only_the_running_machine_tells_is_skipped_for_files(tmp_path: Path) -> None:
     checks = (a_check("a.live", live=True), a_check("a.files"), a_check("a.of_it", needs=("a.live",)))
     found = told(*checks, root=tmp_path)
-    assert found["a.live"] == ("skip", "cannot be known from files: it asks the running machine")
+    assert found["a.live"] == ("skip", "needs the running machine; --root reads files only")
     assert found["a.files"][0] == "ok"
-    assert found["a.of_it"][1].startswith("needs a.live, which was skipped: cannot be known from files")
+    assert found["a.of_it"][1].startswith("needs a.live, which was skipped: needs the running machine")
     assert told(*checks)["a.live"][0] == "ok"
 
 
 def test_questions_about_a_recipe_need_one() -> None:
     assert told(a_check("a.recipe", recipe=True))["a.recipe"] == (
         "skip",
-        "no recipe was named (--recipe)",
+        "needs a recipe (--recipe)",
     )
 
 
@@ -252,7 +252,7 @@ def test_evidence_becomes_plain_json() -> None:
 def test_a_probe_is_asked_once_by_checks_that_run_side_by_side() -> None:
     asked: list[int] = []
 
-    def look(_context: Context) -> int:
+    def look(_context: CheckContext) -> int:
         time.sleep(0.05)
         asked.append(1)
         return len(asked)

@@ -5,32 +5,54 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.test_doctor_gpu_checks import device, tree
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.checks import render_node
+from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.model import Fix
 from xpubuild.doctor.probes import access
-from xpubuild.doctor.probes.access import Opened, explain, open_node
+from xpubuild.doctor.probes.access import Opened, open_node
 from xpubuild.host.report import host_report
 
 NODE = "/dev/dri/renderD128"
-ANOTHER = 4_000_001
+MINE, ANOTHER = 4_000_000, 4_000_001
+Explain = Callable[..., tuple[str, Fix]]
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckContext:
     """A machine that is no container, looked at by somebody without rights."""
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text("0::/user.slice\n")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(access, "groups_of_process", lambda: frozenset({1000}))
-    return Context(host_report(tmp_path), {}, tmp_path)
+    monkeypatch.setattr(access, "groups_of_process", lambda: frozenset({MINE}))
+    monkeypatch.setattr(access, "_user_name", lambda: "ada")
+    monkeypatch.setattr(Opened, "group", property(lambda node: str(node.gid)))
+    tree(tmp_path, {**device(), "sys/bus/pci/drivers/i915/bind": ""})
+    place = tmp_path / "sys/bus/pci/devices/0000:29:00.0"
+    (place / "driver").symlink_to("../../drivers/i915")
+    (place / "drm/renderD128").mkdir(parents=True)
+    return CheckContext(host_report(tmp_path), {}, tmp_path)
 
 
-def opened(error: int = errno.EACCES, **changes: Any) -> Opened:
-    return Opened(NODE, error, **{"mode": 0o020660, "uid": 0, "gid": ANOTHER, **changes})
+@pytest.fixture
+def explain(context: CheckContext, monkeypatch: pytest.MonkeyPatch) -> Explain:
+    """Return what tells why the machine's node is closed, and the fix, as the check answers."""
+
+    def ask(error: int = errno.EACCES, **changes: Any) -> tuple[str, Fix]:
+        seen = Opened(NODE, error, **{"mode": 0o020660, "uid": 0, "gid": ANOTHER, **changes})
+        monkeypatch.setattr(render_node, "open_node", lambda path: seen)
+        found = render_node.RenderAccess().run(context)
+        assert found.status == "fail"
+        assert found.fix is not None
+        return found.detail, found.fix
+
+    return ask
 
 
 def test_opening_is_the_test(tmp_path: Path) -> None:
@@ -41,40 +63,40 @@ def test_opening_is_the_test(tmp_path: Path) -> None:
     assert open_node(tmp_path / "none") == Opened(str(tmp_path / "none"), errno.ENOENT)
 
 
-def test_device_rules_of_a_cgroup(context: Context) -> None:
-    why, fix = explain(context, opened(errno.EPERM))
+def test_device_rules_of_a_cgroup(explain: Explain) -> None:
+    why, fix = explain(errno.EPERM)
     assert "cgroup" in why
     assert f"docker run --device {NODE} ..." in fix.commands
 
 
-def test_a_driver_that_refuses(context: Context) -> None:
-    why, fix = explain(context, opened(errno.ENODEV))
-    assert why == "the driver refuses it"
+def test_a_driver_that_refuses(explain: Explain) -> None:
+    why, fix = explain(errno.ENODEV)
+    assert why.endswith(": the driver rejects it")
     assert "dmesg" in fix.commands[0]
 
 
-def test_selinux_explains_only_what_the_bits_would_allow(context: Context) -> None:
+def test_selinux_explains_only_what_the_bits_would_allow(context: CheckContext, explain: Explain) -> None:
     enforce = context.root / "sys/fs/selinux/enforce"
     enforce.parent.mkdir(parents=True)
     enforce.write_text("1")
-    why, fix = explain(context, opened(gid=1000))
+    why, fix = explain(gid=MINE)
     assert "SELinux" in why
     assert any("container_use_devices" in command for command in fix.commands)
-    assert "SELinux" not in explain(context, opened())[0]
+    assert "SELinux" not in explain()[0]
     enforce.write_text("0")
-    assert "nodev" in explain(context, opened(gid=1000))[0]
+    assert "nodev" in explain(gid=MINE)[0]
 
 
-def test_a_node_that_its_group_may_not_use(context: Context) -> None:
-    why, fix = explain(context, opened(mode=0o020600))
-    assert "not even that group" in why
+def test_a_node_that_its_group_may_not_use(explain: Explain) -> None:
+    why, fix = explain(mode=0o020600)
+    assert "that group has no read and write permission" in why
     assert fix.commands == ("udevadm trigger --subsystem-match=drm",)
 
 
-def test_a_group_without_a_name_is_told_by_its_number(context: Context) -> None:
-    why, fix = explain(context, opened())
+def test_a_group_without_a_name_is_told_by_its_number(explain: Explain) -> None:
+    why, fix = explain()
     assert f"the group {ANOTHER} (gid {ANOTHER}, mode 0660)" in why
-    assert f"usermod -aG {ANOTHER}" in fix.commands[0]
+    assert fix.commands == (f"usermod -aG {ANOTHER} ada",)
 
 
 def test_the_access_list_of_a_local_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -92,3 +114,26 @@ def test_the_access_list_of_a_local_login(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert not Opened(NODE, 0, 0o020660, 0, 1000, seen.listed).by_list_only
     assert not Opened(NODE, 0, 0o020666, 0, ANOTHER, seen.listed).by_list_only
     assert not Opened(NODE, errno.EACCES, 0o020660, 0, ANOTHER, seen.listed).by_list_only
+
+
+def test_a_member_since_after_the_login(explain: Explain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "_member", lambda user, gid: (user, gid) == ("ada", ANOTHER))
+    why, fix = explain()
+    assert "this login session is older" in why
+    assert fix.commands == (f"newgrp {ANOTHER}",)
+
+
+@pytest.mark.parametrize(("gid", "word"), [(65534, "keep-groups"), (ANOTHER, f"--group-add {ANOTHER}")])
+def test_a_container_with_other_groups(
+    context: CheckContext, explain: Explain, monkeypatch: pytest.MonkeyPatch, gid: int, word: str
+) -> None:
+    monkeypatch.setattr(access, "contained", lambda asked: asked is context)
+    assert word in explain(gid=gid)[1].commands[0]
+
+
+def test_access_by_the_list_of_a_local_login_alone_is_a_warning(
+    context: CheckContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Opened(NODE, 0, 0o020660, 0, ANOTHER, (("u", 1000, 6),))
+    monkeypatch.setattr(render_node, "open_node", lambda path: seen)
+    assert render_node.RenderAccess().run(context).status == "warn"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.doctor_shows import shows
 
 from xpubuild.doctor.checks import (
     driver,
@@ -20,9 +21,9 @@ from xpubuild.doctor.checks import (
     torch_import,
     visibility,
 )
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Outcome
-from xpubuild.doctor.probes import children
+from xpubuild.doctor.probes import children, loaders
 from xpubuild.doctor.probes.access import Opened
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import MASK, Enumeration, enumeration, result_name, unmasked
@@ -51,9 +52,9 @@ def device(address: str = "0000:29:00.0", number: str = "0x0bd5", **more: str) -
     return {f"{place}/{name}": f"{text}\n" for name, text in files.items()}
 
 
-def at(root: Path, environ: Mapping[str, str] | None = None, **facts: Any) -> Context:
+def at(root: Path, environ: Mapping[str, str] | None = None, **facts: Any) -> CheckContext:
     host = host_report(root)
-    return Context(dataclasses.replace(host, **facts), environ or {}, root)
+    return CheckContext(dataclasses.replace(host, **facts), environ or {}, root)
 
 
 def answered(*records: dict[str, Any], how: str = "ok", status: int = 0) -> Enumeration:
@@ -80,7 +81,7 @@ def test_other_display_controllers_are_counted_by_what_is_known(
     for number, vendor in enumerate(vendors):
         tree(tmp_path, device(f"0000:0{number}:00.0", vendor=vendor))
     outcome = gpu.GpuPresent().run(at(tmp_path))
-    assert outcome.detail.startswith(f"no Intel GPU: looked at {told} and at /dev/dri (")
+    assert outcome.detail.startswith(f"no Intel GPU: checked {told} and /dev/dri (")
 
 
 def test_wsl_has_no_pci_gpu(tmp_path: Path) -> None:
@@ -109,6 +110,8 @@ def test_families(tmp_path: Path, number: str, address: str, status: str) -> Non
     assert gpu.GpuSupported().run(at(tree(tmp_path, device(address, number)))).status == status
 
 
+@shows("ok", "gpu.numa")
+@shows("warn", "gpu.numa")
 def test_a_numa_node_that_the_firmware_does_not_tell(tmp_path: Path) -> None:
     nodes = {f"sys/devices/system/node/node{n}/cpulist": str(n) for n in range(2)}
     known, unknown = (
@@ -167,16 +170,17 @@ LOADED = {
 GPU = {"type": 1, "name": "Max", "pci_address": "0000:29:00.0", "tiles": []}
 
 
-def live(monkeypatch: pytest.MonkeyPatch, found: Enumeration, recipe: str | None = None) -> Context:
+def live(monkeypatch: pytest.MonkeyPatch, found: Enumeration, recipe: str | None = None) -> CheckContext:
     """A running machine whose child answered with ``found``."""
     loaded = load(recipe) if recipe else None
-    context = Context(host_report(Path("/nonexistent-root")), {}, LIVE_ROOT, recipe=loaded)
+    context = CheckContext(host_report(Path("/nonexistent-root")), {}, LIVE_ROOT, recipe=loaded)
     answers = {enumeration: found, unmasked: found}
-    monkeypatch.setattr(Context, "probe", lambda self, ask: answers[ask])
+    monkeypatch.setattr(CheckContext, "probe", lambda self, ask: answers[ask])
+    monkeypatch.setattr(loaders, "FOLDERS", ())
     return context
 
 
-def run(check: type[Any], context: Context) -> Outcome:
+def run(check: type[Any], context: CheckContext) -> Outcome:
     outcome: Outcome = check().run(context)
     return outcome
 
@@ -184,7 +188,7 @@ def run(check: type[Any], context: Context) -> Outcome:
 def test_a_crash_is_told_with_signal_and_place(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = run(level_zero.Enumerate, live(monkeypatch, CRASH))
     assert outcome.status == "fail"
-    assert "ended by SIGSEGV in zeInit" in outcome.detail
+    assert "killed by SIGSEGV in zeInit" in outcome.detail
     # The loader itself could be loaded, and its version is in its name.
     assert run(level_zero.Loader, live(monkeypatch, CRASH)).status == "ok"
     assert CRASH.loader_version == "1.8.0"
@@ -307,6 +311,7 @@ def test_a_child_that_cannot_be_started_and_one_that_chatters(tmp_path: Path) ->
     assert (ending.how, ending.stage, ending.status) == ("status", "b", 3)
 
 
+@shows("ok", "gpu.firmware")
 def test_the_kernels_own_buffer_is_read(tmp_path: Path) -> None:
     message = "3,1200,4500,-;xe 0000:03:00.0: [drm] *ERROR* Tile0: GT0: GuC load failed\n"
     root = tree(tmp_path, {**device(), "dev/kmsg": message, "sys/bus/pci/drivers/xe/bind": ""})
@@ -355,7 +360,7 @@ def test_level_zero_that_nobody_asked_is_an_error(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("masked", "status", "words"),
     [
-        (CRASH, "fail", "and not without it, the enumeration was ended by SIGSEGV in zeInit"),
+        (CRASH, "fail", "but not without it, the device enumeration was killed by SIGSEGV in zeInit"),
         (answered(LOADED, {"init": 0x70000006}), "fail", "REQUIRES_RESET"),
         (answered(LOADED, {"init": 0x78000001}), "fail", "hides all 1 devices"),
         (answered({"init": 0}, {"done": True}), "fail", "hides all 1 devices"),
@@ -367,7 +372,7 @@ def test_a_mask_is_blamed_for_what_it_hides_alone(
 ) -> None:
     context = dataclasses.replace(live(monkeypatch, WORKING), environ={MASK: "0"})
     answers = {enumeration: masked, unmasked: WORKING}
-    monkeypatch.setattr(Context, "probe", lambda self, ask: answers[ask])
+    monkeypatch.setattr(CheckContext, "probe", lambda self, ask: answers[ask])
     outcome = run(visibility.Hidden, context)
     assert (outcome.status, words in outcome.detail) == (status, True), outcome.detail
     assert ("hides all" in outcome.detail) == ("hides all" in words)
@@ -380,7 +385,7 @@ BEGAN: dict[str, Any] = {"stage": "import torch"}
     ("ending", "hollow", "status", "words"),
     [
         (Ending("crash", (BEGAN,), status=-11), False, "fail", "SIGSEGV in import torch"),
-        (Ending("hang", (BEGAN,)), False, "fail", "did not come back from import torch"),
+        (Ending("hang", (BEGAN,)), False, "fail", "timed out in import torch"),
         (
             Ending("status", (BEGAN,), words="Trace\nImportError: x\n", status=1),
             False,
@@ -388,7 +393,7 @@ BEGAN: dict[str, Any] = {"stage": "import torch"}
             "ImportError: x",
         ),
         (Ending("ok", ({"torch": None},)), True, "warn", "no __init__.py"),
-        (Ending("ok", ({"torch": None},)), False, "skip", "no torch is installed"),
+        (Ending("ok", ({"torch": None},)), False, "skip", "torch is not installed"),
         (Ending("status", words="bad site", status=1), False, "skip", "bad site"),
         (Ending("missing", words="no such file"), False, "error", "no such file"),
         (None, False, "skip", "no Python"),
@@ -397,8 +402,8 @@ BEGAN: dict[str, Any] = {"stage": "import torch"}
 def test_how_the_import_of_torch_ended(
     monkeypatch: pytest.MonkeyPatch, *, ending: Ending | None, hollow: bool, status: str, words: str
 ) -> None:
-    context = live(monkeypatch, WORKING)
+    context = dataclasses.replace(live(monkeypatch, WORKING), python=Path("/usr/bin/python3"))
     answers = {torch_count: TorchCount(ending=ending, hollow=hollow)}
-    monkeypatch.setattr(Context, "probe", lambda self, ask: answers[ask])
+    monkeypatch.setattr(CheckContext, "probe", lambda self, ask: answers[ask])
     outcome = run(torch_import.TorchImport, context)
     assert (outcome.status, words in outcome.detail) == (status, True), outcome.detail

@@ -8,7 +8,7 @@ import pytest
 from unit.test_doctor_gpu_checks import at, device, facts, tree
 
 from xpubuild.doctor.checks import driver, driver_build, gpu_kernel, level_zero
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 
 SYSTEMS = {
     "rhel": 'ID="rhel"\nID_LIKE="fedora"\nVERSION_ID="9.4"\n',
@@ -27,7 +27,7 @@ SECOND = facts(
 )
 
 
-def on(folder: Path, system: str, **more: str) -> Context:
+def on(folder: Path, system: str, **more: str) -> CheckContext:
     return at(tree(folder, {"etc/os-release": SYSTEMS[system], **more}))
 
 
@@ -91,7 +91,7 @@ def test_the_package_of_the_firmware(tmp_path: Path, system: str, module: str, p
     assert outcome.fix.commands[-1].endswith(f"install -y {package}")
 
 
-def firmware(context: Context, line: str) -> Context:
+def firmware(context: CheckContext, line: str) -> CheckContext:
     """The same machine with a card under i915 and a line in its kernel log."""
     root = tree(context.root, {**device(), "sys/bus/pci/drivers/i915/bind": ""})
     tree(root, {"var/log/kern.log": f"kernel: i915 0000:29:00.0: [drm] {line}\n"})

@@ -10,7 +10,7 @@ import pytest
 
 from xpubuild.engine import events
 from xpubuild.engine.events import Event, NullSink
-from xpubuild.engine.model import XPUBUILD, Command, Plan, Step
+from xpubuild.engine.model import Command, Plan, Step
 from xpubuild.engine.runner import needed_for
 
 FILLERS: dict[str, Any] = {"float": 1.5, "str": "w\u00f6rd", "int": 3, "tuple[str, ...]": ("a",)}
@@ -47,19 +47,6 @@ def test_a_command_shows_all_that_reaches_the_process() -> None:
         "alternatives": [["make"]],
     }
     assert Command(("true",)).to_json() == {"argv": ["true"], "env": {}, "cwd": None}
-
-
-@pytest.mark.parametrize(
-    ("command", "portable"),
-    [
-        (Command(("make",)), True),
-        (Command((XPUBUILD, "verify")), False),
-        (Command((XPUBUILD, "verify"), portable=()), True),
-        (Command((XPUBUILD, "x"), portable=("true",)), True),
-    ],
-)
-def test_what_a_shell_can_do_too(command: Command, portable: bool) -> None:
-    assert Step(id="a", title="a", commands=(Command(("true",)), command)).all_portable() is portable
 
 
 def plan(*steps: Step) -> Plan:

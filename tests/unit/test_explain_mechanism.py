@@ -10,6 +10,7 @@ from support.explain_logs import ordinary, variants
 from xpubuild.explain.document import Circumstances, Explanation, conclude, distributions, explain_stream
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.scan import scan
+from xpubuild.explain.searchterms import search_terms
 
 
 def explained(*lines: str) -> Explanation:
@@ -136,6 +137,13 @@ def test_another_gcc_is_one_that_the_distribution_has(system: str, compiler: str
     line = b"a.cpp:1:1: internal compiler error: in extract_insn, at recog.cc:2791\n"
     known = Circumstances(distributions=distributions((system,)))
     assert f"install {compiler} &&" in conclude(scan(io.BytesIO(line)), known).findings[0].next_command
+
+
+def test_search_terms_repeat_no_word_and_take_no_end_of_a_sentence_for_a_name() -> None:
+    assert search_terms("ninja: build stopped: subcommand failed.", "ninja") == (
+        '"ninja: build stopped: subcommand failed."',
+        "pytorch xpu ninja: build stopped: subcommand failed.",
+    )
 
 
 def test_an_error_that_nothing_knows_gets_search_terms() -> None:

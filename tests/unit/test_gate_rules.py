@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 from pydantic import ValidationError
 from support.fall_back import NO_KERNELS, NOT_GCC, NOT_GCC_WARNING
 
-from xpubuild.build.gate import Expectation, XpuGate
-from xpubuild.build.gate_lines import Messages
-from xpubuild.build.gate_rules import GateRule, shipped_gate_rules
+from xpubuild.cli.app import cli
 from xpubuild.engine.model import Caution, Stop, Verdict
 from xpubuild.errors import NoXpuError
+from xpubuild.gate.cmake_lines import Messages
+from xpubuild.gate.rules import GateRule, shipped_gate_rules
+from xpubuild.gate.xpu_gate import Expectation, XpuGate
 
 # A build log quoted at https://github.com/pytorch/pytorch/issues/127008, indented as pip does
 NO_SYCL = """\
@@ -221,6 +223,28 @@ def test_another_onednn_is_none(tmp_path: Path) -> None:
         cache(tmp_path, f"MKLDNN_INCLUDE_DIR:PATH={place}")
         found = gate.poll()
         assert [stop([item]).evidence["rule"] for item in found] == rules
+
+
+def test_a_warning_says_what_to_do_about_it() -> None:
+    found = caution(judged(NO_CCL, expected("2.13.0")))
+    assert "fix: install oneAPI's ccl component" in found.text
+    tla = caution(judged(NO_TLA, expected("2.13.0")))
+    assert tla.text.endswith("; run: /usr/bin/icpx --version")
+
+
+def test_every_suggested_command_of_xpubuild_is_complete() -> None:
+    """Complete: it parses, and it names the recipe where a command without one means another recipe."""
+    lines = [command for rule in shipped_gate_rules() for command in rule.commands]
+    ours = [command.split("xpubuild ", 1)[1].split() for command in lines if "xpubuild " in command]
+    assert ours
+    for words in ours:
+        assert "RECIPE" in words
+        command: click.Command = cli
+        while isinstance(command, click.Group):
+            found = command.get_command(click.Context(command), words.pop(0))
+            assert found is not None
+            command = found
+        command.make_context("xpubuild", words)
 
 
 def test_messages_are_put_together_again() -> None:

@@ -190,13 +190,13 @@ def test_this_machine_agrees_with_the_kernel() -> None:
             1,
             "1 job; the number of cores is unknown; memory 24 GiB allows 12 at 2 GiB each",
         ),
-        (2, 24 * GIB, 5, 5, "5 asked for"),
+        (2, 24 * GIB, 5, 5, "5 requested"),
         (
             2,
             3 * GIB,
             5,
             5,
-            "5 asked for; memory 3 GiB allows 1 at 2 GiB each, so memory may run out",
+            "5 requested; memory 3 GiB allows 1 at 2 GiB each, so memory may run out",
         ),
     ],
 )
@@ -245,7 +245,7 @@ FLASH = LargeUnit("flash attention", 5 * GIB, 40 * GIB)
             1,
             (
                 "1 of 8 cores; memory 32 GiB allows 1 at 5 GiB each, the largest 40 GiB (flash attention),"
-                " and may run out even so"
+                " and may still run out"
             ),
         ),
         (
@@ -254,7 +254,7 @@ FLASH = LargeUnit("flash attention", 5 * GIB, 40 * GIB)
             32,
             32,
             (
-                "32 asked for; memory 128 GiB allows 18 at 5 GiB each, the largest 40 GiB (flash attention),"
+                "32 requested; memory 128 GiB allows 18 at 5 GiB each, the largest 40 GiB (flash attention),"
                 " so memory may run out"
             ),
         ),

@@ -92,8 +92,8 @@ def test_this_interpreter_is_described_by_running_it() -> None:
     [
         ("echo 'pyenv: python3.9: command not found' >&2; exit 127", "command not found"),
         ("echo '{}x'", "{}x"),
-        ("true", "status 0"),
-        ("kill -SEGV $$", "status -11"),
+        ("true", "code 0"),
+        ("kill -SEGV $$", "code -11"),
     ],
 )
 def test_an_interpreter_stand_in_that_does_not_answer(tmp_path: Path, body: str, word: str) -> None:
@@ -212,5 +212,5 @@ def test_a_tool_that_babbles_and_one_that_is_stuck_cost_only_their_own_facts(tmp
         "ninja": "1.13.0",
     }
     assert {item["name"]: item["version"] for item in report["compilers"]}["g++"] == "unknown"
-    assert report["python"]["selected"]["error"] == "did not answer in time"
+    assert report["python"]["selected"]["error"] == "timed out"
     assert report["os"]["id"] != "unknown"

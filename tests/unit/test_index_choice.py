@@ -11,9 +11,9 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
 from xpubuild.errors import RecipeError, UsageError
+from xpubuild.packages.index.choice import best, checked_pythons, may_install, offer
+from xpubuild.packages.requirements import hashed_pins, pinned
 from xpubuild.resources import recipes_dir
-from xpubuild.toolchain.index.choice import best, checked_pythons, may_install, offer
-from xpubuild.toolchain.pins import hashed_pins, pinned
 
 HASH = "a" * 64
 
@@ -123,7 +123,7 @@ def test_the_name_of_a_file_is_the_end_of_its_link() -> None:
 def test_interpreters_are_versions() -> None:
     assert checked_pythons(["3.11", "3.11", "3.12.1", "3.13t"]) == ("3.11", "3.12.1", "3.13t")
     for wrong in ("2.7", "311", "python3", "3", "3.11rc1", ""):
-        with pytest.raises(UsageError, match="no version of Python"):
+        with pytest.raises(UsageError, match="not a version of Python"):
             checked_pythons([wrong])
 
 

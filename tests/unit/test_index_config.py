@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from xpubuild.errors import ToolchainError
-from xpubuild.toolchain.index.config import IndexConfig, read_config
-from xpubuild.toolchain.index.credentials import login_of, recordable, without_login
-from xpubuild.toolchain.index.files import RemoteFile
+from xpubuild.packages.index.config import IndexConfig, read_config
+from xpubuild.packages.index.credentials import login_of, recordable, without_login
+from xpubuild.packages.index.files import RemoteFile
 
 SECRET = "correct-horse"
 
@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_read_is_named_and_not_quoted(home: Path) -> None:
 @pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_PROXY"])
 def test_what_is_no_url_is_told_without_its_password(home: Path, name: str) -> None:
     env = environment(home, PIP_CONFIG_FILE=os.devnull, **{name: f"https://me:{SECRET}@host:port/simple"})
-    with pytest.raises(ToolchainError, match="is no URL") as caught:
+    with pytest.raises(ToolchainError, match="is not the URL") as caught:
         read_config(env)
     assert SECRET not in str(caught.value.to_json())
 

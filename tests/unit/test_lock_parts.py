@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.locks import example, locks, machine, oid, sha
 
-from xpubuild.build.locked import options_of
+from xpubuild.documents import plain
 from xpubuild.errors import RecipeError
-from xpubuild.lock import model
-from xpubuild.lock.compare import differences
-from xpubuild.lock.machine import machine_differences, not_older
-from xpubuild.lock.make import conda_part, machine_part, oneapi_part, python_part, recipe_part
-from xpubuild.lock.plain import clean_text, clean_url, clean_values
-from xpubuild.lock.requirements import requirement_file
+from xpubuild.locking import model
+from xpubuild.locking.compare import differences
+from xpubuild.locking.machine import machine_differences, not_older
+from xpubuild.locking.options import options_of
+from xpubuild.locking.parts import conda_part, machine_part, oneapi_part, python_part, recipe_part
+from xpubuild.locking.plain import clean_text, clean_url, clean_values
+from xpubuild.locking.requirements import requirement_file
 
 A, B = sha("a"), sha("b")
 
@@ -207,19 +208,19 @@ def test_differences_have_names_that_can_be_looked_up() -> None:
     }
     moved = found["repositories.torch.submodules.third_party/fmt.commit"]
     assert (moved.old, moved.new) == (first.commit, oid(1))
-    assert moved.text == f"{moved.path}: the lock has {first.commit}, here it is {oid(1)}"
-    assert "is new" in found["repositories.torch.submodules.third_party/kineto/new"].text
+    assert moved.text == f"{moved.path}: the lock has {first.commit}, now it is {oid(1)}"
+    assert "is not in the lock" in found["repositories.torch.submodules.third_party/kineto/new"].text
 
 
 def test_lists_say_what_came_and_went() -> None:
     options = example().options
     other = example(options=options.model_copy(update={"arch": ("bmg", "dg2")}))
     (found,) = differences(example(), other)
-    assert found.text == "options.arch: the lock has pvc, here there is dg2"
+    assert found.text == "options.arch: the lock has pvc, now there is dg2"
     other = example(options=options.model_copy(update={"arch": ("bmg", "pvc")}))
     (found,) = differences(example(), other)
     assert "the order pvc, bmg" in found.text
-    assert found.to_json()["old"] == ["pvc", "bmg"]
+    assert plain(found)["old"] == ["pvc", "bmg"]
 
 
 def changed(**more: Any) -> model.Machine:
@@ -301,7 +302,7 @@ def test_compatible_looks_at_the_names_that_oneapi_changes_and_not_at_their_valu
     (found,) = machine_differences(machine(), here, "compatible")
     assert found.path == "machine.oneapi.environment.MKLROOT"
     (found,) = machine_differences(here, machine(), "compatible")
-    assert "and not here" in found.text
+    assert "but not here" in found.text
 
 
 @given(

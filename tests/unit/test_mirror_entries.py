@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from xpubuild.build.carry import import_mirror
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
@@ -17,6 +16,7 @@ from xpubuild.mirror.entries import Entry, EntryError, FileRecord, parse, render
 from xpubuild.mirror.sets import MirrorSet, RepositoryUse, read_set
 from xpubuild.mirror.store import Mirror
 from xpubuild.mirror.tarform import FIRST, SCHEMA, header, padding, read_contents
+from xpubuild.offline.export import import_mirror
 
 _DIGEST = "a" * 64
 _ENTRY = json.loads(render(Entry("set", "x", (FileRecord("sets/x.json", 1, _DIGEST),))))

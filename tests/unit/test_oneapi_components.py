@@ -36,6 +36,7 @@ def test_versions_are_those_behind_the_links(place: Path) -> None:
         ("compiler", "2025.3", False),
         ("compiler", "2025.1", True),
         ("compiler", "2024.10", False),
+        ("mkl", "2025.1", True),
         ("mpi", "2021.15", True),
         ("pti", "0.12", True),
         ("umf", "0.10", True),
@@ -128,7 +129,7 @@ def test_an_installation_that_may_not_be_searched_counts_as_none(tmp_path: Path)
     try:
         os.seteuid(65534)
         assert installed(caller_env={"HOME": str(tmp_path)}, root_dir=tmp_path) == []
-        with pytest.raises(UsageError, match="is no oneAPI installation"):
+        with pytest.raises(UsageError, match="is not a oneAPI installation"):
             find_roots(place, {})
     finally:
         os.seteuid(0)

@@ -70,7 +70,7 @@ def test_a_wrong_explicit_root_says_what_was_looked_for(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for path, why in (
-        (tmp_path / "missing", "No such file"),
+        (tmp_path / "missing", "the folder does not exist"),
         (file, "Not a directory"),
         (empty, "env/vars.sh"),
     ):

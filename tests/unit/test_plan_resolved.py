@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.plans import plan_of
 
-from xpubuild.build.choose import choose
-from xpubuild.build.context import Context
-from xpubuild.build.planner import make_plan
-from xpubuild.build.recipe_proof import recipe_proofs
-from xpubuild.build.request import Compilers, Facts, Layout, Request, Resolved
-from xpubuild.build.unheard import unheard_variables
 from xpubuild.engine.model import Plan
 from xpubuild.errors import RecipeError
+from xpubuild.gather.ignored_env import ignored_variables
+from xpubuild.planning.choose import choose
+from xpubuild.planning.context import Context
+from xpubuild.planning.recipe_proof import recipe_proofs
+from xpubuild.planning.request import Compilers, Facts, Request, Resolved
 from xpubuild.recipe.model import LoadedRecipe, Recipe
+from xpubuild.workspace.layout import Layout
 
 FIRST, SECOND = "1" * 40, "2" * 40
 
@@ -68,15 +69,15 @@ def prints(plan: Plan) -> str:
 
 def test_without_a_commit_there_is_no_plan() -> None:
     with pytest.raises(RecipeError, match="has no commit"):
-        make_plan(request(), FACTS)
+        plan_of(request(), FACTS)
 
 
 def test_the_commit_that_was_found_decides() -> None:
-    one, same, other = (make_plan(request(), resolved(commit)) for commit in (FIRST, FIRST, SECOND))
+    one, same, other = (plan_of(request(), resolved(commit)) for commit in (FIRST, FIRST, SECOND))
     assert one.lock_digest == same.lock_digest != other.lock_digest
     assert prints(one) == prints(same) != prints(other)
     (line,) = one.summary["resolved"]
-    assert line == f"torch: main is {FIRST} (asked 2026-01-31T12:00:00+0000)"
+    assert line == f"torch: main is {FIRST} (looked up 2026-01-31T12:00:00+0000)"
     step = next(step for step in one.steps if step.id == "torch.source")
     assert FIRST in step.commands[0].argv
     assert "recipe-tree" in [proof.key()["proof"] for proof in step.proofs]
@@ -85,13 +86,13 @@ def test_the_commit_that_was_found_decides() -> None:
 def test_when_it_was_asked_changes_nothing() -> None:
     later = resolved(FIRST)
     again = replace(later, resolved={"torch": replace(later.resolved["torch"], when="later")})
-    assert make_plan(request(), later).lock_digest == make_plan(request(), again).lock_digest
+    assert plan_of(request(), later).lock_digest == plan_of(request(), again).lock_digest
 
 
 def test_the_patches_of_a_line_do_not_decide_what_its_newest_release_is() -> None:
     more = request(patches={"1.0.0": {"title": "older"}})
     facts = resolved(FIRST)
-    assert make_plan(request(), facts).lock_digest == make_plan(more, facts).lock_digest
+    assert plan_of(request(), facts).lock_digest == plan_of(more, facts).lock_digest
 
 
 def test_a_pin_of_triton_counts_where_triton_is_built() -> None:
@@ -108,9 +109,9 @@ def test_the_shell_is_heard_where_it_would_have_mattered() -> None:
     asked = request()
     recipe = asked.loaded.recipe
     choice = choose(asked)
-    (text,) = unheard_variables(recipe, choice, shell)
+    (text,) = ignored_variables(recipe, choice, shell)
     assert text.endswith(": TRITON_OFFLINE_BUILD, USE_XPU")
-    (text,) = unheard_variables(recipe, replace(choice, target="xpu"), shell)
+    (text,) = ignored_variables(recipe, replace(choice, target="xpu"), shell)
     assert text.endswith(": PYTORCH_DEBUG_XPU_FALLBACK, TRITON_OFFLINE_BUILD, USE_XPU")
-    assert unheard_variables(recipe, replace(choice, components=()), shell) == ()
-    assert unheard_variables(recipe, choice, {"HOME": "/h"}) == ()
+    assert ignored_variables(recipe, replace(choice, components=()), shell) == ()
+    assert ignored_variables(recipe, choice, {"HOME": "/h"}) == ()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpubuild.build.sharing import jobs_environment, share_jobs
 from xpubuild.engine.model import Command, Step
+from xpubuild.planning.sharing import jobs_environment, share_jobs
 
 GIB = 1 << 30
 

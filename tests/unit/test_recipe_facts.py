@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 import yaml
+from support.cli import Xpubuild
 from support.documents import check
 
-from xpubuild.recipe.catalogue import check_recipes, recipe_document
+from xpubuild.recipe.catalogue import catalogue, check_recipes, recipe_document
 from xpubuild.recipe.facts import carried, has, look_up
 from xpubuild.recipe.load import load, merge
-from xpubuild.ui import console
-from xpubuild.ui.views import recipe_view
+from xpubuild.ui import console, rich_parts
+from xpubuild.ui.recipe_view import recipe_view, recipes_view
+from xpubuild.ui.terminal import Terminal
 
 BASE: dict[str, Any] = {
     "schema": 1,
@@ -57,7 +59,7 @@ def test_paths_reach_through_keys_with_dots_and_into_lists() -> None:
 
 def test_a_fact_is_about_a_value_that_is_there(tmp_path: Path) -> None:
     path = write(tmp_path, facts={**facts(needs__gcc="x"), "needs.cmake": {"source": "y"}})
-    assert problems(path) == ["facts names 'needs.cmake', which the recipe does not have"]
+    assert problems(path) == ["facts lists 'needs.cmake', which the recipe does not have"]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_an_unknown_value_is_one_that_recipes_can_have(tmp_path: Path, path: str
 
 def test_a_value_that_is_there_is_not_unknown(tmp_path: Path) -> None:
     path = write(tmp_path, facts={"needs.gcc": {"source": "?", "confidence": "unknown"}})
-    assert problems(path) == ["facts says that 'needs.gcc' is unknown, and the recipe says '>=11'"]
+    assert problems(path) == ["facts says that 'needs.gcc' is unknown, but the recipe says '>=11'"]
 
 
 def overlaid(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -170,3 +172,40 @@ def test_show_tells_unknown_from_not_set(tmp_path: Path) -> None:
     document = recipe_document(load(str(path)))
     check(document, "recipe")
     assert document["unknown"] == ["components.torch.source.commit"]
+
+
+@pytest.mark.parametrize("name", ["2.4", "2.8", "2.13", "main", "quickstart"])
+def test_the_summary_of_a_recipe_fits_a_screen(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    xpubuild = Xpubuild(capsys, monkeypatch)
+    recipe = load(name).recipe
+    lines = xpubuild.ok("recipes", "show", name).out.splitlines()
+    assert len(lines) <= 40
+    rows = {line.split()[0]: line for line in lines if line}
+    for component, says in recipe.components.items():
+        assert says.dist in rows[component]
+        assert rows[component].endswith("only with --with" if says.optional else "always")
+    assert lines[-1] == f"  xpubuild recipes show {name} -v"
+    every = xpubuild.ok("recipes", "show", name, "-v").out
+    assert len(every.splitlines()) > 2 * len(lines)
+    assert "components.torch.kind: " in every
+
+
+def test_the_summary_has_every_limitation(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    xpubuild = Xpubuild(capsys, monkeypatch)
+    lines = xpubuild.ok("recipes", "show", "2.13").out.splitlines()
+    assert "without flash attention on XPU (with GCC <13)" in lines
+    assert "without reliable results on Max GPUs (with driver lts2-2523, GPU max)" in lines
+    refused = "does not work (with GCC >=15): "
+    assert any(line.startswith(refused) for line in xpubuild.ok("recipes", "show", "2.8").out.splitlines())
+
+
+def test_the_list_has_one_line_a_recipe_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Terminal, "size", lambda _: (80, 24))
+    entries = catalogue()
+    terminal = Terminal(io.StringIO(), live=True, color=False, unicode=True)
+    lines = rich_parts.render(recipes_view(entries), terminal).splitlines()
+    assert len(lines) == len(entries) + 4  # the frame and the head

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from xpubuild.build import context
+from xpubuild.planning import context
 from xpubuild.recipe.lint import PLACEHOLDERS, lint, torch_release, unheard
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.switches import Switch, is_on, switches, within
@@ -48,7 +48,7 @@ def test_a_recipe_that_says_what_it_wants_is_in_order() -> None:
 @pytest.mark.parametrize("name", ["USE_PTI", "USE_AOT_DEVLIST", "USE_XETLA", "BUILD_WITH_CPU"])
 def test_names_of_another_project_are_refused(name: str) -> None:
     (problem,) = problems("2.6.0", {name: 1})
-    assert f"{name} is set, which PyTorch does not read" in problem
+    assert f"{name} is set, which PyTorch does not use" in problem
     assert "intel-extension-for-pytorch" in problem
 
 
@@ -58,20 +58,20 @@ def test_names_of_another_project_are_refused(name: str) -> None:
         (
             "2.6.0",
             {"USE_ONEMKL": 1},
-            "USE_ONEMKL is set, which 2.6.0 does not read (2.7 only)",
+            "USE_ONEMKL is set, which 2.6.0 does not use (2.7 only)",
         ),
         ("2.8.0", {**NEWER, "USE_ONEMKL": 1}, "from 2.8 it is USE_ONEMKL_XPU"),
-        ("2.7.0", {**XCCL, "USE_ONEMKL_XPU": 1}, "which 2.7.0 does not read (2.8 and later)"),
-        ("2.6.0", XCCL, "USE_XCCL is set, which 2.6.0 does not read"),
+        ("2.7.0", {**XCCL, "USE_ONEMKL_XPU": 1}, "which 2.7.0 does not use (2.8 and later)"),
+        ("2.6.0", XCCL, "USE_XCCL is set, which 2.6.0 does not use"),
         ("2.13.0", {**NEWER, "XPU_ENABLE_KINETO": 0}, "use USE_KINETO=0"),
-        ("2.6.0", {"XPU_ENABLE_KINETO": 0}, "which 2.6.0 does not read"),
+        ("2.6.0", {"XPU_ENABLE_KINETO": 0}, "which 2.6.0 does not use"),
         ("2.8.0", {**NEWER, "_GLIBCXX_USE_CXX11_ABI": 1}, "from 2.8 it is always 1"),
         ("2.14.0", {**NEWER, "BUILD_SPLIT_KERNEL_LIB": 1}, "(2.7 to 2.13)"),
-        ("2.12.0", {**NEWER, "XPU_SYCL_COMPILER": "icx"}, "which 2.12.0 does not read"),
+        ("2.12.0", {**NEWER, "XPU_SYCL_COMPILER": "icx"}, "which 2.12.0 does not use"),
         ("2.13.0", {**NEWER, "XPU_SYCL_COMPILER": "icpx"}, "XPU_SYCL_COMPILER=icpx is not icx or dpclang"),
-        ("2.14.0", {**NEWER, "USE_SYCLTLA": 0}, "takes no value from outside"),
-        ("2.6.0", {"ZE_AFFINITY_MASK": "0"}, "it is read when torch runs"),
-        ("2.9.0", {**NEWER, "XPU_ONEAPI_PATH": "/opt"}, "only upstream's CI reads it"),
+        ("2.14.0", {**NEWER, "USE_SYCLTLA": 0}, "it cannot be overridden"),
+        ("2.6.0", {"ZE_AFFINITY_MASK": "0"}, "it is used when torch runs"),
+        ("2.9.0", {**NEWER, "XPU_ONEAPI_PATH": "/opt"}, "only upstream's CI uses it"),
         ("2.6.0", {"USE_KINETO": "maybe"}, "USE_KINETO=maybe is not 0, 1, OFF or ON"),
         ("2.6.0", {"MAX_JOBS": "0"}, "MAX_JOBS=0 is not a number of at least 1"),
         ("2.6.0", {"TORCH_XPU_ARCH_LIST": "pvc bmg"}, "is not AOT targets separated by commas"),
@@ -81,7 +81,7 @@ def test_names_of_another_project_are_refused(name: str) -> None:
         ("2.7.0", {**XCCL, "TORCH_XPU_ARCH_LIST": "none"}, "only 2.8 and later"),
         ("2.6.0", {"USE_XPU": 1}, "USE_XPU=1 for target cpu; write it as '{xpu}'"),
         ("2.6.0", {"USE_XPU": 0}, "USE_XPU=0 for target xpu; write it as '{xpu}'"),
-        ("2.6.0", {"USE_CUDA": "{cuda}"}, "'{cuda}' is no placeholder"),
+        ("2.6.0", {"USE_CUDA": "{cuda}"}, "'{cuda}' is not a placeholder"),
     ],
 )
 def test_a_switch_that_does_not_do_what_it_says(release: str, env: dict[str, Any], said: str) -> None:
@@ -148,7 +148,7 @@ def test_placeholders_are_looked_for_everywhere() -> None:
         ("env.A", "{ENV}"),
         ("variants.v.env.torch.B", "{jobs}"),
     ):
-        assert [text for text in found if text.startswith(f"{path}: '{name}' is no placeholder")]
+        assert [text for text in found if text.startswith(f"{path}: '{name}' is not a placeholder")]
 
 
 def test_the_placeholders_are_those_that_are_filled_in() -> None:

@@ -40,8 +40,9 @@ def test_a_candidate_is_older_than_its_release() -> None:
 def test_an_unknown_recipe_names_the_known_ones_in_their_order(xpubuild: Xpubuild) -> None:
     error = xpubuild("plan", "no-such", "--json")
     assert error.status == 20
-    known = error.document()["error"]["why"].removeprefix("known are: ").split(", ")
+    known = error.document()["error"]["why"].removeprefix("known recipes: ").split(", ")
     assert [name for name in known if name in SHOWN] == SHOWN
+    assert "base" not in known, "it is only there to be extended"
 
 
 def test_recipes_are_listed_and_checked_in_that_order(

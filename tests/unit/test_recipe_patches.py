@@ -132,9 +132,7 @@ def test_the_sources_of_one_release_are_not_built_as_another(folder: Path, relea
     with pytest.raises(RecipeError) as caught:
         load("mine")
     assert caught.value.exit_code == 20
-    assert (
-        f"extends '1.7.0', which is release 1.7.0, and says that its release is {release}" in caught.value.why
-    )
+    assert f"extends '1.7.0', which is release 1.7.0, but sets release {release}" in caught.value.why
     write(folder, "mine", {**mine, "release": "1.7.0"})
     assert load("mine").recipe.release == "1.7.0"
     # A newer patch release than those of the line, with sources of its own, is in order.
@@ -195,8 +193,8 @@ def test_the_check_of_a_line_looks_at_its_patches(folder: Path) -> None:
     write(folder, "1.7", {**LINE, "patches": wrong})
     found = "\n".join(check_recipes(["1.7"])["recipes"][0]["problems"])
     assert "needs.pyhton: unknown key" in found
-    assert "1.6.3: it is no patch release of 1.7" in found
-    assert "1.7.2: facts names 'needs.nothing', which the recipe does not have" in found
+    assert "1.6.3: it is not a patch release of 1.7" in found
+    assert "1.7.2: facts lists 'needs.nothing', which the recipe does not have" in found
 
 
 def test_a_patch_must_be_a_mapping(folder: Path) -> None:

@@ -8,24 +8,24 @@ from pathlib import Path
 import pytest
 from support.cli import Xpubuild
 
-from xpubuild.build import conda_steps
+from xpubuild.planning import conda_steps
 from xpubuild.recipe.lint import CONDA_PLACEHOLDERS
 
 BUILD = "{arch}, {build}, {cxx11_abi}, {env}, {xpu}"
 WRONG = [
-    ('env: {FOO: "{nope}"}', "env.FOO: '{nope}' is no placeholder; there are " + BUILD),
-    ('env: {FOO: "a{cxx11-abi}"}', "env.FOO: '{cxx11-abi}' is no placeholder; there are " + BUILD),
+    ('env: {FOO: "{nope}"}', "env.FOO: '{nope}' is not a placeholder; placeholders are " + BUILD),
+    ('env: {FOO: "a{cxx11-abi}"}', "env.FOO: '{cxx11-abi}' is not a placeholder; placeholders are " + BUILD),
     (
         'components: {ops: {build: {env: {FOO: "{python}"}}}}',
-        "components.ops.build.env.FOO: '{python}' is no placeholder; there are " + BUILD,
+        "components.ops.build.env.FOO: '{python}' is not a placeholder; placeholders are " + BUILD,
     ),
     (
         'env: {FOO: "-I{env/include"}',
-        "env.FOO: a brace of '-I{env/include' has no partner; placeholders are " + BUILD,
+        "env.FOO: '-I{env/include' has an unmatched brace; placeholders are " + BUILD,
     ),
     (
         'toolchain: {conda: {packages: ["cmake", "python={pyhton}"]}}',
-        "toolchain.conda.packages.1: '{pyhton}' is no placeholder; there are {mkl}, {python}",
+        "toolchain.conda.packages.1: '{pyhton}' is not a placeholder; placeholders are {mkl}, {python}",
     ),
 ]
 
@@ -66,7 +66,7 @@ def test_what_is_left_out_is_not_pinned(xpubuild: Xpubuild, tmp_path: Path) -> N
     assert checked.status == 20
     (problem,) = checked.document()["recipes"][0]["problems"]
     assert problem.startswith(
-        "toolchain.leave_out names cmake, which requirements/quickstart-toolchain.txt pins"
+        "toolchain.leave_out lists cmake, which requirements/quickstart-toolchain.txt pins"
     )
 
 

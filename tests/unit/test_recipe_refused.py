@@ -43,7 +43,7 @@ def test_a_recipe_that_can_be_planned() -> None:
 def test_a_skipped_submodule_is_below_the_checkout(path: str) -> None:
     (problem,) = problems({"skip_submodules": ["third_party/a", path]})
     assert problem.startswith("components.torch.source: ")
-    assert f"'{path}', which is no path of a submodule" in problem
+    assert f"'{path}', which is not the path of a submodule" in problem
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_urls_that_git_must_not_get(url: str, said: str) -> None:
     assert problem.startswith("components.torch.source: ")
     assert said in problem
     (problem,) = problems({"configure_time": [ENTRY, {**ENTRY, "url": url}]})
-    assert problem.startswith("components.torch.source.configure_time.1.url is not accepted: ")
+    assert problem.startswith("components.torch.source.configure_time.1.url is not valid: ")
     assert said in problem
 
 
@@ -80,11 +80,11 @@ def test_what_the_build_clones_is_below_the_checkout(key: str, path: str) -> Non
     [
         ({"ref": "--upload-pack=x"}, "is not a tag or branch name"),
         ({"tree": "2" * 64}, "is of another kind than its commit"),
-        ({"made_by_build": ["../x"]}, "made_by_build names '../x'"),
+        ({"made_by_build": ["../x"]}, "made_by_build lists '../x'"),
         ({"configure_time": [{**ENTRY, "ref": "-x"}]}, "configure_time.0.ref is '-x'"),
         (
             {"requires_python": ">=3.12,<3.9"},
-            "source.requires_python is '>=3.12,<3.9', which no version meets",
+            "source.requires_python is '>=3.12,<3.9', which no version matches",
         ),
     ],
 )
@@ -113,7 +113,7 @@ def test_sources_have_to_be_named() -> None:
 
 @pytest.mark.parametrize("key", ["python", "gcc", "cmake", "oneapi"])
 def test_a_need_that_nothing_meets(key: str) -> None:
-    assert problems(needs={key: ">=13,<12"}) == [f"needs.{key} is '>=13,<12', which no version meets"]
+    assert problems(needs={key: ">=13,<12"}) == [f"needs.{key} is '>=13,<12', which no version matches"]
 
 
 def test_conditions_that_never_hold() -> None:
@@ -161,4 +161,4 @@ def test_the_check_of_a_recipe_tells_of_it(tmp_path: Path) -> None:
     assert checked["status"] == "fail"
     found = "\n".join(checked["recipes"][0]["problems"])
     assert "'../../etc'" in found
-    assert "needs.gcc is '>=13,<12', which no version meets" in found
+    assert "needs.gcc is '>=13,<12', which no version matches" in found

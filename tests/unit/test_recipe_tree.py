@@ -24,7 +24,7 @@ def tree(tmp_path: Path) -> Path:
 def test_a_recipe_that_agrees(tree: Path) -> None:
     report = found(tree)
     assert report.problems == []
-    assert report.not_checked == ["commit: the tree is no git checkout"]
+    assert report.not_checked == ["commit: the tree is not a git checkout"]
     assert report.found == {
         "version": "2.6.0a0",
         "requires_python": ">=3.9.0",
@@ -128,7 +128,7 @@ def test_what_a_cmake_file_names_is_recorded_where_the_recipe_leaves_it_open(tre
     file.write_text("GIT_TAG v1\nGIT_TAG v2\n")
     report = found(tree, source={"configure_time": [entry]})
     assert "pins" not in report.found
-    assert any("no commit of /dnn" in text for text in report.not_checked)
+    assert any("a commit of /dnn" in text for text in report.not_checked)
 
 
 def test_the_version_of_triton_for_xpu_comes_first(tree: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_release_candidate_of_the_tree_is_its_release(tree: Path) -> None:
 
 
 def test_a_folder_without_sources_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no source tree"):
+    with pytest.raises(UsageError, match="not a source tree"):
         require_tree(expected(recipe(), "torch"), tmp_path)
     with pytest.raises(UsageError, match="no source tree of 'vision'"):
         expected(recipe(), "vision")
@@ -159,7 +159,7 @@ def test_a_wheel_from_a_folder_of_the_tree(tmp_path: Path) -> None:
     wanted = expected(recipe(triton={"build": {"source_dir": "python"}, "source": source}), "triton")
     require_tree(wanted, top)
     (problem,) = check_tree(wanted, top).problems
-    assert "setup.py asks for Python >=3.12, components.triton.source.requires_python is >=3.9" in problem
+    assert "setup.py requires Python >=3.12, but components.triton.source.requires_python is >=3.9" in problem
 
 
 def test_the_proof_of_a_checkout(tree: Path) -> None:
@@ -205,7 +205,7 @@ def test_on_the_command_line(
     document = xpubuild.json("recipes", "check", str(path), "--tree", str(tree))
     check(document, "recipes-check")
     assert document["status"] == "ok"
-    assert "torch: commit: the tree is no git checkout" in document["recipes"][0]["not_checked"]
+    assert "torch: commit: the tree is not a git checkout" in document["recipes"][0]["not_checked"]
     shown = xpubuild.ok("recipes", "check", str(path), "--tree", f"torch={tree}").out
     assert "not checked: torch: commit" in shown
     (tree / "third_party/xpu.txt").write_text(OTHER)
@@ -220,10 +220,10 @@ def test_on_the_command_line(
     [
         (("--tree", "/nowhere"), "belongs to one recipe"),
         (("quickstart", "2.8", "--tree", "/nowhere"), "belongs to one recipe"),
-        (("2.8", "--tree", "/nowhere"), "is no source tree"),
+        (("2.8", "--tree", "/nowhere"), "is not a source tree"),
         (("2.8", "--tree", "ops=/nowhere"), "no source tree of 'ops'"),
-        (("2.8", "--tree", "torch="), "names no folder"),
-        (("2.8", "--tree", "/a", "--tree", "/b"), "two trees"),
+        (("2.8", "--tree", "torch="), "has no folder"),
+        (("2.8", "--tree", "/a", "--tree", "/b"), "two source trees"),
     ],
 )
 def test_a_wrong_use_of_tree(
@@ -240,12 +240,12 @@ def test_a_wrong_use_of_tree(
 def test_a_stated_pin_must_be_in_the_tree(tree: Path) -> None:
     (tree / "third_party/xpu.txt").write_text(" \n")
     (problem,) = found(tree).problems
-    assert problem == f"third_party/xpu.txt: it is empty, the recipe pins /ops to {PIN}"
+    assert problem == f"third_party/xpu.txt: it is empty, but the recipe pins /ops to {PIN}"
     (tree / "third_party/xpu.txt").unlink()
     (problem,) = found(tree).problems
-    assert problem == f"third_party/xpu.txt: the tree has no such file, the recipe pins /ops to {PIN}"
+    assert problem == f"third_party/xpu.txt: the tree has no such file, but the recipe pins /ops to {PIN}"
     proof = RecipeTreeProof(str(tree), expected(recipe(), "torch"))
-    with pytest.raises(RecipeError, match="disagrees"):
+    with pytest.raises(RecipeError, match="does not match"):
         proof.check()
     # Where the recipe leaves the pin open there is nothing to disagree about.
     report = found(tree, source={"configure_time": [{"url": "/ops", "pin_file": "third_party/xpu.txt"}]})
@@ -256,7 +256,7 @@ def test_a_stated_pin_must_be_in_the_tree(tree: Path) -> None:
 def test_a_tree_that_says_nothing_is_no_tree_that_agrees(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text("")
     wanted = expected(recipe(source={"configure_time": []}), "torch")
-    assert check_tree(wanted, tmp_path).problems == ["nothing in the tree could be held against the recipe"]
+    assert check_tree(wanted, tmp_path).problems == ["nothing in the tree could be compared with the recipe"]
     # A checkout that is proved to be of its commit may be silent about the rest.
     assert check_tree(wanted, tmp_path, head=False).problems == []
     (tmp_path / "version.txt").write_text("2.6.0a0\n")

@@ -70,13 +70,13 @@ def broken(tree: Path, name: str, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("pipe", "no regular file"),
+        ("pipe", "not a regular file"),
         ("folder", "it is a folder"),
         ("large", "larger than 1 MiB"),
         ("latin-1", "not UTF-8 (byte 8)"),
-        ("/dev/zero", "out of the tree"),
-        ("../../../../../../../../../../../../etc/hostname", "out of the tree"),
-        ("nothing", "a link to nothing"),
+        ("/dev/zero", "outside the tree"),
+        ("../../../../../../../../../../../../etc/hostname", "outside the tree"),
+        ("nothing", "a broken link"),
     ],
 )
 @pytest.mark.timeout(20)
@@ -103,17 +103,20 @@ def test_a_pin_file_outside_the_tree_is_not_read(tree: Path) -> None:
     for file in ("../pin.txt", str(tree.parent / "pin.txt")):
         entry = {"url": "/ops", "pin_file": file, "commit": PIN}
         report = found(tree, source={"configure_time": [entry]})
-        assert report.problems == [f"{file} cannot be read: it leads out of the tree"]
+        assert report.problems == [f"{file} cannot be read: it is outside the tree"]
 
 
 @pytest.mark.parametrize(
     ("files", "said"),
     [
         ({"pyproject.toml": "[project\n", "setup.py": SETUP}, "pyproject.toml: it is not valid TOML"),
-        ({"pyproject.toml": "project = 3\n", "setup.py": SETUP}, "pyproject.toml: its 'project' is no table"),
+        (
+            {"pyproject.toml": "project = 3\n", "setup.py": SETUP},
+            "pyproject.toml: its 'project' is not a table",
+        ),
         ({"pyproject.toml": "[project]\nrequires-python = 3\n", "setup.py": SETUP}, "requires-python is 3"),
         ({"pyproject.toml": "[project]\nrequires-python = 'three'\n", "setup.py": SETUP}, "'three'"),
-        ({"setup.py": "setup(python_requires='three')"}, "setup.py: it asks for Python 'three'"),
+        ({"setup.py": "setup(python_requires='three')"}, "setup.py: it requires Python 'three'"),
     ],
 )
 def test_a_broken_python_requirement_is_told(tree: Path, files: dict[str, str], said: str) -> None:

@@ -15,12 +15,7 @@ from typing import Any
 import pytest
 from support.documents import check
 
-from xpubuild.build.audit import AuditPolicy, WheelProof
-from xpubuild.build.documents import plan_document, status_document
-from xpubuild.build.gather import Prepared
-from xpubuild.build.install import apply
-from xpubuild.build.planner import make_context
-from xpubuild.build.request import Compilers, Facts, Layout, Request
+from xpubuild.artifacts.audit import AuditPolicy, WheelProof
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.fingerprint import fingerprints
 from xpubuild.engine.journal import Journal
@@ -29,9 +24,15 @@ from xpubuild.engine.model import Command, Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.state import plan_states
 from xpubuild.errors import BuildError
+from xpubuild.gather.prepare import Prepared
 from xpubuild.host.report import host_report
+from xpubuild.installing.install import apply
+from xpubuild.planning.planner import make_context
+from xpubuild.planning.request import Compilers, Facts, Request
 from xpubuild.recipe.load import load
 from xpubuild.verify.model import CheckResult, VerifyReport
+from xpubuild.workspace.documents import plan_document, status_document
+from xpubuild.workspace.layout import Layout
 
 
 def make_wheel(folder: Path) -> Path:

@@ -47,7 +47,7 @@ def test_steps_and_checks_keep_what_other_programs_read() -> None:
     step = {"id", "title", "needs", "commands", "inputs", "outputs", "fingerprint", "memory_bytes", "state"}
     assert step <= set(definitions["PlanStep"]["required"])
     assert {"argv", "env", "cwd"} <= set(definitions["PlanCommand"]["required"])
-    checks = json_schema(DOCUMENTS["verify"])["$defs"]["VerifyCheck"]["required"]
+    checks = json_schema(DOCUMENTS["verify"])["$defs"]["CheckResult"]["required"]
     assert {"id", "status", "duration_s", "detail", "metrics"} <= set(checks)
 
 

@@ -32,7 +32,7 @@ def test_ordinary_urls_are_accepted(url: str) -> None:
     ("url", "word"),
     [
         ("", "empty"),
-        (" https://h/x", "blanks"),
+        (" https://h/x", "spaces"),
         ("https://h/x\nhost=evil", "control"),
         ("--upload-pack=touch /tmp/x", "option"),
         ("-u", "option"),
@@ -47,7 +47,7 @@ def test_ordinary_urls_are_accepted(url: str) -> None:
         ("git@-oProxyCommand=x:x", "option"),
         ("git@host:-x", "option"),
         ("https:///x", "no host"),
-        ("https://h/a b", "blank"),
+        ("https://h/a b", "space"),
         ("https://me:secret@h/x", "password"),
         ("https://h:port/x", "cannot be read"),
         ("file://host/x", "absolute"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.imports import PACKAGE, Import, all_imports, imports_of, module_name, sources
+from support.releases import TARGET_PACKAGES
 
 STDLIB = sys.stdlib_module_names
 #: What stands above; all other packages know PyTorch, builds and machines, but no terminal.
@@ -48,8 +50,11 @@ def test_the_engine_knows_only_itself(imports: list[Import]) -> None:
 
 
 def test_errors_and_resources_stand_below_everything(imports: list[Import]) -> None:
-    below = ("xpubuild.errors", "xpubuild.resources", "xpubuild.distribution")
-    wrong = [item for item in imports if item.inside(*below) and item.target.partition(".")[0] not in STDLIB]
+    below = tuple(
+        f"xpubuild.{name}" for name in ("errors", "resources", "distribution", "documents", "safe_yaml")
+    )
+    allowed = {*STDLIB, "yaml"}
+    wrong = [item for item in imports if item.inside(*below) and item.target.partition(".")[0] not in allowed]
     assert not wrong, listed(wrong)
 
 
@@ -74,7 +79,7 @@ def test_the_user_interface_does_not_know_the_command_line(imports: list[Import]
         ("rich", ("xpubuild.ui",)),
         ("click", ("xpubuild.cli",)),
         ("git", ("xpubuild.source.git",)),
-        ("elftools", ("xpubuild.build.elf", "xpubuild.build.elflayout")),
+        ("elftools", ("xpubuild.artifacts.elf", "xpubuild.artifacts.elf_headers")),
         ("sqlite3", ("xpubuild.engine.journal",)),
     ],
 )
@@ -88,7 +93,7 @@ def test_only_the_process_layer_imports_what_starts_processes(imports: list[Impo
     wrong = [
         item
         for item in imports
-        if item.of(*PROCESS_MODULES) and item.module not in ("xpubuild.engine.process", SUITE_CHILDREN)
+        if item.of(*PROCESS_MODULES) and item.module not in ("xpubuild.engine.child", SUITE_CHILDREN)
     ]
     assert not wrong, listed(wrong)
 
@@ -116,7 +121,7 @@ def test_only_the_supervisor_forks() -> None:
 
 def test_the_suite_runs_with_the_standard_library_and_torch() -> None:
     """The interpreter that runs it has no xpubuild and none of its dependencies."""
-    allowed = {*STDLIB, "torch", "torchvision", "torchaudio", "triton", "numpy", "xpubuild_ops"}
+    allowed = {*STDLIB, *TARGET_PACKAGES}
     found = [
         item
         for path in sorted((PACKAGE / "verify" / "suite").rglob("*.py"))
@@ -139,18 +144,58 @@ def test_the_suite_names_itself_relatively() -> None:
                 assert not (node.module or "").startswith("xpubuild."), f"{path.name}:{node.lineno}"
 
 
-def test_packages_do_not_need_each_other_in_a_circle(imports: list[Import]) -> None:
-    graph: dict[str, set[str]] = {}
+def package_of(name: str) -> str:
+    return name.split(".")[1] if name.startswith("xpubuild.") else name
+
+
+def arrows(imports: list[Import]) -> dict[str, set[str]]:
+    """Return package -> the packages it imports, less what lies below all of them."""
+    found: dict[str, set[str]] = {}
     for item in imports:
-        parts, target = item.module.split("."), item.target.split(".")
-        if len(parts) > 1 and len(target) > 1 and target[0] == "xpubuild" and parts[1] != target[1]:
-            graph.setdefault(parts[1], set()).add(target[1])
-    assert graph["build"] >= {"engine", "recipe"}
+        here, there = package_of(item.module), package_of(item.target)
+        if (PACKAGE / here).is_dir():
+            found.setdefault(here, set())
+            if item.of("xpubuild") and (PACKAGE / there).is_dir() and here != there:
+                found[here].add(there)
+    return found
+
+
+def test_the_page_has_every_arrow_and_no_other(imports: list[Import]) -> None:
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", page, re.MULTILINE)
+    told = {name: set(re.findall(r"`(\w+)`", cell)) for name, cell in rows}
+    found = arrows(imports)
+    assert told.keys() == found.keys() - {"ops", "_data"}
+    wrong = {name: (told[name] ^ found[name]) for name in told if told[name] != found[name]}
+    assert not wrong, f"docs/architecture.md and the imports differ: {wrong}"
+
+
+def test_no_circle_of_packages(imports: list[Import]) -> None:
+    refuse_circles(arrows(imports))
+
+
+def test_no_circle_of_files(imports: list[Import]) -> None:
+    known = {module_name(path) for path in sources()}
+    graph: dict[str, set[str]] = {name: set() for name in known}
+    for item in imports:
+        if item.target in known and item.target != item.module:
+            graph[item.module].add(item.target)
+    refuse_circles(graph)
+
+
+def refuse_circles(graph: dict[str, set[str]]) -> None:
     try:
-        order = list(TopologicalSorter(graph).static_order())
+        tuple(TopologicalSorter(graph).static_order())
     except CycleError as error:
-        pytest.fail(f"packages import each other in a circle: {' -> '.join(error.args[1])}")
-    assert order.index("engine") < order.index("build") < order.index("cli")
+        pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
+
+
+def test_no_package_is_named_like_a_folder_of_generated_files() -> None:
+    """Linters, viewers and ignore files skip such folders, and with them what is in them."""
+    skipped = {"build", "dist", "out", "vendor", "target", "node_modules", "env", "venv", "bin", "obj", "tmp"}
+    folders = {part for path in sources() for part in path.relative_to(PACKAGE).parts[:-1]}
+    assert "planning" in folders
+    assert not folders & skipped
 
 
 def test_modules_stay_readable() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +68,19 @@ def test_the_help_of_a_command_imports_nothing_heavy(command: str) -> None:
     output, modules = loaded(command, "--help")
     assert f"xpubuild {command}" in output
     assert not modules & HEAVY
+
+
+def test_a_plain_plan_imports_nothing_of_conda_served_mirrors_or_locks(tmp_path: Path) -> None:
+    program = PROGRAM.replace(', "modules"', ', "all": sorted(sys.modules), "modules"')
+    result = subprocess.run(
+        [sys.executable, "-c", program, "plan", "quickstart", "--json", "--workspace", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    every = json.loads(result.stderr)["all"]
+    assert "xpubuild.planning.planner" in every
+    needless = ("xpubuild.packages.conda.", "xpubuild.mirror.remote.http", "xpubuild.mirror.remote.ssh",
+                "xpubuild.locking.model", "requests")  # fmt: skip
+    assert not [name for name in every if name.startswith(needless)]

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,19 @@ def test_at_home():
     assert os.environ["PIP_CONFIG_FILE"] == str(home / ".config/pip/pip.conf")
 """
 
+INTERRUPTING = """
+import signal
+import subprocess
+
+def test_interrupts():
+    with subprocess.Popen(["sleep", "300"]) as child:
+        try:
+            child.send_signal(signal.SIGINT)
+            assert child.wait(10) == -signal.SIGINT
+        finally:
+            child.kill()
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -80,9 +94,11 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-def run(project: Path, code: str, *options: str, **variables: str) -> tuple[int, str]:
+def run(
+    project: Path, code: str, *options: str, before: Sequence[str] = (), **variables: str
+) -> tuple[int, str]:
     (project / "tests" / "test_it.py").write_text(code, "utf-8")
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    argv = [*before, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
     env = {name: value for name, value in os.environ.items() if name != "PIP_CONFIG_FILE"} | variables
     result = subprocess.run(
         argv, cwd=project, env=env, capture_output=True, text=True, check=False, timeout=120
@@ -160,6 +176,15 @@ def test_tests_have_a_home_of_their_own(project: Path, tmp_path: Path) -> None:
     code, output = run(project, AT_HOME, **variables)
     assert code == 0, output
     assert sorted(path.name for path in home.rglob("*") if path.is_file()) == ["pip.conf"]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["plain", "xdist"])
+def test_a_run_that_was_started_in_the_background_heeds_ctrl_c(
+    project: Path, workers: tuple[str, ...]
+) -> None:
+    background = ("sh", "-c", """trap '' INT; exec "$0" "$@" """)
+    code, output = run(project, INTERRUPTING, *workers, before=background)
+    assert code == 0, output
 
 
 def test_every_tool_that_tests_name_is_known() -> None:

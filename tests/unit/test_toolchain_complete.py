@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.doctor_env import offline
 
-from xpubuild.build.complete import CompleteProof
 from xpubuild.errors import ToolchainError
+from xpubuild.gate.complete import CompleteProof, ComponentsCompleteProof
 
 LEFT_OUT = ("intel-openmp", "tbb")
 
@@ -38,9 +38,9 @@ def test_it_says_who_declares_what_is_left_out(site: Path) -> None:
 
 
 def test_a_dependency_that_nobody_left_out_is_missing(site: Path) -> None:
-    with pytest.raises(ToolchainError, match="what the recipe's requirement files say") as caught:
+    with pytest.raises(ToolchainError, match="match the recipe's requirement files") as caught:
         proof(site, left_out=("tbb",)).check()
-    assert "mkl-static 2026.0.0 needs intel-openmp>=2023, which is not there" in caught.value.why
+    assert "mkl-static 2026.0.0 needs intel-openmp>=2023, which is not installed" in caught.value.why
 
 
 def test_another_version_is_told(site: Path) -> None:
@@ -48,7 +48,7 @@ def test_another_version_is_told(site: Path) -> None:
     install(site, "markupsafe", "1.1")
     with pytest.raises(ToolchainError) as caught:
         proof(site, "jinja2").check()
-    assert caught.value.why == "jinja2 3.1 needs markupsafe>=2.0, there is 1.1"
+    assert caught.value.why == "jinja2 3.1 needs markupsafe>=2.0, but 1.1 is installed"
 
 
 def test_the_markers_are_those_of_the_environment_and_not_of_this_python(site: Path) -> None:
@@ -74,3 +74,15 @@ def test_the_key_changes_with_what_is_left_out(site: Path) -> None:
 def test_the_recipes_leave_it_out() -> None:
     for name in ("2.6", "2.13", "main"):
         assert "intel-openmp" in offline(name).recipe.toolchain.leave_out
+
+
+def test_of_components_only_what_is_missing_counts(site: Path) -> None:
+    install(site, "triton-xpu", "3.7.0", "pyelftools", "importlib-metadata; python_version < '3.10'", "tbb")
+    names = ("triton-xpu", "not-here")
+    with pytest.raises(ToolchainError) as caught:
+        ComponentsCompleteProof(str(site), "3.12.3", names, LEFT_OUT).check()
+    assert caught.value.why == "triton-xpu 3.7.0 needs pyelftools, which is not installed"
+    install(site, "pyelftools", "0.33")
+    install(site, "tbb", "2022.1")
+    found = ComponentsCompleteProof(str(site), "3.12.3", names, LEFT_OUT).check()
+    assert found == {"left_out": {"tbb": ["triton-xpu"]}}

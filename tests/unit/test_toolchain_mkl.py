@@ -73,7 +73,7 @@ def test_headers_of_another_release(env: Path) -> None:
     (env / "include/mkl_version.h").write_text(HEADER.format(year=2025, update=3))
     with pytest.raises(ToolchainError) as caught:
         MklStaticProof(str(env), "2026.2.0").check()
-    assert "MKL 2025.3, pinned is 2026.2.0" in caught.value.why
+    assert "MKL 2025.3, but 2026.2.0 is pinned" in caught.value.why
     MklStaticProof(str(env), None).check()
 
 

@@ -13,8 +13,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import parse_wheel_filename
 
-from xpubuild.conda.traps import kind_of
 from xpubuild.errors import ToolchainError
+from xpubuild.packages.conda.traps import kind_of
 from xpubuild.recipe.load import load
 from xpubuild.resources import recipes_dir
 

@@ -46,7 +46,7 @@ def failure(tmp_path: Path) -> BuildError:
     )
     return BuildError(
         "building xpubuild-ops failed",
-        why="g++ ended with status 1\nin a.cpp",
+        why="g++ exited with code 1\nin a.cpp",
         fix="mend a.cpp",
         commands=["xpubuild install quickstart --workspace '/home/u/über space/ws' " + "--some-option " * 9],
         log=log,
@@ -57,11 +57,11 @@ def test_error_as_plain_text(failure: BuildError) -> None:
     lines = error_text(failure).splitlines()
     assert lines[:9] == [
         "error: building xpubuild-ops failed",
-        "  why: g++ ended with status 1",
+        "  why: g++ exited with code 1",
         "       in a.cpp",
         "  fix: mend a.cpp",
         "",
-        "  type:",
+        "  run:",
         "      " + failure.commands[0],
         "",
         f"  log: {failure.log}",
@@ -110,7 +110,7 @@ def test_only_the_end_of_a_huge_log_is_read(tmp_path: Path) -> None:
 
 def test_error_as_annotation(failure: BuildError) -> None:
     last = error_text(failure, github=True).splitlines()[-1]
-    assert last.startswith("::error title=xpubuild%3A build::building xpubuild-ops failed%0Ag++ ended with")
+    assert last.startswith("::error title=xpubuild%3A build::building xpubuild-ops failed%0Ag++ exited with")
     assert "mend a.cpp" in last
 
 

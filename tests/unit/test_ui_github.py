@@ -90,7 +90,7 @@ def test_notices_become_annotations() -> None:
 
 def test_output_of_a_run_that_was_broken_off_is_not_lost() -> None:
     lines = written(START, StepStarted(T0, "a", "A", "/l"), StepOutput(T0, "a", "x"))
-    assert lines[-3:] == ["::group::a: broken off", "[0:00:00] x", "::endgroup::"]
+    assert lines[-3:] == ["::group::a: interrupted", "[0:00:00] x", "::endgroup::"]
 
 
 def test_long_output_is_cut_at_its_beginning() -> None:

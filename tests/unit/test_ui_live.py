@@ -52,7 +52,7 @@ def test_picture_of_a_run() -> None:
         "  ✗ ops      Title of ops: status 1                                       4.0 s",
         "    log: /l/ops.log",
         "  · verify   Title of verify",
-        "2 of 6 steps done · 1 failed · 0:00:40 · Ctrl-C stops; run again to go on",
+        "2 of 6 steps done · 1 failed · 0:00:40 · Ctrl-C stops; run again to resume",
     ]
 
 

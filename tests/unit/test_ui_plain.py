@@ -74,9 +74,9 @@ def test_a_failure_names_its_log() -> None:
     lines = Fixture().emit(
         START,
         started(),
-        StepFinished(T0 + 3, "ops", "Build ops", "failed", 3.0, 0, "g++ ended with status 1"),
+        StepFinished(T0 + 3, "ops", "Build ops", "failed", 3.0, 0, "g++ exited with code 1"),
     )
-    assert lines[-1] == "[0:00:03] ops: FAILED after 3.0 s: g++ ended with status 1 (log: /ws/logs/ops.log)"
+    assert lines[-1] == "[0:00:03] ops: FAILED after 3.0 s: g++ exited with code 1 (log: /ws/logs/ops.log)"
 
 
 def test_progress_every_ten_seconds_or_tenth_and_less_in_long_steps() -> None:

@@ -61,7 +61,7 @@ def test_quiet_has_no_live_picture() -> None:
 
 
 def test_unknown_kind_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="no log format 'xml'") as caught:
+    with pytest.raises(UsageError, match="unknown log format 'xml'") as caught:
         make_sink("xml", io.StringIO(), {})
     assert all(kind in caught.value.why for kind in KINDS)
 

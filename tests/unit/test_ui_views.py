@@ -50,14 +50,14 @@ def test_plan() -> None:
     }
     plan = Plan("quickstart", WORKSPACE, "ab" * 32, steps, {}, summary=summary)
     assert plain(plan_view(plan, {"env": "done", "torch": ("stale", "the pin changed")})).splitlines() == [
-        "recipe:    quickstart: all of it",
-        "target:    cpu",
-        "compilers: g++ 12.2.0, cmake 3.31",
-        "C++ ABI:   1",
-        "jobs:      2 (2 cores, 24 GiB)",
-        "arch:      pvc, bmg",
-        f"workspace: {WORKSPACE}",
-        "lock:      abababababab",
+        "recipe:      quickstart: all of it",
+        "target:      cpu",
+        "compilers:   g++ 12.2.0, cmake 3.31",
+        "C++ ABI:     1",
+        "jobs:        2 (2 cores, 24 GiB)",
+        "arch:        pvc, bmg",
+        f"workspace:   {WORKSPACE}",
+        "lock digest: abababababab",
         "",
         "STEP   TITLE            STATE                   NEEDS       COMMANDS   MEMORY",
         "env    Environment      done                    -                  1        -",
@@ -115,12 +115,12 @@ def test_final() -> None:
         "xpubuild-ops  0.1.0    12.3 MB  0f0f0f0f0f0f  1        ok",
         "bad           1          999 B  1f1f1f1f1f1f  none     2 errors, 1 warning",
         "",
-        "TAKEN PREBUILT  VERSION     SHA256",
-        "torch           2.13.0+cpu  2f2f2f2f2f2f",
+        "PREBUILT  VERSION     SHA256",
+        "torch     2.13.0+cpu  2f2f2f2f2f2f",
         "",
         "verify: ok: 12 passed, 0 failed, 3 skipped",
         "",
-        "Where things are",
+        "Files",
         "recipe:  quickstart",
         "lock:    cdcdcdcdcdcd",
         f"python:  {WORKSPACE}/env/bin/python3",
@@ -128,7 +128,7 @@ def test_final() -> None:
         f"logs:    {WORKSPACE}/logs",
         f"receipt: {WORKSPACE}/receipt.json",
         "",
-        "Next, try:",
+        "Next steps:",
         f"  eval \"$(xpubuild env --workspace '{WORKSPACE}')\"",
         f"  xpubuild verify --workspace '{WORKSPACE}'",
     ]
@@ -155,7 +155,7 @@ def test_final_of_a_run_that_got_half_way() -> None:
     assert "verify: not run" in text
     assert "status:  partial" in text
     assert "/ws/env/bin/python" in text
-    assert text.endswith("Next, try:\n  one\n  two\n")
+    assert text.endswith("Next steps:\n  one\n  two\n")
     assert not any(isinstance(part, Table) for part in parts), "empty tables are left out"
 
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.imports import ROOT
+from support.releases import TARGET_PACKAGES
 
 from xpubuild.errors import UsageError
 from xpubuild.resources import suite_dir
@@ -17,7 +19,6 @@ from xpubuild.verify.suite.backends import BACKENDS
 
 SOURCES = sorted(suite_dir().glob("*.py"))
 OURS = {path.stem for path in SOURCES}
-TARGET_PACKAGES = {"torch", "torchvision", "torchaudio", "triton", "xpubuild_ops"}
 
 
 def test_ids_are_group_and_name() -> None:
@@ -27,6 +28,18 @@ def test_ids_are_group_and_name() -> None:
         assert check.title
         assert check.deadline_s > 0
         assert set(check.suites) <= set(registry.SUITES)
+
+
+def test_docstrings_are_prose_without_the_quotes_of_joined_strings() -> None:
+    """They are printed in the reference; ``"one"`` and ``"two"`` below each other join only in code."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    found = [
+        f"{path}: {text}"
+        for path in (ROOT / "xpubuild").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, documented) and re.search(r'"\n\s*"', text := ast.get_docstring(node) or "")
+    ]
+    assert found == []
 
 
 def test_every_check_comes_after_what_it_needs() -> None:

@@ -32,10 +32,10 @@ def test_success_keeps_the_output_of_both_streams(tmp_path: Path) -> None:
     [
         (
             "print('no such model'); raise SystemExit(3)",
-            "the script ended with status 3: no such model",
+            "the script exited with code 3: no such model",
         ),
-        ("import os; os.abort()", "the script was ended by SIGABRT"),
-        ("import ctypes; ctypes.string_at(0)", "the script was ended by SIGSEGV"),
+        ("import os; os.abort()", "the script was killed by SIGABRT"),
+        ("import ctypes; ctypes.string_at(0)", "the script was killed by SIGSEGV"),
     ],
 )
 def test_failures_are_told_apart(tmp_path: Path, code: str, said: str) -> None:
@@ -54,7 +54,7 @@ def test_what_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     )
     ended = run_one(program(code), deadline_s=3, folder=tmp_path)
     assert ended.timed_out
-    assert ended.describe("it").startswith("it was still running at its deadline")
+    assert ended.describe("it").startswith("it timed out")
     grandchild = Path("/proc") / ended.output.split()[0]
     for _ in range(100):
         if not grandchild.exists() or "Z" in grandchild.joinpath("stat").read_text().rpartition(")")[2][:3]:
@@ -86,4 +86,4 @@ def test_environment_and_folder_are_handed_on(tmp_path: Path) -> None:
 
 
 def test_a_signal_without_a_name_is_said_by_number() -> None:
-    assert Ended(-250, timed_out=False, output="").describe("it") == "it was ended by signal 250"
+    assert Ended(-250, timed_out=False, output="").describe("it") == "it was killed by signal 250"

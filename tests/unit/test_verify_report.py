@@ -9,9 +9,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from xpubuild.verify.child import _record
-from xpubuild.verify.junit import to_xml
 from xpubuild.verify.model import STATUSES, CheckResult, VerifyReport
-from xpubuild.verify.reports import failure
+from xpubuild.verify.reports import failure, junit_report
 
 
 def result(identifier: str, status: str, **fields: object) -> CheckResult:
@@ -76,7 +75,7 @@ def test_document_has_the_fields_of_the_contract() -> None:
 
 
 def test_junit_counts_and_separates_failures_from_errors() -> None:
-    root = ET.fromstring(ET.tostring(to_xml(REPORT)))  # noqa: S314 - our own
+    root = ET.fromstring(junit_report(REPORT))  # noqa: S314 - our own
     assert {key: root.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
         "tests": "5", "failures": "1", "errors": "2", "skipped": "1",
     }  # fmt: skip
@@ -86,6 +85,9 @@ def test_junit_counts_and_separates_failures_from_errors() -> None:
     assert failure.get("message") == "off by <5> & more"
     assert "red ?[31mline" in str(failure.text)
     assert [e.get("type") for e in root.iter("error")] == ["crash", "timeout"]
+    properties = {item.get("name"): item.get("value") for item in root.iter("property")}
+    assert properties == {"torch.version": "2.13.0", "device.type": "cpu", "error": "1e-07"}
+    assert (root.get("time"), root[0].get("time")) == ("2.000", "1.750")
 
 
 def test_records_are_told_from_output_that_looks_like_them() -> None:

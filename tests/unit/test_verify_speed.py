@@ -92,19 +92,19 @@ def test_what_is_slower_than_the_baseline_is_a_warning_with_figures() -> None:
 def test_a_baseline_of_another_device_is_not_compared() -> None:
     earlier = Baseline("GPU A", "2.12.0", {"speed.gemm": {"bfloat16_tflops": 100.0}})
     (warning,) = earlier.compare("speed.gemm", {"bfloat16_tflops": 1.0}, "GPU B")
-    assert warning == "the baseline is of GPU A, this is GPU B: not compared"
+    assert warning == "the baseline is for GPU A, but this device is GPU B: not compared"
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         (None, "No such file or directory"),
-        ("{", "it is no JSON"),
+        ("{", "it is not valid JSON"),
         ('{"schema": "xpubuild.verify/1"}', "its schema is not xpubuild.verify-baseline/1"),
-        (json.dumps({"schema": baseline.SCHEMA, "device": "d", "torch": "t"}), "a part of it"),
+        (json.dumps({"schema": baseline.SCHEMA, "device": "d", "torch": "t"}), "it has an invalid part"),
         (
             json.dumps({"schema": baseline.SCHEMA, "device": "d", "torch": "t", "speeds": {"a": {"b": "c"}}}),
-            "a part of it",
+            "it has an invalid part",
         ),
     ],
 )

@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 #: name -> (module, short help). The help texts stand here so that ``--help`` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "doctor": ("doctor", "Say why this host cannot build or run, and what to type."),
-    "install": ("install", "Build a recipe into a workspace, prove and record it."),
-    "plan": ("plan", "Show what install would do: table, JSON or a shell script."),
-    "lock": ("lock", "Write the closed lock of a recipe."),
-    "verify-lock": ("verify_lock", "Check a lock against recipe, sources and this machine."),
-    "fetch": ("fetch", "Fill a mirror with everything an offline install needs."),
-    "verify": ("verify", "Prove on the device that an installed torch works."),
+    "doctor": ("doctor", "Check whether this host can build and run PyTorch for XPU."),
+    "install": ("install", "Build and verify a recipe in a workspace."),
+    "plan": ("plan", "Show what install would do: table, JSON or shell script."),
+    "lock": ("lock", "Lock every input of a recipe."),
+    "verify-lock": ("verify_lock", "Check a lock against its recipe, the sources and this machine."),
+    "fetch": ("fetch", "Download everything that an offline install needs."),
+    "verify": ("verify", "Test an installed PyTorch on the device."),
     "status": ("status", "Show the steps, runs and results of a workspace."),
-    "env": ("env", "Print the activation of a workspace for a shell."),
-    "clean": ("clean", "Remove what a workspace made, and nothing else."),
+    "env": ("env", "Print the shell commands that activate a workspace."),
+    "clean": ("clean", "Remove the files that xpubuild made in a workspace."),
     "recipes": ("recipes", "List, show and check recipes."),
     "audit": ("audit", "Check wheels: C++ ABI, linkage, RECORD."),
-    "explain": ("explain", "Find the first error of a log, its cause and the fix."),
-    "plumbing": ("plumbing", "Commands that plans are made of."),
+    "explain": ("explain", "Find the first error in a build log, its cause and a fix."),
+    "plumbing": ("plumbing", "Commands that plans run; for scripts, not for people."),
 }
 _HIDDEN = frozenset({"plumbing"})
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported at use."""
+    """A group that imports a command only when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names in the order of COMMANDS."""
@@ -60,7 +60,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest command for a misspelt one."""
+        """Suggest the nearest command for a misspelt one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             import difflib
 
@@ -75,9 +75,9 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="xpubuild", message="%(prog)s %(version)s")
 def cli() -> None:
-    """From a bare Intel GPU driver to a proved PyTorch for XPU, built from source.
+    """Build and verify PyTorch for Intel XPU from source.
 
-    Try 'xpubuild plan quickstart', then 'xpubuild install quickstart'.
+    To start, run 'xpubuild plan quickstart', then 'xpubuild install quickstart'.
     """
 
 
@@ -105,7 +105,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _document(error: XpuBuildError, arguments: Sequence[str]) -> None:
-    """Print the JSON document of a failure where JSON was asked for, by option or by variable."""
+    """Print the JSON document of a failure if JSON was requested by option or variable."""
     from xpubuild.ui.console import print_json
 
     asked = os.environ.get("XPUBUILD_JSON", "").strip().lower() in ("1", "true", "yes", "on", "t", "y")

@@ -14,10 +14,27 @@ TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so")
 
 @click.command(name="audit", short_help="Check wheels: C++ ABI, linkage, RECORD.")
 @click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
-@options.option("--cxx11-abi", type=click.Choice(["0", "1"]), default=None, help="ABI the wheels must have.")
-@click.option("--forbid-needed", multiple=True, metavar="PATTERN", help="Library that must not be in NEEDED.")
-@click.option("--allow-missing", multiple=True, metavar="PATTERN", help="Library the machine provides later.")
-@click.option("--search", multiple=True, type=click.Path(path_type=Path), help="Folder with libraries.")
+@options.option(
+    "--cxx11-abi", type=click.Choice(["0", "1"]), default=None, help="C++11 ABI that the wheels must have."
+)
+@click.option(
+    "--forbid-needed",
+    multiple=True,
+    metavar="PATTERN",
+    help="Library that must not be in NEEDED; may be repeated.",
+)
+@click.option(
+    "--allow-missing",
+    multiple=True,
+    metavar="PATTERN",
+    help="Library that the target machine provides; may be repeated.",
+)
+@click.option(
+    "--search",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Folder to search for libraries; may be repeated.",
+)
 @options.json_option
 def command(
     wheels: tuple[Path, ...],
@@ -27,12 +44,15 @@ def command(
     search: tuple[Path, ...],
     as_json: bool,
 ) -> int:
-    """Read WHEELS and say whether they are what they claim: exit 60 where one is not."""
-    from xpubuild.build.audit import AuditPolicy, audit_wheel, raise_for_findings
-    from xpubuild.errors import AuditError
+    """Check WHEELS: C++ ABI, linkage, RECORD. Exits with code 60 if a check fails."""
+    from xpubuild.artifacts.audit import AuditPolicy, audit_wheel, raise_for_findings
+    from xpubuild.errors import AuditError, UsageError
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import audit_view
 
+    for wheel in wheels:
+        if not wheel.exists():
+            raise UsageError(f"{wheel} does not exist", fix="pass the paths of wheels, such as dist/*.whl")
     policy = AuditPolicy(
         cxx11_abi=None if cxx11_abi is None else int(cxx11_abi),
         forbid_needed=forbid_needed,

@@ -1,4 +1,4 @@
-"""What a bug looks like to the user: one paragraph and a file to send, instead of a traceback."""
+"""What the user sees of a bug: one paragraph and a file to attach to a report, instead of a traceback."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Keep the traceback in a file and say where; the status stays 1. XPUBUILD_DEBUG=1 shows it whole."""
+    """Save the traceback to a file and print its path; the exit code stays 1. XPUBUILD_DEBUG=1 prints it."""
     from xpubuild import __version__
     from xpubuild.engine.redact import Redactor
 
@@ -24,7 +24,7 @@ def excepthook(kind: type[BaseException], error: BaseException, trace: Traceback
         return
     redact = Redactor.from_environment(os.environ)
     text, told = redact(text), redact(str(error))
-    where = "it could not be saved"
+    where = "the file could not be saved"
     try:
         fd, path = tempfile.mkstemp(prefix="xpubuild-bug-", suffix=".txt")
         with os.fdopen(fd, "w", encoding="utf-8") as stream:
@@ -35,7 +35,7 @@ def excepthook(kind: type[BaseException], error: BaseException, trace: Traceback
     except OSError:
         pass
     sys.stderr.write(
-        f"error: internal error in xpubuild: {kind.__name__}: {told}\n"
-        "  why: this is a bug of xpubuild, not a mistake of yours; what was built so far is kept\n"
-        f"  fix: report it together with this file: {where}\n"
+        f"error: internal error in xpubuild: {kind.__name__}: {told}\n  why: this is a bug in "
+        "xpubuild, not in your input; everything built so far is kept\n  fix: report it and "
+        f"attach this file: {where}\n"
     )

@@ -13,48 +13,58 @@ import click
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
-    from xpubuild.doctor.model import Check, Profile
+    from xpubuild.doctor.context import Profile
+    from xpubuild.doctor.model import Check
     from xpubuild.doctor.report import Report, Result
     from xpubuild.doctor.words import Words
 
 
-@click.command(name="doctor", short_help="Say why this host cannot build or run, and what to type.")
+@click.command(name="doctor", short_help="Check whether this host can build and run PyTorch for XPU.")
 @options.option(
     "--profile",
     type=click.Choice(["build", "run", "all"]),
     default="all",
     show_default=True,
-    help="What the host is to do.",
+    help="What the host is for: building, running, or both.",
 )
-@options.option("--recipe", default=None, metavar="RECIPE", help="Also check the host against a recipe.")
+@options.option("--recipe", default=None, metavar="RECIPE", help="Check the requirements of this recipe too.")
 @options.path_option(
-    "--root", default=None, help="Look at an unpacked image or a recorded tree instead of /.", envvar=None
+    "--root",
+    default=None,
+    help="Check the files of an image or another machine in this folder, instead of /.",
+    envvar=None,
 )
-@options.option("--python", "python", default=None, metavar="EXE", help="Interpreter whose torch is checked.")
-@options.workspace_option
-@options.names_option("--only", help="Ids, groups or patterns of checks.", envvar=None)
-@options.names_option("--skip", help="Checks to leave out, named in the same way.", envvar=None)
 @options.option(
-    "--list", "list_", is_flag=True, help="List the checks and stop; -v explains them.", envvar=None
+    "--python", "python", default=None, metavar="EXE", help="Interpreter with the torch to check."
 )
-@options.path_option("--junit", metavar="FILE", default=None, help="Also write a JUnit report.", envvar=None)
+@options.workspace_option(
+    "Workspace whose torch and file system are checked (default: the active one, else the current folder)."
+)
+@options.names_option("--only", help="Run only these checks: ids, groups or patterns.", envvar=None)
+@options.names_option("--skip", help="Skip these checks: ids, groups or patterns.", envvar=None)
+@options.option(
+    "--list", "list_", is_flag=True, help="List the checks and exit; -v explains them.", envvar=None
+)
+@options.path_option(
+    "--junit", metavar="FILE", default=None, help="Write a JUnit report to this file.", envvar=None
+)
 @options.path_option(
     "--bundle",
     metavar="FILE",
     default=None,
-    help="Also write a report for a bug thread (Markdown), without names, addresses and secrets.",
+    help="Write a Markdown report for a bug report to this file, without names, addresses and secrets.",
     envvar=None,
 )
 @options.option(
     "--redact",
     multiple=True,
     metavar="WORD",
-    help="Also leave this word out of the bundle, such as a project's name; may be repeated.",
+    help="Also remove this word from the bundle, such as a project's name; may be repeated.",
     envvar=None,
 )
 @options.json_option
 @options.log_format_option
-@options.option("-v", "--verbose", is_flag=True, help="Also list what is well and what was skipped.")
+@options.option("-v", "--verbose", is_flag=True, help="Also list passed and skipped checks.")
 def command(
     profile: str,
     recipe: str | None,
@@ -71,9 +81,9 @@ def command(
     log_format: str | None,
     verbose: bool,
 ) -> int:
-    """Say whether this host can build and run PyTorch for XPU, why not, and what to type.
+    """Check whether this host can build and run PyTorch for XPU; explain failures and how to fix them.
 
-    Needs no root, no torch and no oneAPI. Exit code 10 where a check failed or came to no answer.
+    Needs no root, no torch and no oneAPI. Exits with code 10 if a check failed or could not complete.
     """
     from xpubuild.doctor.document import doctor_document
     from xpubuild.engine.redact import Redactor
@@ -92,7 +102,7 @@ def command(
     document = doctor_document(report, mask)
     # Files first: the reader of our output may go away.
     if junit is not None:
-        from xpubuild.doctor.junit import junit as junit_report
+        from xpubuild.doctor.junit import junit_report
 
         _write(junit, junit_report(report))
     if bundle is not None:
@@ -104,19 +114,19 @@ def command(
 
 
 def _words(given: Sequence[str], bundle: Path | None) -> Words:
-    """Return the words that are left out of the bundle; a mistake is told before anything is looked at."""
+    """Return the words to remove from the bundle; a wrong option is reported before any check runs."""
     from xpubuild.doctor.words import Words
     from xpubuild.errors import UsageError
 
     if given and bundle is None:
         raise UsageError(
-            "--redact is for --bundle", why="nothing else leaves words out", fix="add --bundle FILE"
+            "--redact needs --bundle", why="it only removes words from the bundle", fix="add --bundle FILE"
         )
     return Words(given)
 
 
 def _require_names(only: Sequence[str]) -> None:
-    """Refuse ``--only`` without a name, as a script with an empty variable writes it: that would mean all."""
+    """Reject ``--only`` without a name, as from a script with an empty variable: that would mean all."""
     from click.core import ParameterSource
 
     from xpubuild.errors import UsageError
@@ -124,8 +134,8 @@ def _require_names(only: Sequence[str]) -> None:
     given = click.get_current_context().get_parameter_source("only")
     if not only and given is ParameterSource.COMMANDLINE:
         raise UsageError(
-            "--only names no check",
-            fix="name an id, a group or a pattern, or leave the option out",
+            "--only is empty",
+            fix="pass an id, a group or a pattern, or omit the option",
             commands=("xpubuild doctor --list",),
         )
 
@@ -142,8 +152,8 @@ def _examined(
     log_format: str | None,
     **situation: Any,
 ) -> Report:
-    """Look at the machine while the checks are imported, then run them."""
-    from xpubuild.doctor.situation import begin
+    """Examine the machine while the checks are imported, then run them."""
+    from xpubuild.doctor.start import begin
 
     profiles = _profiles(profile)
     wait = begin(os.environ, profiles=profiles, **situation)
@@ -164,12 +174,13 @@ def _listener(log_format: str | None, redact: Callable[[str], str]) -> Callable[
     import json
     import time
 
+    from xpubuild.documents import plain
     from xpubuild.ui.terminal import Terminal
 
     terminal = Terminal.detect(sys.stderr, os.environ)
 
     def tell(result: Result) -> None:
-        event = {"event": "check", "time": time.time(), **result.clean(redact).to_json()}
+        event = {"event": "check", "time": time.time(), **plain(result.clean(redact))}
         terminal.try_write(json.dumps(event) + "\n")
 
     return tell
@@ -211,7 +222,7 @@ def _show(document: Mapping[str, Any], *, as_json: bool, log_format: str | None,
 
 
 def _said(write: Callable[[], None]) -> None:
-    """Write to standard output; where that fails the exit status still says what was found."""
+    """Write to standard output; if that fails, the exit code still reports the result."""
     from xpubuild.ui.terminal import Terminal, disconnect
 
     try:
@@ -233,5 +244,5 @@ def _write(path: Path, data: bytes) -> None:
         raise UsageError(
             f"the report cannot be written to {path}",
             why=error.strerror or str(error),
-            fix="name a file in a folder that you may write to",
+            fix="use a file in a folder that you can write to",
         ) from error

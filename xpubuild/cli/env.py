@@ -11,23 +11,23 @@ import click
 from xpubuild.cli import options
 
 
-@click.command(name="env", short_help="Print the activation of a workspace for a shell.")
+@click.command(name="env", short_help="Print the shell commands that activate a workspace.")
 @click.argument("recipe", required=False)
-@options.workspace_option
+@options.workspace_option()
 @options.option(
     "--shell",
     type=click.Choice(["bash", "fish", "json"]),
     default="bash",
     envvar=None,
-    help="Syntax of the output.",
+    help="Syntax of the commands: bash (also for sh, zsh and ksh) or fish; json is the same as --json.",
 )
 @options.json_option
 def command(recipe: str | None, workspace: Path | None, shell: str, as_json: bool) -> int:
-    """Print assignments that enter a workspace (by default RECIPE's): eval "$(xpubuild env)"."""
-    from xpubuild.build.activation import assignments
+    """Print the commands that activate a workspace (default: that of RECIPE): eval "$(xpubuild env)"."""
     from xpubuild.cli.workspace import existing
     from xpubuild.oneapi.shell import bash_lines, fish_lines
     from xpubuild.ui.console import print_json
+    from xpubuild.workspace.activation import assignments
 
     root = existing(workspace, recipe)
     values = assignments(root, os.environ)

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from xpubuild.explain.document import Circumstances
 
 
-@click.command(name="explain", short_help="Find the first error of a log, its cause and the fix.")
+@click.command(name="explain", short_help="Find the first error in a build log, its cause and a fix.")
 @click.argument("log", required=False, type=click.Path(path_type=Path, allow_dash=True), metavar="LOG")
-@options.option("--list", "list_", is_flag=True, envvar=None, help="List the failures that are known.")
+@options.option("--list", "list_", is_flag=True, envvar=None, help="List the known failures.")
 @options.path_option(
     "--doctor",
     default=None,
     metavar="FILE",
-    help="Report of doctor from the same host: decides between causes.",
+    help="Report of 'doctor --json' from the same host, to distinguish between causes.",
 )
 @options.json_option
 def command(log: Path | None, list_: bool, doctor: Path | None, as_json: bool) -> int:
-    """Read LOG (- is standard input) and say what failed first, why, and what to type next.
+    """Find the first error in LOG (- for standard input), its cause and the command to run next.
 
-    Exit status 0 also when nothing is known about the log.
+    The exit code is 0 even if no known failure is found.
     """
     from xpubuild.errors import UsageError
     from xpubuild.explain.document import explain_file, explain_stream, list_document
@@ -39,8 +39,8 @@ def command(log: Path | None, list_: bool, doctor: Path | None, as_json: bool) -
         view = signatures_view
     elif log is None:
         raise UsageError(
-            "no log was named",
-            fix="name a log file, or - for standard input",
+            "no log was specified",
+            fix="pass a log file, or - for standard input",
             commands=("xpubuild explain LOG", "xpubuild explain --list"),
         )
     else:

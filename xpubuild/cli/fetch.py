@@ -11,28 +11,35 @@ import click
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
-    from xpubuild.build.fetch import Fetch
     from xpubuild.engine.events import Sink
     from xpubuild.engine.process import Cancel
     from xpubuild.mirror.remote.location import Location
+    from xpubuild.offline.fetch import Fetch
 
 
-@click.command(name="fetch", short_help="Fill a mirror with everything an offline install needs.")
-@options.build_options
+@click.command(name="fetch", short_help="Download everything that an offline install needs.")
+@options.build_options(
+    hidden=(
+        "--cxx11-abi", "--arch", "--jobs", "--oneapi-root", "--oneapi-mode", "--editable", "--allow-dirty",
+    ),
+    workspace="Existing workspace whose looked-up commits are used.",
+    mirror="Folder of the mirror to fill.",
+    offline="Download nothing; fail if the mirror does not have everything.",
+)  # fmt: skip
 @options.option(
     "--for-python",
     default=None,
     metavar="VERSIONS|all",
-    help="Python versions to bring packages for, such as 3.10,3.11 (default: the one install takes).",
+    help="Python versions to download packages for, such as 3.10,3.11 (default: the one that install uses).",
 )
-@options.option("--dry-run", is_flag=True, help="List what is missing, with sizes, and bring nothing.")
-@options.option("--check", is_flag=True, help="Look at every byte of the mirror and change nothing.")
+@options.option("--dry-run", is_flag=True, help="List missing files with their sizes, download nothing.")
+@options.option("--check", is_flag=True, help="Verify every file of the mirror, change nothing.")
 @options.path_option(
     "--export", "export_to", default=None, metavar="FILE",
-    help="Write what RECIPE needs (without one: the whole mirror) to one file.",
+    help="Export what RECIPE needs (default: the whole mirror) to one file.",
 )  # fmt: skip
 @options.path_option(
-    "--import", "import_from", default=None, metavar="FILE", help="Merge an exported file into the mirror."
+    "--import", "import_from", default=None, metavar="FILE", help="Import an exported file into the mirror."
 )
 @options.json_option
 @options.log_format_option
@@ -50,10 +57,10 @@ def command(
     verbose: bool,
     **build: Any,
 ) -> int:
-    """Fill the folder --mirror DIR with all that a build of RECIPE (a name, a file or a lock) fetches.
+    """Download all sources and packages of RECIPE (a name, a file or a lock) into the folder --mirror DIR.
 
-    What is there and sound stays; what is damaged is brought anew. 'install --offline --mirror DIR' then
-    needs no network.
+    Valid files are kept, damaged ones are downloaded again. 'xpubuild install --offline --mirror DIR' then
+    builds without a network.
     """
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
@@ -83,7 +90,7 @@ def command(
 
 @dataclass(frozen=True)
 class Task:
-    """What the command line asks for."""
+    """What the command line requests."""
 
     mirror: Path
     action: str
@@ -93,8 +100,8 @@ class Task:
     build: dict[str, Any]
 
     def run(self, sink: Sink, cancel: Cancel) -> dict[str, Any]:
-        """Do it and return the document."""
-        from xpubuild.build.carry import check_mirror, export_mirror, import_mirror
+        """Run the action and return the document."""
+        from xpubuild.offline.export import check_mirror, export_mirror, import_mirror
 
         named = self.build["recipe"] is not None
         if self.action == "check":
@@ -109,17 +116,17 @@ class Task:
         return fetch.dry_run() if self.action == "dry-run" else fetch.run()
 
     def _fetch(self, sink: Sink, cancel: Cancel) -> Fetch:
-        from xpubuild.build.fetch import Fetch
-        from xpubuild.build.fetch_inputs import wanted
-        from xpubuild.build.gather import PlanOptions
+        from xpubuild.gather.options import PlanOptions
+        from xpubuild.offline.fetch import Fetch
+        from xpubuild.offline.wanted import wanted
+        from xpubuild.source.bare import RepositoryStore
         from xpubuild.source.git import Git
-        from xpubuild.source.mirror import MirrorStore
 
         git = Git.open()
-        # Export and check look at what is there: nothing but the mirror is asked for it.
+        # Export and check only read the mirror.
         offline = self.offline or self.action in ("check", "export")
         stocks = () if self.build["update"] and not offline else (self.mirror,)
-        store = MirrorStore(self.mirror, git, offline=offline, stocks=stocks, cancel=cancel)
+        store = RepositoryStore(self.mirror, git, offline=offline, stocks=stocks, cancel=cancel)
         return Fetch(
             path=self.mirror,
             wanted=wanted(PlanOptions(**self.build), self.for_python, store=store, cancel=cancel),
@@ -134,13 +141,14 @@ def _mirror(given: Path | Location | None) -> Path:
     from xpubuild.errors import UsageError
 
     if given is None:
-        raise click.UsageError("fetch needs a folder to fill: --mirror DIR (or XPUBUILD_MIRROR)")
+        raise click.UsageError(
+            "fetch needs the folder of a mirror: pass --mirror DIR (or set XPUBUILD_MIRROR)"
+        )
     if not isinstance(given, Path):
         raise UsageError(
             f"fetch cannot write to {given}",
-            why="a mirror is read over http and ssh, and written as a folder",
-            fix="run fetch with --mirror DIR on the machine that serves it, or fill a folder here and import"
-            " its export there",
+            why="a mirror on a server is read-only; only a folder can be written",
+            fix="run fetch with --mirror DIR on the server, or fill a folder here and import it there",
             commands=(
                 "xpubuild fetch RECIPE --mirror DIR --export FILE",
                 "xpubuild fetch --mirror DIR --import FILE",
@@ -151,5 +159,5 @@ def _mirror(given: Path | Location | None) -> Path:
 
 def _one_of(actions: list[str]) -> str:
     if len(actions) > 1:
-        raise click.UsageError(f"--{actions[0]} and --{actions[1]} are two things; give one of them")
+        raise click.UsageError(f"--{actions[0]} and --{actions[1]} cannot be combined; use one of them")
     return actions[0] if actions else "fetch"

@@ -10,22 +10,26 @@ import click
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
-    from xpubuild.lock.model import Policy
+    from xpubuild.locking.model import Policy
 
 
-@click.command(name="install", short_help="Build a recipe into a workspace, prove and record it.")
-@options.build_options
+class _Seconds(click.FloatRange):
+    name = "number of seconds"
+
+
+@click.command(name="install", short_help="Build and verify a recipe in a workspace.")
+@options.build_options()
 @options.lock_options
-@options.path_option("--wheel-dir", default=None, help="Also put the finished wheels here.")
+@options.path_option("--wheel-dir", default=None, help="Also copy the wheels to this folder.")
 @options.option("--until", default=None, metavar="STEP", help="Stop after this step.")
-@options.option("--dry-run", is_flag=True, help="Show the plan and stop.")
+@options.option("--dry-run", is_flag=True, help="Show the plan, run nothing.")
 @options.option(
     "--lock-timeout",
-    type=click.FloatRange(min=0),
+    type=_Seconds(min=0),
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for another process that uses the workspace.",
+    help="Seconds to wait for another process that uses the workspace (not about lock files).",
 )
 @options.json_option
 @options.log_format_option
@@ -45,20 +49,22 @@ def command(
     verbose: bool,
     **build: Any,
 ) -> int:
-    """Build RECIPE (a name, a file or a lock) into a workspace.
+    """Build RECIPE (a name, a file or a lock) in a workspace and verify the result.
 
-    Without RECIPE the newest release that this host can build is taken; in an entered shell, that workspace.
+    Without RECIPE, builds the newest release that this host can build or, in an activated workspace, the
+    recipe of that workspace.
 
-    Run the same command again after a failure or an interruption: finished steps are kept.
+    To resume after a failure or an interruption, run the same command again: finished steps are kept.
     """
     import functools
+    from dataclasses import replace
 
-    from xpubuild.build.gather import PlanOptions
-    from xpubuild.build.install import apply
-    from xpubuild.build.locked_install import LockOptions, prepare_as_asked
     from xpubuild.cli.plan import show_plan
     from xpubuild.engine.process import Cancel
-    from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.engine.runner import cancel_on_signals, needed_for
+    from xpubuild.gather.options import PlanOptions
+    from xpubuild.installing.asked import LockOptions, prepare_as_asked
+    from xpubuild.installing.install import apply, check_until
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.final import final_view
     from xpubuild.ui.sinks import make_sink
@@ -69,7 +75,9 @@ def command(
         telling = functools.partial(make_sink, log_format, quiet=quiet, verbose=verbose)
         prepared = prepare_as_asked(PlanOptions(**build, telling=telling), lock, cancel=cancel)
         if dry_run:
-            return show_plan(prepared.plan, "json" if as_json else "table")
+            check_until(prepared.plan, until)
+            plan = replace(prepared.plan, steps=needed_for(prepared.plan, until))
+            return show_plan(plan, "json" if as_json else "table")
         sink = telling()
         try:
             receipt = apply(

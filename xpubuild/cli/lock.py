@@ -10,38 +10,42 @@ import click
 from xpubuild.cli import options
 
 
-@click.command(name="lock", short_help="Write the closed lock of a recipe.")
-@options.build_options
+@click.command(name="lock", short_help="Lock every input of a recipe.")
+@options.build_options(
+    hidden=("--jobs", "--editable", "--allow-dirty"),
+    workspace="Existing workspace whose looked-up commits are used.",
+)
 @options.option(
     "-o", "--output", default=None, metavar="FILE", envvar="XPUBUILD_LOCK_OUTPUT",
-    help="Where to write it (default: RECIPE.lock.yaml in this folder); - for standard output.",
+    help="File to write (default: RECIPE.lock.yaml in the current folder); - for standard output.",
 )  # fmt: skip
 @options.json_option
 @options.quiet_option
 def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int:
-    """Write down every input of a build of RECIPE: commits, submodules, hashes, flags, this machine.
+    """Record every input of a build of RECIPE: commits, submodules, hashes, flags, this machine.
 
-    What the sources ask for can only be read in them, so they are fetched into the user's cache. Commit the
-    file beside your recipe; 'xpubuild verify-lock' and 'install --locked' hold it against what there is.
+    Some inputs are only known from the sources, so the sources are fetched into the user's cache. Commit the
+    lock next to your recipe; 'xpubuild verify-lock' checks it and 'xpubuild install --locked' builds from it.
     """
     import sys
 
-    from xpubuild.build.conda_gather import file_name
-    from xpubuild.build.gather import PlanOptions, git_store, prepare
-    from xpubuild.build.lock_file import Written, write_lock
-    from xpubuild.build.locking import make_lock
-    from xpubuild.build.open_wheels import open_hashes
     from xpubuild.engine.files import write_atomic
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import UsageError
-    from xpubuild.lock.canonical import dump
+    from xpubuild.gather.conda_packages import file_name
+    from xpubuild.gather.options import PlanOptions
+    from xpubuild.gather.prepare import git_store, prepare
+    from xpubuild.locking.canonical import dump
+    from xpubuild.locking.file import Written, write_lock
+    from xpubuild.locking.lock import make_lock
+    from xpubuild.locking.open_wheels import open_hashes
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.lock_view import differences_view, progress, written_view
     from xpubuild.ui.sinks import make_sink
 
     if output == "-" and as_json:
-        raise UsageError("--json and '-o -' both want standard output", fix="give --output a file")
+        raise UsageError("--json and '-o -' both write to standard output", fix="use --output FILE")
     cancel, report = Cancel(), progress(quiet=quiet)
 
     with cancel_on_signals(cancel):
@@ -60,7 +64,7 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
         write_atomic(path.with_name(file_name(lock.recipe.name)), prepared.facts.conda_lock.encode())
     document = written.document()
     if written.problem:
-        report(f"the file that was there is replaced: {written.problem}")
+        report(f"the existing file is replaced: {written.problem}")
     if not quiet:
         show(differences_view(document["differences"], "Changed"), sys.stderr)
     if as_json:

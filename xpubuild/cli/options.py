@@ -1,8 +1,8 @@
-"""Options that several commands share; each can also be given as XPUBUILD_<OPTION> in the environment."""
+"""Options that several commands share; each can also be set as XPUBUILD_<OPTION> in the environment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +25,7 @@ def option(*names: str, **settings: Any) -> Callable[[Function], Function]:
 def _absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | None:
     if value is not None and not value.strip():
         # An unset variable in a script: the default place would be a surprise, for clean above all.
-        raise click.BadParameter("it is empty; give a path, or leave the option away")
+        raise click.BadParameter("it is empty; pass a path, or omit the option")
     return Path(value).expanduser().absolute() if value is not None else None
 
 
@@ -38,12 +38,12 @@ def _mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     from xpubuild.mirror.remote.location import parse_mirror
 
     if value is not None and not value.strip():
-        raise click.BadParameter("it is empty; give a folder or a URL, or leave the option away")
+        raise click.BadParameter("it is empty; pass a folder or a URL, or omit the option")
     return None if value is None else parse_mirror(value)
 
 
 def mirror_option(help_text: str) -> Callable[[Function], Function]:
-    """Return --mirror: a folder, or the URL of a mirror that is served."""
+    """Return --mirror: a folder, or the URL of a mirror on a server."""
     return option("--mirror", default=None, callback=_mirror, metavar="DIR|URL", help=help_text)
 
 
@@ -52,13 +52,17 @@ log_format_option = option(
     "--log-format",
     type=click.Choice(["rich", "plain", "github", "jsonl"]),
     default=None,
-    help="How progress is shown on stderr (default: by terminal and CI).",
+    help="Format of progress on stderr (default: depends on the terminal and CI).",
 )
-quiet_option = option("-q", "--quiet", is_flag=True, help="Only failures and the result.")
-verbose_option = option("-v", "--verbose", is_flag=True, help="Also every line the tools print.")
-workspace_option = path_option(
-    "--workspace", default=None, help="Folder of env, sources, wheels, logs (default: per user and recipe)."
-)
+quiet_option = option("-q", "--quiet", is_flag=True, help="Print only failures and the result.")
+verbose_option = option("-v", "--verbose", is_flag=True, help="Print every line of the tools' output too.")
+
+
+def workspace_option(
+    help_text: str = "Folder of the workspace (default: that of RECIPE, the active one, or the only one).",
+) -> Callable[[Function], Function]:
+    """Return --workspace; the default help is for commands that work on an existing workspace."""
+    return path_option("--workspace", default=None, help=help_text)
 
 
 def split_names(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -74,66 +78,103 @@ def split_trees(_ctx: click.Context, _param: click.Parameter, value: tuple[str, 
         if not equals or "/" in component or Path(text).exists():
             component, folder = "torch", text
         if not folder.strip():
-            raise click.BadParameter(f"'{text}' names no folder")
+            raise click.BadParameter(f"'{text}' has no folder")
         if component in found:
-            raise click.BadParameter(f"two trees are given for {component}")
+            raise click.BadParameter(f"two source trees for {component}")
         found[component] = Path(folder).expanduser().absolute()
     return found
 
 
 def names_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     """Return an option that takes names, repeated or separated by commas."""
-    return option(*names, multiple=True, callback=split_names, metavar="NAMES", **settings)
+    settings.setdefault("metavar", "NAMES")
+    return option(*names, multiple=True, callback=split_names, **settings)
 
 
 def lock_options(function: Function) -> Function:
-    """Add the options by which install and plan take a lock."""
+    """Add the options of install and plan that build from a lock."""
     for decorate in reversed((
-        option("--locked", is_flag=True, help="Build what RECIPE.lock.yaml of this folder says, or nothing."),
-        path_option("--lock", "lock_file", default=None, metavar="FILE", help="Build what this lock says."),
+        option(
+            "--locked", is_flag=True,
+            help="Build from RECIPE.lock.yaml in the current folder; fail if it does not match.",
+        ),
+        path_option("--lock", "lock_file", default=None, metavar="FILE", help="Build from this lock."),
         option(
             "--lock-policy", type=click.Choice(["exact", "compatible", "ignore"]), default="compatible",
-            show_default=True, help="How this machine is compared with that of the lock.",
+            show_default=True, help="How strictly this machine is compared with that of the lock.",
         ),
     )):  # fmt: skip
         function = decorate(function)
     return function
 
 
-def build_options(function: Function) -> Function:
-    """Add the options that decide what is built; plan and install share them."""
-    for decorate in reversed((
-        click.argument("recipe", required=False, envvar="XPUBUILD_RECIPE"),
-        workspace_option,
-        names_option("--with", "with_", help="Components to add, such as vision,audio."),
-        names_option("--without", help="Components to leave out."),
-        option("--cxx11-abi", type=click.Choice(["0", "1"]), default=None, help="C++ ABI of what is built."),
-        option("--target", type=click.Choice(["xpu", "cpu"]), default=None, help="Device to build for."),
-        option("--variant", default=None, help="Named set of build switches of the recipe."),
-        names_option("--arch", help="AOT targets, such as pvc."),
-        option("--python", "python", default=None, metavar="EXE", help="Interpreter to build for."),
-        option("--jobs", default="auto", metavar="N|auto", help="Compile jobs side by side."),
-        path_option("--oneapi-root", default=None, help="oneAPI to use."),
-        option(
-            "--oneapi-mode", type=click.Choice(["components", "setvars", "unified"]), default="components",
-            help="Source the components' scripts (default), setvars.sh, or oneapi-vars.sh.",
-        ),
-        option("--editable", is_flag=True, help="Install sources editable, for developers."),
-        mirror_option("Take sources and packages from this mirror first: a folder, http, https or ssh URL."),
-        option("--offline", is_flag=True, help="Use no network: what is not in the mirror is an error."),
-        option(
-            "--env", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,
-            help="What the environment is made of.",
-        ),
-        path_option(
-            "--conda-lock", default=None, metavar="FILE", help="Packages of --env conda (default: solved).",
-        ),
-        option(
-            "--conda-channel", multiple=True, metavar="CHANNEL",
-            help="Ask these channels instead of the recipe's (credentials belong into .condarc or .netrc).",
-        ),
-        option("--update", is_flag=True, help="Look up branches and tags without a commit anew."),
-        option("--allow-dirty", is_flag=True, help="Build with your own edits in src/ instead of refusing."),
-    )):  # fmt: skip
-        function = decorate(function)
-    return function
+def build_options(
+    *,
+    hidden: Collection[str] = (),
+    mirror: str = "Mirror to use before the network: a folder, http, https or ssh URL.",
+    workspace: str = "Folder for environment, sources, wheels and logs (default: one per user and recipe).",
+    offline: str = "Do not use the network; fail if something is not in the mirror.",
+) -> Callable[[Function], Function]:
+    """Return what adds the argument RECIPE and the options that decide what is built.
+
+    ``hidden`` are options without an effect on the command. It accepts them, since scripts pass one set of
+    options to several commands, but its help does not list them. The others
+    are help texts.
+    """
+
+    def one(make: Callable[..., Any], *names: str, **settings: Any) -> Callable[[Function], Function]:
+        decorate: Callable[[Function], Function] = make(*names, hidden=names[0] in hidden, **settings)
+        return decorate
+
+    def add(function: Function) -> Function:
+        for decorate in reversed((
+            click.argument("recipe", required=False, envvar="XPUBUILD_RECIPE"),
+            workspace_option(workspace),
+            one(names_option, "--with", "with_", help="Components to add, such as vision,audio."),
+            one(names_option, "--without", help="Components to exclude."),
+            one(
+                option, "--cxx11-abi", type=click.Choice(["0", "1"]), default=None,
+                help="C++11 ABI to build with.",
+            ),
+            one(option, "--target", type=click.Choice(["xpu", "cpu"]), default=None, help="Target device."),
+            one(
+                option, "--variant", default=None, metavar="NAME",
+                help="Named set of build switches of the recipe ('recipes show RECIPE' lists them).",
+            ),
+            one(names_option, "--arch", help="GPUs to compile kernels for ahead of time, such as pvc."),
+            one(option, "--python", "python", default=None, metavar="EXE", help="Interpreter to build for."),
+            one(option, "--jobs", default="auto", metavar="N|auto", help="Number of parallel compile jobs."),
+            one(path_option, "--oneapi-root", default=None, help="oneAPI installation to use."),
+            one(
+                option, "--oneapi-mode", type=click.Choice(["components", "setvars", "unified"]),
+                default="components",
+                help="Scripts to run: those of the components (default), setvars.sh or oneapi-vars.sh.",
+            ),
+            one(option, "--editable", is_flag=True, help="Install source components in editable mode."),
+            mirror_option(mirror),
+            one(option, "--offline", is_flag=True, help=offline),
+            one(
+                option, "--env", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,
+                help="Kind of environment to create.",
+            ),
+            one(
+                path_option, "--conda-lock", default=None, metavar="FILE",
+                help="conda-lock.yml for --env conda (default: solve one).",
+            ),
+            one(
+                option, "--conda-channel", multiple=True, metavar="CHANNEL",
+                help="Channel to use instead of the recipe's; repeatable (credentials: .condarc, .netrc).",
+            ),
+            one(
+                option, "--update", is_flag=True,
+                help="Look up branches and tags again instead of using the recorded commits.",
+            ),
+            one(
+                option, "--allow-dirty", is_flag=True,
+                help="Build with local changes in src/ instead of rejecting them.",
+            ),
+        )):  # fmt: skip
+            function = decorate(function)
+        return function
+
+    return add

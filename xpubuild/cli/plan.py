@@ -11,22 +11,26 @@ from xpubuild.cli import options
 
 if TYPE_CHECKING:
     from xpubuild.engine.model import Plan
-    from xpubuild.lock.model import Policy
+    from xpubuild.locking.model import Policy
 
 
 @click.command(name="plan", short_help="Show what install would do.")
-@options.build_options
+@options.build_options()
 @options.lock_options
 @options.option(
-    "--format", "form", type=click.Choice(["table", "json", "sh"]), default="table", help="Form of the plan."
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "sh"]),
+    default="table",
+    help="Output format of the plan.",
 )
 @options.json_option
 def command(
     form: str, locked: bool, lock_file: Path | None, lock_policy: Policy, as_json: bool, **build: Any
 ) -> int:
-    """Show what install would do for RECIPE; nothing is made or fetched."""
-    from xpubuild.build.gather import PlanOptions
-    from xpubuild.build.locked_install import LockOptions, prepare_as_asked
+    """Show what install would do for RECIPE, without building or fetching anything."""
+    from xpubuild.gather.options import PlanOptions
+    from xpubuild.installing.asked import LockOptions, prepare_as_asked
     from xpubuild.ui.sinks import make_sink
 
     asked = PlanOptions(**build, telling=lambda: make_sink(None))
@@ -38,11 +42,11 @@ def show_plan(plan: Plan, form: str) -> int:
     """Print a plan with the state of its steps in its workspace."""
     import sys
 
-    from xpubuild.build.documents import plan_document
-    from xpubuild.build.shell import script
-    from xpubuild.build.standing import standing
+    from xpubuild.planning.script import script
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.plan_view import plan_view
+    from xpubuild.workspace.documents import plan_document
+    from xpubuild.workspace.status import standing
 
     if form == "sh":
         sys.stdout.write(script(plan))

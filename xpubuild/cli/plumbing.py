@@ -1,4 +1,4 @@
-"""``xpubuild plumbing``: the commands that plans are made of. Stable enough for scripts, not for people."""
+"""``xpubuild plumbing``: the commands that plans run. Stable enough for scripts, not meant for people."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def _say(line: str) -> None:
 
 @click.group(name="plumbing", hidden=True)
 def command() -> None:
-    """Commands that plans are made of."""
+    """Commands that plans run; for scripts, not for people."""
 
 
 @command.command(name="make-env")
 @click.argument("env", type=click.Path(path_type=Path))
 @click.option("--python", "python", required=True)
 def make_env(env: Path, python: str) -> int:
-    """Make a Python environment."""
+    """Create a Python environment."""
     from xpubuild.toolchain.make_env import make_env as make
 
     make(env, Path(python))
@@ -35,10 +35,10 @@ def make_env(env: Path, python: str) -> int:
 @click.argument("env", type=click.Path(path_type=Path))
 @click.option("--held", type=click.Path(path_type=Path), default=None)
 def repair_env(env: Path, held: Path | None) -> int:
-    """Remove what an interrupted pip left in an environment, and what took the place of what is held."""
-    from xpubuild.build.envrepair import repair
-    from xpubuild.build.held import let_go
-    from xpubuild.build.sitepackages import site_packages_of
+    """Remove leftovers of an interrupted pip from an environment, and packages that replaced pinned ones."""
+    from xpubuild.artifacts.freeze import let_go
+    from xpubuild.artifacts.repair import repair
+    from xpubuild.artifacts.site_packages import site_packages_of
 
     site_packages = site_packages_of(env)
     for item in (*repair(site_packages), held and let_go(site_packages, held)):
@@ -52,7 +52,7 @@ def repair_env(env: Path, held: Path | None) -> int:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--commit", required=True)
 def embed(project: str, folder: Path, commit: str) -> int:  # noqa: ARG001
-    """Make git repositories of embedded sources and hold them against the pin."""
+    """Create git repositories from embedded sources and check them against the pin."""
     from xpubuild.engine.environment import base_environment
     from xpubuild.errors import SourceIntegrityError
     from xpubuild.resources import ops_project_dir
@@ -61,9 +61,9 @@ def embed(project: str, folder: Path, commit: str) -> int:  # noqa: ARG001
     made = materialise(ops_project_dir(), folder, env=base_environment())
     if made.commit != commit:
         raise SourceIntegrityError(
-            f"the embedded sources are commit {made.commit}, the recipe pins {commit}",
-            why="recipe and xpubuild are of different versions, or an embedded file was changed",
-            fix="reinstall xpubuild, or pin the commit that was found",
+            f"the embedded sources are at commit {made.commit}, but the recipe pins {commit}",
+            why="the recipe is for another version of xpubuild, or an embedded file was changed",
+            fix="reinstall xpubuild, or pin that commit in the recipe",
         )
     _say(f"{made.root_url} is at {made.commit}")
     return 0
@@ -96,7 +96,7 @@ def checkout(
     mirror: Path | None,
     offline: bool,
 ) -> int:
-    """Make a pinned checkout with its submodules."""
+    """Check out a pinned commit with its submodules."""
     from xpubuild.engine.environment import base_environment
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
@@ -133,7 +133,7 @@ def repositories(
     mirror: Path | None,
     offline: bool,
 ) -> int:
-    """Serve the repositories that a build clones while it configures."""
+    """Provide local copies of the repositories that a build clones while it configures."""
     import json
     import os
 
@@ -141,18 +141,18 @@ def repositories(
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.recipe.model import ConfigureTime
+    from xpubuild.source.bare import RepositoryStore
     from xpubuild.source.git import Git
-    from xpubuild.source.mirror import MirrorStore
     from xpubuild.source.serving import serve_tree
 
     cancel = Cancel()
     with cancel_on_signals(cancel):
         stocks = (mirror,) if mirror is not None else ()
-        store = MirrorStore(cache, Git.open(base_environment()), offline, stocks=stocks, cancel=cancel)
+        store = RepositoryStore(cache, Git.open(base_environment()), offline, stocks=stocks, cancel=cancel)
         wanted = [ConfigureTime.model_validate(json.loads(item)) for item in items]
         found = serve_tree(store, tree, commit, wanted, into, environ=os.environ, jobs=jobs, report=_say)
         for item in found:
-            _say(f"{item.url} is served at {item.commit}, asked for as {item.asked_for}")
+            _say(f"{item.url} is available at {item.commit}, requested as {item.asked_for}")
     return 0
 
 
@@ -162,8 +162,8 @@ def repositories(
 @click.option("--wanted", default="auto")
 @click.option("--setting", "settings", multiple=True)
 def front_end(folder: Path, env: Path, wanted: str, settings: tuple[str, ...]) -> int:
-    """Hold a source tree against what the recipe says about how it is built."""
-    from xpubuild.build.treekind import check
+    """Check that a source tree can be built the way the recipe says."""
+    from xpubuild.gate.tree_kind import check
 
     for line in check(folder, env, wanted=wanted, settings=settings):
         _say(line)
@@ -175,11 +175,11 @@ def front_end(folder: Path, env: Path, wanted: str, settings: tuple[str, ...]) -
 @click.argument("dist")
 @click.argument("file", type=click.Path(path_type=Path))
 def hold(env: Path, dist: str, file: Path) -> int:
-    """Write down what is installed, as constraints that later pip commands must keep."""
-    from xpubuild.build.held import hold as write
-    from xpubuild.build.sitepackages import site_packages_of
+    """Write the installed versions as constraints for later pip commands."""
+    from xpubuild.artifacts.freeze import hold as write
+    from xpubuild.artifacts.site_packages import site_packages_of
 
-    _say(f"held: {write(site_packages_of(env), dist, file)}")
+    _say(f"constraint: {write(site_packages_of(env), dist, file)}")
     return 0
 
 
@@ -189,15 +189,15 @@ def hold(env: Path, dist: str, file: Path) -> int:
 @click.option("--cache", type=click.Path(path_type=Path), required=True)
 @click.option("--output", type=click.Path(path_type=Path), required=True)
 def conda_lock(specs: tuple[str, ...], channels: tuple[str, ...], cache: Path, output: Path) -> int:
-    """Solve conda specifications and write a conda-lock.yml without packages that harm an XPU build."""
+    """Solve conda specifications; write a conda-lock.yml without packages that conflict with an XPU build."""
     import os
 
-    from xpubuild.build.conda_host import machine_need
-    from xpubuild.conda.channels import read_condarc, resolve
-    from xpubuild.conda.engines import find_engines
-    from xpubuild.conda.solve import Wanted, make_lock
     from xpubuild.engine.environment import base_environment
     from xpubuild.engine.files import write_atomic
+    from xpubuild.packages.conda.channels import read_condarc, resolve
+    from xpubuild.packages.conda.engines import find_engines
+    from xpubuild.packages.conda.host_libstdcxx import machine_need
+    from xpubuild.packages.conda.solve import Wanted, make_lock
 
     need = machine_need()
     wanted = Wanted(specs, resolve(channels, read_condarc(os.environ)), need.version if need else None)
@@ -216,14 +216,14 @@ def conda_lock(specs: tuple[str, ...], channels: tuple[str, ...], cache: Path, o
 @options.path_option("--mirror", default=None)
 @options.option("--offline", is_flag=True)
 def conda_env(env: Path, lock: Path, cache: Path, mirror: Path | None, offline: bool) -> int:
-    """Make an environment of the conda packages that a conda-lock.yml names, each held against its hash."""
+    """Create an environment from a conda-lock.yml; the hash of every package is checked."""
     import os
 
-    from xpubuild.conda.archives import Supply, in_folder
-    from xpubuild.conda.channels import read_condarc, resolve
-    from xpubuild.conda.engines import find_engines
-    from xpubuild.conda.install import Installation, make_conda_env, read_lock_file
     from xpubuild.engine.environment import base_environment
+    from xpubuild.packages.conda.archives import Supply, in_folder
+    from xpubuild.packages.conda.channels import read_condarc, resolve
+    from xpubuild.packages.conda.engines import find_engines
+    from xpubuild.packages.conda.install import Installation, make_conda_env, read_lock_file
 
     document = read_lock_file(lock)
     channels = resolve(document.channels, read_condarc(os.environ))
@@ -232,5 +232,5 @@ def conda_env(env: Path, lock: Path, cache: Path, mirror: Path | None, offline: 
         supply = Supply(cache=cache, find=in_folder(mirror / "files"), offline=offline, channels=channels)
     engines, environment = find_engines(os.environ), base_environment()
     done = make_conda_env(Installation(env, document, supply, engines, environment, _say))
-    _say(f"{env} {'is made' if done else 'is there'}")
+    _say(f"{env} {'was created' if done else 'exists'}")
     return 0

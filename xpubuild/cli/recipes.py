@@ -11,7 +11,7 @@ from xpubuild.cli import matrix, options
 
 @click.group(name="recipes", short_help="List, show and check recipes.")
 def command() -> None:
-    """Look at the recipes in the search path (XPUBUILD_RECIPES, the user's, the site's, xpubuild's own)."""
+    """Show the recipes in the search path: XPUBUILD_RECIPES, the user's, the site's and xpubuild's own."""
 
 
 command.add_command(matrix.command)
@@ -24,7 +24,7 @@ def list_(as_json: bool) -> int:
     from xpubuild.recipe.catalogue import catalogue
     from xpubuild.ui.console import print_json
     from xpubuild.ui.console import show as display
-    from xpubuild.ui.views import recipes_view
+    from xpubuild.ui.recipe_view import recipes_view
 
     entries = catalogue()
     if as_json:
@@ -34,39 +34,41 @@ def list_(as_json: bool) -> int:
     return 0
 
 
-@command.command()
+@command.command(short_help="Show a summary of a recipe.")
 @click.argument("recipe")
 @options.json_option
-def show(recipe: str, as_json: bool) -> int:
-    """Show RECIPE as it is after everything it extends, with the source of each value."""
+@options.option("-v", "--verbose", is_flag=True, help="Show all values with their sources.")
+def show(recipe: str, as_json: bool, verbose: bool) -> int:
+    """Show a summary of RECIPE, including everything it extends; -v shows all values with their sources."""
     from xpubuild.recipe.catalogue import recipe_document
     from xpubuild.recipe.load import load
     from xpubuild.ui.console import print_json
     from xpubuild.ui.console import show as display
-    from xpubuild.ui.views import recipe_view
+    from xpubuild.ui.recipe_view import recipe_view, summary_view
 
     document = recipe_document(load(recipe))
     if as_json:
         print_json(document)
     else:
-        display(recipe_view(document))
+        display(recipe_view(document) if verbose else summary_view(document, recipe))
     return 0
 
 
-@command.command()
+@command.command(short_help="Check recipes for errors.")
 @click.argument("recipe", nargs=-1)
 @options.option(
     "--tree",
     multiple=True,
     callback=options.split_trees,
     metavar="[COMPONENT=]DIR",
-    help="Hold the recipe against a checked-out source tree, torch's unless a component is named.",
+    help="Compare the recipe with a checked-out source tree (torch's, unless a component is specified).",
 )
 @options.json_option
 def check(recipe: tuple[str, ...], tree: dict[str, Path], as_json: bool) -> int:
-    """Check recipes (all in the search path by default): schema, files they name, switches, pins, facts.
+    """Check recipes (default: all in the search path): schema, referenced files, switches, pins, facts.
 
-    With --tree also: version, Python requirement, pin files, submodules and commit of a source tree.
+    With --tree, also compares version, Python requirement, pin files, submodules and commit with a source
+    tree.
     """
     from xpubuild.recipe.catalogue import check_recipes
     from xpubuild.ui.console import print_json

@@ -11,16 +11,16 @@ from xpubuild.cli import options
 
 @click.command(name="status", short_help="Show the steps, runs and results of a workspace.")
 @click.argument("recipe", required=False)
-@options.workspace_option
+@options.workspace_option()
 @options.json_option
 def command(recipe: str | None, workspace: Path | None, as_json: bool) -> int:
-    """Show what the journal of a workspace (by default RECIPE's) knows."""
-    from xpubuild.build.documents import status_document
+    """Show the steps, runs and results of a workspace (default: that of RECIPE)."""
     from xpubuild.cli.workspace import existing
     from xpubuild.engine.journal import Journal
     from xpubuild.engine.lock import held_by
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import status_view
+    from xpubuild.workspace.documents import status_document
 
     root = existing(workspace, recipe)
     with Journal(root / "journal.db", read_only=True) as journal:

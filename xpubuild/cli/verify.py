@@ -9,9 +9,9 @@ import click
 from xpubuild.cli import options
 
 
-@click.command(name="verify", short_help="Prove on the device that an installed torch works.")
+@click.command(name="verify", short_help="Test an installed PyTorch on the device.")
 @click.argument("recipe", required=False)
-@options.workspace_option
+@options.workspace_option()
 @options.option(
     "--python", "python", default=None, metavar="EXE", help="Interpreter with the torch to verify."
 )
@@ -19,42 +19,47 @@ from xpubuild.cli import options
     "--device",
     type=click.Choice(["xpu", "cuda", "cpu"]),
     default=None,
-    help="Where to run (default: what the workspace was built for).",
+    help="Device to test (default: the target of the workspace; xpu with --python).",
 )
 @options.option(
     "--suite",
     type=click.Choice(["smoke", "full", "speed", "dynamo", "upstream"]),
     default="smoke",
     show_default=True,
-    help="What to check: smoke answers within a minute; dynamo and upstream run PyTorch's own scripts.",
+    help="Which tests to run: smoke takes less than a minute; dynamo and upstream run PyTorch's own scripts.",
 )
 @options.option(
     "--no-gpu",
     "no_gpu",
     is_flag=True,
-    help="Check what needs no device, as where images are built.",
+    help="Run only the checks that need no device ('image' in --list), as in an image build.",
     envvar=None,
 )
 @options.path_option(
     "--source",
     default=None,
-    help="Tree of PyTorch for dynamo and upstream (default: the workspace's).",
+    help="Source tree of PyTorch for dynamo and upstream (default: that of the workspace).",
     envvar=None,
 )
 @options.names_option("--models", help="Models for dynamo (default: a few per suite).", envvar=None)
-@options.names_option("--tests", help="Test files for upstream (default: a chosen list).", envvar=None)
+@options.names_option("--tests", help="Test files for upstream (default: a selection).", envvar=None)
 @options.path_option(
-    "--baseline", metavar="FILE", default=None, help="Warn about speeds below those of FILE.", envvar=None
+    "--baseline", metavar="FILE", default=None, help="Warn about speeds below those in FILE.", envvar=None
 )
-@options.option("--update-baseline", is_flag=True, help="Write this run's speeds to --baseline.", envvar=None)
-@options.names_option("--only", help="Ids, groups or patterns of checks.", envvar=None)
-@options.names_option(
-    "--require", help="Optional parts whose absence is a failure, such as ops.", envvar=None
+@options.option(
+    "--update-baseline",
+    is_flag=True,
+    help="Write the speeds of this run to the --baseline file.",
+    envvar=None,
 )
-@options.option("--list", "list_", is_flag=True, help="List the checks and stop.", envvar=None)
-@options.path_option("--junit", metavar="FILE", default=None, help="Also write a JUnit report.", envvar=None)
+@options.names_option("--only", help="Run only these checks: ids, groups or patterns.", envvar=None)
+@options.names_option("--require", help="Optional components that must be present, such as ops.", envvar=None)
+@options.option("--list", "list_", is_flag=True, help="List the checks and exit.", envvar=None)
 @options.path_option(
-    "--output", metavar="FILE", default=None, help="Also write the JSON report.", envvar=None
+    "--junit", metavar="FILE", default=None, help="Write a JUnit report to this file.", envvar=None
+)
+@options.path_option(
+    "--output", metavar="FILE", default=None, help="Write the JSON report to this file.", envvar=None
 )
 @options.json_option
 @options.quiet_option
@@ -78,20 +83,20 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Run the suite inside the interpreter of a workspace (by default RECIPE's), or inside --python.
+    """Run the test suite with the interpreter of a workspace (default: that of RECIPE), or with --python.
 
-    Exit code 70 where a check failed, crashed or passed its deadline.
+    Exits with code 70 if a check failed, crashed or timed out.
     """
     from xpubuild.cli.workspace import existing
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.engine.temporary import scratch_folder
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.verify_view import CheckPrinter, checks_view, verify_view
     from xpubuild.verify import baseline as speeds
     from xpubuild.verify.catalogue import list_checks, select
     from xpubuild.verify.harness import run_suite
     from xpubuild.verify.reports import checks_document, failure, write_reports
-    from xpubuild.verify.scratch import scratch_folder
     from xpubuild.verify.target import check_options, resolve_target
 
     if list_:
@@ -107,7 +112,7 @@ def command(
     earlier = speeds.read(baseline) if baseline and not update_baseline else None
     printer = CheckPrinter(total=len(select(device=target.device, suite=suite, only=only)), quiet=quiet)
     cancel = Cancel()
-    with cancel_on_signals(cancel), scratch_folder() as scratch:
+    with cancel_on_signals(cancel), scratch_folder("verify") as scratch:
         report = run_suite(
             target.python,
             device=target.device,

@@ -10,27 +10,33 @@ import click
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
-    from xpubuild.lock.model import Policy
+    from xpubuild.locking.model import Policy
     from xpubuild.mirror.remote.location import Location
 
 
-@click.command(name="verify-lock", short_help="Check a lock against recipe, sources and this machine.")
+@click.command(
+    name="verify-lock", short_help="Check a lock against its recipe, the sources and this machine."
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @options.option(
     "--policy", type=click.Choice(["exact", "compatible", "ignore"]), default="compatible", show_default=True,
-    help="How driver, oneAPI, compilers and C library of this machine are compared.",
+    help="How strictly driver, oneAPI, compilers and C library of this machine are compared.",
 )  # fmt: skip
-@options.option("--recipe", default=None, metavar="FILE", help="The recipe, if not in the search path.")
+@options.option(
+    "--recipe", default=None, metavar="FILE", help="Recipe file, if it is not in the search path."
+)
 @options.option("--python", "python", default=None, metavar="EXE", help="Interpreter to build for.")
-@options.path_option("--oneapi-root", default=None, help="oneAPI to compare with.")
+@options.path_option("--oneapi-root", default=None, help="oneAPI installation to compare with.")
 @options.path_option(
     "--conda-lock",
     default=None,
     metavar="FILE",
-    help="conda-lock.yml to compare with, instead of solving anew.",
+    help="conda-lock.yml to compare with (default: solve one).",
 )
-@options.mirror_option("Take sources from this mirror first: a folder, http, https or ssh URL.")
-@options.option("--offline", is_flag=True, help="Use no network: what is not in the mirror is an error.")
+@options.mirror_option("Mirror to use before the network: a folder, http, https or ssh URL.")
+@options.option(
+    "--offline", is_flag=True, help="Do not use the network; fail if something is not in the mirror."
+)
 @options.json_option
 @options.quiet_option
 def command(
@@ -45,14 +51,15 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Make the lock FILE anew from its recipe and sources, and name everything that differs.
+    """Create the lock FILE again from its recipe and sources, and list all differences.
 
-    Exit 20: FILE is no lock. 21: it was edited, or differs. 31: a source is not what the lock says.
+    Exit codes: 20 if FILE is not a lock, 21 if it was edited or differs, 30 if a source is unavailable, 31
+    if a source does not match the lock.
     """
-    from xpubuild.build.lock_check import check_lock
-    from xpubuild.build.locking import read_lock
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.locking.check import check_lock
+    from xpubuild.locking.lock import read_lock
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.lock_view import progress, verified_view
     from xpubuild.ui.sinks import make_sink

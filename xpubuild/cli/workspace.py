@@ -1,4 +1,4 @@
-"""Which workspace a command means, where it takes one that already is."""
+"""Finds the existing workspace that a command works on."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _JOURNAL = "journal.db"
 
 
 def _name(recipe: str) -> str:
-    """Return the name of a recipe that may be given as a file."""
+    """Return the name of a recipe; ``recipe`` may be a file."""
     from xpubuild.recipe.load import load
 
     return load(recipe).recipe.name if os.sep in recipe or recipe.endswith((".yaml", ".yml")) else recipe
 
 
 def existing(workspace: Path | None, recipe: str | None) -> Path:
-    """Return the workspace by folder, the default one of a recipe, the entered one, or the only one there is.
+    """Return the workspace by folder, the default one of a recipe, the active one, or the only one.
 
     Raises:
         UsageError: nothing was installed there, or there are several.
     """
-    from xpubuild.build.activation import ENTERED
-    from xpubuild.build.gather import default_workspace
-    from xpubuild.build.moved import found_at, place_of
+    from xpubuild.gather.options import default_workspace
+    from xpubuild.workspace.activation import ENTERED
+    from xpubuild.workspace.moved import found_at, place_of
 
     entered = os.environ.get(ENTERED) if recipe is None else None
     if workspace is None and recipe is None and not entered:
@@ -35,9 +35,9 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
     if not (root / _JOURNAL).is_file():
         raise UsageError(
             f"there is no workspace at {root}",
-            why="it holds no journal: nothing was installed there",
-            fix="install first, or name the folder with --workspace",
-            commands=(f"xpubuild install {recipe or 'quickstart'}",),
+            why=_why_not(root),
+            fix="pass the folder of a workspace with --workspace; 'xpubuild install' creates workspaces",
+            commands=() if workspace else (f"xpubuild install {recipe or 'quickstart'}",),
         )
     root = place_of(root)
     found = found_at(root)
@@ -47,9 +47,17 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
     return root
 
 
+def _why_not(root: Path) -> str:
+    if not root.exists():
+        return "the folder does not exist"
+    if not root.is_dir():
+        return "it is not a folder"
+    return f"the folder has no {_JOURNAL}, in which xpubuild records what it made"
+
+
 def _only_one() -> Path:
     """Return the one workspace below the default folder; a guess among several could remove the wrong one."""
-    from xpubuild.build.gather import default_workspace
+    from xpubuild.gather.options import default_workspace
     from xpubuild.recipe.order import order_of
 
     folder = default_workspace("any").parent
@@ -60,13 +68,13 @@ def _only_one() -> Path:
         return found[0]
     if found:
         raise UsageError(
-            "which workspace is meant?",
-            why=f"there are {len(found)} in {folder}: {', '.join(path.name for path in found)}",
-            fix="name the recipe, or the folder with --workspace",
+            f"several workspaces exist: {', '.join(path.name for path in found)}",
+            why=f"they are in {folder}, and neither a recipe nor a folder was passed",
+            fix="specify the recipe, or pass the folder with --workspace",
         )
     raise UsageError(
-        f"there is no workspace in {folder}",
+        f"no workspace exists in {folder}",
         why="nothing was installed there",
-        fix="install first, or name a folder with --workspace",
+        fix="pass the folder of a workspace with --workspace; 'xpubuild install' creates workspaces",
         commands=("xpubuild install quickstart",),
     )

@@ -1,4 +1,4 @@
-"""A report to attach to a bug thread: one Markdown file with the JSON document, without who and where."""
+"""A report to attach to a bug report: one Markdown file with the JSON document, without personal data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xpubuild.doctor.words import Words
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import UsageError
 
-# What decides how PyTorch for XPU is built and run; anything else in an environment is nobody's business.
+# Variables that affect how PyTorch for XPU is built and run; all others are left out of the report.
 _TOLD = re.compile(
     r"(?:ONEAPI|ZE|ZET|ZES|SYCL|UR|OCL|PYTORCH|TORCH|TORCHINDUCTOR|TRITON|CCL|I_MPI|FI|IGC|NEO|SETVARS|CMPLR|MKL|"
     r"TBB|UMF|PTI|CMAKE|XPUBUILD)(?:_.*)?"
@@ -43,7 +43,7 @@ def write_bundle(
         raise UsageError(
             f"the report cannot be written to {path}",
             why=error.strerror or str(error),
-            fix="name a file in a folder that you may write to",
+            fix="choose a folder where you have write permission",
         ) from error
 
 
@@ -93,7 +93,7 @@ def _lines(document: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[
     yield f"xpubuild {__version__}, Python {sys.version.split()[0]}, {system.sysname} {system.machine}."
     yield "Names of users, hosts and homes, addresses, serial numbers and secrets are masked."
     yield ""
-    yield "| check | status | finding |"
+    yield "| check | status | detail |"
     yield "| --- | --- | --- |"
     for status in _ORDER:
         for check in document["checks"]:

@@ -6,31 +6,32 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from xpubuild.host.disk import DiskFacts, disk_facts
 from xpubuild.host.readers import LIVE_ROOT, inside
 
 if TYPE_CHECKING:
-    from xpubuild.doctor.model import Profile
-
     # pydantic takes as long to import as the whole machine takes to look at, and few runs have a recipe.
     from xpubuild.host.report import HostReport
     from xpubuild.recipe.model import LoadedRecipe
 
 T = TypeVar("T")
+#: What a host is checked for.
+Profile = Literal["build", "run"]
 
 
 @dataclass(frozen=True)
-class Context:
-    """Everything a check may look at.
+class CheckContext:
+    """Everything that a check can read.
 
     ``root`` is / or the folder of an unpacked image; every path is read below it (``context.path``).
-    ``environ`` is the caller's whole environment: nothing of it is taken for granted, everything is a
-    suspect. With another root it is empty: what a shell here says is nothing about an image. ``python`` is
-    the interpreter whose torch matters: the active or the named one, or None; with another root it is the
-    place on this machine. ``workspace`` is the named or entered one, which need not exist yet, or None.
-    ``profiles`` is what the host is to do. ``measure`` tells of the file system of a folder.
+    ``environ`` is the caller's complete environment, unfiltered. With another root it is empty: this shell's
+    variables say nothing about an image. ``python`` is
+    the selected interpreter: from ``--python`` or the active one, or None; with another root it is the
+    path on this machine. ``workspace`` is the selected or active one, which need not exist yet, or None.
+    ``profiles`` is what the host is checked for. ``measure`` returns facts about a folder's file system.
+    ``loader`` lists the folders that the dynamic loader searches by default, if not those of this machine.
     """
 
     host: HostReport
@@ -41,12 +42,15 @@ class Context:
     workspace: Path | None = None
     profiles: frozenset[Profile] = frozenset({"build", "run"})
     measure: Callable[[Path], DiskFacts] = disk_facts
-    _probes: dict[Callable[[Context], Any], _Once] = field(default_factory=dict, compare=False, repr=False)
+    loader: tuple[Path, ...] | None = None
+    _probes: dict[Callable[[CheckContext], Any], _Once] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     _guard: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 
     @property
     def to_build(self) -> bool:
-        """Whether a build is all that was asked about: what only a build needs is then needed."""
+        """Whether only a build was requested, so that its requirements are failures."""
         return self.profiles == {"build"}
 
     @property
@@ -57,13 +61,13 @@ class Context:
     def path(self, absolute: str) -> Path:
         """Return where an absolute path of the inspected system is on this one.
 
-        In a tree that is the place after all links, none of which leads out of it: what a check finds there
-        is the tree's own. An entry of a folder may be a link again: ``host.readers`` take the root for it.
+        In a tree all links are resolved below its root, so a check only reads files of the tree. An entry of
+        a folder may be a link again: pass the root to ``host.readers``.
         """
         return inside(self.root / absolute.lstrip("/"), self.root)
 
-    def probe(self, ask: Callable[[Context], T]) -> T:
-        """Return ``ask(self)``, run once however many checks want it; what it raises, each of them gets."""
+    def probe(self, ask: Callable[[CheckContext], T]) -> T:
+        """Return ``ask(self)``, which runs once for all checks; an exception is raised in each of them."""
         with self._guard:
             once = self._probes.setdefault(ask, _Once())
         value: T = once.get(lambda: ask(self))

@@ -11,6 +11,7 @@ from xpubuild.doctor.model import Check
 from xpubuild.doctor.registry import docs_of, group_of
 from xpubuild.doctor.report import Report, plain_json
 from xpubuild.doctor.verdict import able, verdict
+from xpubuild.documents import plain
 
 SCHEMA = "xpubuild.doctor/1"
 LIST_SCHEMA = "xpubuild.doctor-checks/1"
@@ -31,7 +32,7 @@ def doctor_document(report: Report, redact: Callable[[str], str] = str) -> dict[
         "python": redact(str(context.python)) if context.python else None,
         "summary": report.counts(),
         "host": plain_json(context.host.to_json(), redact),
-        "checks": [item.to_json() for item in report.results],
+        "checks": plain(report.results),
     }
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
+from xpubuild.safe_yaml import read_yaml
 
 _TABLE = Path(__file__).with_name("families.yaml")
 
 
 @dataclass(frozen=True)
 class Beyond:
-    """What of a family no check foresees, and why."""
+    """What part of a family no check detects, and why."""
 
     what: str
     why: str
@@ -31,7 +31,7 @@ class Family:
 @functools.cache
 def families() -> Mapping[str, Family]:
     """Return name -> family, in the order of the file."""
-    document = yaml.safe_load(_TABLE.read_text("utf-8"))
+    document = read_yaml(_TABLE.read_text("utf-8"))
     return {
         name: Family(
             entry["about"], tuple(Beyond(item["what"], item["why"]) for item in entry.get("beyond", ()))

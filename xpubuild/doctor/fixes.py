@@ -1,4 +1,4 @@
-"""Commands to type on the distribution at hand."""
+"""Commands for this distribution."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 from collections.abc import Sequence
 
 from xpubuild.distribution import family_of
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 
 
-def distribution(context: Context) -> str:
-    """Return debian, rhel or suse by what os-release says, or an empty text where it is another one."""
+def distribution(context: CheckContext) -> str:
+    """Return debian, rhel or suse according to os-release, or an empty text for any other."""
     return family_of((context.host.os.id, *context.host.os.id_like)) or ""
 
 
-def as_root(context: Context, *commands: str) -> tuple[str, ...]:
-    """Return commands that need root as this user has to type them: with sudo, or as they are for root.
+def as_root(context: CheckContext, *commands: str) -> tuple[str, ...]:
+    """Return commands that need root: with sudo in front, or unchanged if this user is root.
 
-    In an image (``--root``) it is root who types them, when the image is made.
+    In an image (``--root``) root runs them when the image is built.
     """
     if not context.live or os.geteuid() == 0:
         return commands
@@ -25,12 +25,12 @@ def as_root(context: Context, *commands: str) -> tuple[str, ...]:
 
 
 def install_command(
-    context: Context, *, debian: Sequence[str] = (), rhel: Sequence[str] = (), suse: Sequence[str] = ()
+    context: CheckContext, *, debian: Sequence[str] = (), rhel: Sequence[str] = (), suse: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return the commands that install packages, named for each family of distributions.
 
-    On an unknown distribution, or one without a name for the package, the answer is a comment with the names
-    that are known, so that it does no harm when it is pasted.
+    For an unknown distribution, or one without a known package, the result is a comment with the known
+    names, so that pasting it has no effect.
     """
     family = distribution(context)
     if family == "debian" and debian:
@@ -44,7 +44,7 @@ def install_command(
 
 
 def _named_by_system(named: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Return the names of packages with the systems that call them so; without, where all agree."""
+    """Return package names with the systems that use them; without the systems if all use the same."""
     systems: dict[str, list[str]] = {}
     for system, names in named:
         if names:

@@ -1,4 +1,4 @@
-"""How to get another GCC on the distribution at hand, and what to put into CC and CXX then.
+"""How to install another GCC on this distribution, and how to set CC and CXX.
 
 Which release has which package is what the package lists of Debian and Ubuntu, and "Using GCC Toolset" in the
 documentation of RHEL 8 and 9, say: a toolset is not on PATH, and its programs have no number in their names.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from xpubuild.doctor.context import Context
+from xpubuild.compatibility.versions import fits
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root, distribution, install_command
 from xpubuild.doctor.model import Fix
-from xpubuild.recipe.fits import fits
 
 _DEBIAN = ("gcc-13", "g++-13")
 _SUSE = ("gcc13", "gcc13-c++")
@@ -27,8 +27,8 @@ _NO_TOOLSETS = frozenset({"fedora", "amzn"})
 _TOOLSET_UNTIL = "<10"
 
 
-def another_gcc(context: Context) -> Fix:
-    """Return how to install a GCC 13 beside the one that does not fit, and how to name it for a build."""
+def another_gcc(context: CheckContext) -> Fix:
+    """Return how to install a GCC 13 next to the incompatible one, and how to select it for a build."""
     family = distribution(context)
     system = context.host.os
     if family == "rhel":
@@ -37,39 +37,40 @@ def another_gcc(context: Context) -> Fix:
         return _of_toolchain_ppa(context)
     if system.id == "debian" and fits(system.version, _DEBIAN_WITHOUT) == "yes":
         return Fix(
-            f"Debian {system.version} has no package of GCC 13: build in a container or on a host of"
-            " Debian 13 or Ubuntu 24.04, or name another GCC that the recipe allows in CC and CXX",
+            f"Debian {system.version} has no package of GCC 13: build in a container or on a host with"
+            " Debian 13 or Ubuntu 24.04, or set CC and CXX to another GCC that the recipe allows",
             (
-                "apt-cache search --names-only '^g\\+\\+-[0-9]+$'   # those that there are",
-                'docker run -it -v "$PWD":/src -w /src debian:13   # there: apt-get install gcc-13 g++-13',
+                "apt-cache search --names-only '^g\\+\\+-[0-9]+$'   # lists the available versions",
+                'docker run -it -v "$PWD":/src -w /src debian:13   # in it: apt-get install gcc-13 g++-13',
             ),
         )
     packages = install_command(context, debian=_DEBIAN, rhel=[_TOOLSET], suse=_SUSE)
     return Fix(
-        "install a GCC that the recipe allows beside it and name it in CC and CXX", (*packages, _NAMED)
+        "install a GCC that the recipe allows next to it and set CC and CXX to it", (*packages, _NAMED)
     )
 
 
-def _of_rhel(context: Context) -> Fix:
+def _of_rhel(context: CheckContext) -> Fix:
     system = context.host.os
     if system.id in _NO_TOOLSETS or fits(system.version, _TOOLSET_UNTIL) == "no":
         return Fix(
-            f"{system.name} has no {_TOOLSET}: build in a container or on a host of RHEL 9 or one like it, or"
-            " name another GCC that the recipe allows in CC and CXX",
-            ("dnf list --available 'gcc*-c++'   # those that there are",),
+            f"{system.name} has no {_TOOLSET}: build in a container or on a host with RHEL 9 or a"
+            " compatible one, or"
+            " set CC and CXX to another GCC that the recipe allows",
+            ("dnf list --available 'gcc*-c++'   # lists the available versions",),
         )
     return Fix(
-        f"install {_TOOLSET} beside it and name its compilers in CC and CXX (or work in a shell of"
+        f"install {_TOOLSET} next to it and set CC and CXX to its compilers (or use a shell started by"
         f" `scl enable {_TOOLSET} bash`)",
         (*install_command(context, rhel=[_TOOLSET]), _IN_TOOLSET),
     )
 
 
-def _of_toolchain_ppa(context: Context) -> Fix:
+def _of_toolchain_ppa(context: CheckContext) -> Fix:
     system = context.host.os
     return Fix(
-        f"{system.name} has no package of GCC 13: take it from Ubuntu's toolchain PPA"
-        " (ppa:ubuntu-toolchain-r/test) or build on a newer release, and name it in CC and CXX",
+        f"{system.name} has no package of GCC 13: install it from Ubuntu's toolchain PPA"
+        " (ppa:ubuntu-toolchain-r/test) or build on a newer release, and set CC and CXX to it",
         (
             *install_command(context, debian=["software-properties-common"]),
             *as_root(context, "add-apt-repository -y ppa:ubuntu-toolchain-r/test"),

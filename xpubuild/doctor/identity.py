@@ -1,7 +1,7 @@
-"""Takes out of a text who and where it is from: users, homes, hosts, addresses, serial numbers.
+"""Removes personal data from a text: users, home folders, hosts, addresses, serial numbers.
 
-A report for a bug thread is read by strangers. What cannot be told apart from a secret goes with it: an
-unknown word that happens to be this machine's name is masked wherever it stands.
+A bug report is public. When in doubt, text is masked: a word that happens to be this machine's name is masked
+everywhere. ``words`` removes what the user names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHORTEST = 2
 # passwd(5) counts from 1; the ranges of ids are those of login.defs(5).
 _PASSWD_HOME = 5
 _PEOPLE = range(1000, 60000)
-#: Accounts and host names that say nothing about a person or a site.
+#: Account and host names that do not identify a person or a site.
 _COMMON_USERS = frozenset({
     "root", "nobody", "user", "admin", "ubuntu", "debian", "runner", "docker", "build", "builder", "jenkins",
     "daemon", "bin", "sys", "sync", "games", "mail", "video", "render", "intel", "vscode",
@@ -82,7 +82,7 @@ _PUBLIC = re.compile(
 
 @dataclass(frozen=True)
 class Identity:
-    """What is known about who and where: names that are looked for as whole words, and folders."""
+    """Known personal data: names, which are matched as whole words, and home folders."""
 
     users: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
@@ -91,7 +91,7 @@ class Identity:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], root: Path = Path("/")) -> Identity:
-        """Gather what this process can know of it; nothing of it is needed, so nothing is raised."""
+        """Collect what this process can read; all of it is optional, so nothing is raised."""
         users = {value for name in _USER_NAMES if (value := environ.get(name))}
         homes = {value for name in _HOMES if (value := environ.get(name))}
         for name, home in _people(root):
@@ -114,7 +114,7 @@ class Identity:
 
 
 class Anonymiser:
-    """Returns text without credentials (``engine.redact``), and without who and where."""
+    """Returns text without credentials (``engine.redact``) and without personal data."""
 
     def __init__(self, identity: Identity, redactor: Redactor) -> None:
         self._redact = redactor
@@ -126,7 +126,7 @@ class Anonymiser:
         ]
 
     def __call__(self, text: str) -> str:
-        """Return ``text`` as strangers may read it."""
+        """Return ``text`` with personal data masked."""
         text = _SETTING.sub(r"\g<name>****", self._redact(text))
         for home in self._homes:
             text = re.sub(rf"(?<![\w.]){re.escape(home)}(?![\w.-])", "~", text)
@@ -141,7 +141,8 @@ class Anonymiser:
         return _IPV6.sub(_address, _IPV4.sub(_address, text))
 
     def tree(self, value: object, key: str = "") -> object:
-        """Return plain JSON as strangers may read it; values under a telling key are masked whole."""
+        """Return plain JSON with personal data masked; values of keys that mark secrets are masked
+        completely."""
         if isinstance(value, Mapping):
             return {self(str(name)): self.tree(item, str(name)) for name, item in value.items()}
         if isinstance(value, (list, tuple)):
@@ -176,14 +177,14 @@ def _words(names: Iterable[str], common: frozenset[str]) -> Iterator[str]:
 
 
 def _whole(names: Iterable[str], flags: int = 0) -> re.Pattern[str] | None:
-    """Return what finds these names as words; an underscore parts words too (alice_scratch)."""
+    """Return a pattern for these names as whole words; an underscore separates words (alice_scratch)."""
     ordered = sorted(names, key=len, reverse=True)
     any_of = "|".join(map(re.escape, ordered))
     return re.compile(rf"(?<![A-Za-z0-9])(?:{any_of})(?![A-Za-z0-9])", flags) if ordered else None
 
 
 def _people(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield name and home of the accounts of people: those of services are the same everywhere."""
+    """Yield name and home folder of personal accounts; service accounts are the same everywhere."""
     for line in (read_text(root / "etc/passwd", root) or "").splitlines():
         fields = line.split(":")
         if len(fields) > _PASSWD_HOME and fields[2].isdigit() and int(fields[2]) in _PEOPLE:

@@ -1,4 +1,4 @@
-"""What a check is, and what it answers. A new check is one small class below ``doctor.checks``."""
+"""What a check is, and what it returns. A new check is one small class in ``doctor.checks``."""
 
 from __future__ import annotations
 
@@ -8,27 +8,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from xpubuild.doctor.context import Context
+    from xpubuild.doctor.context import CheckContext, Profile
 
 Status = Literal["ok", "warn", "fail", "skip", "error"]
-Profile = Literal["build", "run"]
 
 
 @dataclass(frozen=True)
 class Fix:
-    """What to do about a finding: a sentence, and commands to type on the distribution at hand."""
+    """What to do about a finding."""
 
     summary: str
     commands: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fix as documents show it."""
-        return {"summary": self.summary, "commands": list(self.commands)}
+    """What to type, on the distribution of the host."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one check found; ``detail`` is a sentence or two for a person, ``evidence`` plain JSON values."""
+    """The outcome of one check; ``detail`` is one or two sentences, ``evidence`` plain JSON values."""
 
     status: Status
     detail: str
@@ -37,13 +33,13 @@ class Outcome:
 
 
 class Check(ABC):
-    """One question about the host.
+    """One property of the host that is tested.
 
-    ``severity`` is the status a finding has by default (``self.found``). ``needs`` are ids of checks that
-    must have ended ok or warn: where one did not, this one is skipped and says so, so one cause is one
-    failure. ``live`` marks what only the running machine can tell: with ``--root`` it is skipped.
-    ``families`` are the failure families (docs/reference/explain.md) that the check foresees. ``recipe``
-    marks a check that asks about a recipe: without one it is skipped.
+    ``severity`` is the status if the check does not pass (``self.found``). ``needs`` are ids of checks that
+    must have status ok or warn; otherwise this check is skipped with that reason, so that one cause is one
+    failure. ``live`` marks checks that need the running machine: with ``--root`` they are skipped.
+    ``families`` are the failure families (docs/reference/explain.md) that the check detects. ``recipe``
+    marks a check that needs a recipe: without one it is skipped.
     """
 
     id: ClassVar[str]
@@ -55,27 +51,27 @@ class Check(ABC):
     live: ClassVar[bool] = False
     recipe: ClassVar[bool] = False
     deadline_s: ClassVar[float] = 10.0
-    #: The body of docs/checks/<id>.md: what is looked at, why it matters, how to mend it (Markdown).
+    #: The body of docs/checks/<id>.md: what is tested, why it matters, how to fix it (Markdown).
     explanation: ClassVar[str] = ""
     #: Where the page of a plug-in's check is; those of xpubuild have docs/checks/<id>.md.
     docs: ClassVar[str] = ""
 
     @abstractmethod
-    def run(self, context: Context) -> Outcome:
-        """Look, and answer; what it raises becomes status ``error`` and never ends the run."""
+    def run(self, context: CheckContext) -> Outcome:
+        """Run the check; an exception becomes status ``error`` and does not stop the run."""
 
     def ok(self, detail: str, **evidence: Any) -> Outcome:
-        """Return that all is well."""
+        """Return that the check passed."""
         return Outcome("ok", detail, evidence)
 
     def found(self, detail: str, fix: Fix, **evidence: Any) -> Outcome:
-        """Return a finding with the check's own severity."""
+        """Return a failure or warning, according to the check's severity."""
         return Outcome(self.severity, detail, evidence, fix)
 
     def warn(self, detail: str, fix: Fix, **evidence: Any) -> Outcome:
-        """Return a finding that hinders nothing yet."""
+        """Return a warning."""
         return Outcome("warn", detail, evidence, fix)
 
     def skip(self, why: str, **evidence: Any) -> Outcome:
-        """Return that the question does not arise or cannot be answered here, and why."""
+        """Return that the check does not apply or cannot run here, and why."""
         return Outcome("skip", why, evidence)

@@ -1,7 +1,7 @@
-"""Checks of sites: entry points of the group ``xpubuild.checks``.
+"""Site-specific checks: entry points of the group ``xpubuild.checks``.
 
-An entry point names a class derived from ``Check``, or a module with such classes. Whatever is wrong with
-one becomes a check that ends with an error: a site's mistake must not take the other checks with it.
+An entry point names a class derived from ``Check``, or a module with such classes. A faulty
+entry point becomes a check with status ``error``; all other checks still run.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from xpubuild.host.readers import read_bytes
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from xpubuild.doctor.context import Context
+    from xpubuild.doctor.context import CheckContext
 
 GROUP = "xpubuild.checks"
 _ENTRY_POINTS = "entry_points.txt"
 
 
 class BrokenCheck(Check):
-    """Stands for checks that could not be loaded."""
+    """Takes the place of checks that could not be loaded."""
 
     id = "plugin.broken"
-    title = "Checks that could not be loaded"
+    title = "The checks of a plug-in can be loaded"
     problem: ClassVar[str] = ""
 
-    def run(self, context: Context) -> Outcome:  # noqa: ARG002
-        """Say what went wrong."""
+    def run(self, context: CheckContext) -> Outcome:  # noqa: ARG002
+        """Report what went wrong."""
         return Outcome("error", self.problem)
 
 
@@ -52,8 +52,8 @@ def plugin_checks() -> Iterator[type[Check]]:
 def _any_plugin() -> bool:
     """Whether an installed distribution may have entry points of the group.
 
-    Looks for the group's name in the files where ``importlib.metadata`` would find it. Where something else
-    than a folder is on ``sys.path``, or a finder of packages is not Python's own, that cannot be told so.
+    Looks for the group's name in the files where ``importlib.metadata`` would find it. If ``sys.path``
+    has an entry that is not a folder, or if other finders are installed, this cannot be decided.
     """
     if any(hasattr(finder, "find_distributions") for finder in sys.meta_path if finder is not PathFinder):
         return True
@@ -72,8 +72,8 @@ def _may_have(place: str) -> bool:
 
 
 def broken(name: str, problem: str) -> type[Check]:
-    """Return a check that stands for something that could not be loaded."""
-    title = f"Checks of {name} can be loaded"
+    """Return a check that reports something that could not be loaded."""
+    title = f"The checks of {name} can be loaded"
     return type("Broken", (BrokenCheck,), {"id": f"plugin.{name}", "title": title, "problem": problem})
 
 
@@ -95,9 +95,9 @@ def fault(check: type[Check]) -> str:
         if not isinstance(getattr(check, name, None), str) or not getattr(check, name):
             return f"the class {check.__name__} has no {name}"
     if not all(part and part.isascii() and part.replace("_", "a").isalnum() for part in check.id.split(".")):
-        return f"the id '{check.id}' is not made of words with dots between them"
+        return f"the id '{check.id}' is not a sequence of words separated by dots"
     if isinstance(check.needs, str) or isinstance(check.profiles, str):
-        return f"'needs' and 'profiles' of {check.id} must be collections of texts"
+        return f"'needs' and 'profiles' of {check.id} must be collections of strings"
     return ""
 
 
@@ -105,12 +105,12 @@ def _checks_of(entry: EntryPoint) -> Iterator[type[Check]]:
     try:
         found = entry.load()
         checks = list(classes_of(found)) if inspect.ismodule(found) else [found]
-        wrong = next((f"{entry.value} is no check" for item in checks if not is_check(item)), "")
+        wrong = next((f"{entry.value} is not a check" for item in checks if not is_check(item)), "")
         wrong = wrong or next(filter(None, map(fault, checks)), "")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary: a plug-in may raise anything
         yield broken(entry.name, f"{entry.value}: {type(error).__name__}: {error}")
         return
     if wrong or not checks:
-        yield broken(entry.name, wrong or f"{entry.value} has no checks")
+        yield broken(entry.name, wrong or f"{entry.value} contains no checks")
     else:
         yield from checks

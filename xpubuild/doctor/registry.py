@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xpubuild.doctor import checks as shipped_checks
-from xpubuild.doctor.model import Check, Profile
+from xpubuild.doctor.context import Profile
+from xpubuild.doctor.model import Check
 from xpubuild.doctor.plugins import broken, classes_of, fault, plugin_checks
 from xpubuild.errors import UsageError
 
@@ -69,7 +70,7 @@ def arranged(found: Iterable[type[Check]]) -> tuple[type[Check], ...]:
     for check in found:
         problem = fault(check)
         if check.id in known:
-            problem = f"{_place(check)} has the id '{check.id}' of {_place(known[check.id])}"
+            problem = f"{_place(check)} has the same id '{check.id}' as {_place(known[check.id])}"
         if problem:
             check = broken(f"{check.__module__}.{check.__name__}".replace("_", ""), problem)  # noqa: PLW2901
         known.setdefault(check.id, check)
@@ -85,10 +86,10 @@ def select(
 ) -> Selection:
     """Return what to run: ``only`` and ``skip`` are ids, groups and patterns.
 
-    What a check needs comes along unseen, also from another profile.
+    The checks that a selected check needs are run too, but not shown, even from another profile.
 
     Raises:
-        UsageError: a name that fits no check, or nothing is left to do.
+        UsageError: a name matches no check, or no check is left.
     """
     ids = [check.id for check in found]
     wanted = {name for text in only for name in _matching(text, ids)} if only else set(ids)
@@ -98,9 +99,9 @@ def select(
     ]
     if left_out and not asked:
         raise UsageError(
-            "no check is left",
-            why=f"--skip takes away all that was asked for: {', '.join(skip)}",
-            fix="leave out less",
+            "no checks are left to run",
+            why=f"--skip excludes every selected check: {', '.join(skip)}",
+            fix="skip fewer checks",
             commands=("xpubuild doctor --list",),
         )
     by_id = {check.id: check for check in found}
@@ -130,12 +131,12 @@ def _matching(text: str, ids: Sequence[str]) -> list[str]:
     if matching:
         return matching
     groups = sorted({group_of(name) for name in ids})
-    near = difflib.get_close_matches(text, [*ids, *groups], 3, 0.5)
+    near = difflib.get_close_matches(text, [*ids, *groups], 3, 0.6)
     near = near or [name for name in ids if text.lower() in name][:3]
     raise UsageError(
-        f"there is no check '{text}'",
-        why=f"near to it: {', '.join(near)}" if near else f"the groups are {', '.join(groups)}",
-        fix="name an id, a group (the part before the first dot) or a pattern such as 'gpu.*'",
+        f"unknown check '{text}'",
+        why=f"similar names: {', '.join(near)}" if near else f"the groups are {', '.join(groups)}",
+        fix="use an id, a group (the part before the first dot) or a pattern such as 'gpu.*'",
         commands=("xpubuild doctor --list",),
     )
 

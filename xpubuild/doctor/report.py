@@ -1,4 +1,4 @@
-"""What a run found: results, the status of the whole, and the counts."""
+"""The result of a run: results of the checks, overall status, counts."""
 
 from __future__ import annotations
 
@@ -7,36 +7,43 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from xpubuild.doctor.model import Check, Fix, Outcome, Profile, Status
+from xpubuild.doctor.context import Profile
+from xpubuild.doctor.model import Check, Fix, Outcome, Status
 from xpubuild.doctor.registry import Selection, docs_of, group_of
 
 if TYPE_CHECKING:
-    from xpubuild.doctor.context import Context
+    from xpubuild.doctor.context import CheckContext
 
 STATUSES: tuple[Status, ...] = ("fail", "error", "warn", "ok", "skip")
-#: Key in the evidence of a skipped check: the check where it began that this one could not be asked.
+#: Key in the evidence of a skipped check: the check whose failure is the original cause.
 BLOCKED_BY = "blocked_by"
 _BAD = ("fail", "error")
 
 
 @dataclass(frozen=True)
 class Result:
-    """How one check ended; ``evidence`` holds plain JSON values only."""
+    """One check and its result, as documents show it; ``evidence`` holds plain JSON values only."""
 
     id: str
     title: str
+    """What holds where the check is ok."""
     status: Status
+    """`skip`: the question does not arise or cannot be answered here; `error`: the check itself failed."""
     detail: str
+    """What was found, in a sentence or two."""
     evidence: Mapping[str, Any]
+    """What the finding rests on; its keys depend on the check."""
     fix: Fix | None
     docs: str | None
-    duration_s: float
-    profiles: tuple[Profile, ...]
+    """Page about the check; null for a plug-in that names none."""
     severity: Literal["warn", "fail"]
+    """The status that a finding of this check has by default."""
+    profiles: tuple[Profile, ...]
+    duration_s: float
 
     @classmethod
     def of(cls, check: type[Check], outcome: Outcome, seconds: float = 0.0) -> Result:
-        """Return the result of a check from what it answered."""
+        """Return the result of a check from its outcome."""
         return cls(
             id=check.id,
             title=check.title,
@@ -57,23 +64,8 @@ class Result:
 
     @property
     def bad(self) -> bool:
-        """Whether this result makes the exit status 10."""
+        """Whether this result makes the exit code 10."""
         return self.status in _BAD
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as documents show it."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "status": self.status,
-            "detail": self.detail,
-            "evidence": self.evidence,
-            "fix": self.fix.to_json() if self.fix else None,
-            "docs": self.docs,
-            "severity": self.severity,
-            "profiles": list(self.profiles),
-            "duration_s": self.duration_s,
-        }
 
     def clean(self, redact: Callable[[str], str]) -> Result:
         """Return the result with every text passed through ``redact``."""
@@ -83,16 +75,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Report:
-    """The results that are shown, and what the run was about."""
+    """The results that are shown, and the context and profiles of the run."""
 
-    context: Context
+    context: CheckContext
     results: tuple[Result, ...]
     profiles: tuple[Profile, ...]
     whole: bool
 
     @property
     def bad(self) -> tuple[Result, ...]:
-        """What makes the exit status 10, failures before errors."""
+        """The results that make the exit code 10, failures before errors."""
         return tuple(
             sorted((item for item in self.results if item.bad), key=lambda item: item.status != "fail")
         )
@@ -105,21 +97,21 @@ class Report:
         return "warn" if any(item.status == "warn" for item in self.results) else "ok"
 
     def counts(self) -> dict[Status, int]:
-        """Return status -> how many ended so."""
+        """Return status -> number of results."""
         return {status: sum(item.status == status for item in self.results) for status in STATUSES}
 
 
 def make_report(
-    context: Context,
+    context: CheckContext,
     selection: Selection,
     results: tuple[Result, ...],
     profiles: tuple[Profile, ...],
     redact: Callable[[str], str],
 ) -> Report:
-    """Return the report of what was asked for, without secrets.
+    """Return the report of the selected checks, without secrets.
 
-    Where a check that was asked for could not run because of one that merely came along, that one is shown
-    too: else a failure would end with status 0 and without its cause.
+    If a selected check could not run because of one that was not selected, that one is shown too: otherwise
+    the exit code would be 0 and the cause unknown.
     """
     by_id = {item.id: item for item in results}
     shown = set(selection.shown)
@@ -132,13 +124,13 @@ def make_report(
 
 
 def blocked_by(result: Result) -> str | None:
-    """Return the id of the check because of which, in the end, another one could not be asked."""
+    """Return the id of the check that is the original cause of a skip, or None."""
     name = result.evidence.get(BLOCKED_BY) if result.status == "skip" else None
     return name if isinstance(name, str) else None
 
 
 def plain_json(value: Any, redact: Callable[[str], str] = str) -> Any:
-    """Return a value as JSON knows it: checks put paths, tuples and sets into their evidence."""
+    """Return a value as plain JSON: checks put paths, tuples and sets into their evidence."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):

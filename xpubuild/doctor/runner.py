@@ -1,7 +1,7 @@
-"""Runs checks side by side, each within its own deadline; nothing that one of them does ends the run.
+"""Runs checks in parallel, each with its own timeout; no failure of a check stops the run.
 
-Each check has a thread of its own. A thread that does not come back is left behind: it is a daemon, and what
-it started as a child dies with this process (``engine.process``).
+Each check has its own thread. A thread that does not return is abandoned: it is a daemon, and subprocesses
+that it started end with this process (``engine.process``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.registry import Selection
 from xpubuild.doctor.report import BLOCKED_BY, Result, blocked_by
@@ -34,19 +34,23 @@ class _Job:
 
 
 def run_checks(
-    context: Context, selection: Selection, *, listener: Listener | None = None, at_once: int = _MOST_AT_ONCE
+    context: CheckContext,
+    selection: Selection,
+    *,
+    listener: Listener | None = None,
+    at_once: int = _MOST_AT_ONCE,
 ) -> tuple[Result, ...]:
-    """Run what was selected and return every result, in the selection's order.
+    """Run the selected checks and return their results, in the order of the selection.
 
-    ``listener`` gets each of what is shown as it ends. Nothing that a check does is raised: an exception and
-    a passed deadline are results with status ``error``.
+    ``listener`` gets each shown result when its check ends. No exception of a check is raised: exceptions and
+    timeouts are results with status ``error``.
     """
     return _Run(context, selection, listener, at_once).results()
 
 
 class _Run:
     def __init__(
-        self, context: Context, selection: Selection, listener: Listener | None, at_once: int
+        self, context: CheckContext, selection: Selection, listener: Listener | None, at_once: int
     ) -> None:
         self._context = context
         self._selection = selection
@@ -67,7 +71,7 @@ class _Run:
         return tuple(self._done[check.id] for check in self._selection.checks)
 
     def _start(self) -> bool:
-        """Start what can be started, settle what needs no run; return whether anything moved."""
+        """Start checks that can run and settle those that need not; return whether there was any."""
         moved = False
         for check in list(self._waiting.values()):
             settled = _unasked(check, self._context) or self._blocked(check)
@@ -87,14 +91,14 @@ class _Run:
         ).start()
 
     def _collect(self) -> None:
-        """Wait for one answer, or for the first deadline."""
+        """Wait for one result, or for the first timeout."""
         first = min(job.ends for job in self._running.values())
         try:
             result = self._answers.get(timeout=max(0.0, first - time.monotonic()))
         except queue.Empty:
             self._give_up()
             return
-        # An answer after the deadline is no answer: the check has been reported already.
+        # A result after the timeout is dropped: the check has been reported already.
         if result.id in self._running:
             del self._running[result.id]
             self._finish(result)
@@ -104,37 +108,37 @@ class _Run:
         for name, job in list(self._running.items()):
             if job.ends <= now:
                 del self._running[name]
-                late = Outcome("error", f"did not answer within {job.check.deadline_s:g} s")
+                late = Outcome("error", f"timed out after {job.check.deadline_s:g} s")
                 self._finish(Result.of(job.check, late, now - job.started))
 
     def _blocked(self, check: type[Check]) -> Outcome | None:
         for name in check.needs:
             if name in self._selection.left_out:
-                return Outcome("skip", f"needs {name}, which was left out", _because(name, name))
+                return Outcome("skip", f"needs {name}, which was excluded", _because(name, name))
             if name not in self._done and name not in self._waiting and name not in self._running:
-                return Outcome("error", f"needs {name}, and there is no such check", {"needs": name})
+                return Outcome("error", f"needs {name}, which does not exist", {"needs": name})
             result = self._done.get(name)
             if result is not None and result.status not in _GOOD:
                 return self._for_want_of(result)
         return None
 
     def _for_want_of(self, need: Result) -> Outcome:
-        """Return the skip of a check whose need did not end well; it names the check where that began."""
+        """Return the skip of a check whose need did not pass; the detail shows the original cause."""
         cause = blocked_by(need) or need.id
         began = self._done.get(cause)
         if cause == need.id:
             told = _ended(need)
         elif began is None:
-            told = f"was skipped because {cause} was left out"
+            told = f"was skipped because {cause} was excluded"
         else:
             told = f"was skipped because {cause} {_ended(began)}"
         return Outcome("skip", f"needs {need.id}, which {told}", _because(need.id, cause))
 
     def _unravel(self) -> None:
-        """Settle checks that wait for each other in a circle."""
+        """Settle checks that need each other."""
         for check in list(self._waiting.values()):
             names = ", ".join(name for name in check.needs if name in self._waiting)
-            circle = Outcome("error", f"needs {names}, which needs this check in turn")
+            circle = Outcome("error", f"needs {names}, which in turn needs this check")
             self._finish(Result.of(check, circle))
 
     def _finish(self, result: Result) -> None:
@@ -151,18 +155,18 @@ def _because(needed: str, cause: str) -> dict[str, str]:
 def _ended(result: Result) -> str:
     if result.status == "skip":
         return f"was skipped: {result.detail}"
-    return "failed" if result.status == "fail" else "ended with an error"
+    return "failed" if result.status == "fail" else "could not complete"
 
 
-def _unasked(check: type[Check], context: Context) -> Outcome | None:
+def _unasked(check: type[Check], context: CheckContext) -> Outcome | None:
     if check.live and not context.live:
-        return Outcome("skip", "cannot be known from files: it asks the running machine")
+        return Outcome("skip", "needs the running machine; --root reads files only")
     if check.recipe and context.recipe is None:
-        return Outcome("skip", "no recipe was named (--recipe)")
+        return Outcome("skip", "needs a recipe (--recipe)")
     return None
 
 
-def _work(check: type[Check], context: Context, answers: queue.SimpleQueue[Result]) -> None:
+def _work(check: type[Check], context: CheckContext, answers: queue.SimpleQueue[Result]) -> None:
     began = time.monotonic()
     try:
         result = Result.of(check, _valid(check().run(context)), time.monotonic() - began)
@@ -177,13 +181,13 @@ def _described(error: BaseException) -> str:
 
 
 def _valid(outcome: object) -> Outcome:
-    """Return what a check answered, if it is an answer; plug-ins are not type-checked."""
+    """Return the outcome of a check if it is valid; plug-ins are not type-checked."""
     if not isinstance(outcome, Outcome):
-        raise TypeError(f"the check answered with {type(outcome).__name__} and not with an Outcome")
+        raise TypeError(f"the check returned {type(outcome).__name__}, not an Outcome")
     if outcome.status not in _STATUSES:
-        raise ValueError(f"the check answered with the status {outcome.status!r}")
+        raise ValueError(f"the check returned the unknown status {outcome.status!r}")
     if not isinstance(outcome.evidence, Mapping):
-        raise TypeError("the evidence of the check is no mapping")
+        raise TypeError("the evidence of the check is not a mapping")
     if not isinstance(outcome.fix, Fix | None):
-        raise TypeError(f"the check answered with {type(outcome.fix).__name__} and not with a Fix")
+        raise TypeError(f"the check returned {type(outcome.fix).__name__}, not a Fix")
     return outcome

@@ -1,13 +1,13 @@
-"""The first line of the output: what this host can do, and the first reason why not."""
+"""The first line of the output: what this host can do, or the first reason why not."""
 
 from __future__ import annotations
 
-from xpubuild.doctor.model import Profile
+from xpubuild.doctor.context import Profile
 from xpubuild.doctor.report import Report, Result
 
-#: A machine of another kind can do nothing, with a GPU or without.
+#: On an unsupported platform nothing works, with or without a GPU.
 PLATFORM = "machine.platform"
-#: Its detail is a verdict by itself: nothing else matters on a machine without a GPU.
+#: Its detail is used as the verdict: no other result matters on a machine without a GPU.
 NO_GPU = "gpu.present"
 
 
@@ -30,7 +30,7 @@ def _verdict(report: Report) -> str:
 
 
 def able(report: Report) -> dict[Profile, bool | None]:
-    """Return profile -> whether nothing speaks against it; None where that was not, or not wholly, asked."""
+    """Return profile -> whether no check failed for it; None if not all of its checks were run."""
     answers: dict[Profile, bool | None] = {"run": None, "build": None}
     for profile in report.profiles if report.whole else ():
         answers[profile] = _first(report, profile) is None
@@ -53,14 +53,16 @@ def _whole(report: Report, blocking: dict[Profile, Result | None]) -> str:
         verb = "cannot" if first.status == "fail" else "may not be able to"
         parts.append(f"{verb} {' or '.join(cannot)}: {_reason(first)}")
     elif lacking is not None:
-        parts.append(f"lacks what it takes to {_deed(report, 'build')}: {_sentence(lacking.detail)}")
+        parts.append(
+            f"does not meet the requirements to {_deed(report, 'build')}: {_sentence(lacking.detail)}"
+        )
     return f"{_here(report)} {'; it '.join(parts)}{'' if first or lacking else _reserve(report)}"
 
 
 def _lacking(report: Report) -> Result | None:
-    """Return what keeps from building and is a warning only because nobody asked for a build.
+    """Return a warning that would be a failure if only a build was requested.
 
-    With a recipe, or where a build is all that was asked about, it would be a failure.
+    With a recipe, or with ``--profile build`` alone, it would be a failure.
     """
     if report.context.recipe is not None or report.context.to_build:
         return None
@@ -79,22 +81,21 @@ def _here(report: Report) -> str:
 
 
 def _of_a_part(report: Report) -> str:
-    count = len(report.results)
-    checks = f"{count} check{'s' if count != 1 else ''}"
     if report.bad:
         return _reason(report.bad[0])
-    asked = sum(item.status != "skip" for item in report.results)
-    return (
-        f"Nothing found against this host by {checks}{_reserve(report)}"
-        if asked
-        else f"{checks}, none could run"
-    )
+    counts = report.counts()
+    passed = counts["ok"] + counts["warn"]
+    return f"{_checks(passed)} passed{_reserve(report)}" if passed else f"{_checks(counts['skip'])} skipped"
+
+
+def _checks(count: int) -> str:
+    return f"{count} check{'s' if count != 1 else ''}"
 
 
 def _reserve(report: Report) -> str:
     warnings = report.counts()["warn"]
     told = f", with {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
-    return told if report.context.live else f", as far as files tell{told}"
+    return told if report.context.live else f", according to its files{told}"
 
 
 def _deed(report: Report, profile: Profile, *, alone: bool = False) -> str:
@@ -113,7 +114,7 @@ def _first(report: Report, profile: Profile | None) -> Result | None:
 
 def _reason(result: Result) -> str:
     words = _sentence(result.detail)
-    return words if result.status == "fail" else f"{result.id} could not be answered: {words}"
+    return words if result.status == "fail" else f"{result.id} could not complete: {words}"
 
 
 def _sentence(text: str) -> str:

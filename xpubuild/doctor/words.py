@@ -1,4 +1,4 @@
-"""Words that the user wants out of a report, such as the name of a project: replaced wherever they stand."""
+"""Words that the user wants removed from a report, such as the name of a project."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SHORTEST = 3
 
 
 class Words:
-    """Replaces words, also inside of longer ones, in any case and as JSON, Markdown and URLs write them.
+    """Replaces words, also inside longer words, in any case and as escaped in JSON, Markdown and URLs.
 
     Raises:
-        UsageError: a word is so short that it would be found everywhere.
+        UsageError: a word is so short that it would match everywhere.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
@@ -28,8 +28,8 @@ class Words:
             if len(word) < _SHORTEST:
                 raise UsageError(
                     f"--redact '{word}' is too short",
-                    why=f"it would be found everywhere; a word has at least {_SHORTEST} characters",
-                    fix="name a longer part of what must not be read",
+                    why=f"short words match everywhere; a word needs at least {_SHORTEST} characters",
+                    fix="pass a longer word",
                 )
         forms = {form for word in given for spelt in _spelt(word) for form in _forms(spelt)}
         # The longest first: of two words the one that holds the other is replaced whole.

@@ -1,1 +1,1 @@
-"""Steps, plans, journal, runner, processes; knows nothing about PyTorch."""
+"""Steps, plans, journal, runner and processes. Nothing here is specific to PyTorch."""

@@ -1,8 +1,8 @@
-"""The base environment of every child: built from an allow-list, not inherited.
+"""The base environment of every command: built from an allow-list, not inherited.
 
-PyTorch's CMake switches features on from what it happens to find (``CPATH``, ``CMAKE_PREFIX_PATH``, compiler
-flags of a module system), so nothing of the caller's reaches a build unless a plan put it there. What the
-machine needs to reach the network and to find its programs does.
+PyTorch's CMake enables features that it happens to find (``CPATH``, ``CMAKE_PREFIX_PATH``, compiler flags of
+a module system). So a build only gets variables that the plan sets, and those that the machine needs to reach
+the network and to find its programs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the program of a command is."""
+"""Finds the program of a command."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ def resolve_executable(name: str, env: Mapping[str, str], cwd: Path | None = Non
     if found is None and is_path and Path(wanted).exists():
         raise ToolchainError(
             f"'{name}' cannot be started",
-            why="it is there, but it is not an executable file",
-            fix="make it executable, or name another program",
+            why="it exists, but is not an executable file",
+            fix="make it executable, or use another program",
             commands=(f"chmod +x '{wanted}'",),
         )
     if found is None:
-        on_path = "it is not on the PATH that xpubuild gives to this command"
+        on_path = "it is not on the PATH that xpubuild sets for this command"
+        fix = "correct the path" if is_path else f"install {name}, or put its folder on PATH"
+        if not is_path and name and ((cwd or Path()) / name).is_file():
+            fix = f"to use the file in this folder, write ./{name}"
         raise ToolchainError(
             f"the program '{name}' was not found",
             why="there is no such file" if is_path else on_path,
-            fix=f"install {Path(name).name}, or put its folder on PATH",
+            fix=fix,
             evidence={"PATH": env.get("PATH", "")},
         )
     return str(Path(found).absolute())

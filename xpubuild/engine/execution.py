@@ -1,4 +1,4 @@
-"""One attempt at one step: run its commands, prove, publish, record."""
+"""One attempt at one step: run its commands, check the results, publish and record them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xpubuild.engine.failure import explain_failure, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
-from xpubuild.engine.onlooker import Onlooker
+from xpubuild.engine.monitor import Monitor
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
@@ -55,10 +55,10 @@ class Execution:
         self.log = log
         self.peak = 0
         self._meter = ProgressMeter(time.monotonic)
-        self._onlooker = Onlooker(step, setting.sink, setting.cancel)
+        self._onlooker = Monitor(step, setting.sink, setting.cancel)
 
     def perform(self) -> None:
-        """Run, prove, publish, record."""
+        """Run the commands, check the results, publish and record them."""
         step, journal = self.step, self.setting.journal
         before = journal.record(step.id)
         self._refuse_foreign(journal)
@@ -69,7 +69,7 @@ class Execution:
         if step.publish is not None:
             # What a run that was killed left in it must not be published with this one's.
             files.remove_tree(Path(step.publish.stage))
-            with files.explained(Path(step.publish.stage), "making a staging folder"):
+            with files.explained(Path(step.publish.stage), "creating a staging folder"):
                 Path(step.publish.stage).mkdir(parents=True, exist_ok=True)
         self._run_commands()
         evidence = [*self._prove(), *self._onlooker.evidence()]
@@ -85,14 +85,14 @@ class Execution:
         )
 
     def _refuse_foreign(self, journal: Journal) -> None:
-        """What would be removed must be known as made here: never somebody's folder of the same name."""
+        """Only remove what xpubuild made here, never another folder of the same name."""
         made = journal.made()
         for path in self.step.fresh:
             if os.path.lexists(path) and not any(str(p) in made for p in (Path(path), *Path(path).parents)):
                 raise ToolchainError(
-                    f"{path} is in the way",
-                    why=f"{self.step.title} would replace it, but it was not made by xpubuild",
-                    fix="move it away, or choose another --workspace",
+                    f"{path} already exists and was not created by xpubuild",
+                    why=f"step '{self.step.title}' would replace it",
+                    fix="move it away, or use another --workspace",
                     commands=(shlex.join(["mv", path, f"{path}.old"]),),
                 )
 

@@ -56,7 +56,7 @@ def _redacted(value: Any, redact: Redactor) -> Any:
 
 
 def first_error_line(lines: Sequence[str]) -> str:
-    """Return the first line of the tail that reads like an error; the last line where none does."""
+    """Return the first line of the tail that looks like an error; the last line if none does."""
     for line in lines:
         if _FIRST_ERROR.search(line):
             return line.strip()
@@ -68,8 +68,8 @@ def explain_failure(
 ) -> XpuBuildError:
     """Return the error for a failed command of ``step``.
 
-    A child xpubuild speaks for itself; then come memory, space, the step's own reading of its tool, and last
-    the first error line of what the command printed.
+    Sources, in order: the error of a child xpubuild, memory, disk space, what the step knows about its tool,
+    and the first error line that the command printed.
     """
     if result.cancelled:
         return InterruptedByUserError(f"{step.title}: stopped", log=log)
@@ -82,7 +82,7 @@ def explain_failure(
         error = BuildError(
             f"{step.title} failed",
             why=f"'{Path(result.argv[0]).name}' {result.describe()}" + (f": {line}" if line else ""),
-            fix="mend the cause, then run the same command again: finished steps are kept",
+            fix="remove the cause, then run the same command again: finished steps are kept",
             commands=(shlex.join(["xpubuild", "explain", str(log)]),),
         )
     error.log = error.log or log
@@ -94,15 +94,17 @@ def _by_resource(step: Step, result: ProcessResult) -> XpuBuildError | None:
         return NoSpaceError(
             f"{step.title}: no space left on the disk",
             why=next(line.strip() for line in result.tail if _NO_SPACE.search(line)),
-            fix="free some space, or use a --workspace on a larger disk (TMPDIR counts too); then run the"
-            " same command again: finished steps are kept",
+            fix=(
+                "free some space, or use a --workspace on a larger disk (and check TMPDIR); then run the "
+                "same command again: finished steps are kept"
+            ),
             commands=("df -h",),
         )
     killed = next((line.strip() for line in result.tail if _KILLED.search(line)), "")
     if killed or (result.returncode in (-signal.SIGKILL, _SHELL_SIGKILL) and not result.timed_out):
         return OutOfMemoryError(
-            f"{step.title}: a process was ended for memory",
-            why=killed or "SIGKILL ended the command, as the kernel does where memory runs out",
+            f"{step.title}: out of memory",
+            why=killed or "SIGKILL ended the command, which is what the kernel does when memory runs out",
             fix="run the same command with fewer --jobs, or on a machine with more memory; finished steps are"
             " kept",
             evidence={"peak_tree_bytes": result.peak_tree_bytes},

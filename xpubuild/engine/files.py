@@ -1,4 +1,4 @@
-"""Durable file operations: made beside their place, flushed, then renamed."""
+"""Durable file operations: files are written to a temporary name, flushed, then renamed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import errno
 import os
 import shlex
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
+from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import NoSpaceError, ToolchainError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -30,7 +31,7 @@ _REFUSED = frozenset(
 
 @contextlib.contextmanager
 def explained(path: Path, doing: str) -> Iterator[None]:
-    """Turn the operating system's refusals for ``path`` into errors a user can act on.
+    """Turn errors of the operating system for ``path`` into errors a user can act on.
 
     Raises:
         NoSpaceError: the disk or quota is full.
@@ -52,7 +53,7 @@ def explained(path: Path, doing: str) -> Iterator[None]:
             raise ToolchainError(
                 f"{path} cannot be written",
                 why=f"{error.strerror}, while {doing}",
-                fix="choose a folder that you may write to with --workspace, or mend its permissions",
+                fix="use a folder that you can write to with --workspace, or fix its permissions",
             ) from error
         raise
 
@@ -66,22 +67,33 @@ def fsync_dir(folder: Path) -> None:
         os.close(fd)
 
 
+@contextlib.contextmanager
+def replacing(target: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of ``target``, flushed, when the block ends well; or goes with it.
+
+    Its name is its own: two processes may write to one folder. That of a killed process goes with the next
+    one that writes there.
+    """
+    descriptor, draft = new_draft(target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.chmod(0o644)
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    fsync_dir(target.parent)
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a whole file: readers see the old content or the new, never a part."""
     with explained(path, f"writing {path.name}"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(fd, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        fsync_dir(path.parent)
+        with replacing(path) as stream:
+            stream.write(data)
 
 
 def publish_file(source: Path, folder: Path) -> Path:
@@ -100,21 +112,9 @@ def copy_durable(source: Path, folder: Path) -> Path:
     """Copy a file into ``folder`` under its name; readers see no part of it."""
     with explained(folder, f"copying {source.name}"):
         folder.mkdir(parents=True, exist_ok=True)
-        # A name of its own: two installs may copy into one shared folder.
-        fd, name = tempfile.mkstemp(prefix=f".{source.name}.", dir=folder)
-        beside = Path(name)
-        try:
-            with os.fdopen(fd, "wb") as target, source.open("rb") as stream:
-                shutil.copyfileobj(stream, target)
-                target.flush()
-                os.fsync(target.fileno())
-            beside.chmod(0o644)
-            copied = beside.replace(folder / source.name)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
-        fsync_dir(folder)
-    return copied
+        with replacing(folder / source.name) as target, source.open("rb") as stream:
+            shutil.copyfileobj(stream, target)
+    return folder / source.name
 
 
 def remove_tree(path: Path) -> None:

@@ -37,14 +37,14 @@ def file_sha256(path: Path) -> str:
 def step_fingerprint(step: Step, of_needs: Mapping[str, str]) -> str:
     """Return the fingerprint of a step, given those of the steps it needs.
 
-    Titles, deadlines and shell equivalents are left out: they change nothing that is made.
+    Titles, timeouts and shell equivalents are not included: they do not change the results.
     """
     return digest(
         {
             "format": FORMAT,
             "id": step.id,
             "commands": [command.key() for command in step.commands],
-            "proofs": [proof.key() for proof in step.proofs],
+            "proofs": [key for proof in step.proofs if (key := proof.key()) is not None],
             "relevant": dict(step.relevant),
             "publish": [step.publish.stage, step.publish.folder, step.publish.pattern]
             if step.publish

@@ -1,6 +1,6 @@
 """What was done in a workspace: SQLite, durable after every step.
 
-A step is done when a row says so with its fingerprint; that row is written only after the proofs held.
+A step is done when its row has its fingerprint and says so; the row is written only after the checks passed.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class Journal:
         self.set_aside: Path | None = None
         if read_only and not path.exists():
             raise ToolchainError(
-                f"there is no journal {path}",
+                f"the journal {path} does not exist",
                 why="nothing was installed there, or it was removed",
-                fix="run xpubuild install first, or name the right folder with --workspace",
+                fix="run xpubuild install first, or pass the right folder with --workspace",
             )
         try:
             self._db = self._open_reading() if read_only else self._open("mode=rwc", _prepare)
@@ -170,7 +170,7 @@ class Journal:
             return [_step(row) for row in db.execute("SELECT * FROM steps ORDER BY started")]
 
     def begin(self, step: str, fingerprint: str) -> None:
-        """Say that a step runs; what it published before stays known until the step is done again."""
+        """Record that a step runs; what it published before is kept until the step is done again."""
         with self._write() as db:
             db.execute(
                 "INSERT INTO steps (step, fingerprint, status, run, started) VALUES (?, ?, 'running', ?, ?)"
@@ -187,7 +187,7 @@ class Journal:
         witnesses: Mapping[str, Sequence[int]],
         published: Sequence[str],
     ) -> None:
-        """Say that a step's proofs held."""
+        """Record that the checks of a step passed."""
         with self._write() as db:
             db.execute(
                 "UPDATE steps SET status='done', ended=?, evidence=?, witnesses=?, published=? WHERE step=?",
@@ -201,12 +201,12 @@ class Journal:
             )
 
     def refresh_witnesses(self, step: str, witnesses: Mapping[str, Sequence[int]]) -> None:
-        """Take note that files were touched and found unchanged."""
+        """Record that files were touched and found unchanged."""
         with self._write() as db:
             db.execute("UPDATE steps SET witnesses=? WHERE step=?", (json.dumps(dict(witnesses)), step))
 
     def failed(self, step: str, detail: str) -> None:
-        """Say that a step ended without its proofs."""
+        """Record that a step failed."""
         with self._write() as db:
             db.execute(
                 "UPDATE steps SET status='failed', ended=?, detail=? WHERE step=?",
@@ -214,7 +214,7 @@ class Journal:
             )
 
     def command(self, step: str, argv: Sequence[str], result: ProcessResult, log: str) -> None:
-        """Keep what one command cost."""
+        """Record the time and memory of one command."""
         with self._write() as db:
             db.execute(
                 "INSERT INTO commands (run, step, argv, started, duration_s, user_s, system_s, max_rss_bytes,"
@@ -247,7 +247,7 @@ class Journal:
         return [{**dict(row), "argv": json.loads(row["argv"])} for row in rows]
 
     def add_made(self, step: str, paths: Sequence[str]) -> None:
-        """Remember, before they exist, what this workspace makes: only that may ``clean`` remove."""
+        """Record what this workspace makes before it exists; ``clean`` removes nothing else."""
         with self._write() as db:
             db.executemany(
                 "INSERT INTO made (path, step) VALUES (?, ?)"
@@ -270,7 +270,7 @@ class Journal:
         return None if row is None else str(row["path"])
 
     def settle_at(self, place: str) -> None:
-        """Remember the folder that the workspace is made in."""
+        """Record the folder that the workspace is made in."""
         with self._write() as db:
             db.execute(_SETTLE, (place,))
 
@@ -293,7 +293,7 @@ class Journal:
             db.execute("COMMIT")
 
     def forget(self, steps: Sequence[str]) -> None:
-        """Forget steps whose outputs were removed."""
+        """Remove the records of steps whose outputs were removed."""
         with self._write() as db:
             db.executemany("DELETE FROM steps WHERE step=?", [(step,) for step in steps])
             db.executemany("DELETE FROM made WHERE step=?", [(step,) for step in steps])
@@ -371,5 +371,5 @@ def _translated(error: sqlite3.DatabaseError, path: Path) -> NoSpaceError | Tool
     return ToolchainError(
         f"the journal {path} cannot be used",
         why=str(error),
-        fix="run the install again: it keeps the damaged journal aside, and proves or builds every step anew",
+        fix="run the install again: it sets the damaged journal aside, and checks or rebuilds every step",
     )

@@ -1,4 +1,4 @@
-"""How a journal's entries are led from the folder a workspace was made in to the one it is in now. Pure."""
+"""Rewrites the paths of a journal when its workspace was moved to another folder. Pure."""
 
 from __future__ import annotations
 

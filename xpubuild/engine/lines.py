@@ -1,4 +1,4 @@
-"""From the bytes a command prints to lines without secrets: for its log, a listener and the tail."""
+"""Splits the output of a command into lines without secrets: for its log, a listener and the tail."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LineReader:
             self.log.flush()
 
     def finish(self) -> None:
-        """Take what stood after the last newline."""
+        """Take what follows the last newline."""
         self._rest += self._decoder.decode(b"", final=True)
         if self._rest:
             self._line(self._rest)

@@ -1,4 +1,4 @@
-"""The workspace lock: flock, with an owner note beside it.
+"""The workspace lock: flock, with a note about its owner beside it. Lock files of builds are in ``locking``.
 
 flock ends with the last process that holds the descriptor, so nothing is left to clear after ``kill -9``.
 Commands of a run inherit the descriptor: while one of them still lives, the workspace is still in use.
@@ -76,6 +76,36 @@ def began_under(note: Mapping[str, object], moment: float) -> bool:
     return moment >= since.timestamp()
 
 
+def take(
+    fd: int, what: str, fix: str, *, shared: bool, waiting: Callable[[], None], tell: Callable[[], None]
+) -> None:
+    """Lock an open file, with others or alone.
+
+    While somebody else holds it, ``waiting`` is called again and again and may raise; ``tell``, once, when
+    that has lasted for a second. ``what`` and ``fix`` are for a file system that cannot lock.
+
+    Raises:
+        ToolchainError: the file system cannot lock.
+    """
+    mode = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+    tell_at: float | None = time.monotonic() + _TELL_AFTER_S
+    while True:
+        try:
+            fcntl.flock(fd, mode)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            why = f"its file system does not support flock: {error.strerror}"
+            raise ToolchainError(f"{what} cannot be locked", why=why, fix=fix) from error
+        else:
+            return
+        waiting()
+        if tell_at is not None and time.monotonic() >= tell_at:
+            tell_at = None
+            tell()
+        time.sleep(_EVERY_S)
+
+
 class WorkspaceLock:
     """``with WorkspaceLock(path):`` excludes other writers; ``shared=True`` only excludes writers.
 
@@ -137,8 +167,8 @@ class WorkspaceLock:
                 self.fd = os.open(path, access | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except FileNotFoundError as error:
             raise ToolchainError(
-                f"the workspace {self._workspace} is not there",
-                why="its folder was never made, or was removed meanwhile",
+                f"the workspace {self._workspace} does not exist",
+                why="its folder was never created, or was removed",
                 fix="run the same command again",
             ) from error
 
@@ -148,35 +178,30 @@ class WorkspaceLock:
         return False
 
     def _acquire(self, started: float) -> None:
-        mode = fcntl.LOCK_SH if self._shared else fcntl.LOCK_EX
-        told = False
-        while True:
-            try:
-                fcntl.flock(self.fd, mode | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if self._cancel:
-                    raise InterruptedByUserError("stopped while waiting for the workspace") from None
-                waited = time.monotonic() - started
-                if waited >= self._patience_s:
-                    raise self._busy() from None
-                if waited >= _TELL_AFTER_S and not told and self._on_wait is not None:
-                    told = True
-                    self._on_wait(f"waiting for {describe_owner(self._workspace)}")
-                time.sleep(_EVERY_S)
-            except OSError as error:
-                raise ToolchainError(
-                    f"the workspace {self._workspace} cannot be locked",
-                    why=f"its file system refuses flock: {error.strerror}",
-                    fix="choose a workspace on a local disk with --workspace, or mount it with flock",
-                ) from error
-            else:
-                return
+        def waiting() -> None:
+            if self._cancel:
+                raise InterruptedByUserError("stopped while waiting for the workspace")
+            if time.monotonic() - started >= self._patience_s:
+                raise self._busy()
+
+        def tell() -> None:
+            if self._on_wait is not None:
+                self._on_wait(f"waiting for {describe_owner(self._workspace)}")
+
+        take(
+            self.fd,
+            f"the workspace {self._workspace}",
+            "use a --workspace on a local disk, or mount the file system with flock",
+            shared=self._shared,
+            waiting=waiting,
+            tell=tell,
+        )
 
     def _busy(self) -> WorkspaceBusyError:
         return WorkspaceBusyError(
             f"the workspace {self._workspace} is in use",
-            why=f"it is held by {describe_owner(self._workspace)}",
-            fix="wait for it to end, or use another --workspace",
+            why=f"used by {describe_owner(self._workspace)}",
+            fix="wait until it ends (or raise --lock-timeout), or use another --workspace",
             evidence=owner(self._workspace),
         )
 

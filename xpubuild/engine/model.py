@@ -59,14 +59,14 @@ class Command:
 
 
 class Proof(Protocol):
-    """A post-condition: looks at what a step made, never at an exit status."""
+    """A check of a step's results; it never relies on an exit code."""
 
     def describe(self) -> str:
-        """Say what is proved, in words a user understands."""
+        """Return what is checked, in words a user understands."""
         ...
 
-    def key(self) -> dict[str, Any]:
-        """Return what the proof depends on, for the step's fingerprint."""
+    def key(self) -> dict[str, Any] | None:
+        """Return what the check depends on, for the step's fingerprint; None where that is in it already."""
         ...
 
     def check(self) -> dict[str, Any]:
@@ -76,14 +76,14 @@ class Proof(Protocol):
 
 @dataclass(frozen=True)
 class Stop:
-    """Going on is pointless: the command is ended and the user reads this error."""
+    """Continuing is pointless: the command is stopped and the user gets this error."""
 
     error: XpuBuildError
 
 
 @dataclass(frozen=True)
 class Caution:
-    """Something the user should know although the command goes on; ``lines`` are the tool's own.
+    """A warning for the user while the command continues; ``lines`` are the tool's own.
 
     ``evidence`` goes into the receipt with the rest.
     """
@@ -98,9 +98,9 @@ Verdict = Stop | Caution
 
 
 class Watcher(Protocol):
-    """Looks on while the commands of one attempt at a step run; each attempt gets a new one.
+    """Reads the log while the commands of one attempt at a step run; each attempt gets a new one.
 
-    It sees what is in the step's log, and changes nothing that is made: no fingerprint has it. All calls come
+    It does not change the results, so it is not part of a fingerprint. All calls come
     from one thread, and none may block.
     """
 
@@ -119,7 +119,8 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Publish:
-    """Move what ``stage`` holds into ``folder`` once the proofs held; earlier outputs of the step go away."""
+    """Move the files of ``stage`` into ``folder`` after the checks passed; earlier outputs of the step are
+    removed."""
 
     stage: str
     folder: str
@@ -128,7 +129,7 @@ class Publish:
 
 @dataclass(frozen=True)
 class Step:
-    """A unit of work: runs when its fingerprint is not in the journal, is done when its proofs held.
+    """A unit of work: runs if its fingerprint is not in the journal, is done when its checks passed.
 
     ``relevant`` is hashed beside the commands: pins, hashes of input files, versions of the compilers used.
     ``witnesses`` are files whose change or loss after the fact makes the step run again; ``witness_globs``
@@ -160,10 +161,6 @@ class Step:
     always_prove: bool = False
     explain: Callable[[Sequence[str]], XpuBuildError | None] | None = None
     watch: Callable[[], Watcher] | None = None
-
-    def all_portable(self) -> bool:
-        """Whether every command can be written into a shell script."""
-        return all(c.portable is not None or c.argv[0] != XPUBUILD for c in self.commands)
 
 
 @dataclass(frozen=True)

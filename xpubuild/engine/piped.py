@@ -11,19 +11,9 @@ import selectors
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 
-from xpubuild.engine.process import (
-    _PIPE,
-    _TICK_S,
-    Cancel,
-    _Child,
-    _number,
-    _prepare,
-    _result,
-    _running,
-    _spawn,
-)
+from xpubuild.engine.child import TICK_S, Child, in_memory, prepare, running, spawn
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.watch import Watch
+from xpubuild.engine.watch import Cancel, Watch
 
 _CHUNK = 1 << 16
 _KEPT_ERRORS = 8192
@@ -32,7 +22,7 @@ _KEPT_ERRORS = 8192
 class Piped:
     """A running command. ``read`` gives its output; after the block, ``returncode`` says how it ended."""
 
-    def __init__(self, child: _Child, watch: Watch, redact: Redactor) -> None:
+    def __init__(self, child: Child, watch: Watch, redact: Redactor) -> None:
         self.returncode = -signal.SIGKILL
         self._child, self._watch, self._redact = child, watch, redact
         self._data, self._errors = bytearray(), b""
@@ -65,7 +55,7 @@ class Piped:
         if not self._selector.get_map():
             return False
         ended = self._child.ended()
-        ready = self._selector.select(0 if ended else _TICK_S)
+        ready = self._selector.select(0 if ended else TICK_S)
         for key, _ in ready:
             data = os.read(key.fd, _CHUNK)
             if not data:
@@ -99,16 +89,13 @@ def piped(
     Raises:
         ToolchainError: the program is not there, or cannot be started.
     """
-    full = _prepare(argv, env, None)
-    # In memory: no temporary folder has to have room for it.
-    with os.fdopen(os.memfd_create("input"), "w+b") as given:
-        given.write(stdin)
-        given.seek(0)
-        child = _spawn(full, env=env, cwd=None, stderr=_PIPE, hold=(), stdin=given.fileno())
+    full = prepare(argv, env)
+    with in_memory(stdin) as given:
+        child = spawn(full, env=env, stdin=given)
     command = Piped(child, Watch(child, None, cancel), Redactor.from_environment(env))
     with contextlib.closing(command):
-        with _running(child):
+        with running(child):
             yield command
             command.drain()
-        result = _result(child, full, env, None, command.errors.splitlines())
-    command.returncode = int(_number(result, "returncode", -signal.SIGKILL))
+        child.require_started(command.errors.splitlines())
+    command.returncode = child.returncode

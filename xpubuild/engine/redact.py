@@ -1,4 +1,4 @@
-"""Secrets never reach a log: they are taken out at the sink, whatever printed them."""
+"""Removes secrets from all output before it reaches a log or the terminal."""
 
 from __future__ import annotations
 

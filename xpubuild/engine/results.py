@@ -30,13 +30,13 @@ class ProcessResult:
     def describe(self) -> str:
         """Say in a few words how the command ended."""
         if self.timed_out:
-            return f"passed its deadline after {self.duration_s:.0f} s"
+            return f"timed out after {self.duration_s:.0f} s"
         if self.cancelled:
             return "was stopped"
         if self.returncode < 0:
             with contextlib.suppress(ValueError):
-                return f"was ended by {signal.Signals(-self.returncode).name}"
-        return f"ended with status {self.returncode}"
+                return f"was killed by {signal.Signals(-self.returncode).name}"
+        return f"exited with code {self.returncode}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Applies a plan: independent steps side by side, every step proved, every result journalled."""
+"""Runs a plan: independent steps in parallel, every result checked and recorded in the journal."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def run_plan(
 ) -> Outcome:
     """Run the steps of a plan that are not done; never raises for a failed step, the outcome holds it.
 
-    After a failure nothing new starts and what already runs is finished: an hour of somebody's compile is not
-    thrown away for a neighbour's error. A cancelled run stops everything. ``width`` bounds the steps that run
-    side by side.
+    After a failure no new step starts, but running steps are finished: an hour of compiling is not lost
+    because another step failed. A cancelled run stops everything. ``width`` is the number of steps that run
+    in parallel.
     """
     setting = Setting(
         journal=journal,

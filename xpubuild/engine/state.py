@@ -1,4 +1,4 @@
-"""Is a step up to date? Answered from the journal and the files, not from hope."""
+"""Decides from the journal and the files whether a step is up to date."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def witnesses_of(step: Step, names: Sequence[str]) -> dict[str, list[int]]:
 
 
 def changed_witnesses(step: Step, record: StepRecord) -> list[str]:
-    """Return the witnesses that are gone or are no longer what they were."""
+    """Return the witnesses that were removed or changed."""
     now = witnesses_of(step, list(record.witnesses))
     return [name for name, mark in record.witnesses.items() if now.get(name) != mark]
 
@@ -79,7 +79,7 @@ def _only_touched(record: StepRecord, changed: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """What is known beside the journal: who holds the workspace now, and where it was made if not here."""
+    """What is known besides the journal: who uses the workspace now, and where it was made if not here."""
 
     owner: Mapping[str, object] = field(default_factory=dict)
     made_in: str = ""
@@ -105,12 +105,12 @@ def from_journal(
     changed = changed_witnesses(step, record)
     if changed:
         what = "an installed file" if changed[0] == OUTPUTS else changed[0]
-        return StepState(done=False, reason=f"{what} changed or is gone", changed=tuple(changed))
+        return StepState(done=False, reason=f"{what} was changed or removed", changed=tuple(changed))
     return StepState(done=True, reason="")
 
 
 def _unfinished(record: StepRecord, fingerprint: str, owner: Mapping[str, object]) -> str:
-    """Tell a step that another process runs now from one that was left in the middle."""
+    """Distinguish a step that another process runs now from one that was interrupted."""
     if not owner or not began_under(owner, record.started):
         return "was interrupted"
     other = "" if record.fingerprint == fingerprint else ", with other inputs"
@@ -140,7 +140,7 @@ def settle(step: Step, fingerprint: str, journal: Journal) -> StepState:
                 raise
             return StepState(done=False, reason=error.what, changed=state.changed)
     journal.refresh_witnesses(step.id, witnesses_of(step, list(record.witnesses)))
-    return StepState(done=True, reason="touched, and proved unchanged")
+    return StepState(done=True, reason="touched, but unchanged")
 
 
 def plan_states(plan: Plan, journal: Journal | None, elsewhere: Elsewhere = HERE) -> Mapping[str, StepState]:

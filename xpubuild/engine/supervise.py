@@ -1,4 +1,4 @@
-"""The small parent of every command: it outlives neither its caller nor leaves a descendant behind.
+"""The parent process of every command: it ends with its caller and leaves no descendant running.
 
 Run as a script (``python -I -S supervise.py LIFE_FD RESULT_FD ENVIRONMENT_FD -- ARGV...``), standard library
 only. It is the child subreaper of everything the command starts, so even a daemonised grandchild is found.

@@ -1,4 +1,4 @@
-"""What is looked at while a command runs: deadline, cancellation, memory."""
+"""Watches a running command: timeout, cancellation, memory."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def tree_bytes(pid: int) -> int:
 
 
 class Watch:
-    """Deadline, cancellation and the ladder INT -> TERM -> KILL for one child."""
+    """Timeout, cancellation and the signals INT, TERM, KILL in turn for one command."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into blocks of whole lines, whatever it is encoded in, in constant memory."""
+"""Splits a stream of bytes in any encoding into blocks of complete lines, in constant memory."""
 
 from __future__ import annotations
 

@@ -29,6 +29,8 @@ def read_checks(path: Path) -> dict[str, str]:
         report = _Report.model_validate(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, ValidationError) as error:
         raise UsageError(
-            f"{path} is not a report of doctor", why=str(error), fix="name a file that doctor wrote as JSON"
+            f"{path} is not a report of doctor",
+            why=str(error),
+            fix="pass a file with the output of xpubuild doctor --json",
         ) from error
     return {check.id: check.status for check in report.checks}

@@ -1,16 +1,17 @@
-"""The ``xpubuild.explain/1`` document, and what ``explain`` does as a whole."""
+"""The ``xpubuild.explain/1`` document, and the functions that create it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xpubuild.documents import plain
 from xpubuild.explain.blocks import Reader
 from xpubuild.explain.firsterror import FirstError
 from xpubuild.explain.load import Rules, shipped_rules
-from xpubuild.explain.rank import Finding, rank
+from xpubuild.explain.rank import LikelyCause, rank
 from xpubuild.explain.scan import Outcome, scan, scan_file
 from xpubuild.explain.searchterms import search_terms
 
@@ -22,7 +23,7 @@ class Explanation:
     """What a log says: its first error, and the likely causes, best first."""
 
     first_error: FirstError | None
-    findings: tuple[Finding, ...]
+    findings: tuple[LikelyCause, ...]
     lines: int
 
     @property
@@ -34,19 +35,12 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the document."""
-        first = self.first_error
-        return {
-            "schema": "xpubuild.explain/1",
-            "first_error": None if first is None else {**asdict(first), "context": list(first.context)},
-            "findings": [_finding_json(finding) for finding in self.findings],
-            "search_terms": list(self.search_terms),
-            "lines": self.lines,
-        }
+        return {"schema": "xpubuild.explain/1", **plain(self), "search_terms": list(self.search_terms)}
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What is known beside the log: the host's distribution, doctor's results, facts such as xpu-wanted."""
+    """What is known besides the log: the host's distribution, doctor's results, facts such as xpu-wanted."""
 
     distributions: tuple[str, ...] = ()
     checks: Mapping[str, str] | None = None
@@ -103,7 +97,3 @@ def list_document(rules: Rules | None = None) -> dict[str, Any]:
             for entry in entries
         ],
     }
-
-
-def _finding_json(finding: Finding) -> dict[str, Any]:
-    return {**asdict(finding), "sources": list(finding.sources), "probes": list(finding.probes)}

@@ -116,13 +116,18 @@ _WRAPPER_RULES = _combined(_WRAPPERS)
 
 @dataclass(frozen=True)
 class FirstError:
-    """``kind`` says who speaks; ``command`` is what ninja ran; ``context`` are lines round it, in order."""
+    """The first error of the log: not a warning, and not the report of somebody else's error."""
 
     line: int
+    """Counted from 1."""
     text: str
+    """Without colours, timestamps and labels of CI systems."""
     kind: str
+    """The tool that printed the line: compiler, linker, cmake, ninja, pip, git, python, memory, ..."""
     command: str | None
+    """The command that ninja ran, where ninja reports the failure."""
     context: tuple[str, ...]
+    """The lines round it, in order."""
 
 
 class FirstErrorSearch:

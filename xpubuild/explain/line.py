@@ -1,4 +1,4 @@
-"""One line that could matter, with access to what stands round it."""
+"""One line that may be relevant, with access to the lines around it."""
 
 from __future__ import annotations
 

@@ -12,9 +12,8 @@ from pydantic import ValidationError
 
 from xpubuild.errors import RecipeError
 from xpubuild.explain.signature import Fact, Signature, SignatureFile
+from xpubuild.safe_yaml import read_yaml
 
-# The safe loader in C is ten times as fast; some builds of PyYAML lack it.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FOLDER = Path(__file__).with_name("signatures")
 
 
@@ -58,9 +57,9 @@ def load_rules(folder: Path) -> Rules:
 
 
 def _read(path: Path) -> SignatureFile:
-    fix = "see docs/how-to/add-a-signature.md for what a signature file holds"
+    fix = "see docs/how-to/add-a-signature.md for the format of signature files"
     try:
-        return SignatureFile.model_validate(yaml.load(path.read_text("utf-8"), _LOADER))  # noqa: S506
+        return SignatureFile.model_validate(read_yaml(path.read_text("utf-8")))
     except (OSError, yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path.name} is not a signature file", why=str(error), fix=fix) from error
 
@@ -76,12 +75,12 @@ def _check(signatures: Iterable[Signature], facts: set[str]) -> None:
             if entry.id in known
             else "has no family"
             if not entry.family
-            else f"asks for unknown facts: {', '.join(sorted(named - facts))}"
+            else f"refers to unknown facts: {', '.join(sorted(named - facts))}"
             if named - facts
             else f"supersedes unknown signatures: {', '.join(sorted(set(entry.supersedes) - ids))}"
             if set(entry.supersedes) - ids
             else ""
         )
         if problem:
-            raise RecipeError(f"signature {entry.id} {problem}", fix="mend it in its signature file")
+            raise RecipeError(f"signature {entry.id} {problem}", fix="correct its signature file")
         known.add(entry.id)

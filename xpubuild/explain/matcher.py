@@ -19,7 +19,7 @@ _MOST_GROUPS = 1000
 
 @dataclass(frozen=True)
 class Match:
-    """A signature fits at a line, if the facts that its matcher asks for hold."""
+    """A signature matches at a line, if the facts that its matcher requires are true."""
 
     signature: Signature
     matcher: Matcher

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import Field
 
 from xpubuild.explain.firsterror import FirstError
 from xpubuild.explain.matcher import Match
@@ -20,21 +23,30 @@ _HIGHEST = 0.99
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A likely cause. ``confidence`` is between 0 and 1: how often this text has had this cause."""
+class LikelyCause:
+    """A likely cause."""
 
     id: str
+    """Name of the signature."""
     family: str
+    """Group of failures with one mechanism."""
     title: str
     line: int
+    """Counted from 1."""
     excerpt: str
+    """What was found there."""
     cause: str
     fix: str
     next_command: str
-    confidence: float
+    """What to type next on this distribution."""
+    confidence: Annotated[float, Field(ge=0, le=1)]
+    """Between 0 and 1: how often this text has had this cause."""
     sources: tuple[str, ...]
+    """Where it was learned."""
     releases: str
+    """Releases it concerns; empty where it concerns all."""
     probes: tuple[str, ...]
+    """Checks of doctor that confirm or refute it."""
 
 
 def rank(
@@ -44,7 +56,7 @@ def rank(
     *,
     distributions: tuple[str, ...] = (),
     checks: Mapping[str, str] | None = None,
-) -> tuple[Finding, ...]:
+) -> tuple[LikelyCause, ...]:
     """Return the findings, best first.
 
     ``checks`` are results of doctor on the host of the log (check -> status): they decide between causes
@@ -82,9 +94,9 @@ def _without_superseded(matches: list[Match]) -> list[Match]:
     return [match for match in matches if match.signature.id not in gone]
 
 
-def _finding(match: Match, distributions: tuple[str, ...]) -> Finding:
+def _finding(match: Match, distributions: tuple[str, ...]) -> LikelyCause:
     signature = match.signature
-    return Finding(
+    return LikelyCause(
         id=signature.id,
         family=signature.family,
         title=signature.title,
@@ -101,7 +113,7 @@ def _finding(match: Match, distributions: tuple[str, ...]) -> Finding:
 
 
 def _confidence(
-    signature: Signature, finding: Finding, first_error: FirstError | None, checks: Mapping[str, str]
+    signature: Signature, finding: LikelyCause, first_error: FirstError | None, checks: Mapping[str, str]
 ) -> float:
     value = finding.confidence
     if first_error is not None and abs(finding.line - first_error.line) <= _NEAR_LINES:
@@ -115,7 +127,7 @@ def _confidence(
     return round(min(value, _HIGHEST), 2)
 
 
-def _told(findings: list[Finding]) -> Iterable[Finding]:
+def _told(findings: list[LikelyCause]) -> Iterable[LikelyCause]:
     best_at: dict[int, float] = {}
     for finding in findings:
         best = best_at.setdefault(finding.line, finding.confidence)

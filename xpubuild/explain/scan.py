@@ -63,7 +63,7 @@ class _Around:
 
 
 class Scanner:
-    """Takes blocks of whole lines in order. A line is looked at when the lines after it are there too."""
+    """Reads blocks of complete lines in order. A line is examined when the lines after it have been read."""
 
     def __init__(self, rules: Rules) -> None:
         self.matching = Matching(rules.signatures, rules.facts)
@@ -155,5 +155,5 @@ def scan_file(path: Path, rules: Rules | None = None) -> Outcome:
         raise UsageError(
             f"{path} cannot be read",
             why=error.strerror or str(error),
-            fix="name a log file, or - for standard input",
+            fix="pass a log file, or - for standard input",
         ) from error

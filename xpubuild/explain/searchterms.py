@@ -28,8 +28,9 @@ def search_terms(text: str, kind: str) -> tuple[str, ...]:
         return ()
     exact = " ".join(words)
     names = [word.strip("'\"`\u2018\u2019:,()") for word in words]
-    telling = [word for word in names if len(word) >= _TELLING and re.search(r"_|::|\.", word)]
-    terms = [f'"{exact}"', f"pytorch xpu {kind} {exact}"]
+    telling = [word for word in names if len(word) >= _TELLING and re.search(r"_|::|\.\w", word)]
+    who = "" if exact.startswith(f"{kind}:") else f"{kind} "
+    terms = [f'"{exact}"', f"pytorch xpu {who}{exact}"]
     if telling:
         terms.append(f"pytorch xpu {' '.join(telling[:3])}")
     return tuple(terms)

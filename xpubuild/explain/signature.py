@@ -18,7 +18,7 @@ def _valid_pattern(text: str) -> str:
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from None
     if re.search(r"(?<!\\)[*+](?!\?*\})", re.sub(r"\[(?:\\.|[^\]\\])*\]|\\.", "x", text)):
-        raise ValueError("'*' and '+' have no bound: write {0,80} or {1,80}")
+        raise ValueError("'*' and '+' are unbounded: use {0,80} or {1,80}")
     return text
 
 
@@ -27,7 +27,7 @@ def _valid_literal(text: str) -> str:
         raise ValueError("a literal is 4 to 80 ASCII characters in lower case")
     if re.search(r"['`\"]|  ", text):
         raise ValueError(
-            "a literal has no quotes and no double blanks: they differ between tools and locales"
+            "a literal has no quotes and no double spaces: they differ between tools and locales"
         )
     return text
 
@@ -110,9 +110,9 @@ class Signature(_Data):
         if isinstance(self.next, dict) and "default" not in self.next:
             raise ValueError(f"{self.id}: 'next' has no default")
         if self.fatal and any(m.after or (m.unless and m.unless.after) for m in self.match):
-            raise ValueError(f"{self.id}: a fatal signature cannot wait for lines that come later")
+            raise ValueError(f"{self.id}: a fatal signature cannot depend on later lines")
         if self.fatal != (self.error is not None):
-            raise ValueError(f"{self.id}: a fatal signature, and no other, has an 'error'")
+            raise ValueError(f"{self.id}: a fatal signature needs an 'error', any other must not have one")
         if any(not url.startswith("https://") for url in self.sources):
             raise ValueError(f"{self.id}: a source is an https:// address")
         return self
@@ -125,7 +125,7 @@ class Signature(_Data):
 
 
 class Fact(_Data):
-    """Something the log says about itself, anywhere in it: the machine, or what was asked for."""
+    """A fact that the log shows about the machine or the options of the build."""
 
     name: str
     find: tuple[Literal, ...] = Field(min_length=1)

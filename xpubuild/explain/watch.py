@@ -1,4 +1,4 @@
-"""The matcher beside a running build: sees each line once, and says when going on is pointless."""
+"""The matcher of a running build: reads each line once and reports fatal causes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xpubuild.explain.load import Rules, shipped_rules
 from xpubuild.explain.matcher import Matching
 from xpubuild.explain.normalise import plain, without_escapes
 from xpubuild.explain.prefilter import smallest
-from xpubuild.explain.rank import Finding, fits, rank
+from xpubuild.explain.rank import LikelyCause, fits, rank
 from xpubuild.explain.scan import Scanner
 from xpubuild.explain.signature import MAX_DISTANCE
 
@@ -53,7 +53,7 @@ class LogWatcher:
         self._number = 0
         self._stopped = False
 
-    def feed(self, line: str) -> Finding | None:
+    def feed(self, line: str) -> LikelyCause | None:
         """Take one line, without its end."""
         raw = line.encode("utf-8", "replace").replace(b"\n", b" ") + b"\n"
         self._batch.append(raw)
@@ -76,7 +76,7 @@ class LogWatcher:
             self._scanner.feed(without_escapes(b"".join(self._batch)))
         self._batch, self._size = [], 0
 
-    def _fatal(self, raw: str) -> Finding | None:
+    def _fatal(self, raw: str) -> LikelyCause | None:
         low = raw.lower()
         if not any(literal in low for literal in self._literals):
             return None

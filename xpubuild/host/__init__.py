@@ -1,1 +1,1 @@
-"""What this machine is."""
+"""Facts about this machine."""

@@ -1,4 +1,4 @@
-"""Limits of the control group this process is in, and of every group above it: the tightest one counts.
+"""Limits of the control group this process is in, and of every group above it: the tightest one applies.
 
 Version 2 is read from ``cpu.max``, ``memory.max`` and ``memory.high`` (a build above ``memory.high`` is
 throttled until it stands still), version 1 from ``cpu.cfs_quota_us`` and ``memory.limit_in_bytes``; kernel

@@ -1,7 +1,7 @@
-"""Which of Intel's driver streams a machine has: from package databases and file names, without root.
+"""Detects Intel's driver stream of a machine from package databases and file names, without root.
 
-No single name is trusted: Intel renamed the packages from the first LTS to the second, and distributions
-carry the old driver under the new name. What tells the streams apart is the build number of the compute
+No single name is reliable: Intel renamed the packages from the first LTS to the second, and distributions
+carry the old driver under the new name. The streams are distinguished by the build number of the compute
 runtime, the third number of its version: each LTS stream stays on one branch for its whole life.
 
 Sources: the LTS packages that Intel's own documents and images pin (23.43.27642.x and 1.3.27642.x with

@@ -19,11 +19,7 @@ _MULTI_TILE_FAMILY = "PVC"
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """One GPU; the fields are the contract of ``doctor``'s ``host.gpus``.
-
-    ``accessible`` says whether this user could open the render node; None for a device in an image, which is
-    not tried. ``numa_node`` is None where the machine does not say.
-    """
+    """A display controller, of whatever vendor; the fields are the contract of doctor's ``host.gpus``."""
 
     pci_address: str
     vendor_id: str
@@ -33,7 +29,9 @@ class GpuFacts:
     kernel_driver: str | None
     render_node: str | None
     accessible: bool | None
+    """Whether this user could open the render node; null for a device in an image, which is not tried."""
     numa_node: int | None
+    """Null where the machine does not say."""
     tiles: int | None
 
 

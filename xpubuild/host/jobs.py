@@ -1,4 +1,4 @@
-"""How many compiler processes may run side by side. Pure."""
+"""The number of compiler processes that can run in parallel. Pure."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def plan_jobs(
     if requested != "auto":
         jobs = max(1, requested)
         if allowed is not None and (allowed < jobs or short):
-            return JobPlan(jobs, f"{jobs} asked for; {words}, so memory may run out")
-        return JobPlan(jobs, f"{jobs} asked for")
+            return JobPlan(jobs, f"{jobs} requested; {words}, so memory may run out")
+        return JobPlan(jobs, f"{jobs} requested")
     jobs = min(bound for bound in (cores or 1, allowed) if bound is not None)
     known = f"{jobs} of {cores} cores" if cores else "1 job; the number of cores is unknown"
     if allowed is None:
         return JobPlan(jobs, f"{known}; free memory is unknown")
-    return JobPlan(jobs, f"{known}; {words}" + (", and may run out even so" if short else ""))
+    return JobPlan(jobs, f"{known}; {words}" + (", and may still run out" if short else ""))
 
 
 def _allowed(memory_bytes: int, need: LargeUnit) -> int:

@@ -1,4 +1,4 @@
-"""The distribution package that brings something which is missing, and the line that installs it."""
+"""The distribution package that provides a missing file, and the command that installs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an Intel PCI device id means; the table is ``pci_ids.yaml``, which names its sources."""
+"""Names of Intel PCI device ids; the table is ``pci_ids.yaml``, which has its sources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 INTEL = "0x8086"
 _TABLE = Path(__file__).with_name("pci_ids.yaml")
@@ -25,11 +24,10 @@ class PciName:
 @functools.cache
 def intel_gpus() -> Mapping[str, PciName]:
     """Return device id ('0x0bd5') -> what it is."""
-    import yaml  # noqa: PLC0415 - half of what a machine without such a GPU would wait for
+    # Half of what a machine without such a GPU would wait for.
+    from xpubuild.safe_yaml import read_yaml  # noqa: PLC0415
 
-    # libyaml's loader is ten times as fast, but not every build of PyYAML has it.
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    document = yaml.load(_TABLE.read_text("utf-8"), loader)  # noqa: S506 - both are safe loaders
+    document = read_yaml(_TABLE.read_text("utf-8"))
     return {
         device_id: PciName(
             name=device["name"] or f"Intel GPU {device_id}, {family['family']}",

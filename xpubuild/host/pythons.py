@@ -1,4 +1,4 @@
-"""Python interpreters: what one is, asked by running it, and which ones lie on PATH, from files alone."""
+"""Python interpreters: facts about one, by running it, and the list of those on PATH, from files only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.process import query
+from xpubuild.engine.process import probe
 from xpubuild.errors import XpuBuildError
 from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, exists, inside, read_bytes, read_text
 
@@ -69,7 +69,7 @@ def probe_python(executable: Path, environment: Mapping[str, str] | None = None)
     """Run an interpreter and return what it says; never raises, ``error`` says what went wrong."""
     path = str(executable)
     try:
-        result = query(
+        result = probe(
             [path, "-I", "-c", _PROBE],
             env=base_environment() if environment is None else environment,
             deadline_s=_DEADLINE_S,
@@ -82,7 +82,9 @@ def probe_python(executable: Path, environment: Mapping[str, str] | None = None)
         document = None
     if not result.ok or not isinstance(document, dict):
         said = (result.stderr or result.stdout).strip().splitlines()
-        ending = "did not answer in time" if result.timed_out else f"ended with status {result.returncode}"
+        if said and _PROBE.strip().partition("\n")[0] in said[-1]:
+            said = []  # a program that is no Python repeats the probe
+        ending = "timed out" if result.timed_out else f"exited with code {result.returncode}"
         return PythonFacts(path, error=f"{ending}: {said[-1]}" if said else ending)
     return _checked(path, document)
 

@@ -1,4 +1,4 @@
-"""Small readers of /proc, /sys and /etc that answer None instead of raising.
+"""Small readers of /proc, /sys and /etc that return None instead of raising.
 
 Each takes the root of the inspected system. Below another root than / (an unpacked image, a recorded tree)
 links are followed as a chroot would follow them, so nothing of this machine is taken for the image's.
@@ -7,11 +7,9 @@ Only regular files are opened: a FIFO would wait for a writer, a device may do s
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import stat
 from pathlib import Path
-from typing import Any
 
 #: What a text fact says when it could not be read; numbers and yes/no facts are None (null in JSON) then.
 UNKNOWN = "unknown"
@@ -129,12 +127,3 @@ def exists(path: Path, root: Path = LIVE_ROOT) -> bool:
         return inside(path, root).exists()
     except (OSError, ValueError):
         return False
-
-
-def plain(value: Any) -> Any:
-    """Return dataclasses, tuples and paths as the dicts, lists and strings that JSON knows."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
-    if isinstance(value, (tuple, list)):
-        return [plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value

@@ -1,4 +1,4 @@
-"""The façade: everything known about this machine, gathered side by side, without raising."""
+"""The host report: all facts about this machine, gathered in parallel, without raising."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from xpubuild.documents import plain
 from xpubuild.engine.environment import base_environment
 from xpubuild.host.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
 from xpubuild.host.cgroup import cgroup_limits
@@ -18,7 +19,7 @@ from xpubuild.host.disk import DiskFacts, disk_facts
 from xpubuild.host.drivers import DriverFacts, find_drivers
 from xpubuild.host.gpus import GpuFacts, find_gpus
 from xpubuild.host.pythons import PythonFacts, find_pythons, probe_python
-from xpubuild.host.readers import LIVE_ROOT, plain
+from xpubuild.host.readers import LIVE_ROOT
 from xpubuild.host.system import OsFacts, os_facts
 from xpubuild.host.tools import (
     COMPILERS,
@@ -59,7 +60,7 @@ class OneapiFacts:
 
 @dataclass(frozen=True)
 class HostReport:
-    """What this machine is. Text that could not be read is 'unknown', a number or yes/no is None."""
+    """What this machine is. Text that could not be read is `unknown`, a number or yes/no is null."""
 
     gpus: tuple[GpuFacts, ...]
     os: OsFacts
@@ -108,7 +109,7 @@ def host_report(
     ]
     asked_tools = [(_begun(probe_tool, path, env), ToolFacts(name, path)) for name, path in tools.items()]
     end = time.monotonic() + _DEADLINE_S
-    silent = PythonFacts(str(selected), error="did not answer in time")
+    silent = PythonFacts(str(selected), error="timed out")
     return HostReport(
         gpus=find_gpus(root),
         os=os_facts(root),

@@ -1,4 +1,4 @@
-"""Installed RPM packages, asked of rpm itself: its database is binary and of four kinds."""
+"""Installed RPM packages, as rpm reports them: its database is binary and has four formats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.process import query
+from xpubuild.engine.process import probe
 from xpubuild.errors import XpuBuildError
 from xpubuild.host.readers import LIVE_ROOT, entries
 
@@ -27,7 +27,7 @@ def rpm_packages(root: Path, names: tuple[str, ...]) -> Iterator[tuple[str, str,
         return
     try:
         # Names that are not installed make the status 1 and are told in a sentence, which is passed over.
-        answer = query([rpm, "-q", "--qf", _FORMAT, *names], env=environment, deadline_s=_DEADLINE_S)
+        answer = probe([rpm, "-q", "--qf", _FORMAT, *names], env=environment, deadline_s=_DEADLINE_S)
     except (XpuBuildError, OSError):
         return
     yield from parse_rpms(answer.stdout, names)

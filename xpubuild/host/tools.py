@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpubuild.engine.process import query
+from xpubuild.engine.process import probe
 from xpubuild.errors import XpuBuildError
 from xpubuild.host.readers import UNKNOWN
 
@@ -79,7 +79,7 @@ def parse_compiler(text: str) -> tuple[str, str, str]:
 
 def _output(argv: list[str], environment: Mapping[str, str]) -> str:
     try:
-        result = query(argv, env=environment, deadline_s=_DEADLINE_S)
+        result = probe(argv, env=environment, deadline_s=_DEADLINE_S)
     except (XpuBuildError, OSError):
         return ""
     return f"{result.stdout}\n{result.stderr}" if result.ok else ""

@@ -1,1 +1,1 @@
-"""A mirror: a folder with everything that builds fetch, each byte of it accounted for."""
+"""A mirror: a folder with everything that builds fetch, each file listed with its hash."""

@@ -1,4 +1,4 @@
-"""Looking at every byte of a mirror: what was changed, cut, removed or added."""
+"""Verifies every file of a mirror: finds changed, truncated, removed and added files."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def check(
     """Return all damage of the mirror at ``root``, or of the entries with the ids ``only``.
 
     ``mirror.json`` and ``index.json`` are named among ``only`` like entries, by their file names. ``writes``:
-    the caller keeps other writers out, so nobody else is the reason why the index does not fit.
+    the caller holds the lock, so no other writer can be the reason why the index does not match.
 
-    Sound is also what a writer that was killed has left: a verified change that waits to be put in place.
+    A verified change of a killed writer, which waits to be put in place, is valid too.
     """
     damages = [] if only is not None and MARK not in only else list(_mark(root))
     manifest, coming = read_manifest(root), read_committing(root)
@@ -57,7 +57,7 @@ def check(
 def _unsatisfied(
     root: Path, manifest: Manifest, coming: Mapping[str, list[Entry]], only: Collection[str] | None
 ) -> Iterator[Damage]:
-    """Name what the recorded sets need and the mirror does not have."""
+    """List what the recorded sets need and the mirror does not have."""
     entries = manifest.entries.values()
     sets = [entry for entry in entries if entry.kind == "set" and (only is None or entry.id in only)]
     if sets:
@@ -88,7 +88,7 @@ def _entry(root: Path, entry: Entry, coming: list[Entry], progress: Progress | N
         why = compare(root, record, progress)
         other = others.get(record.path)
         if why and (other is None or compare(root, other)):
-            what = "is missing" if why == "it is not there" else "is damaged"
+            what = "is missing" if why == "it does not exist" else "is damaged"
             yield Damage(record.path, what, why, entry.id)
     if entry.folder:
         known = {record.path for record in entry.files}
@@ -107,7 +107,7 @@ def _why_extra(entry: Entry) -> str:
 
 
 def _is_debris(inside: str) -> bool:
-    """Whether git reads nothing from a file: one that a killed fetch left half written."""
+    """Whether a file is a leftover of a killed fetch, which git ignores."""
     folder, _, name = inside.rpartition("/")
     return folder.startswith("objects/") and name.startswith(_DEBRIS)
 
@@ -119,7 +119,7 @@ def _without_entry(
     known = {*manifest.entries, *coming, *(damage.entry for damage in manifest.damages)}
     for identifier, path in _there(root):
         if identifier not in known and (only is None or identifier in only):
-            why = f"{path} is here and nothing says what it must be"
+            why = f"{path} exists, but no entry describes it"
             yield Damage(f"{MANIFEST}/{identifier}.json", "is missing", why, identifier)
 
 

@@ -1,7 +1,8 @@
-"""Entries of a mirror's manifest: what each file of the mirror must be, and how an entry proves itself. Pure.
+"""Entries of a mirror's manifest: what each file of the mirror must be, with a digest of the entry itself.
+Pure.
 
-One file ``manifest/<id>.json`` per entry, so that a writer touches only what it brings. An entry carries the
-sha256 of its own content and is written in one form only: any other byte in it is damage.
+One file ``manifest/<id>.json`` per entry, so that a writer only touches the entries that it adds. An entry
+has the sha256 of its own content and one canonical form: any other byte in it is damage.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast, get_args
+
+from xpubuild.documents import plain
 
 Kind = Literal["git", "wheel", "sdist", "conda", "set", "page"]
 
@@ -56,10 +59,6 @@ class FileRecord:
     path: str
     size: int
     sha256: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the record as an entry holds it."""
-        return {"path": self.path, "size": self.size, "sha256": self.sha256}
 
 
 @dataclass(frozen=True)
@@ -149,16 +148,16 @@ def unsealed(data: bytes, schema: str) -> dict[str, Any]:
     try:
         document = json.loads(data.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError) as error:
-        raise EntryError("it is no JSON document") from error
+        raise EntryError("it is not a JSON document") from error
     if not isinstance(document, dict) or document.get("schema") != schema:
-        raise EntryError(f"it is no document of the schema {schema}")
+        raise EntryError(f"it is not a document of the schema {schema}")
     try:
         is_whole = sealed(document) == data
     except (ValueError, RecursionError) as error:
         # Half of a surrogate pair has no bytes, and what is nested too deep for the writer was never written.
-        raise EntryError("it holds what no document of a mirror has") from error
+        raise EntryError("it has unknown fields") from error
     if not is_whole:
-        raise EntryError("its content does not fit the digest that it carries")
+        raise EntryError("its content does not match its digest")
     return document
 
 
@@ -170,7 +169,7 @@ def text_of(document: Mapping[str, Any], field: str, default: str | None = None)
     """
     value = document.get(field, default)
     if not isinstance(value, str):
-        raise EntryError(f"its field '{field}' is missing or no text")
+        raise EntryError(f"its field '{field}' is missing or not text")
     return value
 
 
@@ -182,7 +181,7 @@ def list_of(document: Mapping[str, Any], field: str, kind: type[_Item]) -> tuple
     """
     value = document.get(field, [])
     if not isinstance(value, list) or not all(type(item) is kind for item in value):
-        raise EntryError(f"its field '{field}' is no list of what it must hold")
+        raise EntryError(f"its field '{field}' is not a list of the right type")
     return tuple(value)
 
 
@@ -194,7 +193,7 @@ def render(entry: Entry) -> bytes:
             document[field] = getattr(entry, field)
     if entry.pins:
         document["pins"] = list(entry.pins)
-    return sealed({**document, "files": [record.to_json() for record in entry.files]})
+    return sealed({**document, "files": plain(entry.files)})
 
 
 def parse(data: bytes, identifier: str) -> Entry:
@@ -215,7 +214,7 @@ def parse(data: bytes, identifier: str) -> Entry:
     )
     _require_own(entry, identifier)
     if render(entry) != data:
-        raise EntryError("it holds what an entry does not have")
+        raise EntryError("it has fields that an entry does not have")
     return entry
 
 
@@ -223,7 +222,7 @@ def _kind(text: str) -> Kind:
     for kind in get_args(Kind):
         if text == kind:
             return cast("Kind", kind)
-    raise EntryError(f"'{text}' is no kind of entry")
+    raise EntryError(f"'{text}' is not a kind of entry")
 
 
 def read_record(item: Mapping[str, Any]) -> FileRecord:
@@ -240,16 +239,16 @@ def read_record(item: Mapping[str, Any]) -> FileRecord:
 
 def _require_own(entry: Entry, identifier: str) -> None:
     if not entry.files or not is_name(entry.name):
-        raise EntryError("its name or files are none that a mirror has")
+        raise EntryError("its name or files are not those of a mirror")
     if entry.id != identifier:
         raise EntryError(f"it is the entry of {entry.id}")
     if len({record.path for record in entry.files}) != len(entry.files):
-        raise EntryError("it names a file twice")
+        raise EntryError("it lists a file twice")
     for record in entry.files:
         if not _is_own(entry, record.path):
-            raise EntryError(f"'{record.path}' is no file of {entry.id}")
+            raise EntryError(f"'{record.path}' is not a file of {entry.id}")
     if not all(map(is_commit, entry.pins)) or bool(entry.pins) != (entry.kind == "git"):
-        raise EntryError("its pins are none, or no commits")
+        raise EntryError("its pins are missing, or not commits")
 
 
 def _is_own(entry: Entry, path: str) -> bool:

@@ -1,15 +1,13 @@
-"""Writing a mirror, or what one recipe needs of it, as one file that can be carried across an air gap."""
+"""Exports a mirror, or what one recipe needs of it, to one file for an air-gapped network."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from xpubuild.engine.files import explained, fsync_dir
+from xpubuild.engine.files import explained, replacing
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.mirror.entries import FILES, GIT, MANIFEST, SETS, Entry, FileRecord, render
 from xpubuild.mirror.failures import damage_error
@@ -49,19 +47,8 @@ def export(
     )
     with explained(target, f"writing {target.name}"):
         target.parent.mkdir(parents=True, exist_ok=True)
-        fd, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        beside = Path(name)
-        try:
-            with os.fdopen(fd, "wb") as stream:
-                _write(mirror.path, members, texts, stream, progress)
-                stream.flush()
-                os.fsync(stream.fileno())
-            beside.chmod(0o644)
-            beside.replace(target)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
-        fsync_dir(target.parent)
+        with replacing(target) as stream:
+            _write(mirror.path, members, texts, stream, progress)
     return read_contents(contents_text(members))
 
 
@@ -94,9 +81,9 @@ def _copy(root: Path, member: FileRecord, stream: BinaryIO, progress: Callable[[
                 if progress is not None:
                     progress(len(chunk))
     except FileNotFoundError:
-        raise _damaged(root, member, "it is not there") from None
+        raise _damaged(root, member, "it does not exist") from None
     if (size, total.hexdigest()) != (member.size, member.sha256):
-        raise _damaged(root, member, "it is not what the manifest says")
+        raise _damaged(root, member, "it does not match the manifest")
     return size
 
 

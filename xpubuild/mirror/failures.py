@@ -1,4 +1,4 @@
-"""The errors that a mirror's user meets."""
+"""The errors for users of a mirror."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from xpubuild.mirror.reading import Damage
 def no_mirror(path: Path) -> FetchError:
     """Return the error of a folder that is empty or not there."""
     return FetchError(
-        f"there is no mirror at {path}",
-        why="the folder is empty or not there",
-        fix="fill it where there is a network, or name another folder with --mirror",
+        f"{path} is not a mirror",
+        why="the folder is empty" if path.exists() else "the folder does not exist",
+        fix="fill it on a machine with a network, or pass another folder with --mirror",
         commands=(f"xpubuild fetch RECIPE --mirror {shlex.quote(str(path))}",),
         evidence={"reason": "offline", "mirror": str(path)},
     )
@@ -28,7 +28,7 @@ def damage_error(path: Path, damages: Sequence[Damage]) -> SourceIntegrityError:
     return SourceIntegrityError(
         f"the mirror {path} is damaged: {first.path} {first.what}{count}",
         why=first.why,
-        fix="with a network, fetch the same recipe again: only what is damaged is brought anew",
+        fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
         commands=(f"xpubuild fetch --mirror {shlex.quote(str(path))} --check",),
         evidence={"mirror": str(path), "damaged": [
             {"path": item.path, "what": item.what, "why": item.why, "entry": item.entry} for item in damages
@@ -40,8 +40,8 @@ def no_file(path: Path, sha256: str) -> FetchError:
     """Return the error of a file that no fetch has brought."""
     return FetchError(
         f"the mirror {path} has no file with the sha256 {sha256}",
-        why="no fetch has brought it",
-        fix="fetch the recipe where there is a network",
+        why="it was not fetched",
+        fix="fetch the recipe on a machine with a network",
         commands=(f"xpubuild fetch RECIPE --mirror {shlex.quote(str(path))}",),
         evidence={"reason": "offline", "sha256": sha256, "mirror": str(path)},
     )

@@ -1,4 +1,4 @@
-"""Reading an export into a mirror: verified to its last byte first, then put in place as one change."""
+"""Imports an export into a mirror: verifies all of it first, then applies it as one change."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def import_file(
 def _require_there(source: Path) -> None:
     if not source.is_file():
         raise FetchError(
-            f"there is no export at {source}",
+            f"the export {source} does not exist",
             why="no such file",
-            fix="name the file that xpubuild fetch --export wrote",
+            fix="pass the file that xpubuild fetch --export wrote",
         )
 
 
@@ -112,7 +112,7 @@ class _Reader:
         first = self.stream.read(BLOCK)
         size = size_in(first)
         if size is None:
-            raise refused(self.source, FIRST, "the file does not begin as an export does")
+            raise refused(self.source, FIRST, "the file does not begin like an export")
         data = self.stream.read(size)
         try:
             contents = read_contents(data)
@@ -128,13 +128,14 @@ class _Reader:
             length += len(before) + member.size + -member.size % BLOCK
         self._expect(ending(length), "its end")
         if self.stream.read(1):
-            raise refused(self.source, "its end", "something follows the last member")
+            raise refused(self.source, "its end", "there is data after the last member")
         return contents
 
     def _expect(self, wanted: bytes, name: str) -> None:
         found = self.stream.read(len(wanted))
         if found != wanted:
-            why = "the file ends too early" if len(found) < len(wanted) else "a byte around it was changed"
+            short = len(found) < len(wanted)
+            why = "the file ends too early" if short else "its header or padding in the tar file is damaged"
             raise refused(self.source, name, why)
 
     def _take(self, member: FileRecord) -> None:
@@ -166,14 +167,14 @@ def _entries(source: Path, change: Stage, contents: Contents) -> list[Entry]:
         except EntryError as error:
             raise refused(source, path, str(error)) from error
         if entry.kind == "page":
-            raise refused(source, path, "an export has no page")
+            raise refused(source, path, "it is not part of an export")
         entries.append(entry)
         del rest[path]
         (change.folder / path).unlink()
     for entry in entries:
         for record in entry.files:
             if rest.pop(record.path, None) != record:
-                raise refused(source, record.path, "it is not what its entry says, or not there")
+                raise refused(source, record.path, "it does not match its entry, or is missing")
         _require_harmless(source, change, entry)
     for path in rest:
         raise refused(source, path, "no entry of the export has it")
@@ -187,7 +188,7 @@ def _require_harmless(source: Path, change: Stage, entry: Entry) -> None:
         except EntryError as error:
             raise refused(source, entry.files[0].path, str(error)) from error
     if entry.kind == "git" and not is_plain(change.folder / entry.folder):
-        raise refused(source, f"{entry.folder}/config", "it holds settings that no mirror has")
+        raise refused(source, f"{entry.folder}/config", "it has settings that a mirror must not have")
 
 
 def _require_complete(source: Path, mirror: Mirror, change: Stage, entries: list[Entry]) -> None:
@@ -203,6 +204,6 @@ def refused(source: Path, member: str, why: str) -> SourceIntegrityError:
     return SourceIntegrityError(
         f"the export {source} is damaged: {member}",
         why=why,
-        fix="carry the file over again, or write it again with xpubuild fetch --export; nothing was imported",
+        fix="copy the file again, or create it again with xpubuild fetch --export; nothing was imported",
         evidence={"export": str(source), "member": member},
     )

@@ -1,4 +1,5 @@
-"""``index.json``: every entry of the manifest with the hash of its file, for those who cannot list a folder.
+"""``index.json``: every entry of the manifest with the hash of its file, for readers that cannot list a
+folder.
 
 A web server gives files by name only. The index is derived from the manifest, so it is no entry itself: an
 export does not carry it, and whoever writes to a mirror leaves one that fits.
@@ -35,10 +36,10 @@ def read_index(data: bytes) -> dict[str, str]:
     document = unsealed(data, SCHEMA)
     entries = document.get("entries")
     if not isinstance(entries, dict) or set(document) != {"schema", "entries", "digest"}:
-        raise EntryError("it holds what an index does not have")
+        raise EntryError("it has fields that an index does not have")
     for identifier, digest in entries.items():
         if not is_name(identifier) or not isinstance(digest, str) or not is_sha256(digest):
-            raise EntryError(f"'{identifier}' is no entry with a sha256")
+            raise EntryError(f"'{identifier}' is not an entry with a sha256")
     return entries
 
 
@@ -85,7 +86,7 @@ def index_damage(
         found = read_index(b"" if path.is_symlink() else path.read_bytes())
     except FileNotFoundError:
         if not is_behind:
-            yield Damage(INDEX, "is missing", "whoever reads the mirror over http finds nothing in it", INDEX)
+            yield Damage(INDEX, "is missing", "readers over http find no files", INDEX)
     except EntryError as error:
         yield Damage(INDEX, "is damaged", str(error), INDEX)
     except OSError as error:
@@ -98,7 +99,7 @@ def index_damage(
 def _behind(found: Mapping[str, str], here: Mapping[str, str], reported: Collection[str]) -> Iterator[Damage]:
     differ = sorted(name for name in {*found, *here} - {*reported} if found.get(name) != here.get(name))
     if differ:
-        why = f"it does not fit the manifest: {differ[0]} is another" + (
+        why = f"it does not match the manifest: {differ[0]} differs" + (
             f", and {len(differ) - 1} more" if len(differ) > 1 else ""
         )
         yield Damage(INDEX, "is damaged", why, INDEX)

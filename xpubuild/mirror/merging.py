@@ -1,7 +1,7 @@
-"""Merging the entries of an export into a mirror: what is sound stays, only what is damaged is replaced.
+"""Merges the entries of an export into a mirror: valid files are kept, only damaged ones are replaced.
 
-Nothing of the mirror is touched here: a change is reduced to what the mirror lacks, and its entries list what
-will be there. What they do not list goes when the change happens.
+The mirror is not changed here: a change is reduced to what the mirror lacks, and its entries list all files
+of the result. Other files are removed when the change is applied.
 """
 
 from __future__ import annotations
@@ -105,9 +105,12 @@ class _Repository:
             name = self.entry.name
             raise SourceIntegrityError(
                 f"importing {self.source.name} would lose commits of {self.entry.url}: {', '.join(lost)}",
-                why=f"the mirror's {name} is damaged ({self.broken[0]}), and the export does not have them"
+                why=(
+                    f"the mirror's {name} is damaged ({self.broken[0]}), and the export does not have "
+                    "these commits"
+                )
                 if self.broken
-                else f"the mirror's {name} is damaged, and the export does not have them",
+                else f"the mirror's {name} is damaged, and the export does not have these commits",
                 fix="import an export that has these commits too, or fetch their recipes with a network;"
                 " nothing was imported",
                 evidence={"export": str(self.source), "repository": name, "lost": lost},

@@ -1,4 +1,4 @@
-"""What a file's name tells of it, and what of a URL may be written down. Pure."""
+"""Parses names of package files, and removes credentials from URLs. Pure."""
 
 from __future__ import annotations
 

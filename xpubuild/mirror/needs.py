@@ -53,10 +53,10 @@ def _lacking(
         name = mirror_name(url, len(commit))
         identifier = entry_id("git", name)
         if commit not in pins.get(identifier, ()) and (identifier in pins or identifier not in reported):
-            why = f"the set {entry.name} needs commit {commit} of {url}, which is not here"
+            why = f"an earlier fetch ({entry.name}) needs commit {commit} of {url}, which is missing"
             yield Damage(f"{GIT}/{name}", f"lacks {commit}", why, identifier)
     for sha256 in needed.files:
         identifier = entry_id("wheel", sha256)
         if identifier not in pins and identifier not in reported:
-            why = f"the set {entry.name} needs the file {sha256}, which is not here"
+            why = f"an earlier fetch ({entry.name}) needs the file {sha256}, which is missing"
             yield Damage(f"{FILES}/{sha256}", "is missing", why, entry.id)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from xpubuild.mirror.entries import Entry
-from xpubuild.toolchain.index.offline import links_page
+from xpubuild.packages.index.offline import links_page
 
 
 def page(entries: Iterable[Entry]) -> bytes:

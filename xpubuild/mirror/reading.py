@@ -1,4 +1,4 @@
-"""Reading a mirror's manifest and files. Needs no permission to write and takes no lock."""
+"""Reads a mirror's manifest and files. Needs no write permission and no lock."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ STAGING = ".stage-"
 
 @dataclass(frozen=True)
 class Damage:
-    """Something in a mirror that is not what the manifest says: ``path`` below the mirror, and its entry."""
+    """Something in a mirror that is not what its manifest says."""
 
     path: str
+    """Below the mirror."""
     what: str
     why: str
     entry: str = ""
+    """Name of its entry in the manifest."""
 
     def __str__(self) -> str:
         return f"{self.path} {self.what}: {self.why}"
@@ -62,7 +64,7 @@ def read_manifest(root: Path, cache: Cached | None = None) -> Manifest:
 def _read(item: os.DirEntry[str], identifier: str, cache: Cached) -> Entry:
     status = item.stat(follow_symlinks=False)
     if not stat.S_ISREG(status.st_mode) or not item.name.endswith(_SUFFIX):
-        raise EntryError("it is no file that xpubuild writes")
+        raise EntryError("it is not a file that xpubuild writes")
     key = (status.st_mtime_ns, status.st_size, status.st_ino)
     known = cache.get(identifier)
     if known is None or known[0] != key:
@@ -95,7 +97,7 @@ def scan(folder: Path) -> list[os.DirEntry[str]]:
         raise ToolchainError(
             f"{folder} cannot be read",
             why=str(error.strerror),
-            fix="mend the permissions of the mirror, or name another one with --mirror",
+            fix="correct the permissions of the mirror, or pass another one with --mirror",
         ) from error
 
 
@@ -113,7 +115,7 @@ def digest_of(path: Path, progress: Callable[[int], None] | None = None) -> tupl
     """Return size and sha256 of a file; a link is not followed.
 
     Raises:
-        OSError: it is not there, no file, or cannot be read.
+        OSError: it does not exist, no file, or cannot be read.
     """
     total, size = hashlib.sha256(), 0
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -132,12 +134,12 @@ def compare(root: Path, record: FileRecord, progress: Callable[[int], None] | No
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
-            return "it is no file"
+            return "it is not a regular file"
         if status.st_size != record.size:
             return f"it has {status.st_size} bytes, the manifest says {record.size}"
         _, digest = digest_of(path, progress)
     except FileNotFoundError:
-        return "it is not there"
+        return "it does not exist"
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     return "" if digest == record.sha256 else f"its sha256 is {digest}, the manifest says {record.sha256}"

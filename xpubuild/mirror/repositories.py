@@ -1,4 +1,4 @@
-"""The repositories of a mirror, as files: what belongs to one, and whether git finds all of it sound."""
+"""The repositories of a mirror as files: which files belong to one, and whether git finds them valid."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def records_of(root: Path, name: str, old: Entry | None) -> dict[str, FileRecord
             ):
                 raise SourceIntegrityError(
                     f"{folder / inside} is damaged",
-                    why="it does not hold the commit that it is called after",
-                    fix="run the same command again; the repository is fetched anew",
+                    why="it does not have the commit of its name",
+                    fix="run the same command again; the repository is fetched again",
                 )
     _require_kept(root, name, known, found)
     return found
@@ -59,8 +59,8 @@ def _require_kept(root: Path, name: str, known: Mapping[str, FileRecord], found:
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise SourceIntegrityError(
             f"{root / lost[0]} is missing{more}",
-            why="the manifest lists it, and nothing but damage takes it away",
-            fix="with a network, fetch the same recipe again: only what is damaged is brought anew",
+            why="the manifest lists it",
+            fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
             evidence={"mirror": str(root), "missing": lost},
         )
 

@@ -1,12 +1,13 @@
-"""Sets: what one fetch needed, so that it can be told without a network whether all of it is here. Pure."""
+"""Sets: what one fetch needed, to check without a network whether all of it is present. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from xpubuild.documents import plain
 from xpubuild.mirror.entries import (
     EntryError,
     canonical,
@@ -50,14 +51,7 @@ class MirrorSet:
 
     def to_json(self) -> dict[str, Any]:
         """Return the set as its file holds it, without digest."""
-        return {
-            "schema": SCHEMA,
-            "recipe": self.recipe,
-            "inputs": self.inputs,
-            "pythons": list(self.pythons),
-            "repositories": [asdict(item) for item in self.repositories],
-            "files": list(self.files),
-        }
+        return {"schema": SCHEMA, **plain(self)}
 
     @property
     def name(self) -> str:
@@ -81,14 +75,14 @@ def read_set(data: bytes) -> MirrorSet:
         files=list_of(document, "files", str),
     )
     if not all(map(is_sha256, needed.files)) or sealed(needed.to_json()) != data:
-        raise EntryError("it holds what a set does not have")
+        raise EntryError("it has fields that a set does not have")
     return needed
 
 
 def _use(item: Mapping[str, Any]) -> RepositoryUse:
     ref, at_configure_time = item.get("ref"), item.get("configure_time")
     if not (ref is None or isinstance(ref, str)) or not isinstance(at_configure_time, bool):
-        raise EntryError("its field 'ref' or 'configure_time' is none that a repository has")
+        raise EntryError("its field 'ref' or 'configure_time' is not valid")
     use = RepositoryUse(
         component=text_of(item, "component"),
         url=text_of(item, "url"),
@@ -100,7 +94,7 @@ def _use(item: Mapping[str, Any]) -> RepositoryUse:
     try:
         mirror_name(use.url, len(use.commit))
     except ValueError as error:
-        raise EntryError(f"'{use.url}' is no URL: {error}") from error
+        raise EntryError(f"'{use.url}' is not a URL: {error}") from error
     if not is_commit(use.commit):
-        raise EntryError(f"'{use.commit}' is no commit")
+        raise EntryError(f"'{use.commit}' is not a commit")
     return use

@@ -1,4 +1,4 @@
-"""A mirror: a plain folder with everything that builds fetch, each byte of it accounted for.
+"""A mirror: a plain folder with everything that builds fetch, each file listed with its hash.
 
 ``git/`` bare repositories, ``files/<sha256>/<name>`` packages, ``manifest/`` an entry for each of them,
 ``sets/`` what each fetch needed, ``wheels.html`` links for pip, ``index.json`` the manifest for those who
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import SourceIntegrityError, ToolchainError, UsageError, XpuBuildError
 from xpubuild.mirror import check as checking
 from xpubuild.mirror.entries import (
@@ -54,15 +55,15 @@ from xpubuild.mirror.reading import (
 from xpubuild.mirror.repositories import pins_of, records_of
 from xpubuild.mirror.sets import MirrorSet
 from xpubuild.mirror.writing import Stage, recover, staged
+from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.git import Git, Report
 from xpubuild.source.locks import locked
-from xpubuild.source.mirror import MirrorStore
 from xpubuild.source.urls import mirror_name
 
 __all__ = ["Damage", "Mirror", "damage_error"]
 
 _OURS = frozenset({MARK, INDEX, GIT, FILES, MANIFEST, SETS, PAGE, ".lock", BEHIND, ".downloads"})
-_DRAFTS = (STAGING, COMMITTING, f".{MARK}.", f".{INDEX}.")
+_DRAFTS = (STAGING, COMMITTING, f".{MARK}.", f".{INDEX}.", DRAFT)
 _LOCK = ".lock"
 #: Downloads on their way; what is cut stays here, to be carried on with.
 DOWNLOADS = ".downloads"
@@ -90,14 +91,14 @@ class Mirror:
         """
         mirror = cls(path)
         if path.exists() and not path.is_dir():
-            raise UsageError(f"the mirror {path} is no folder", fix="name a folder with --mirror")
+            raise UsageError(f"the mirror {path} is not a folder", fix="pass a folder with --mirror")
         there = {item.name for item in scan(path) if not item.name.startswith(_DRAFTS)}
         if there - _OURS and not there & {MARK, MANIFEST}:
             names = ", ".join(sorted(there - _OURS)[:5])
             raise UsageError(
-                f"{path} is no mirror of xpubuild",
-                why=f"it holds {names}, which xpubuild did not make",
-                fix="name an empty or new folder, or a mirror, with --mirror",
+                f"{path} is not a mirror of xpubuild",
+                why=f"it has {names}, which xpubuild did not make",
+                fix="pass an empty or new folder, or a mirror, with --mirror",
             )
         if not checking.is_marked(path):
             mirror._mark(create, damaged, is_new=not there & {MARK, MANIFEST})
@@ -150,16 +151,8 @@ class Mirror:
             raise damage_error(self.path, [found]) from error
         except OSError as error:
             raise ToolchainError(
-                f"{path} cannot be read", why=str(error.strerror), fix="mend its permissions"
+                f"{path} cannot be read", why=str(error.strerror), fix="correct its permissions"
             ) from error
-
-    def has_file(self, sha256: str) -> bool:
-        """Whether a file with this sha256 is listed and there; its bytes are not looked at."""
-        try:
-            entry = self.entry(entry_id("wheel", sha256))
-        except SourceIntegrityError:
-            return False
-        return entry is not None and (self.path / entry.files[0].path).is_file()
 
     def file(self, sha256: str) -> Path:
         """Return a file, every byte of it verified now.
@@ -195,12 +188,12 @@ class Mirror:
                 raise damage_error(self.path, [wrong]) from error
         return found
 
-    def git_store(self, git: Git, *, offline: bool = False, cancel: Cancel | None = None) -> MirrorStore:
+    def git_store(self, git: Git, *, offline: bool = False, cancel: Cancel | None = None) -> RepositoryStore:
         """Return the store of the mirror's own repositories, to fill them; call ``note_repository`` after.
 
-        To read from a mirror, name it among ``MirrorStore.stocks`` of a store elsewhere.
+        To read from a mirror, name it among ``RepositoryStore.stocks`` of a store elsewhere.
         """
-        return MirrorStore(self.path, git, offline=offline, cancel=cancel or Cancel())
+        return RepositoryStore(self.path, git, offline=offline, cancel=cancel or Cancel())
 
     def check(
         self, only: Collection[str] | None = None, progress: checking.Progress | None = None
@@ -293,8 +286,8 @@ class Mirror:
         if not (is_name(name) and is_sha256(sha256)):
             raise SourceIntegrityError(
                 f"'{name}' cannot be put into a mirror",
-                why="its name or sha256 is none that a package's file has",
-                fix="look at the index that names it",
+                why="its name or sha256 is not that of a package",
+                fix="check the index that lists it",
             )
         with self.writing():
             known = self._sound_file(sha256)
@@ -304,9 +297,12 @@ class Mirror:
                 record = (change.take if move else change.copy)(f"{FILES}/{sha256}/{name}", source)
                 if record.sha256 != sha256:
                     raise SourceIntegrityError(
-                        f"{name} is not the file that was asked for",
-                        why=f"its sha256 is {record.sha256}, expected was {sha256}",
-                        fix="fetch again; where it stays so, the server gives another file than was locked",
+                        f"{name} is not the requested file",
+                        why=f"its sha256 is {record.sha256}, expected {sha256}",
+                        fix=(
+                            "fetch again; if this error repeats, the server has another file than the "
+                            "locked one"
+                        ),
                         evidence={"file": name, "found": record.sha256, "expected": sha256, "url": url},
                     )
                 change.enter(Entry(kind, name, (record,), without_credentials(url), dist, version))
@@ -372,8 +368,8 @@ class Mirror:
             pins = pins_of(records, name)
             if commit not in pins:
                 raise SourceIntegrityError(
-                    f"{self.path / GIT / name} does not keep {commit}",
-                    why="its reference is not there",
+                    f"the repository {self.path / GIT / name} has no ref for commit {commit}",
+                    why="the ref that keeps the commit was removed",
                     fix="run the same command again",
                 )
             ordered = tuple(records[path] for path in sorted(records))

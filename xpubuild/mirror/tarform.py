@@ -11,6 +11,7 @@ import tarfile
 from dataclasses import dataclass
 from typing import Any
 
+from xpubuild.documents import plain
 from xpubuild.mirror.entries import EntryError, FileRecord, is_name, list_of, read_record, sealed, unsealed
 
 FIRST = "MANIFEST.json"
@@ -35,7 +36,7 @@ class Contents:
 
 def contents_text(members: tuple[FileRecord, ...]) -> bytes:
     """Return the first member of an export."""
-    return sealed({"schema": SCHEMA, "members": [member.to_json() for member in members]})
+    return sealed({"schema": SCHEMA, "members": plain(members)})
 
 
 def read_contents(data: bytes) -> Contents:
@@ -54,7 +55,7 @@ def read_contents(data: bytes) -> Contents:
 def _member(item: dict[str, Any]) -> FileRecord:
     record = read_record(item)
     if not all(is_name(part) for part in record.path.split("/")):
-        raise EntryError(f"'{record.path}' is no path of a mirror")
+        raise EntryError(f"'{record.path}' is not a path of a mirror")
     return record
 
 

@@ -1,4 +1,4 @@
-"""Changing a mirror: beside its place first, verified, then renamed; after a kill the next writer finishes.
+"""Changes a mirror: files are staged, verified, then renamed; the next writer finishes an interrupted change.
 
 A change is a folder with the layout of a mirror. While it grows it is ``.stage-…`` and worth nothing; once
 all of it is there and flushed, it is renamed to ``.commit-…``, and from then on it happens: its files go to
@@ -166,7 +166,7 @@ def _move(ready: Path, root: Path, paths: list[str]) -> None:
         target = root / path
         if target.is_dir() and not target.is_symlink():
             raise SourceIntegrityError(
-                f"{target} is a folder", why="a file of the mirror belongs there", fix="remove that folder"
+                f"{target} is a folder", why="the mirror needs a file of this name", fix="remove that folder"
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         (ready / path).replace(target)

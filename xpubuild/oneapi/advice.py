@@ -1,4 +1,4 @@
-"""What to type when oneAPI, or a part of it, is not there."""
+"""Commands that install oneAPI or a missing part of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def install_bundle(wanted: SpecifierSet) -> str:
     package = load_bundles().package_for(wanted)
     family = family_of(names_here())
     manager = _MANAGERS[family][0] if family is not None else "APT, DNF or Zypper"
-    return f"install {package} from Intel's {manager} repository, or name an installation with --oneapi-root"
+    return f"install {package} from Intel's {manager} repository, or pass an installation with --oneapi-root"
 
 
 def install_commands(wanted: SpecifierSet) -> tuple[str, ...]:
@@ -47,8 +47,8 @@ def install_component(name: str) -> str:
     """Return one sentence on where a single component comes from."""
     package = load_bundles().component_package(name)
     if package is None:
-        return f"install the bundle that holds {name}: {load_bundles().bundle_package}"
-    return f"install {package} (its versions have names such as {package}-VERSION) from Intel's repository"
+        return f"install the bundle that contains {name}: {load_bundles().bundle_package}"
+    return f"install {package} (or one version of it, {package}-VERSION) from Intel's repository"
 
 
 def missing_components(
@@ -72,16 +72,24 @@ def missing_components(
     )
 
 
+def _low_first(wanted: SpecifierSet) -> str:
+    """Return a range with its lower bound first."""
+    return ",".join(sorted(map(str, wanted), reverse=True))
+
+
 def nothing_found(places: Iterable[tuple[str, str]], wanted: SpecifierSet) -> ToolchainError:
     """Return the error for a machine without oneAPI. ``places`` are (path, what it is)."""
     looked = list(places)
     return ToolchainError(
         "no oneAPI installation was found",
-        why=f"the recipe needs the oneAPI compiler {wanted}; looked for setvars.sh,"
+        why=f"the recipe needs the oneAPI compiler {_low_first(wanted)}; looked for setvars.sh,"
         " COMPONENT/VERSION/env/vars.sh and VERSION/oneapi-vars.sh in "
         + ", ".join(f"{path} ({origin})" for path, origin in looked),
-        fix=install_bundle(wanted) + "; on this host as it is: --target cpu builds the same sources without"
-        " oneAPI, the matrix says which releases that can be, and doctor what else is in the way",
+        fix=install_bundle(wanted)
+        + (
+            "; without oneAPI, this host can build the same sources with --target cpu: recipes matrix "
+            "--here --target cpu lists the possible releases, doctor lists other problems"
+        ),
         commands=(*install_commands(wanted), *_ON_THIS_HOST),
         evidence={"searched": [path for path, _ in looked]},
     )

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
+
+from xpubuild.safe_yaml import read_yaml
 
 _TABLE = Path(__file__).with_name("bundles.yaml")
 
@@ -90,7 +91,7 @@ def _text(value: object) -> str | None:
 @functools.cache
 def load_bundles() -> Bundles:
     """Read the table that ships with xpubuild."""
-    document = yaml.safe_load(_TABLE.read_text("utf-8"))
+    document = read_yaml(_TABLE.read_text("utf-8"))
     packages = document["packages"]
     return Bundles(
         bundles=tuple(

@@ -1,4 +1,4 @@
-"""Remembers captures by content: what the scripts say, not when they were run.
+"""Caches captures by the content of the scripts, not by time.
 
 Only the difference is kept on disk, never the environment itself: proxies may carry passwords.
 """
@@ -61,7 +61,7 @@ def _path(folder: Path, key: str) -> Path:
 
 def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError("a list of texts was expected")
+        raise ValueError("expected a list of strings")
     return tuple(value)
 
 
@@ -77,7 +77,7 @@ def _read(document: Any, key: str, request: Request) -> Capture:
         or len(codes) != len(request.scripts)
         or not all(isinstance(c, int) for c in codes)
     ):
-        raise ValueError("one status per script was expected")
+        raise ValueError("expected one status per script")
     statuses = tuple(
         ScriptStatus(script, code, entry=is_entry(script))
         for script, code in zip(request.scripts, codes, strict=True)
@@ -123,7 +123,5 @@ def store(folder: Path, key: str, capture: Capture) -> tuple[Finding, ...]:
     try:
         write_atomic(_path(folder, key), text.encode("ascii"))
     except (OSError, XpuBuildError) as error:
-        return (
-            Finding("oneapi-cache-unwritable", f"the oneAPI environment could not be remembered: {error}"),
-        )
+        return (Finding("oneapi-cache-unwritable", f"the oneAPI environment could not be cached: {error}"),)
     return ()

@@ -1,4 +1,4 @@
-"""What oneAPI's scripts set, found out in a clean bash that nothing of the caller's shell reaches.
+"""Captures the variables that oneAPI's scripts set, in a clean bash without the caller's environment.
 
 The caller's arguments, ``SETVARS_COMPLETED``, ``BASH_ENV``, strict shell modes and search paths all change
 what the scripts do; the child starts with HOME, USER, TERM, the proxies and the system's PATH alone.
@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from xpubuild import resources
 from xpubuild.engine.process import QueryResult, query
 from xpubuild.engine.redact import Redactor
+from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import ToolchainError
 from xpubuild.oneapi.dump import Dump, parse_dump
 from xpubuild.oneapi.envdiff import EnvDiff, diff
@@ -96,9 +96,9 @@ def _bash(environment: Mapping[str, str]) -> str:
 
 
 def _run(request: Request, deadline_s: float) -> tuple[QueryResult, Dump]:
-    with tempfile.TemporaryDirectory(prefix="xpubuild-oneapi-") as folder:
+    with scratch_folder("oneapi") as folder:
         # A file, not standard output: values may hold bytes that are not text.
-        target = Path(folder, "environment")
+        target = folder / "environment"
         target.touch(mode=0o600)
         result = query(
             [
@@ -114,7 +114,7 @@ def _run(request: Request, deadline_s: float) -> tuple[QueryResult, Dump]:
                 *map(str, request.scripts),
             ],
             env=request.environment,
-            cwd=Path(folder),
+            cwd=folder,
             deadline_s=deadline_s,
         )
         return result, parse_dump(target.read_bytes())
@@ -129,8 +129,8 @@ def _story(script: str, result: QueryResult, noise: Sequence[str], deadline_s: f
     """Return what, why and fix for a script that never came back."""
     if result.timed_out:
         return (
-            f"the oneAPI script {script} did not end within {deadline_s:g} s",
-            "it waits for something: an unreachable network file system or licence server, for example",
+            f"the oneAPI script {script} timed out after {deadline_s:g} s",
+            "it waits, for example for an unreachable network file system or licence server",
             "run it by hand with the command below and see where it stops",
         )
     unbound = next((found for line in reversed(noise) if (found := _UNBOUND.search(line))), None)
@@ -138,12 +138,12 @@ def _story(script: str, result: QueryResult, noise: Sequence[str], deadline_s: f
         name, line = unbound["name"], unbound["line"]
         return (
             f"the oneAPI script {script} stopped at the unset variable {name}",
-            f"it switches 'set -u' on and reads {name} in line {line}, which nothing has set",
+            f"it enables 'set -u' and reads {name} in line {line}, which is not set",
             f"reinstall the component, or give {name} a default in that line of the script",
         )
     return (
-        f"the oneAPI script {script} ended the shell that sourced it (status {result.returncode})",
-        "it calls 'exit', or 'set -e' in it met a failing command; what it should set is lost",
+        f"the oneAPI script {script} ended the shell that sourced it (exit code {result.returncode})",
+        "it calls 'exit', or a command failed under its 'set -e'; its variables are lost",
         "reinstall the component; the command below shows the last line that ran",
     )
 
@@ -155,8 +155,8 @@ def _incomplete(result: QueryResult, dump: Dump, noise: Sequence[str], deadline_
     if script is None:
         return ToolchainError(
             "the oneAPI environment could not be read",
-            why=noise[-1] if noise else f"capture.sh ended with status {result.returncode}",
-            fix="run the command below by hand and look at its messages",
+            why=noise[-1] if noise else f"capture.sh exited with code {result.returncode}",
+            fix="run the command below by hand and read its messages",
             commands=(shlex.join(result.argv),),
             evidence=evidence,
         )
@@ -199,7 +199,7 @@ def status_warnings(statuses: Sequence[ScriptStatus]) -> tuple[Finding, ...]:
     return tuple(
         Finding(
             "oneapi-script-status",
-            f"{status.script} ended with status {status.status}: {status.meaning.text}",
+            f"{status.script} exited with code {status.status}: {status.meaning.text}",
             status.to_json(),
         )
         for status in statuses

@@ -129,10 +129,11 @@ def latest_drift(root: Root, components: Iterable[Component], names: Iterable[st
         versions = {"installed": [component.version for component in installed]}
         if chosen is None:
             message = (
-                f"the link {link} leads to nothing usable; installed are {', '.join(versions['installed'])}"
+                f"the link {link} has no usable target; installed versions: "
+                f"{', '.join(versions['installed'])}"
             )
             findings.append(Finding("oneapi-latest-dangling", message, versions))
         elif chosen != newest:
-            message = f"{link} leads to {chosen.version} although {newest.version} is installed"
+            message = f"{link} points to {chosen.version} although {newest.version} is installed"
             findings.append(Finding("oneapi-latest-not-newest", message, versions))
     return tuple(findings)

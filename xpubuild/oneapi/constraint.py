@@ -1,4 +1,4 @@
-"""Version constraints of recipes against the names of oneAPI's folders."""
+"""Compares version constraints of recipes with the names of oneAPI's folders."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from xpubuild.documents import plain
 from xpubuild.engine.fingerprint import digest
 
 #: Variables that hold a list separated by colons (facts on what oneAPI scripts set, and their relatives).
@@ -95,14 +96,7 @@ class EnvDiff:
         return {
             "set": {name: self.set[name] for name in sorted(self.set)},
             "unset": sorted(self.unset),
-            "paths": {
-                name: {
-                    "prepend": list(change.prepend),
-                    "append": list(change.append),
-                    "remove": list(change.remove),
-                }
-                for name, change in sorted(self.paths.items())
-            },
+            "paths": {name: plain(change) for name, change in sorted(self.paths.items())},
         }
 
     def digest(self) -> str:
@@ -162,13 +156,13 @@ def assignments(difference: EnvDiff, environment: Mapping[str, str]) -> dict[str
 
 def _strings(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError("a list of texts was expected")
+        raise ValueError("expected a list of strings")
     return tuple(value)
 
 
 def _mapping(value: object) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise ValueError("an object was expected")
+        raise ValueError("expected an object")
     return value
 
 
@@ -181,7 +175,7 @@ def from_json(document: object) -> EnvDiff:
     top = _mapping(document)
     plain = _mapping(top.get("set"))
     if not all(isinstance(value, str) for value in plain.values()):
-        raise ValueError("a value is not a text")
+        raise ValueError("a value is not a string")
     return EnvDiff(
         set=plain,
         unset=_strings(top.get("unset")),

@@ -1,11 +1,10 @@
-"""The oneAPI environment of a plan: find, choose, capture, validate, remember."""
+"""The oneAPI environment of a plan: find, choose, capture, validate, cache."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from xpubuild.engine.fingerprint import digest
 from xpubuild.errors import ToolchainError, UnsatisfiableError, XpuBuildError
@@ -40,18 +39,6 @@ class OneapiEnvironment:
     digest: str
     compiler_version: str | None = None
     mode: Mode = "components"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the environment as the receipt records it."""
-        return {
-            "root": str(self.root),
-            "mode": self.mode,
-            "compiler_version": self.compiler_version,
-            "components": [component.to_json() for component in self.components],
-            "diff": self.diff.to_json(),
-            "warnings": [finding.to_json() for finding in self.warnings],
-            "digest": self.digest,
-        }
 
 
 def _select(roots: tuple[Root, ...], needs: OneapiNeeds, mode: Mode) -> Selection:
@@ -97,9 +84,9 @@ def _require_entry_scripts(request: Request) -> None:
     for script in request.scripts:
         if not is_file(script):
             raise ToolchainError(
-                f"{script} is not there",
-                why=f"the mode '{request.mode}' runs it to set the environment up",
-                fix="use the component scripts, which is the default, or reinstall oneAPI",
+                f"{script} does not exist",
+                why=f"--oneapi-mode {request.mode} runs it to set up the environment",
+                fix="use --oneapi-mode components, which is the default, or reinstall oneAPI",
             )
 
 
@@ -125,7 +112,7 @@ def _several_roots(roots: tuple[Root, ...], used: Root) -> tuple[Finding, ...]:
     return (
         Finding(
             "oneapi-several-roots",
-            f"oneAPI of {used.path} ({used.origin}) is used; there is also {', '.join(others)}",
+            f"using oneAPI of {used.path} ({used.origin}); also found: {', '.join(others)}",
             {"used": str(used.path), "others": others},
         ),
     )

@@ -1,4 +1,4 @@
-"""What is worth telling about a oneAPI environment although it can be used."""
+"""Warnings about a usable oneAPI environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,3 @@ class Finding:
 
     def __str__(self) -> str:
         return self.message
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the finding as it stands in the receipt."""
-        return {"code": self.code, "message": self.message, "evidence": dict(self.evidence)}

@@ -1,4 +1,4 @@
-"""Looking at files that may be unreadable, missing, or inside an unpacked image, without any OSError."""
+"""Checks files that may be unreadable, missing, or inside an unpacked image, without any OSError."""
 
 from __future__ import annotations
 

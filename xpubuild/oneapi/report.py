@@ -1,4 +1,4 @@
-"""What of oneAPI is installed, for the host report."""
+"""The installed oneAPI components, for the host report."""
 
 from __future__ import annotations
 

@@ -64,20 +64,25 @@ def _explicit(path: Path, root_dir: Path) -> Root:
     found = _recognise(full, "--oneapi-root", root_dir)
     if found is not None:
         return found
+    commands: tuple[str, ...] = (shlex.join(["ls", str(full)]),)
     try:
         next(full.iterdir(), None)
         why = (
-            "nothing in it looks like oneAPI; looked for setvars.sh, COMPONENT/VERSION/env/vars.sh"
-            " and VERSION/oneapi-vars.sh"
+            "it has no oneAPI files; looked for setvars.sh, COMPONENT/VERSION/env/vars.sh and "
+            "VERSION/oneapi-vars.sh"
         )
+    except FileNotFoundError:
+        why, commands = "the folder does not exist", ()
     except OSError as error:
         why = f"it cannot be listed: {error.strerror}"
     raise UsageError(
-        f"{full} is no oneAPI installation",
+        f"{full} is not a oneAPI installation",
         why=why,
-        fix="give the folder that holds 'compiler', 'mkl' and so on, usually /opt/intel/oneapi; without"
-        " --oneapi-root the usual places are searched",
-        commands=(shlex.join(["ls", str(full.parent)]),),
+        fix=(
+            "pass the folder that contains 'compiler', 'mkl' and so on, usually /opt/intel/oneapi; "
+            "without --oneapi-root, the usual places are searched"
+        ),
+        commands=commands,
     )
 
 

@@ -1,18 +1,21 @@
-"""Which installed versions a recipe gets: the constraint decides the compiler, the bundle table the rest."""
+"""Selects the installed versions for a recipe: the constraint decides the compiler, the bundle table the
+rest."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from xpubuild.errors import RecipeError, UnsatisfiableError
+from xpubuild.errors import RecipeError, ToolchainError, UnsatisfiableError
 from xpubuild.oneapi import advice
 from xpubuild.oneapi.bundles import line_of, load_bundles
-from xpubuild.oneapi.components import COMPILER, Component, latest_drift
+from xpubuild.oneapi.components import COMPILER, LATEST, Component, latest_drift
 from xpubuild.oneapi.constraint import may_satisfy, specifier
 from xpubuild.oneapi.finding import Finding
+from xpubuild.oneapi.paths import is_dir, real
 from xpubuild.oneapi.roots import Root
 from xpubuild.oneapi.stack import mixed_stack
 
@@ -25,12 +28,14 @@ class OneapiNeeds:
 
     ``versions`` is a specifier on the compiler's version (">=2025.1,<2025.2"); ``components`` are names in
     the order in which their scripts are to run; ``component_versions`` are specifiers on folder versions of
-    other components, for recipes that want something else than the compiler's bundle.
+    other components, for recipes that want something else than the compiler's bundle. ``beside_compiler`` are
+    components that the build finds itself, at ``../../COMPONENT/latest`` of the compiler.
     """
 
     versions: str
     components: tuple[str, ...]
     component_versions: Mapping[str, str] = field(default_factory=dict)
+    beside_compiler: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,11 +84,11 @@ def _choose_compiler(root: Root, found: Sequence[Component], needs: OneapiNeeds,
         f"the oneAPI compiler at {root.path} is {' and '.join(c.version for c in found)},"
         f" the recipe needs {needs.versions}",
         why=(
-            "setvars.sh uses what the link 'latest' leads to"
+            "setvars.sh uses the version of the link 'latest'"
             if mode == "setvars"
-            else "no installed version meets the recipe's constraint"
+            else "no installed version matches the recipe's constraint"
         ),
-        fix=advice.install_bundle(wanted) + "; several versions can be installed side by side",
+        fix=advice.install_bundle(wanted) + "; several versions can be installed in parallel",
         commands=advice.install_commands(wanted),
         evidence={"root": str(root.path), "installed": [c.version for c in found], "wanted": needs.versions},
     )
@@ -110,7 +115,7 @@ def _choose(
         if not fitting:
             raise UnsatisfiableError(
                 f"oneAPI's {name} is {' and '.join(c.version for c in found)}, the recipe needs {wanted}",
-                why="no installed version meets the recipe's constraint",
+                why="no installed version matches the recipe's constraint",
                 fix=advice.install_component(name),
                 evidence={"installed": [c.version for c in found], "wanted": str(wanted)},
             )
@@ -133,9 +138,9 @@ def select(root: Root, installed: Sequence[Component], needs: OneapiNeeds, mode:
     """
     if not needs.components:
         raise RecipeError(
-            "the recipe needs oneAPI and names no component of it",
-            why="only the scripts of named components are run",
-            fix='list them in the order they are to be run, "components: [compiler, pti, umf]" for example',
+            "the recipe needs oneAPI, but lists no component of it",
+            why="only the scripts of listed components are run",
+            fix='list them in the order they should run, for example "components: [compiler, pti, umf]"',
         )
     actual, compilers = _compiler_candidates(root, installed, mode)
     compiler = None
@@ -154,7 +159,35 @@ def select(root: Root, installed: Sequence[Component], needs: OneapiNeeds, mode:
     if missing:
         folder = "latest" if actual == "setvars" else "VERSION"
         raise advice.missing_components(root, missing, needs.versions, installed, folder)
+    if compiler is not None and compiler.layout == "component":
+        for name in needs.beside_compiler:
+            _require_beside(root, installed, needs, compiler, name)
     return Selection(root, actual, tuple(chosen), _findings(root, installed, chosen, mode, actual))
+
+
+def _require_beside(
+    root: Root, installed: Sequence[Component], needs: OneapiNeeds, compiler: Component, name: str
+) -> None:
+    """Refuse what ``latest`` of a component beside the compiler leads to, where it is of another bundle."""
+    latest = compiler.path.parent.parent / name / LATEST
+    if not is_dir(latest):
+        raise advice.missing_components(root, [name], needs.versions, installed, LATEST)
+    found = real(latest).name
+    expected = load_bundles().expected_lines(compiler.version, name)
+    if not expected or line_of(found) in (None, *expected):
+        return
+    wanted = " or ".join(sorted(expected))
+    there = sorted(item.version for item in installed if item.name == name)
+    has_it = next((version for version in there if line_of(version) in expected), None)
+    link = shlex.join(["sudo", "ln", "-sfn", has_it, str(latest)]) if has_it else ""
+    raise ToolchainError(
+        f"the build would use {name} {found} with the compiler {compiler.version}",
+        why=f"CMake takes {latest}, and two versions of oneAPI in one process have two SYCL runtimes;"
+        f" the compiler's {name} is {wanted}",
+        fix=f"make {latest} lead to {wanted}" if has_it else advice.install_component(name),
+        commands=(link,) if link else (),
+        evidence={"latest": str(latest), "found": found, "expected": sorted(expected), "installed": there},
+    )
 
 
 def _findings(

@@ -18,7 +18,7 @@ def _check(name: str, value: str | None) -> None:
     if not _NAME.fullmatch(name):
         raise ValueError(f"'{name}' cannot be a shell variable")
     if value is not None and "\0" in value:
-        raise ValueError(f"the value of {name} holds a NUL character")
+        raise ValueError(f"the value of {name} has a NUL character")
 
 
 def bash_lines(assignments: Mapping[str, str | None]) -> str:

@@ -1,4 +1,4 @@
-"""Whether the chosen components belong to one bundle."""
+"""Checks whether the chosen components belong to one bundle."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ def mixed_stack(components: Iterable[Component], bundles: Bundles, *, code: str)
         findings.append(
             Finding(
                 code,
-                f"compiler {compiler.version} is used with {component.name} {component.version}, expected is"
-                f" {' or '.join(sorted(expected))}{belongs}",
+                (
+                    f"compiler {compiler.version} is used with {component.name} {component.version}, "
+                    f"expected {' or '.join(sorted(expected))}{belongs}"
+                ),
                 {
                     "compiler": compiler.version,
                     component.name: component.version,

@@ -1,7 +1,7 @@
-"""What the exit statuses of oneAPI's scripts mean.
+"""The meaning of the exit codes of oneAPI's scripts.
 
 Source: the public setvars.sh of 2025 and the compiler's env/vars.sh, as listed in the project's notes on
-them. A status of 0 says little: an installation without any component returns it too.
+them. Exit code 0 is no proof: an installation without any component returns it too.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ class Meaning:
 
 
 _ENTRY = {
-    0: Meaning("done, or nothing was there to be set"),
+    0: Meaning("done, or there was nothing to set"),
     ALREADY_RUN: Meaning(
-        "it has run already and was not forced to run again",
+        "it has already run and was not forced to run again",
         fatal=True,
-        fix="something sets SETVARS_COMPLETED even in an empty environment: look for it in the script, or use"
-        " the component scripts instead of setvars.sh",
+        fix=(
+            "SETVARS_COMPLETED is set even in an empty environment: find out where, or use the component "
+            "scripts instead of setvars.sh"
+        ),
     ),
     4: Meaning(
         "its configuration file is missing or cannot be read", fatal=True, fix="correct the --config file"
@@ -42,23 +44,24 @@ _ENTRY = {
         fix="correct that line of the --config file",
     ),
     250: Meaning("done, but a component's script reported a problem"),
-    254: Meaning("it printed its help and did nothing", fatal=True, fix="do not hand --help to the script"),
+    254: Meaning("it printed its help and did nothing", fatal=True, fix="do not pass --help to the script"),
     255: Meaning(
-        "it refused to run: it was not sourced, does not know the shell, or was given 'ia32'",
+        "it did not run: it was not sourced, does not support the shell, or was called with 'ia32'",
         fatal=True,
-        fix="check that bash is a real GNU bash, and the arguments that are handed to the script",
+        fix="check that bash is GNU bash, and the arguments that are passed to the script",
     ),
 }
 _COMPONENT = {
     0: Meaning("done"),
     255: Meaning(
-        "it refused to run: it was not sourced, or does not know the shell",
+        "it did not run: it was not sourced, or does not support the shell",
         fatal=True,
-        fix="scripts of the unified layout run only through oneapi-vars.sh; otherwise reinstall the"
-        " component",
+        fix=(
+            "scripts of the unified layout only run through oneapi-vars.sh; otherwise reinstall the component"
+        ),
     ),
 }
-_OTHER = Meaning("unknown status; what counts is what was set")
+_OTHER = Meaning("unknown exit code; only the variables that were set matter")
 
 
 def by_hand(script: Path) -> str:
@@ -93,7 +96,7 @@ class ScriptStatus:
         """
         if self.meaning.fatal:
             raise ToolchainError(
-                f"{self.script} ended with status {self.status}",
+                f"{self.script} exited with code {self.status}",
                 why=self.meaning.text,
                 fix=self.meaning.fix,
                 commands=(by_hand(self.script),),

@@ -44,7 +44,7 @@ def owners(text: str) -> frozenset[int]:
             found.add(int(name) if name.isdigit() else pwd.getpwnam(name).pw_uid)
         except KeyError as error:
             raise UsageError(
-                f"{OWNERS_VARIABLE} names the account '{name}', which this machine does not know",
+                f"{OWNERS_VARIABLE} has the account '{name}', which does not exist on this machine",
                 why="it must be a comma-separated list of account names or numbers",
                 fix=f"correct {OWNERS_VARIABLE}, or unset it",
                 commands=(f"unset {OWNERS_VARIABLE}",),
@@ -74,7 +74,7 @@ def _problem(path: Path, trusted: Collection[int]) -> _Problem | None:
         return None
     who = "everybody" if status.st_mode & stat.S_IWOTH else "its group"
     sudo = "" if os.geteuid() in (0, status.st_uid) else "sudo "
-    return _Problem(path, f"can be written by {who}", f"{sudo}chmod go-w {shlex.quote(str(path))}")
+    return _Problem(path, f"is writable by {who}", f"{sudo}chmod go-w {shlex.quote(str(path))}")
 
 
 def require_trusted(scripts: Iterable[Path], root: Path, extra_owners: Collection[int] = ()) -> None:
@@ -98,13 +98,12 @@ def require_trusted(scripts: Iterable[Path], root: Path, extra_owners: Collectio
     raise ToolchainError(
         f"the oneAPI script's path {problems[0].path} {problems[0].text}"
         + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""),
-        why="xpubuild runs these scripts with your rights, so nobody but root and you may change them",
-        fix="take the write permission away"
-        + (
-            f"; where the owner is an account you trust, name it: export {OWNERS_VARIABLE}=ACCOUNT"
-            if foreign
-            else ""
+        why=(
+            "xpubuild runs these scripts with your permissions, so only root and you may be able to "
+            "change them"
         ),
+        fix="remove the write permission"
+        + (f"; if you trust the owner, run: export {OWNERS_VARIABLE}=ACCOUNT" if foreign else ""),
         commands=tuple(problem.command for problem in problems if problem.command),
         evidence={"problems": {str(problem.path): problem.text for problem in problems}},
     )

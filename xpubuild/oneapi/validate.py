@@ -1,4 +1,4 @@
-"""Whether a captured environment is what was asked for; exit statuses do not tell."""
+"""Checks whether a captured environment is the requested one; exit codes do not show that."""
 
 from __future__ import annotations
 
@@ -70,16 +70,18 @@ def _check_one_root(capture: Capture, selection: Selection) -> None:
         other = _enclosing_root(path)
         if other is not None:
             own.add(other)
-            where = f"{name} leads to {path}"
+            where = f"{name} points to {path}"
             break
     else:
-        where = "links of the chosen components lead to both"
+        where = "links of the chosen components point to both"
     if len(own) > 1:
         raise ToolchainError(
             f"two oneAPI installations are mixed: {' and '.join(sorted(map(str, own)))}",
-            why=f"{where}; libraries of two installations in one process end in undefined SYCL symbols",
-            fix="remove the link or the line of the script that leads to the other installation, or name a"
-            " whole installation with --oneapi-root",
+            why=f"{where}; libraries of two installations in one process cause undefined SYCL symbols",
+            fix=(
+                "remove the link or the line of the script that points to the other installation, or pass "
+                "a complete installation with --oneapi-root"
+            ),
             evidence={"roots": sorted(map(str, own)), "where": where},
         )
 
@@ -95,8 +97,8 @@ def _check_versions(capture: Capture, selection: Selection) -> None:
                 other = path.relative_to(above).parts[0]
                 raise ToolchainError(
                     f"the environment mixes {component.name} {component.version} and {other}",
-                    why=f"{name} leads to {path}, chosen is {component.path}",
-                    fix=f"make {above / 'latest'} lead to the version that is wanted, or remove the other",
+                    why=f"{name} points to {path}, but {component.path} was chosen",
+                    fix=f"change {above / 'latest'} to point to the right version, or remove the other one",
                     commands=(shlex.join(["ls", "-l", str(above)]),),
                     evidence={"variable": name, "path": str(path), "chosen": str(component.path)},
                 )
@@ -104,15 +106,15 @@ def _check_versions(capture: Capture, selection: Selection) -> None:
 
 def _check_compiler_root(capture: Capture, compiler: Component) -> None:
     value = capture.after.get("CMPLR_ROOT", "")
-    told = [f"{status.script}: status {status.status}" for status in capture.statuses]
+    told = [f"{status.script}: exit code {status.status}" for status in capture.statuses]
     evidence = {"CMPLR_ROOT": value, "scripts": told, "output": list(capture.noise)}
     if not value or not is_dir(Path(value)):
         raise ToolchainError(
-            "the oneAPI scripts ran and did not set the compiler up",
+            "the oneAPI scripts ran, but did not set up the compiler",
             why=f"CMPLR_ROOT is {value!r}, which is not a folder"
             if value
-            else "CMPLR_ROOT is not set afterwards: the installation is empty or half removed",
-            fix="reinstall the compiler component, or name another installation with --oneapi-root",
+            else "CMPLR_ROOT is not set afterwards: the installation is empty or partly removed",
+            fix="reinstall the compiler component, or pass another installation with --oneapi-root",
             evidence=evidence,
         )
     # A toolkit's compiler may name the toolkit's folder or the component's behind it.
@@ -120,7 +122,7 @@ def _check_compiler_root(capture: Capture, compiler: Component) -> None:
     if real(value) not in (compiler.path, behind):
         raise ToolchainError(
             f"the compiler script set CMPLR_ROOT to {value}, not to {compiler.path}",
-            why="the script belongs to another version than the folder it lies in",
+            why="the script belongs to another version than its folder",
             fix="reinstall that version of the compiler",
             evidence=evidence,
         )
@@ -131,15 +133,15 @@ def _ask_version(name: str, environment: Mapping[str, str], compiler: Component)
     own = compiler.path if compiler.layout == "component" else real_root(compiler)
     if found is None or not real(found).is_relative_to(own):
         raise ToolchainError(
-            f"{name} of {compiler.path} is not what the oneAPI environment finds",
-            why=f"PATH leads to {found}" if found else "it is in no folder of PATH",
+            f"the oneAPI environment finds another {name} than that of {compiler.path}",
+            why=f"PATH has {found} first" if found else "it is not on PATH",
             fix="reinstall the compiler component",
             evidence={"PATH": environment.get("PATH", ""), "found": found},
         )
     result = query([found, "--version"], env={**environment, "LC_ALL": "C.UTF-8"}, deadline_s=_DEADLINE_S)
     stated = _VERSION.search(result.stdout)
     if not result.ok or stated is None:
-        ending = "did not answer in time" if result.timed_out else f"ended with status {result.returncode}"
+        ending = "timed out" if result.timed_out else f"exited with code {result.returncode}"
         raise ToolchainError(
             f"'{found} --version' did not state a version",
             why=f"it {ending}: {(result.stderr or result.stdout).strip()[-400:] or 'no output'}",
@@ -161,8 +163,8 @@ def _check_compiler(capture: Capture, compiler: Component, versions: str) -> str
     for name, version in asked.items():
         if not wanted.contains(version, prereleases=True):
             raise UnsatisfiableError(
-                f"{name} of {compiler.path} is {version}, the recipe needs {versions}",
-                why="the folder's name does not tell the patch release; the compiler itself does",
+                f"{name} of {compiler.path} is {version}, but the recipe needs {versions}",
+                why="the folder's name does not have the patch release; the compiler reports it",
                 fix=advice.install_bundle(wanted),
                 commands=advice.install_commands(wanted),
                 evidence={"version": str(version), "wanted": versions, "path": str(compiler.path)},
@@ -176,7 +178,7 @@ def _missing_entries(capture: Capture) -> tuple[Finding, ...]:
         [entry for entry in (*change.prepend, *change.append) if not is_dir(Path(entry))] if change else []
     )
     return tuple(
-        Finding("oneapi-path-missing", f"the scripts put {entry} on PATH, which is not there")
+        Finding("oneapi-path-missing", f"the scripts put {entry} on PATH, which does not exist")
         for entry in missing
     )
 

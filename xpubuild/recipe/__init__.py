@@ -1,1 +1,1 @@
-"""Recipes: schema, loading, and what they demand."""
+"""Recipes: schema, loading and checks."""

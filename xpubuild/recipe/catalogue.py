@@ -10,6 +10,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from xpubuild.errors import RecipeError, UsageError
+from xpubuild.packages.requirements import hashed_pins
 from xpubuild.recipe.facts import fact_problems, unknown_paths, without_source
 from xpubuild.recipe.lint import lint
 from xpubuild.recipe.load import available, load, release_of, requirement_file
@@ -21,7 +22,6 @@ from xpubuild.recipe.tree import check_tree, require_tree
 from xpubuild.recipe.tree_expected import expected
 from xpubuild.resources import ops_project_dir
 from xpubuild.source.embedded import expected_commit
-from xpubuild.toolchain.pins import hashed_pins
 
 
 def catalogue() -> list[dict[str, Any]]:
@@ -74,9 +74,7 @@ def check_recipes(names: Sequence[str], trees: Mapping[str, Path] | None = None)
         UsageError: a tree is none, or it is not clear which recipe it is for.
     """
     if trees and len(names) != 1:
-        raise UsageError(
-            "a source tree belongs to one recipe", fix="name the recipe that it is to be held against"
-        )
+        raise UsageError("a source tree belongs to one recipe", fix="specify the recipe to compare it with")
     results = []
     for name in names or _every_file():
         result: dict[str, Any] = {"recipe": name, "problems": [], "warnings": [], "not_checked": []}
@@ -116,7 +114,7 @@ def _check(loaded: LoadedRecipe, trees: Mapping[str, Path], result: dict[str, An
 
 def _patch_findings(loaded: LoadedRecipe, version: str) -> tuple[list[str], list[str]]:
     if line_of(version) != loaded.path.stem:
-        return [f"it is no patch release of {loaded.path.stem}"], []
+        return [f"it is not a patch release of {loaded.path.stem}"], []
     try:
         return _findings(release_of(loaded, version))
     except RecipeError as error:
@@ -133,8 +131,8 @@ def _findings(loaded: LoadedRecipe) -> tuple[list[str], list[str]]:
         source = component.source
         if source is not None and source.embedded is not None and source.commit != _embedded_commit():
             problems.append(
-                f"components.{name}.source.commit is {source.commit}, the embedded sources make"
-                f" {_embedded_commit()}"
+                f"components.{name}.source.commit is {source.commit}, but the embedded sources are "
+                f"{_embedded_commit()}"
             )
     for file in dict.fromkeys(needed):
         problems += _requirement_problems(loaded, file)
@@ -170,6 +168,6 @@ def _left_out_problems(loaded: LoadedRecipe, name: str) -> list[str]:
         return []  # said where the file itself is looked at
     left_out = sorted({canonicalize_name(item) for item in loaded.recipe.toolchain.leave_out} & pins)
     return [
-        f"toolchain.leave_out names {item}, which {name} pins: take it out of one of them"
+        f"toolchain.leave_out lists {item}, which {name} pins: remove it from one of them"
         for item in left_out
     ]

@@ -1,4 +1,4 @@
-"""What a recipe says about the origin of its values: which are unknown, and which facts are about nothing."""
+"""The sources of a recipe's values: which values are unknown, and which facts belong to no value."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def fact_problems(loaded: LoadedRecipe) -> list[str]:
         value = look_up(loaded.document, path)
         if fact.confidence != "unknown":
             if value is _MISSING:
-                problems.append(f"facts names '{path}', which the recipe does not have")
+                problems.append(f"facts lists '{path}', which the recipe does not have")
         elif value is _MISSING or value is None:
             if not _possible(whole, path.split(".")):
-                problems.append(f"facts says that '{path}' is unknown; recipes have no such key")
+                problems.append(f"facts says that '{path}' is unknown, but recipes have no such key")
         elif not isinstance(value, (Mapping, list)):
-            problems.append(f"facts says that '{path}' is unknown, and the recipe says {value!r}")
+            problems.append(f"facts says that '{path}' is unknown, but the recipe says {value!r}")
     return problems
 
 

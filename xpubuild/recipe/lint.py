@@ -1,4 +1,4 @@
-"""Build switches of a recipe held against what its release reads. Pure: a recipe in, problems out."""
+"""Checks the build switches of a recipe against those that its release uses. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xpubuild.recipe.switches import Switch, is_on, switches
 
 #: What ``{...}`` in a value may be; build/context.py fills them in.
 PLACEHOLDERS = frozenset({"cxx11_abi", "env", "arch", "build", "xpu"})
-#: In the specifications of conda packages; build/conda_steps.py fills them in.
+#: In the specifications of conda packages; planning/conda_steps.py fills them in.
 CONDA_PLACEHOLDERS = frozenset({"python", "mkl"})
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _PAIR = re.compile(r"\{[^{}]*\}")
@@ -23,11 +23,9 @@ _TAG = re.compile(r"(?:refs/tags/)?v(\d+(?:\.\d+)+(?:-?rc\d+)?)")
 _TARGETS = (("xpu", "1"), ("cpu", "0"))
 _ABI_FIXED_SINCE = Version("2.8")
 _SPECIAL = {
-    "runtime": "it is read when torch runs, not when it is built",
-    "ci": "only upstream's CI reads it",
+    "runtime": "it is used when torch runs, not when it is built",
+    "ci": "only upstream's CI uses it",
 }
-#: Variables of one component that the others do not read.
-_HOME = {"build": "torch", "triton": "triton"}
 
 
 @dataclass(frozen=True)
@@ -109,22 +107,19 @@ def _problems(recipe: Recipe, place: _Place) -> Iterator[str]:
     if place.component == "torch" and place.variant is None and known_here(recipe):
         for switch in switches().values():
             if switch.explicit and switch.reads(release) and switch.name not in place.env:
-                yield (
-                    f"{place}: {switch.name} is not set; left out, it depends on what the host has"
-                    f" ({switch.does})"
-                )
+                yield (f"{place}: {switch.name} is not set; its default depends on the host ({switch.does})")
 
 
 def _unread(recipe: Recipe, switch: Switch, place: _Place, release: str | None) -> str | None:
     if switch.kind == "foreign":
-        return f"which PyTorch does not read: {switch.does}"
+        return f"which PyTorch does not use: {switch.does}"
     if switch.kind in _SPECIAL:
         return f"but {_SPECIAL[switch.kind]}"
-    if _HOME.get(switch.kind, place.component) != place.component:
+    if switch.kind == "build" and switch.component != place.component:
         return None
     if not known_here(recipe) or switch.reads(release):
         return None
-    return f"which {release or 'the development branch'} does not read ({switch.lines()})"
+    return f"which {release or 'the development branch'} does not use ({switch.lines()})"
 
 
 def _value_problems(
@@ -167,10 +162,10 @@ def _unknown(templates: Iterable[tuple[str, object]], known: Collection[str]) ->
     for path, value in templates:
         for name in _PLACEHOLDER.findall(str(value)):
             if name not in known:
-                yield f"{path}: '{{{name}}}' is no placeholder; there are {told}"
+                yield f"{path}: '{{{name}}}' is not a placeholder; placeholders are {told}"
         rest = _PAIR.sub("", str(value))
         if "{" in rest or "}" in rest:
-            yield f"{path}: a brace of '{value}' has no partner; placeholders are {told}"
+            yield f"{path}: '{value}' has an unmatched brace; placeholders are {told}"
 
 
 def _templates(recipe: Recipe) -> Iterator[tuple[str, object]]:

@@ -18,33 +18,11 @@ from xpubuild.recipe.order import in_order
 from xpubuild.recipe.patches import line_of, over_of
 from xpubuild.recipe.tree_text import same_version
 from xpubuild.resources import recipes_dir
+from xpubuild.safe_yaml import read_yaml_strict
 
 _SUFFIX = ".yaml"
 _DEEPEST = 8
 _MOST_PROBLEMS = 5
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML without duplicate keys: the second of two 'commit:' lines must not win in silence."""
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: set[Any] = set()
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node)
-        if not isinstance(key, (str, int, float, bool)) or key in seen:
-            raise yaml.constructor.ConstructorError(
-                "while reading a mapping",
-                node.start_mark,
-                f"duplicate or unusable key {key!r}",
-                key_node.start_mark,
-            )
-        seen.add(key)
-    loader.flatten_mapping(node)
-    return loader.construct_mapping(node, deep=True)
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
 def search_path() -> tuple[Path, ...]:
@@ -83,7 +61,7 @@ def find(name: str, *, besides: Path | None = None) -> Path:
         raise RecipeError(
             f"the recipe file {name} was not found",
             why="there is no such file" if not path.exists() else "it is not a file",
-            fix="give the path of a recipe file, or the name of a recipe",
+            fix="pass the path of a recipe file, or the name of a recipe",
             commands=("xpubuild recipes list",),
         )
     names = available(besides)
@@ -92,10 +70,18 @@ def find(name: str, *, besides: Path | None = None) -> Path:
         return names.get(name) or names[str(line)]
     raise RecipeError(
         f"there is no recipe named '{name}'",
-        why="known are: " + ", ".join(in_order(names)),
-        fix="choose one of these, or give the path of a recipe file",
+        why="known recipes: " + ", ".join(in_order(name for name in names if not _is_abstract(names[name]))),
+        fix="use one of these, or pass the path of a recipe file"
+        + (f"; to read the file {name}, write ./{name}" if Path(name).is_file() else ""),
         commands=("xpubuild recipes list",),
     )
+
+
+def _is_abstract(path: Path) -> bool:
+    try:
+        return bool(read_document(path).get("abstract"))
+    except RecipeError:
+        return False
 
 
 def load(name: str) -> LoadedRecipe:
@@ -140,7 +126,7 @@ def read_document(path: Path) -> dict[str, Any]:
     """
     try:
         text = path.read_text("utf-8")
-        document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+        document = read_yaml_strict(text)
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(
             f"the recipe {path} cannot be read",
@@ -149,14 +135,14 @@ def read_document(path: Path) -> dict[str, Any]:
         ) from error
     except yaml.YAMLError as error:
         raise RecipeError(
-            f"the recipe {path} is not valid YAML", why=str(error), fix="mend the line that is named"
+            f"the recipe {path} is not valid YAML", why=str(error), fix="correct this line"
         ) from error
     except RecursionError as error:
-        raise RecipeError(f"the recipe {path} is nested too deeply", fix="write it flat") from error
+        raise RecipeError(f"the recipe {path} is nested too deeply", fix="use less nesting") from error
     if not isinstance(document, dict):
         raise RecipeError(
             f"the recipe {path} is not a mapping",
-            why=f"the top level is {type(document).__name__}",
+            why="the file is empty" if document is None else "its top level has no keys",
             fix="start it with 'schema: 1' and 'name: …'; see docs/reference/recipe.md",
         )
     return document
@@ -203,22 +189,22 @@ def _require_release(path: Path, document: Mapping[str, Any], base: Mapping[str,
     if not same_version(str(own), str(inherited)):
         raise _cannot_extend(
             path,
-            f"it extends '{parent}', which is release {inherited}, and says that its release is {own}",
-            f"remove 'release', or extend '{line_of(parent)}' and name the sources of {own}",
+            f"it extends '{parent}', which is release {inherited}, but sets release {own}",
+            f"remove 'release', or extend '{line_of(parent)}' and set the sources of {own}",
         )
 
 
 def _no_name(parent: object) -> tuple[str, str]:
     if isinstance(parent, (int, float)) and not isinstance(parent, bool):
         return (
-            f"'extends' is {parent}, which YAML reads as a number and not as a name",
+            f"'extends' is {parent}, which YAML reads as a number, not as a name",
             'put the name in quotes, such as extends: "2.7" (without them, 2.10 would become 2.1)',
         )
-    return "'extends' must name one recipe", "name one recipe that does not extend this one"
+    return "'extends' must be the name of one recipe", "use one recipe that does not extend this one"
 
 
 def _cannot_extend(
-    path: Path, why: str, fix: str = "name one recipe that does not extend this one"
+    path: Path, why: str, fix: str = "use one recipe that does not extend this one"
 ) -> RecipeError:
     return RecipeError(f"the recipe {path} extends something it cannot", why=why, fix=fix)
 
@@ -260,9 +246,9 @@ def requirement_file(loaded: LoadedRecipe, name: str) -> Path:
         if (folder / name).is_file():
             return folder / name
     raise RecipeError(
-        f"recipe '{loaded.recipe.name}' names the requirement file '{name}', which was not found",
+        f"recipe '{loaded.recipe.name}' uses the requirement file '{name}', which was not found",
         why="looked in " + ", ".join(str(folder) for folder in folders),
-        fix="put the file beside the recipe, or mend its name",
+        fix="put the file next to the recipe, or fix its name",
     )
 
 
@@ -272,11 +258,10 @@ def _invalid(path: Path, error: ValidationError) -> RecipeError:
         for item in error.errors(include_url=False)
     ]
     return RecipeError(
-        f"the recipe {path} breaks its schema",
+        f"the recipe {path} does not match the schema",
         why="; ".join(problems[:_MOST_PROBLEMS])
         + (f" (and {len(problems) - _MOST_PROBLEMS} more)" if len(problems) > _MOST_PROBLEMS else ""),
-        fix="mend the keys that are named; docs/reference/recipe.md lists all of them",
-        commands=(f"xpubuild recipes check '{path}'",),
+        fix="correct these keys; docs/reference/recipe.md lists all keys",
         evidence={"problems": problems},
     )
 

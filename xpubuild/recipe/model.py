@@ -1,7 +1,8 @@
-"""The recipe schema. A recipe is data: what to build, from which pins, with which switches, and why we know.
+"""The recipe schema. A recipe is data: what to build, from which pins, with which switches, and the source of
+each value.
 
 Unknown keys are errors: a misspelt switch must not be ignored for three hours of compiling. Null is a value
-that upstream has and that we do not know: it is listed in ``facts`` with confidence ``unknown``.
+that upstream has but that is unknown: it is listed in ``facts`` with confidence ``unknown``.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _index(value: str) -> str:
     parts = urlsplit(value)
     if parts.username is not None or parts.password is not None or parts.query:
         # It would be in every plan, log and lock that is made of the recipe.
-        raise ValueError("carries a login or a token; put that into .netrc, pip.conf or .condarc")
+        raise ValueError("has a login or a token; put it into .netrc, pip.conf or .condarc")
     return value
 
 
@@ -89,10 +90,10 @@ class ConfigureTime(Strict):
     """A repository that the build itself clones while it configures, and where its pin is written down."""
 
     url: str
-    path: str | None = Field(None, description="where the build puts it, below the checkout")
-    pin_file: str | None = Field(None, description="file of the tree that holds the commit")
+    path: str | None = Field(None, description="path below the checkout where the build puts it")
+    pin_file: str | None = Field(None, description="file in the tree that has the commit")
     commit: Commit | None = None
-    ref: str | None = Field(None, description="tag that the tree asks for, where it names no commit")
+    ref: str | None = Field(None, description="tag that the tree requests, if it has no commit")
     when: Literal["always", "xpu"] = "xpu"
     note: str = ""
 
@@ -108,17 +109,17 @@ class GitSource(Strict):
     submodules: bool = True
     skip_submodules: list[str] = Field(
         default_factory=list,
-        description="submodules, at any depth, that the build does not read and that are not fetched",
+        description="submodules, at any depth, that the build does not use and that are not fetched",
     )
     made_by_build: list[str] = Field(
         default_factory=list,
-        description="paths that the build itself puts into the tree, no edits of the user's",
+        description="paths that the build itself creates in the tree; they do not count as local changes",
     )
     configure_time: list[ConfigureTime] = Field(
         default_factory=list, description="repositories that the build clones while it configures"
     )
-    version: VersionText | None = Field(None, description="what version.txt of the tree says")
-    requires_python: Specifier | None = Field(None, description="what the tree itself asks for")
+    version: VersionText | None = Field(None, description="content of the tree's version.txt")
+    requires_python: Specifier | None = Field(None, description="requirement of the tree itself")
 
     @model_validator(mode="after")
     def _one_origin(self) -> GitSource:
@@ -131,35 +132,35 @@ class LargeUnits(Strict):
     """Sources of a build that need far more memory than the rest, and on which machines they are compiled."""
 
     what: str
-    gib_each: float = Field(gt=0, description="what most of them need")
-    gib_largest: float = Field(gt=0, description="what the largest needs")
+    gib_each: float = Field(gt=0, description="memory that most sources need")
+    gib_largest: float = Field(gt=0, description="memory that the largest source needs")
     targets: tuple[Target, ...] = ("xpu",)
-    gcc: Specifier | None = Field(None, description="host compilers with which they are compiled at all")
+    gcc: Specifier | None = Field(None, description="host compilers that can compile them")
 
 
 class Build(Strict):
     """How a checked-out tree becomes a wheel."""
 
     requirements: list[str] = Field(
-        default_factory=list, description="hashed requirement files beside the recipe"
+        default_factory=list, description="hashed requirement files next to the recipe"
     )
     env: dict[str, Switch] = Field(default_factory=dict, description="environment variables of the build")
     config_settings: dict[str, str] = Field(default_factory=dict, description="PEP 517 config settings")
-    resume: bool = Field(False, description="keep a half-built tree, the build tool carries on with it")
-    memory_gib_per_job: float = Field(2.0, gt=0, description="what one compiler process may need")
+    resume: bool = Field(False, description="keep a partly built tree, so that the build tool can resume")
+    memory_gib_per_job: float = Field(2.0, gt=0, description="memory that one compiler process may need")
     large_units: list[LargeUnits] = Field(
-        default_factory=list, description="sources that need more; they decide the number of jobs"
+        default_factory=list, description="sources that need more; they limit the number of jobs"
     )
     source_dir: str = Field(".", description="folder of pyproject.toml or setup.py inside the checkout")
     front_end: Literal["auto", "pip", "setup.py"] = Field(
-        "auto", description="how the wheel is made; auto looks at the tree: pyproject.toml means pip"
+        "auto", description="how the wheel is built; auto checks the tree: pyproject.toml means pip"
     )
 
 
 class Audit(Strict):
     """What the finished wheel must be."""
 
-    cxx11_abi: bool = Field(True, description="compare the ABI found in the symbols with the one asked for")
+    cxx11_abi: bool = Field(True, description="compare the ABI found in the symbols with the requested one")
     forbid_needed: list[str] = Field(
         default_factory=list,
         description="libraries that must not be in NEEDED, of all objects or as OBJECT:LIBRARY",
@@ -168,7 +169,7 @@ class Audit(Strict):
         default_factory=list, description="libraries the machine provides at run time"
     )
     require_strings: list[str] = Field(
-        default_factory=list, description="any of these must be inside the objects"
+        default_factory=list, description="the objects must contain one of these"
     )
 
 
@@ -185,13 +186,13 @@ class Component(Strict):
     )
     end_of_life: str | None = Field(None, description="since when upstream no longer maintains it")
     needs: list[Name] = Field(default_factory=list)
-    optional: bool = Field(False, description="left out unless asked for with --with")
+    optional: bool = Field(False, description="only built if requested with --with")
     requirements: str | None = Field(
         None,
-        description="hashed requirement file of a prebuilt wheel; without one only its own indexes are asked",
+        description="hashed requirement file of a prebuilt wheel; without one, only its own indexes are used",
     )
     indexes: list[Index] = Field(
-        default_factory=list, description="package indexes tried after the configured ones"
+        default_factory=list, description="package indexes to use after the configured ones"
     )
     cxx11_abi: Literal[0, 1] | None = Field(None, description="ABI of a prebuilt wheel")
     source: GitSource | None = None
@@ -222,6 +223,7 @@ class Needs(Strict):
     gpus: list[GpuFamily] = Field(default_factory=list, description="GPU families that upstream supports")
     oneapi: Specifier | None = None
     oneapi_components: list[Name] = Field(default_factory=list)
+    oneapi_beside_compiler: list[Name] = Field(default_factory=list)
     disk_gib: float = Field(5.0, gt=0)
 
 
@@ -258,7 +260,7 @@ class CondaToolchain(Strict):
     """What an environment of conda packages is solved from, for ``--env conda``."""
 
     channels: list[Index] = Field(
-        default_factory=list, description="names or URLs without credentials, the first counts most"
+        default_factory=list, description="names or URLs without credentials, in order of priority"
     )
     packages: list[str] = Field(
         default_factory=list,
@@ -272,8 +274,10 @@ class Toolchain(Strict):
     requirements: list[str] = Field(default_factory=list)
     leave_out: list[Name] = Field(
         default_factory=list,
-        description="distributions that are not installed although something in these files declares them:"
-        " their libraries would be found before those of oneAPI",
+        description=(
+            "distributions that are not installed although these files require them: their libraries "
+            "would be found before those of oneAPI"
+        ),
     )
     mkl: VersionText | None = None
     conda: CondaToolchain | None = None
@@ -300,11 +304,11 @@ class Recipe(Strict):
     name: Name
     title: str
     extends: str | None = None
-    abstract: bool = Field(False, description="only there to be extended")
-    release: VersionText | None = Field(None, description="torch version that is built; null for a branch")
+    abstract: bool = Field(False, description="can only be extended, not built")
+    release: VersionText | None = Field(None, description="torch version; null for a branch")
     patches: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
-        description="older patch releases of the line, by version: what differs from the recipe",
+        description="older patch releases of the line, by version: the differences from the recipe",
     )
     target: Target = "xpu"
     targets: tuple[Target, ...] = ("xpu", "cpu")
@@ -314,9 +318,9 @@ class Recipe(Strict):
     components: dict[Name, Component] = Field(default_factory=dict)
     env: dict[str, Switch] = Field(default_factory=dict, description="environment of every source build")
     variants: dict[Name, Variant] = Field(default_factory=dict)
-    arch: list[str] = Field(default_factory=list, description="AOT targets by default")
+    arch: list[str] = Field(default_factory=list, description="default AOT targets")
     arch_upstream: list[str] = Field(
-        default_factory=list, description="AOT targets that upstream builds where none are named"
+        default_factory=list, description="AOT targets that upstream builds by default"
     )
     loses: list[Loss] = Field(default_factory=list)
     refuses: list[Refusal] = Field(default_factory=list)
@@ -328,15 +332,17 @@ class Recipe(Strict):
         for name, component in self.components.items():
             for need in component.needs:
                 if need not in self.components:
-                    raise ValueError(f"components.{name}.needs names '{need}', which is no component")
+                    raise ValueError(f"components.{name}.needs lists '{need}', which is not a component")
         for name, variant in self.variants.items():
             for component_name in variant.env:
                 if component_name not in self.components:
-                    raise ValueError(f"variants.{name}.env names '{component_name}', which is no component")
+                    raise ValueError(
+                        f"variants.{name}.env lists '{component_name}', which is not a component"
+                    )
         _no_circle({name: component.needs for name, component in self.components.items()})
         for name in self.verify.require:
             if name not in self.components:
-                raise ValueError(f"verify.require names '{name}', which is no component")
+                raise ValueError(f"verify.require lists '{name}', which is not a component")
         if self.target not in self.targets:
             raise ValueError(f"target '{self.target}' is not among targets {self.targets}")
         return self

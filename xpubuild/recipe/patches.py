@@ -47,15 +47,15 @@ def over_of(document: Mapping[str, Any], line: str, version: str) -> dict[str, A
         releases = known_releases(document)
         raise RecipeError(
             f"recipe '{line}' has no release {version}",
-            why=f"it has: {', '.join(releases)}" if releases else "it names no releases",
-            fix="choose one of these, or write a recipe of your own that extends it",
+            why=f"it has: {', '.join(releases)}" if releases else "it has no other releases",
+            fix="use one of these, or write your own recipe that extends it",
             commands=(f"xpubuild recipes show {line}", "xpubuild recipes list"),
         )
     wrong = [key for key in _FIXED if key in changes]
     if wrong:
         raise RecipeError(
             f"recipe '{line}' changes '{wrong[0]}' for its release {version}",
-            why=f"a patch release may change everything but {', '.join(_FIXED)}",
+            why=f"a patch release can change everything except {', '.join(_FIXED)}",
             fix=f"remove patches.{version}.{wrong[0]}",
         )
     # What the line says about its other patch releases is not about this one.

@@ -1,4 +1,4 @@
-"""What a plan would refuse of a recipe: URLs, paths and open pins, and constraints that nothing can meet.
+"""Finds values of a recipe that a plan would reject: URLs, paths, open pins, impossible constraints.
 
 Pure: a recipe in, problems out.
 """
@@ -32,7 +32,7 @@ def refused(recipe: Recipe) -> list[str]:
                 f"components.{name}.build.source_dir is '{component.build.source_dir}', which is not below"
                 " the checkout"
             )
-    problems += [f"{path} is '{text}', which no version meets" for path, text in _specifiers(recipe)
+    problems += [f"{path} is '{text}', which no version matches" for path, text in _specifiers(recipe)
                  if not satisfiable(text)]  # fmt: skip
     return list(dict.fromkeys(problems))
 
@@ -76,10 +76,10 @@ def _source(recipe: Recipe, name: str, component: Component, source: GitSource) 
     except RecipeError as error:
         yield f"{where}: {error.what}: {error.why}"
     if component.kind == "source" and not recipe.abstract and _open(recipe, name, component, source):
-        yield f"{where} has neither commit nor ref: there is nothing to look a commit up with"
+        yield f"{where} has neither commit nor ref"
     for path in source.made_by_build:
         if not _inside(path):
-            yield f"{where}.made_by_build names '{path}', which is not below the checkout"
+            yield f"{where}.made_by_build lists '{path}', which is not below the checkout"
     for number, item in enumerate(source.configure_time):
         yield from _configure_time(f"{where}.configure_time.{number}", item)
 
@@ -94,7 +94,7 @@ def _open(recipe: Recipe, name: str, component: Component, source: GitSource) ->
 def _configure_time(where: str, item: ConfigureTime) -> Iterator[str]:
     reason = problem_with(item.url)
     if reason is not None:
-        yield f"{where}.url is not accepted: {reason}"
+        yield f"{where}.url is not valid: {reason}"
     for key, path in (("path", item.path), ("pin_file", item.pin_file)):
         if path is not None and (not _inside(path) or PurePosixPath(path) == PurePosixPath()):
             yield f"{where}.{key} is '{path}', which is not below the checkout"

@@ -1,4 +1,4 @@
-"""What a source tree says about the Pythons it runs with, read and never executed."""
+"""Reads from a source tree which versions of Python it supports, without running it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _specifier(file: str, text: str) -> PythonSaid:
     try:
         return PythonSaid(file, str(SpecifierSet(text)))
     except InvalidSpecifier:
-        return PythonSaid(file, problem=f"it asks for Python '{text}', which is no version specifier")
+        return PythonSaid(file, problem=f"it requires Python '{text}', which is not a version specifier")
 
 
 def _of_pyproject(file: str, text: str) -> PythonSaid | None:
@@ -63,16 +63,16 @@ def _of_pyproject(file: str, text: str) -> PythonSaid | None:
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             return PythonSaid(file, problem=f"it is not valid TOML: {error}")
     said = "requires-python" in text
-    return PythonSaid(file, note="it is read with Python 3.11 and later only") if said else None
+    return PythonSaid(file, note="it can only be read with Python 3.11 and later") if said else None
 
 
 def _of_project(file: str, project: object) -> PythonSaid | None:
     if not isinstance(project, dict):
-        return PythonSaid(file, problem="its 'project' is no table")
+        return PythonSaid(file, problem="its 'project' is not a table")
     found = project.get("requires-python")
     if found is None or isinstance(found, str):
         return PythonSaid(file, found) if found is not None else None
-    return PythonSaid(file, problem=f"its requires-python is {found!r}, which is no version specifier")
+    return PythonSaid(file, problem=f"its requires-python is {found!r}, which is not a version specifier")
 
 
 def _of_setup(file: str, text: str) -> PythonSaid | None:

@@ -1,4 +1,4 @@
-"""What is known about the environment variables of upstream's builds: the data file ``switches.yaml``."""
+"""The known environment variables of upstream's builds, from ``switches.yaml``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from packaging.version import Version
 from pydantic import BaseModel, ConfigDict, Field
 
-from xpubuild.recipe.model import Target, VersionText
+from xpubuild.recipe.model import Name, Target, VersionText
+from xpubuild.safe_yaml import read_yaml
 
 #: Who reads a variable. Those of kind ``foreign`` belong to another project and do nothing for PyTorch.
-Kind = Literal["build", "extension", "triton", "runtime", "ci", "offline", "foreign"]
+Kind = Literal["build", "extension", "runtime", "ci", "offline", "foreign"]
 #: What a value may be. Names are matched below; ``one_of`` lists the values where there are only a few.
 Values = Literal["switch", "count", "archs", "path", "text"]
 
@@ -47,16 +47,17 @@ class Switch(BaseModel):
 
     name: str
     kind: Kind = "build"
+    component: Name = Field("torch", description="the component whose build reads it")
     first: VersionText | None = Field(None, description="first release that reads it; null: 2.4 or earlier")
     last: VersionText | None = Field(None, description="last release that reads it; null: the newest does")
     values: Values = "text"
     one_of: tuple[str, ...] = ()
     does: str
-    instead: str = Field("", description="what to do instead, where it is not read")
-    explicit: bool = Field(False, description="whether a recipe has to say what it wants")
-    follows: Target | None = Field(None, description="the target that it turns on, and no other")
+    instead: str = Field("", description="what to use instead, if it is not read")
+    explicit: bool = Field(False, description="whether a recipe has to set it")
+    follows: Target | None = Field(None, description="the target that it enables, and no other")
     shell: Literal["refused", "used"] = Field(
-        "refused", description="whether xpubuild itself looks at the caller's value"
+        "refused", description="whether xpubuild itself uses the caller's value"
     )
     misread: tuple[Misread, ...] = ()
     source: str
@@ -120,5 +121,5 @@ def within(release: str | None, first: str | None, last: str | None) -> bool:
 def switches() -> dict[str, Switch]:
     """Return every known variable by name."""
     text = (Path(__file__).parent / "switches.yaml").read_text("utf-8")
-    found = _File.model_validate(yaml.safe_load(text)).switches
+    found = _File.model_validate(read_yaml(text)).switches
     return {switch.name: switch for switch in found}

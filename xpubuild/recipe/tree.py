@@ -1,7 +1,6 @@
-"""A recipe held against the source tree that it pins: versions, pins and submodules, read and never run.
+"""Compares a recipe with the source tree that it pins: versions, pins and submodules. Runs nothing.
 
-What the tree says counts: a recipe that disagrees with it was written for another commit, and would build
-something else than it says.
+The tree is authoritative: a recipe that does not match it was written for another commit.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ def require_tree(wanted: Expected, tree: Path) -> None:
     folder = tree / wanted.folder
     if not (folder / "setup.py").is_file() and not (folder / "pyproject.toml").is_file():
         raise UsageError(
-            f"{tree} is no source tree of {wanted.component}",
+            f"{tree} is not a source tree of {wanted.component}",
             why=f"{folder} has neither setup.py nor pyproject.toml",
-            fix="name the top folder of the checkout",
+            fix="pass the top folder of the checkout",
         )
 
 
@@ -60,7 +59,7 @@ def check_tree(wanted: Expected, tree: Path, *, head: bool = True) -> TreeReport
     if head:
         compare_head(wanted, tree, report)
         if not report.compared and not report.problems:
-            report.problems.append("nothing in the tree could be held against the recipe")
+            report.problems.append("nothing in the tree could be compared with the recipe")
     return report
 
 
@@ -73,7 +72,7 @@ class RecipeTreeProof:
 
     def describe(self) -> str:
         """Say what is proved."""
-        return f"version, Python requirement and pin files of {self.wanted.component} are those of the recipe"
+        return f"version, Python requirement and pin files of {self.wanted.component} match the recipe"
 
     def key(self) -> dict[str, Any]:
         """Return what the proof depends on."""
@@ -101,7 +100,7 @@ def _version(wanted: Expected, tree: Path, report: TreeReport) -> None:
     report.found["version"] = said
     where = f"version.txt says {said}"
     if wanted.version is None and wanted.release is None:
-        report.not_checked.append(f"version.txt: it says {said}, the recipe names no version")
+        report.not_checked.append(f"version.txt: it says {said}, but the recipe has no version")
         return
     report.compared.append("version.txt")
     if wanted.version is not None and not same_version(said, wanted.version):
@@ -117,9 +116,7 @@ def _python(wanted: Expected, tree: Path, report: TreeReport) -> None:
         report.problems.append(f"{file}: {said.problem}")
     if text is None:
         if said.problem is None:
-            told = (
-                f"{file}: {said.note}" if said.note else "neither pyproject.toml nor setup.py says it plainly"
-            )
+            told = f"{file}: {said.note}" if said.note else "neither pyproject.toml nor setup.py states it"
             report.not_checked.append(f"requires-python: {told}")
         return
     if wanted.requires_python is not None or wanted.python is not None:
@@ -127,18 +124,18 @@ def _python(wanted: Expected, tree: Path, report: TreeReport) -> None:
     report.found["requires_python"] = text
     if wanted.requires_python is None:
         report.not_checked.append(
-            f"requires-python: {file} says {text}, components.{wanted.component}.source.requires_python"
-            " is not there"
+            f"requires-python: {file} says {text}, but "
+            f"components.{wanted.component}.source.requires_python is not set"
         )
     elif SpecifierSet(text) != SpecifierSet(wanted.requires_python):
         report.problems.append(
-            f"{file} asks for Python {text}, components.{wanted.component}.source.requires_python is"
-            f" {wanted.requires_python}"
+            f"{file} requires Python {text}, but components.{wanted.component}.source.requires_python "
+            f"is {wanted.requires_python}"
         )
     if wanted.python is not None:
         ours = SpecifierSet(wanted.python)
         refused = [item for item in _PYTHONS if item in ours and item not in SpecifierSet(text)]
         if refused:
             report.problems.append(
-                f"{file} asks for Python {text}, needs.python {wanted.python} allows {', '.join(refused)}"
+                f"{file} requires Python {text}, but needs.python {wanted.python} allows {', '.join(refused)}"
             )

@@ -1,4 +1,4 @@
-"""What a recipe says about the source tree of a component."""
+"""The values of a recipe that are compared with the source tree of a component."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def expected(recipe: Recipe, component: str) -> Expected:
         named = [name for name, item in recipe.components.items() if item.source and item.source.url]
         raise UsageError(
             f"recipe '{recipe.name}' has no source tree of '{component}'",
-            why=f"built from source are: {', '.join(named) or 'none'}",
-            fix="name the component before the folder: --tree COMPONENT=DIR",
+            why=f"components that are built from source: {', '.join(named) or 'none'}",
+            fix="put the component before the folder: --tree COMPONENT=DIR",
         )
     source, triton = chosen.source, recipe.components.get("triton") if component == "torch" else None
     return Expected(

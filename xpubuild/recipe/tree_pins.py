@@ -1,4 +1,4 @@
-"""The commits, tags and submodules that a source tree names, held against those of its recipe."""
+"""Compares the commits, tags and submodules of a source tree with those of its recipe."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compare_pin(wanted: Expected, pin: PinFile, tree: Path, report: TreeReport) 
         if file.problem is None and stated is None:
             report.not_checked.append(told)
         elif file.problem is None:
-            report.problems.append(f"{told}, the recipe pins {pin.url} to {stated}")
+            report.problems.append(f"{told}, but the recipe pins {pin.url} to {stated}")
         return
     if stated is not None:
         report.compared.append(pin.file)
@@ -38,7 +38,7 @@ def compare_pin(wanted: Expected, pin: PinFile, tree: Path, report: TreeReport) 
         told = (
             f"it says {said}, the recipe leaves it open"
             if said
-            else f"it names no commit of {pin.url} plainly"
+            else f"it does not state a commit of {pin.url}"
         )
         report.not_checked.append(f"{pin.file}: {told}")
     for key, value in (("commit", pin.commit), ("ref", pin.ref)):
@@ -62,7 +62,7 @@ def compare_triton(wanted: Expected, tree: Path, report: TreeReport) -> None:
         if pin.problem is None:
             report.not_checked.append(f"{_TRITON_PIN}: the tree has none")
     elif wanted.triton_commit is None:
-        report.not_checked.append(f"{_TRITON_PIN}: it says {said}, the recipe names no commit of triton")
+        report.not_checked.append(f"{_TRITON_PIN}: it says {said}, but the recipe has no commit of triton")
     else:
         report.compared.append(_TRITON_PIN)
         if said != wanted.triton_commit:
@@ -81,12 +81,12 @@ def _triton_version(wanted: Expected, tree: Path, report: TreeReport) -> None:
         if version is None:
             continue
         if wanted.triton_version is None:
-            report.not_checked.append(f"{name}: it says {version}, the recipe names no version of triton")
+            report.not_checked.append(f"{name}: it says {version}, but the recipe has no version of triton")
             return
         report.compared.append(name)
         if not same_release(version, wanted.triton_version):
             report.problems.append(
-                f"{name} says {version}, components.triton.version is {wanted.triton_version}"
+                f"{name} says {version}, but components.triton.version is {wanted.triton_version}"
             )
         return
     report.not_checked.append(f"{_TRITON_VERSIONS[1]}: the tree has none")
@@ -94,7 +94,7 @@ def _triton_version(wanted: Expected, tree: Path, report: TreeReport) -> None:
 
 def look_for_submodule(wanted: Expected, path: str, tree: Path, report: TreeReport) -> None:
     """Look for a skipped submodule in the ``.gitmodules`` of the tree and, below it, of its submodules."""
-    where = f"components.{wanted.component}.source.skip_submodules names {path}"
+    where = f"components.{wanted.component}.source.skip_submodules lists {path}"
     place, rest = "", path
     while True:
         file = f"{place}.gitmodules"
@@ -111,7 +111,7 @@ def look_for_submodule(wanted: Expected, path: str, tree: Path, report: TreeRepo
             return
         above = next((item for item in known if rest.startswith(f"{item}/")), None)
         if above is None:
-            report.problems.append(f"{where}, {file} has no such submodule")
+            report.problems.append(f"{where}, but {file} has no such submodule")
             return
         place, rest = f"{place}{above}/", rest[len(above) + 1 :]
 
@@ -124,7 +124,7 @@ def compare_head(wanted: Expected, tree: Path, report: TreeReport) -> None:
     """
     git_dir = find_git_dir(tree)
     if git_dir is None:
-        report.not_checked.append("commit: the tree is no git checkout")
+        report.not_checked.append("commit: the tree is not a git checkout")
         return
     answer = Git.open().query(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], git_dir=git_dir)
     if not answer.ok:
@@ -137,6 +137,6 @@ def compare_head(wanted: Expected, tree: Path, report: TreeReport) -> None:
     report.compared.append("commit")
     if answer.text != wanted.commit:
         report.problems.append(
-            f"the tree is at commit {answer.text}, components.{wanted.component}.source.commit is"
-            f" {wanted.commit}"
+            f"the tree is at commit {answer.text}, but components.{wanted.component}.source.commit is "
+            f"{wanted.commit}"
         )

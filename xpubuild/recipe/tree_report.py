@@ -1,4 +1,4 @@
-"""What was found where a recipe is held against a source tree, and the error that is made of it."""
+"""The result of comparing a recipe with a source tree, and its error."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class TreeReport:
 def disagreement(wanted: Expected, tree: Path, report: TreeReport) -> RecipeError:
     """Return the error of a recipe that disagrees with its tree."""
     return RecipeError(
-        f"recipe '{wanted.recipe}' disagrees with the source tree of {wanted.component}",
+        f"recipe '{wanted.recipe}' does not match the source tree of {wanted.component}",
         why="; ".join(report.problems),
-        fix="mend the recipe, or pin the commit that it was written for",
+        fix="correct the recipe, or pin the commit that it was written for",
         commands=(f"xpubuild recipes check '{wanted.recipe}' --tree '{wanted.component}={tree}'",),
         evidence={"problems": report.problems, "not_checked": report.not_checked},
     )

@@ -1,4 +1,4 @@
-"""Files of a source tree, read with care, and what is in them.
+"""Reads files of a source tree safely.
 
 A tree may come from anywhere: a pin file can be a pipe that never ends, or a link to a file of this machine.
 """
@@ -36,27 +36,27 @@ def read_text(tree: Path, name: str) -> FileText:
     try:
         top, place = tree.resolve(), path.resolve(strict=True)
         if not place.is_relative_to(top):
-            return FileText(problem="it leads out of the tree")
+            return FileText(problem="it is outside the tree")
         return _read(place)
     except (FileNotFoundError, NotADirectoryError):
-        return FileText(problem="it is a link to nothing") if path.is_symlink() else FileText()
+        return FileText(problem="it is a broken link") if path.is_symlink() else FileText()
     except RuntimeError:
         # What resolve() makes of a loop of links before Python 3.13.
         return FileText(problem="it is a link to itself")
     except OSError as error:
         return FileText(problem=error.strerror or str(error))
     except ValueError:
-        return FileText(problem="its name cannot be that of a file")
+        return FileText(problem="its name is not a valid file name")
 
 
 def _read(place: Path) -> FileText:
     if not stat.S_ISREG(place.stat().st_mode):
-        return FileText(problem="it is a folder" if place.is_dir() else "it is no regular file")
+        return FileText(problem="it is a folder" if place.is_dir() else "it is not a regular file")
     # Opened so that a pipe put there meanwhile does not hold us up; what is open is looked at once more.
     descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return FileText(problem="it is no regular file")
+            return FileText(problem="it is not a regular file")
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         return FileText(problem="it is larger than 1 MiB")

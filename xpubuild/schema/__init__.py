@@ -1,52 +1,40 @@
 """Models of every JSON document that xpubuild prints or writes, and the JSON Schemas made from them.
 
 A document of version 1 may gain fields, so the published schemas allow fields they do not name; fields that
-are there keep their meaning. Nothing here runs when a document is written: the tests hold what is written
-against these models.
+are there keep their meaning. Where the program has a dataclass for a part of a document, the model names
+that class, and ``documents.plain`` writes it; what is put together from several things is modelled here.
+Nothing here runs when a document is written: the tests hold what is written against these models.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from xpubuild.schema.audit import AuditDocument
-from xpubuild.schema.common import Document, ErrorDocument
-from xpubuild.schema.doctor import DoctorChecksDocument, DoctorDocument
-from xpubuild.schema.explain import ExplainDocument, ExplainSignaturesDocument
-from xpubuild.schema.fetch import FetchDocument
-from xpubuild.schema.lock import LockDocument, VerifyLockDocument
-from xpubuild.schema.matrix import MatrixDocument
-from xpubuild.schema.plan import PlanDocument
-from xpubuild.schema.receipt import ReceiptDocument
-from xpubuild.schema.recipe import RecipeDocument, RecipesCheckDocument, RecipesDocument
-from xpubuild.schema.verify import VerifyChecksDocument, VerifyDocument
-from xpubuild.schema.workspace import CleanDocument, EnvDocument, StatusDocument
+from pydantic.json_schema import GenerateJsonSchema
 
+from xpubuild.schema import (
+    audit,
+    common,
+    doctor,
+    explain,
+    fetch,
+    lock,
+    matrix,
+    plan,
+    receipt,
+    recipe,
+    verify,
+    workspace,
+)
+from xpubuild.schema.common import Document
+
+_MODULES = (doctor, plan, receipt, verify, audit, explain, recipe, matrix, lock, fetch, workspace, common)
 #: Every document, by the name in its ``schema`` field (``xpubuild.<name>/1``).
 DOCUMENTS: dict[str, type[Document]] = {
     model.document_name(): model
-    for model in (
-        DoctorDocument,
-        DoctorChecksDocument,
-        PlanDocument,
-        ReceiptDocument,
-        StatusDocument,
-        VerifyDocument,
-        VerifyChecksDocument,
-        AuditDocument,
-        ExplainDocument,
-        ExplainSignaturesDocument,
-        RecipeDocument,
-        RecipesDocument,
-        RecipesCheckDocument,
-        MatrixDocument,
-        LockDocument,
-        VerifyLockDocument,
-        FetchDocument,
-        EnvDocument,
-        CleanDocument,
-        ErrorDocument,
-    )
+    for module in _MODULES
+    for model in vars(module).values()
+    if isinstance(model, type) and issubclass(model, Document) and model is not Document
 }
 
 
@@ -55,12 +43,19 @@ def json_schema(model: type[Document]) -> dict[str, Any]:
 
     Pydantic repeats every field's name as its title; those are left out.
     """
-    schema = _without_titles(model.model_json_schema(by_alias=True))
+    schema = _without_titles(model.model_json_schema(mode="serialization", schema_generator=_Generator))
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"xpubuild.{model.document_name()}/1",
     }
     return {**head, **schema}
+
+
+class _Generator(GenerateJsonSchema):
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        # ``plain`` writes every field of a dataclass, those with a default too.
+        own = field["type"] == "dataclass-field"
+        return own or super().field_is_required(field, total)
 
 
 def _without_titles(schema: Any) -> Any:

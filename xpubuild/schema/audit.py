@@ -6,16 +6,18 @@ from typing import Literal
 
 from pydantic import Field
 
-from xpubuild.build.auditreport import AuditPolicy, Finding
+from xpubuild.artifacts.audit_report import AuditPolicy, Finding
 from xpubuild.schema.common import Document, Part
 
 
 class AbiCounts(Part):
     """Symbols of an object that speak for one or the other C++ ABI of libstdc++."""
 
-    verdict: Literal[0, 1] | None = Field(description="The ABI; null where no symbol tells.")
+    verdict: Literal[0, 1] | None
+    """The ABI; null where no symbol tells."""
     confidence: Literal["high", "low", "none"]
-    mixed: bool = Field(description="Whether the minority is too large to be a stray symbol.")
+    mixed: bool
+    """Whether the minority is too large to be a stray symbol."""
     new: int
     old: int
     new_examples: list[str]
@@ -25,17 +27,22 @@ class AbiCounts(Part):
 class AuditedObject(Part):
     """One shared object of a wheel."""
 
-    path: str = Field(description="Path inside the wheel.")
+    path: str
+    """Path inside the wheel."""
     abi: Literal[0, 1] | None
     abi_counts: AbiCounts
-    abi_from: str = Field(description="The symbol table that the counts come from.")
+    abi_from: str
+    """The symbol table that the counts come from."""
     soname: str
     needed: list[str]
     rpath: list[str]
-    found: dict[str, str] = Field(description="Needed library -> the file that was found for it.")
+    found: dict[str, str]
+    """Needed library -> the file that was found for it."""
     missing: list[str]
-    allowed: list[str] = Field(description="Missing libraries that the policy allows.")
-    strings: list[str] = Field(description="Which of the required strings it holds.")
+    allowed: list[str]
+    """Missing libraries that the policy allows."""
+    strings: list[str]
+    """Which of the required strings it holds."""
 
 
 class AuditedWheel(Part):
@@ -46,9 +53,12 @@ class AuditedWheel(Part):
     name: str
     version: str
     sha256: str
-    size: int = Field(description="Bytes.")
-    content_digest: str = Field(description="Digest of the content alone, without archive times and order.")
-    abi: Literal[0, 1] | None = Field(description="The C++ ABI of all objects together.")
+    size: int
+    """Bytes."""
+    content_digest: str
+    """Digest of the content alone, without archive times and order."""
+    abi: Literal[0, 1] | None
+    """The C++ ABI of all objects together."""
     policy: AuditPolicy
     objects: list[AuditedObject]
     findings: list[Finding]

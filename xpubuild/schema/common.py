@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Part(BaseModel):
     """Base of all parts of documents."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
+    model_config = ConfigDict(frozen=True, populate_by_name=True, use_attribute_docstrings=True)
 
 
 class Document(Part):
@@ -28,17 +28,24 @@ class Document(Part):
 class Error(Part):
     """Why a command failed, as its message on stderr says it."""
 
-    code: str = Field(description="Name of the kind of failure; docs/reference/exit-codes.md lists them.")
-    exit_code: int = Field(description="Exit status that goes with the code.")
-    what: str = Field(description="What happened.")
-    why: str = Field(description="Why; empty where nothing more is known.")
-    fix: str = Field(description="What to do about it.")
-    commands: list[str] = Field(description="Commands to type next.")
-    log: str | None = Field(description="The log of the command that failed.")
-    evidence: dict[str, Any] = Field(description="What the finding rests on; its keys depend on the code.")
-    explanation: dict[str, Any] | None = Field(
-        default=None, description="An xpubuild.explain/1 document about the log of the failed command."
-    )
+    code: str
+    """Name of the kind of failure; docs/reference/exit-codes.md lists them."""
+    exit_code: int
+    """Exit code."""
+    what: str
+    """What happened."""
+    why: str
+    """Why; empty where nothing more is known."""
+    fix: str
+    """What to do about it."""
+    commands: list[str]
+    """Commands to run next."""
+    log: str | None
+    """The log of the command that failed."""
+    evidence: dict[str, Any]
+    """What the finding rests on; its keys depend on the code."""
+    explanation: dict[str, Any] | None = None
+    """An xpubuild.explain/1 document about the log of the failed command."""
 
 
 class ErrorDocument(Document):

@@ -13,14 +13,14 @@ class PlanCommand(Part):
     """One process. An argv that begins with ``xpubuild`` is run by the xpubuild that applies the plan."""
 
     argv: list[str]
-    env: dict[str, str] = Field(
-        description="Laid over the base environment, which is built from an allow-list."
-    )
-    cwd: str | None = Field(description="Working folder; null is the folder xpubuild runs in.")
-    path_prefix: list[str] = Field(default=[], description="Folders put in front of PATH.")
-    alternatives: list[list[str]] = Field(
-        default=[], description="Tried in order where argv ends with a status other than 0."
-    )
+    env: dict[str, str]
+    """Added to the base environment, which is built from an allow-list."""
+    cwd: str | None
+    """Working folder; null is the folder xpubuild runs in."""
+    path_prefix: list[str] = Field(default=[])
+    """Folders put in front of PATH."""
+    alternatives: list[list[str]] = Field(default=[])
+    """Tried in order if argv fails."""
 
 
 class PlanStep(Part):
@@ -28,20 +28,24 @@ class PlanStep(Part):
 
     id: str
     title: str
-    needs: list[str] = Field(description="Ids of the steps that must be done before this one.")
-    after: list[str] = Field(
-        default=[], description="Ids of steps that come first where they run, and whose results are not used."
-    )
+    needs: list[str]
+    """Ids of the steps that must be done before this one."""
+    after: list[str] = Field(default=[])
+    """Ids of steps that come first where they run, and whose results are not used."""
     commands: list[PlanCommand]
-    proves: list[str] = Field(description="Post-conditions that are checked after the commands, in words.")
+    proves: list[str]
+    """Post-conditions that are checked after the commands, in words."""
     inputs: list[str]
     outputs: list[str]
     fingerprint: str = Field(
         pattern="^[0-9a-f]{64}$", description="Changes with whatever changes the result."
     )
-    memory_bytes: int = Field(description="What the step may need at once; 0 where it is little.")
-    state: Literal["done", "to-do"] = Field(description="Whether the step would run now.")
-    reason: str = Field(description="Why it would run; empty where it would not.")
+    memory_bytes: int
+    """What the step may need at once; 0 where it is little."""
+    state: Literal["done", "to-do"]
+    """Whether the step would run now."""
+    reason: str
+    """Why it would run; empty where it would not."""
 
 
 class PlanDocument(Document):
@@ -54,5 +58,7 @@ class PlanDocument(Document):
         pattern="^[0-9a-f]{64}$",
         description="sha256 of everything that decides what is built, paths left out.",
     )
-    summary: dict[str, Any] = Field(description="What was chosen, for people; keys may change.")
-    steps: list[PlanStep] = Field(description="In an order in which every step follows what it needs.")
+    summary: dict[str, Any]
+    """What was chosen, for people; keys may change."""
+    steps: list[PlanStep]
+    """In an order in which every step follows what it needs."""

@@ -7,19 +7,21 @@ from typing import Any, Literal
 from pydantic import Field
 
 from xpubuild.host.report import HostReport
+from xpubuild.planning.request import Resolved
 from xpubuild.schema.audit import AuditedWheel
 from xpubuild.schema.common import Document, Part
-from xpubuild.schema.verify import CheckStatus
+from xpubuild.verify.model import CheckStatus
 
 
 class ReceiptStep(Part):
-    """One step and what was proved about it."""
+    """One step and the results of its checks."""
 
     id: str
     title: str
     status: Literal["done", "failed", "running", "to-do"]
     fingerprint: str
-    evidence: list[dict[str, Any]] = Field(description="One object per proof.")
+    evidence: list[dict[str, Any]]
+    """One object per check."""
 
 
 class ReceiptCommand(Part):
@@ -27,12 +29,15 @@ class ReceiptCommand(Part):
 
     step: str
     argv: list[str]
-    started: float = Field(description="Seconds since the epoch.")
+    started: float
+    """Seconds since the epoch."""
     duration_s: float
     user_s: float
     system_s: float
-    max_rss_bytes: int = Field(description="Of its largest process.")
-    peak_bytes: int = Field(description="Of the whole process tree at one moment.")
+    max_rss_bytes: int
+    """Of its largest process."""
+    peak_bytes: int
+    """Of the whole process tree at one moment."""
     returncode: int
     log: str
 
@@ -50,7 +55,8 @@ class Prebuilt(Part):
     step: str
     name: str
     version: str
-    sha256: str | None = Field(description="Hash of the archive, as pip reports it.")
+    sha256: str | None
+    """Hash of the archive, as pip reports it."""
 
 
 class OneapiComponent(Part):
@@ -87,25 +93,19 @@ class ReceiptVerify(Part):
 class Activation(Part):
     """What a shell needs to work in the workspace, apart from the Python environment."""
 
-    oneapi: dict[str, Any] | None = Field(description="What oneAPI's scripts change; null without oneAPI.")
+    oneapi: dict[str, Any] | None
+    """What oneAPI's scripts change; null without oneAPI."""
 
 
 class ReceiptWarning(Part):
-    """Something that a build lost or took from elsewhere without failing."""
+    """A feature that a build lost, or a library from another place, without a failure."""
 
     step: str
-    id: str = Field(description="Name of the rule, as docs/reference/gate.md lists it.")
+    id: str
+    """Name of the rule, as docs/reference/gate.md lists it."""
     text: str
-    lines: list[str] = Field(description="The tool's own lines.")
-
-
-class ResolvedSource(Part):
-    """A commit that the recipe leaves open and that upstream was asked for."""
-
-    ref: str = Field(description="Tag or branch of the recipe.")
-    commit: str
-    url: str
-    when: str = Field(description="When it was asked; the workspace keeps it until --update.")
+    lines: list[str]
+    """The tool's own lines."""
 
 
 class TreePin(Part):
@@ -119,32 +119,39 @@ class TreePin(Part):
 
 
 class ReceiptDocument(Document):
-    """What was built, from what, with which commands, and what was proved about it."""
+    """What was built, from which inputs, with which commands, and the results of all checks."""
 
     schema_: Literal["xpubuild.receipt/1"] = Field(alias="schema", description="Name and version.")
-    xpubuild: str = Field(description="Version of xpubuild.")
-    created: str = Field(description="Local time with offset, such as 2026-01-31T12:00:00+0100.")
+    xpubuild: str
+    """Version of xpubuild."""
+    created: str
+    """Local time with offset, such as 2026-01-31T12:00:00+0100."""
     status: Literal["complete", "partial"]
     recipe: str
     lock_digest: str
     summary: dict[str, Any]
     host: HostReport
-    oneapi: list[OneapiComponent] = Field(description="Empty where the build used none.")
-    resolved: dict[str, ResolvedSource] = Field(
-        default={}, description="By component; empty where the recipe pins every commit."
-    )
-    pins: list[TreePin] = Field(default=[], description="Read in the trees that were checked out.")
+    oneapi: list[OneapiComponent]
+    """Empty where the build used none."""
+    resolved: dict[str, Resolved] = Field(default={})
+    """By component; empty where the recipe pins every commit."""
+    pins: list[TreePin] = Field(default=[])
+    """Read in the trees that were checked out."""
     workspace: str
     python: str
     logs: str
     steps: list[ReceiptStep]
     commands: list[ReceiptCommand]
-    wheels: list[ReceiptWheel] = Field(description="Built here.")
-    warnings: list[ReceiptWarning] = Field(
-        default_factory=list, description="What the steps that are done lost without failing."
-    )
-    prebuilt: list[Prebuilt] = Field(description="Installed ready-made, each at its pinned hash.")
-    verify: ReceiptVerify | None = Field(description="Null where verify did not run or did not pass.")
+    wheels: list[ReceiptWheel]
+    """Built here."""
+    warnings: list[ReceiptWarning] = Field(default_factory=list)
+    """Optional features that finished steps lack."""
+    prebuilt: list[Prebuilt]
+    """Installed ready-made, each at its pinned hash."""
+    verify: ReceiptVerify | None
+    """Null where verify did not run or did not pass."""
     activation: Activation
-    ran: list[str] = Field(description="Steps that ran in the last install.")
-    up_to_date: list[str] = Field(description="Steps that had nothing to do in the last install.")
+    ran: list[str]
+    """Steps that ran in the last install."""
+    up_to_date: list[str]
+    """Steps that had nothing to do in the last install."""

@@ -16,7 +16,8 @@ class RecipeDocument(Document):
     schema_: Literal["xpubuild.recipe/1"] = Field(alias="schema", description="Name and version.")
     path: str
     recipe: Recipe
-    unknown: list[str] = Field(description="Paths of values that upstream has and that are not known.")
+    unknown: list[str]
+    """Paths of values that upstream has and that are not known."""
 
 
 class RecipeEntry(Part):
@@ -26,8 +27,10 @@ class RecipeEntry(Part):
     path: str
     error: Error | None
     title: str = ""
-    release: str | None = Field(None, description="The release that is built; null for a branch.")
-    patches: list[str] = Field(default=[], description="Older patch releases that can be named as well.")
+    release: str | None = None
+    """The release that is built; null for a branch."""
+    patches: list[str] = Field(default=[])
+    """Older patch releases that can be named as well."""
     targets: list[str] = Field(default=[])
     torch: str | None = None
     components: list[str] = Field(default=[])
@@ -41,14 +44,14 @@ class RecipesDocument(Document):
 
 
 class CheckedRecipe(Part):
-    """What was found about one recipe; any problem makes the check fail."""
+    """The results for one recipe; any problem makes the check fail."""
 
     recipe: str
     problems: list[str]
-    warnings: list[str] = Field(default=[], description="For the author to look at; they fail nothing.")
-    not_checked: list[str] = Field(
-        default=[], description="With --tree: what recipe or tree do not say, and was not compared."
-    )
+    warnings: list[str] = Field(default=[])
+    """For the author to check; they do not fail the check."""
+    not_checked: list[str] = Field(default=[])
+    """With --tree: what recipe or tree do not say, and was not compared."""
 
 
 class RecipesCheckDocument(Document):

@@ -13,12 +13,15 @@ class Run(Part):
     """One install in the workspace."""
 
     id: int
-    started: float = Field(description="Seconds since the epoch.")
-    ended: float | None = Field(description="Null where it still runs or was killed.")
+    started: float
+    """Seconds since the epoch."""
+    ended: float | None
+    """Null if it still runs or was killed."""
     status: Literal["ok", "failed", "cancelled"] | None
     recipe: str
     argv: list[str]
-    version: str = Field(description="Version of xpubuild.")
+    version: str
+    """Version of xpubuild."""
 
 
 class StatusStep(Part):
@@ -28,10 +31,12 @@ class StatusStep(Part):
     status: Literal["running", "done", "failed"]
     fingerprint: str
     started: float
-    duration_s: float | None = Field(description="Null where the step runs or was killed.")
+    duration_s: float | None
+    """Null if the step runs or was killed."""
     detail: str
     evidence: list[dict[str, Any]]
-    published: list[str] = Field(description="Files that the step put in place.")
+    published: list[str]
+    """Files that the step put in place."""
 
 
 class StatusDocument(Document):
@@ -39,17 +44,21 @@ class StatusDocument(Document):
 
     schema_: Literal["xpubuild.status/1"] = Field(alias="schema", description="Name and version.")
     workspace: str
-    locked_by: dict[str, Any] | None = Field(description="pid, host, command, since of who holds it now.")
-    runs: list[Run] = Field(description="Oldest first.")
-    steps: list[StatusStep] = Field(description="In the order they were last started.")
+    locked_by: dict[str, Any] | None
+    """pid, host, command, since of the process that uses it now."""
+    runs: list[Run]
+    """Oldest first."""
+    steps: list[StatusStep]
+    """In the order they were last started."""
 
 
 class EnvDocument(Document):
-    """What enters a workspace."""
+    """What activates a workspace."""
 
     schema_: Literal["xpubuild.env/1"] = Field(alias="schema", description="Name and version.")
     workspace: str
-    env: dict[str, str | None] = Field(description="Variables to set; null means: remove.")
+    env: dict[str, str | None]
+    """Variables to set; null means: remove."""
 
 
 class KeptPath(Part):
@@ -68,4 +77,5 @@ class CleanDocument(Document):
     removed: list[str]
     steps: list[str]
     kept: list[KeptPath]
-    freed_bytes: int = Field(description="0 with --dry-run.")
+    freed_bytes: int
+    """0 with --dry-run."""

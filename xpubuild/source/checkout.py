@@ -1,7 +1,7 @@
-"""Pinned checkouts: the exact tree of a pin, submodules included, and nothing of the user's lost.
+"""Pinned checkouts: the exact tree of a pin with its submodules; local changes are never overwritten.
 
-A new checkout is made beside its place and renamed when it is whole, so a kill leaves nothing at the place.
-An existing one is moved where it stands (``move``), and the same call carries on after a kill.
+A new checkout is made in a temporary folder and renamed when it is complete, so an interrupted one is never
+visible. An existing one is updated in place (``move``); after an interruption, the same call resumes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from xpubuild.engine.files import explained, fsync_dir, remove_tree
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.source import notes
+from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.discover import discover
 from xpubuild.source.fetching import Retry
 from xpubuild.source.git import Git, Report
 from xpubuild.source.integrity import verify
 from xpubuild.source.locks import locked
-from xpubuild.source.mirror import MirrorStore
 from xpubuild.source.move import Move
 from xpubuild.source.parallel import LinkedCancel, one_at_a_time
 from xpubuild.source.pin import Pin
@@ -42,17 +42,6 @@ class CheckoutReport:
     fetched: tuple[str, ...]
     duration_s: float
     evidence: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as a document."""
-        return {
-            "into": self.into,
-            "pin": self.pin.to_json(),
-            "action": self.action,
-            "fetched": list(self.fetched),
-            "duration_s": round(self.duration_s, 3),
-            "evidence": dict(self.evidence),
-        }
 
 
 def checkout(
@@ -83,12 +72,12 @@ def checkout(
     """
     started, place = time.monotonic(), into.resolve()
     say, linked = one_at_a_time(report), LinkedCancel(cancel)
-    store = MirrorStore(
+    store = RepositoryStore(
         cache, Git.open(env), offline=offline, stocks=stocks, retry=retry or Retry(), cancel=linked
     )
 
     def waiting() -> None:
-        say(f"waiting for another xpubuild that works in {place}")
+        say(f"waiting for another xpubuild that uses {place}")
 
     with locked(_beside(place, "lock"), cancel=linked, on_wait=waiting) as fd:
         git_dir = find_git_dir(place)
@@ -105,7 +94,7 @@ def _beside(place: Path, what: str) -> Path:
 
 
 def _make(
-    pin: Pin, place: Path, *, store: MirrorStore, jobs: int, report: Report, fd: int
+    pin: Pin, place: Path, *, store: RepositoryStore, jobs: int, report: Report, fd: int
 ) -> tuple[str, ...]:
     if place.exists() and not (place.is_dir() and not any(place.iterdir())):
         raise _not_a_checkout(place)
@@ -124,8 +113,8 @@ def _make(
 
 def _not_a_checkout(place: Path) -> SourceIntegrityError:
     return SourceIntegrityError(
-        f"{place} is in the way of a checkout",
-        why="it exists and is not a git repository, so its content is not xpubuild's to overwrite",
+        f"{place} already exists and is not a checkout",
+        why="it is not a git repository, so xpubuild does not overwrite it",
         fix="move it away, then run the same command again",
         commands=(f"mv {shlex.quote(str(place))} {shlex.quote(f'{place}.mine')}",),
         evidence={"folder": str(place)},

@@ -1,4 +1,4 @@
-"""Repositories that a build clones while it configures: which commit the checked-out tree asks for."""
+"""Repositories that a build clones while it configures: which commit the checked-out tree requires."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _pin(git: Git, git_dir: Path, commit: str, item: ConfigureItem) -> Configure
         return ConfigurePin(item.url, item.commit, said, item.path)
     if item.commit is not None or item.ref is not None:
         return ConfigurePin(item.url, item.commit, item.ref, item.path)
-    note = f"{item.pin_file or 'the tree'} does not say plainly which commit of {item.url} the build clones"
+    note = f"{item.pin_file or 'the tree'} does not state which commit of {item.url} the build clones"
     return ConfigurePin(item.url, None, None, item.path, note)
 
 

@@ -1,13 +1,13 @@
-"""From a pin to the whole list of repositories it means, all of them in their mirrors."""
+"""Finds all repositories of a pin (itself and its submodules) and fetches them into their mirrors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.source.bare import BareRepository, RepositoryStore
 from xpubuild.source.git import Report
 from xpubuild.source.gitmodules import read_links
-from xpubuild.source.mirror import Mirror, MirrorStore
 from xpubuild.source.parallel import visit_all
 from xpubuild.source.pin import Pin
 
@@ -40,16 +40,17 @@ class SourceTree:
         """Return the direct submodules of the repository at ``path``."""
         return [node for node in self.nodes if node.parent == path]
 
-    def mirror(self, store: MirrorStore, node: Node) -> Mirror:
+    def mirror(self, store: RepositoryStore, node: Node) -> BareRepository:
         """Return the mirror that holds a node's commit."""
         return store.mirror(node.url, node.commit)
 
 
-def discover(store: MirrorStore, pin: Pin, *, jobs: int, report: Report) -> SourceTree:
+def discover(store: RepositoryStore, pin: Pin, *, jobs: int, report: Report) -> SourceTree:
     """Fetch what the mirrors lack of ``pin`` and its recursive submodules.
 
     Raises:
-        FetchError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError: see ``Mirror.ensure``.
+        FetchError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError: see
+            ``BareRepository.ensure``.
         SourceIntegrityError: the tree is not ``pin.tree``, or a ``.gitmodules`` is not to be trusted.
     """
     fetched: list[str] = []
@@ -75,7 +76,7 @@ def discover(store: MirrorStore, pin: Pin, *, jobs: int, report: Report) -> Sour
     return SourceTree(tuple(ordered), tuple(fetched))
 
 
-def _children(mirror: Mirror, node: Node) -> list[Node]:
+def _children(mirror: BareRepository, node: Node) -> list[Node]:
     links = read_links(mirror.store.git, mirror.path, node.commit, node.url)
     if links and node.depth >= _DEEPEST:
         raise _too_many(node, f"its submodules are nested more than {_DEEPEST} deep")
@@ -92,15 +93,15 @@ def _children(mirror: Mirror, node: Node) -> list[Node]:
     ]
 
 
-def _require_tree(mirror: Mirror, pin: Pin) -> None:
+def _require_tree(mirror: BareRepository, pin: Pin) -> None:
     if pin.tree is None:
         return
     answer = mirror.store.git.query(["rev-parse", f"{pin.commit}^{{tree}}"], git_dir=mirror.path)
     if answer.text != pin.tree:
         raise SourceIntegrityError(
-            f"commit {pin.commit} of {pin.url} has another tree than the lock says",
+            f"commit {pin.commit} of {pin.url} has another tree than in the lock",
             why=f"its tree is {answer.text}, the lock has {pin.tree}",
-            fix="find out which of the two was changed by hand; write a new lock with xpubuild lock",
+            fix="find out which of the two was changed; create a new lock with xpubuild lock",
             evidence={"commit": pin.commit, "tree": answer.text, "expected": pin.tree},
         )
 
@@ -119,7 +120,7 @@ def _for(node: Node, report: Report) -> Report:
 
 def _too_many(what: Pin | Node, why: str) -> SourceIntegrityError:
     return SourceIntegrityError(
-        f"the submodules of {what.url} at {what.commit} are refused",
+        f"the submodules of {what.url} at {what.commit} are not accepted",
         why=why,
-        fix="no known source of PyTorch is built like this; check the URL and the commit",
+        fix="no known PyTorch repository looks like this; check the URL and the commit",
     )

@@ -1,8 +1,8 @@
-"""Telling the user's work from ours: what may be overwritten, and the words where it may not.
+"""Finds local changes of the user, which must not be overwritten, and the error for them.
 
-A file belongs to xpubuild only while a move is noted, and only if it holds what one of the commits of that
-move has there, or the beginning of it (git was killed while it wrote the file). Everything else is somebody's
-work.
+A file belongs to xpubuild only while a move is recorded, and only if its content is that of one of the
+commits of the move, or the beginning of it (git was killed while it wrote the file). Everything else is a
+local change.
 """
 
 from __future__ import annotations
@@ -152,10 +152,12 @@ def refuse(into: Path, edits: Sequence[Edit], pinned: str) -> SourceIntegrityErr
     if len(edits) > _SHOWN:
         lines.append(f"and {len(edits) - _SHOWN} more")
     return SourceIntegrityError(
-        f"{into} holds work that is not in the pinned commit {pinned}",
+        f"{into} has local changes that are not in the pinned commit {pinned}",
         why="found: " + ", ".join(lines),
-        fix="nothing was changed. Put the work away for now, or commit it and pin that commit, or move the"
-        " folder away; then run the same command again",
+        fix=(
+            "nothing was changed. Stash the changes, or commit them and pin that commit, or move the "
+            "folder away; then run the same command again"
+        ),
         commands=_commands(into, edits),
         evidence={"folder": str(into), "edits": [[edit.path, edit.kind] for edit in edits], "pinned": pinned},
     )

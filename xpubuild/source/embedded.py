@@ -13,13 +13,13 @@ from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.source.debris import clear_debris
 from xpubuild.source.embedded_layout import DATE, IDENTITY, EmbeddedRepository, read_repositories
 from xpubuild.source.failures import require
 from xpubuild.source.git import Answer, Git
 from xpubuild.source.gitconfig import add_settings
 from xpubuild.source.gitmodules import GITLINK
 from xpubuild.source.hardening import without_user_configuration
+from xpubuild.source.leftovers import remove_leftovers
 from xpubuild.source.locks import locked
 
 _BRANCH = "refs/heads/main"
@@ -75,7 +75,7 @@ def _write(git: Git, repository: EmbeddedRepository, place: Path) -> None:
         if _is_whole(git, place, repository.commit):
             return
         if git.query(["fsck", "--connectivity-only", "--no-dangling"], git_dir=place).ok:
-            clear_debris(place)
+            remove_leftovers(place)
             _import(git, repository, place)
             return
         remove_tree(place)  # damaged; everything in it can be made again
@@ -109,7 +109,7 @@ def _import(git: Git, repository: EmbeddedRepository, git_dir: Path) -> None:
     made = git.query(["rev-parse", "--quiet", "--verify", own_ref], git_dir=git_dir).text
     if made != repository.commit:
         raise SourceIntegrityError(
-            f"git made another commit of the embedded '{repository.name}' than it should",
+            f"git created an unexpected commit of the embedded '{repository.name}'",
             why=f"{made} instead of {repository.commit}",
             fix="report this with the output of: git --version",
             evidence={"repository": repository.name, "made": made, "expected": repository.commit},

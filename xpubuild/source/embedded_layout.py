@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.safe_yaml import read_yaml
 from xpubuild.source.gitmodules import GITLINK
 
 MANIFEST = "embedded.yaml"
@@ -71,7 +72,7 @@ def read_repositories(project: Path) -> tuple[EmbeddedRepository, ...]:
         below = {inner: layout[inner] for inner in layout if _holder(inner, layout) == path and inner}
         entries = list(_files(project, path, layout, exclude))
         if not entries:
-            raise _damaged(project, f"the folder of '{layout[path]}' holds no files")
+            raise _damaged(project, f"the folder of '{layout[path]}' has no files")
         entries += _modules(project, path, entries, below)
         for inner in below:
             place = inner[len(path) + 1 :] if path else inner
@@ -84,13 +85,13 @@ def read_repositories(project: Path) -> tuple[EmbeddedRepository, ...]:
 
 def _read_manifest(project: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     try:
-        document = yaml.safe_load((project.parent / MANIFEST).read_text("utf-8"))
+        document = read_yaml((project.parent / MANIFEST).read_text("utf-8"))
         layout = {_clean(item["path"]): str(item["name"]) for item in document["repositories"]}
         exclude = tuple(str(name) for name in document.get("exclude", ()))
     except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(project, f"{MANIFEST} cannot be read: {error}") from error
     if next(iter(layout), None) != "" or len(set(layout.values())) != len(document["repositories"]):
-        raise _damaged(project, f"{MANIFEST} must name '.' first and every repository once")
+        raise _damaged(project, f"{MANIFEST} must list '.' first and every repository once")
     return layout, exclude
 
 
@@ -151,7 +152,7 @@ def _modules(
     if present is None:
         return [FileEntry(_MODULES, "100644", "".join(sections).encode())] if sections else []
     if any(f"url = ../{name}.git" not in present for name in below.values()):
-        raise _damaged(project, f"{_MODULES} does not name the repositories of {MANIFEST}")
+        raise _damaged(project, f"{_MODULES} does not list the repositories of {MANIFEST}")
     return []
 
 
@@ -186,8 +187,8 @@ def _commit_id(tree: str, name: str) -> str:
 
 def _damaged(project: Path, why: str) -> SourceIntegrityError:
     return SourceIntegrityError(
-        "the embedded sources are not whole",
+        "the embedded sources are incomplete",
         why=why,
-        fix="install xpubuild again",
+        fix="reinstall xpubuild",
         evidence={"project": str(project)},
     )

@@ -1,7 +1,8 @@
-"""What git's messages mean: which error the user gets, and whether another try can help.
+"""Maps git's messages to the error for the user, and decides whether a retry can help.
 
 git has one exit status (128) for nearly everything, so its English messages are read (the environment fixes
-the locale). The order of the table matters: a cut connection also prints the lines of its consequences.
+the locale). The order of the table matters: after an interrupted connection, git also prints errors that
+follow from it.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _COMPILED = tuple((reason, transient, re.compile(pattern)) for reason, transient
 def diagnose(run: GitRun) -> Failure:
     """Read what a failed command printed."""
     if run.stalled:
-        return Failure("timeout", True, _last_words(run.lines), "nothing, for too long")
+        return Failure("timeout", True, _last_words(run.lines), "no output for too long")
     failure = _read(run.lines)
     return failure if failure.cause else replace(failure, cause=f"git {run.result.describe()}")
 
@@ -84,7 +85,7 @@ def require(answer: Answer, doing: str) -> None:
         raise _no_space(doing, failure, {"git": list(failure.lines)})
     raise ToolchainError(
         f"git failed while {doing}",
-        why=failure.cause or f"it ended with status {answer.returncode}",
+        why=failure.cause or f"it exited with code {answer.returncode}",
         fix="check that the folder can be written to and belongs to you, then run the same command again",
         evidence={"git": list(failure.lines)},
     )
@@ -114,23 +115,23 @@ _EXPLAINED: dict[str, tuple[str, str]] = {
     ),
     "refused": (
         "its host refuses the connection",
-        "check host and port of the URL, and whether a firewall or proxy stands between (HTTPS_PROXY)",
+        "check host and port of the URL, and any firewall or proxy in between (HTTPS_PROXY)",
     ),
     "unreachable": (
         "there is no route to its host",
         "check the network, or use a mirror that this host can reach",
     ),
     "timeout": (
-        "its host did not answer, or stopped answering",
+        "its host did not respond, or stopped responding",
         "check network and proxy, then run the same command again; finished repositories are kept",
     ),
     "tls": (
         "the TLS certificate of its host was not accepted",
-        "name your site's CA bundle with GIT_SSL_CAINFO or http.sslCAInfo; never switch the check off",
+        "set GIT_SSL_CAINFO or http.sslCAInfo to your site's CA bundle; never disable the check",
     ),
-    "proxy": ("the proxy refused", "check HTTPS_PROXY, its user and password, and NO_PROXY"),
+    "proxy": ("the proxy rejected the connection", "check HTTPS_PROXY, its user and password, and NO_PROXY"),
     "auth": (
-        "its host wants credentials (GitHub also answers so where a repository does not exist)",
+        "its host requires credentials (GitHub also requests them if a repository does not exist)",
         "check the URL; for a private repository set up git's credential helper or an ssh key",
     ),
     "not-found": ("there is no git repository at this URL", "check the URL in the recipe or the lock"),
@@ -139,26 +140,26 @@ _EXPLAINED: dict[str, tuple[str, str]] = {
         "wait a little and run the same command again; finished repositories are kept",
     ),
     "cut": (
-        "the connection was cut, several times",
-        "run the same command again; finished repositories are kept. A proxy with a limit may be the cause",
+        "the connection was interrupted several times",
+        "run the same command again; finished repositories are kept. The cause may be a limit of a proxy",
     ),
     "commit": (
         "the server has no such commit",
-        "check the commit in the recipe or the lock; it may be on a fork, or gone after a force-push",
+        "check the commit in the recipe or the lock; it may be on a fork, or removed by a force-push",
     ),
     "protocol": (
-        "after the url.*.insteadOf rules of your git configuration its protocol is one that is not allowed",
-        "look at: git config --get-regexp 'url.*insteadOf'",
+        "the url.*.insteadOf rules of your git configuration change its protocol to one that is not allowed",
+        "check: git config --get-regexp 'url.*insteadOf'",
     ),
     "owner": (
-        "it belongs to another user, and git does not read such a repository unasked",
-        "if you trust its owner, say so to git",
+        "it belongs to another user, and git does not read such a repository by default",
+        "if you trust its owner, add it to git's safe.directory",
     ),
     "offline": (
-        "the run is offline and the mirror does not hold it",
-        "run once without --offline, or point --mirror at a folder that was filled with xpubuild fetch",
+        "the run is offline and it is not in the mirror",
+        "run once without --offline, or pass a folder that xpubuild fetch has filled with --mirror",
     ),
-    "unknown": ("git failed for a reason that xpubuild does not know", "read git's own words in the log"),
+    "unknown": ("git failed for an unknown reason", "read git's output in the log"),
 }
 
 
@@ -169,9 +170,9 @@ def error_for(failure: Failure, url: str, commit: str) -> XpuBuildError:
         return _no_space(f"fetching {url}", failure, evidence)
     if failure.reason == "object":
         return SourceIntegrityError(
-            f"git refused an object of {url}",
+            f"git rejected an object of {url}",
             why=failure.cause,
-            fix="it holds something that is unsafe to check out; ask its maintainers, or pin another commit",
+            fix="it is unsafe to check out; report it to its maintainers, or pin another commit",
             evidence=evidence,
         )
     why, fix = _EXPLAINED.get(failure.reason, _EXPLAINED["unknown"])
@@ -186,7 +187,7 @@ def _no_space(doing: str, failure: Failure, evidence: Mapping[str, Any]) -> NoSp
     return NoSpaceError(
         f"no space left while {doing}",
         why=failure.cause,
-        fix="free some space (or move the cache with XDG_CACHE_HOME), then run the same command again",
+        fix="free some space, or set XDG_CACHE_HOME to a folder on a larger disk; then run the command again",
         commands=("df -h", "df -i"),
         evidence=evidence,
     )

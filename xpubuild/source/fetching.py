@@ -1,6 +1,6 @@
 """Getting one commit over the network into a bare repository: by its id, by a hint, or with everything else.
 
-git gives up at the first cut connection or 503, so the retries are here.
+git gives up at the first interrupted connection or 503, so the retries are here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.process import Cancel
-from xpubuild.source.debris import clear_debris
 from xpubuild.source.failures import Failure, diagnose
 from xpubuild.source.git import Git, Report, stopped
+from xpubuild.source.leftovers import remove_leftovers
 
 PINS = "refs/xpubuild/pins"
 _COMMAND = ("fetch", "--no-tags", "--no-write-fetch-head", "--progress")
@@ -72,7 +72,7 @@ class Fetch:
         return True
 
     def _whole(self, commit: str) -> Failure | None:
-        self.report(f"{self.url} gives no single commits; fetching the whole repository")
+        self.report(f"{self.url} does not serve single commits; fetching the complete repository")
         depth = [_ALL_HISTORY] if (self.git_dir / "shallow").exists() else []
         failure = self._fetch(depth, _WHOLE)
         if failure is not None:
@@ -95,7 +95,7 @@ class Fetch:
             )
             if run.ok:
                 return None
-            clear_debris(self.git_dir)
+            remove_leftovers(self.git_dir)
             failure = diagnose(run)
             if not failure.transient or attempt == self.retry.attempts:
                 return failure

@@ -1,4 +1,4 @@
-"""What a commit says about its submodules, read without a work tree and without trusting a word of it.
+"""Reads the submodules of a commit without a work tree, and validates all of it.
 
 ``.gitmodules`` is written by whoever wrote the repository. git has needed several security fixes for names
 with ``..``, URLs that are options or commands, and paths that lead elsewhere (CVE-2018-11235, CVE-2018-17456,
@@ -52,7 +52,7 @@ def list_tree(git: Git, git_dir: Path, commit: str) -> tuple[TreeEntry, ...]:
         raise SourceIntegrityError(
             f"the tree of commit {commit} cannot be read",
             why=answer.stderr.strip(),
-            fix="remove the repository named here and run the same command again; it will be fetched anew",
+            fix="remove this repository and run the same command again; it will be fetched again",
             evidence={"repository": str(git_dir)},
         )
     return tuple(_entries(answer.stdout))
@@ -98,7 +98,7 @@ def links_of(
     for path, commit in sorted(links.items()):
         name = named.get(path)
         if name is None:
-            raise _refused(where, path, "the tree has a submodule there that .gitmodules does not name")
+            raise _refused(where, path, "the tree has a submodule there that is not in .gitmodules")
         reason = _problem_with_path(path) or _problem_with_name(name)
         if reason is not None:
             raise _refused(where, name, reason)
@@ -124,16 +124,16 @@ def _sections(git: Git, git_dir: Path, commit: str, where: str) -> dict[str, dic
 def _problem_with_path(path: str) -> str | None:
     parts = path.split("/")
     if path.startswith(("/", "-")) or any(part in ("", ".", "..") for part in parts):
-        return f"its path '{path}' leads out of the tree or would be read as an option"
+        return f"its path '{path}' is outside the tree or would be read as an option"
     if any(part.lower() == ".git" for part in parts):
-        return f"its path '{path}' lies in a .git folder"
+        return f"its path '{path}' is in a .git folder"
     return None
 
 
 def _problem_with_name(name: str) -> str | None:
     parts = name.replace("\\", "/").split("/")
     if name.startswith("-") or any(part in ("", ".", "..") for part in parts) or not name.isprintable():
-        return "its name would lead out of .git/modules or would be read as an option"
+        return "its name is outside .git/modules or would be read as an option"
     return None
 
 
@@ -151,7 +151,7 @@ def _resolved(base: str, url: str, where: str, name: str) -> str:
     if is_relative(url) and separator and not resolved.startswith(scheme + separator):
         raise _refused(where, name, f"its URL '{url}' goes above the host of {base}")
     if is_local(resolved) and not is_local(base):
-        reason = "names a folder of this machine, and the repository came from elsewhere"
+        reason = "is a folder of this machine, but the repository is from another one"
         raise _refused(where, name, f"its URL '{url}' {reason}")
     return resolved
 
@@ -161,13 +161,13 @@ def _require_separate(names: list[str], where: str) -> None:
     ordered = sorted(f"{name}/" for name in names)
     for one, other in itertools.pairwise(ordered):
         if other.startswith(one):
-            raise _refused(where, other[:-1], f"its repository would lie inside that of '{one[:-1]}'")
+            raise _refused(where, other[:-1], f"its repository would be inside that of '{one[:-1]}'")
 
 
 def _refused(where: str, entry: str, reason: str) -> SourceIntegrityError:
     return SourceIntegrityError(
-        f"a submodule of {where} is refused",
+        f"a submodule of {where} is not accepted",
         why=f"'{entry}': {reason}",
-        fix="pin a commit whose .gitmodules is in order, and tell the maintainers of that repository",
+        fix="pin a commit with a valid .gitmodules, and report this to the maintainers of that repository",
         evidence={"repository": where, "submodule": entry, "reason": reason},
     )

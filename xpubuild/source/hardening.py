@@ -1,4 +1,5 @@
-"""The environment of every git call: nothing of the caller's repository, no prompt, no hook, known protocols.
+"""The environment of every git call: no settings of the caller's repository, no prompt, no hook, known
+protocols.
 
 The user's own git configuration stays in force for what a site needs to reach its servers (credential
 helpers, ``insteadOf``, proxies, certificates, ssh). What could change the tree that a commit gives, run a

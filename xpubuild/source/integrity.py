@@ -1,4 +1,4 @@
-"""Proof that a checkout is its pin: every commit, every file, every submodule."""
+"""Verifies that a checkout matches its pin: every commit, every file, every submodule."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.source.edits import find_edits, refuse
 from xpubuild.source.git import Git
@@ -16,8 +17,7 @@ from xpubuild.source.gitmodules import read_links
 from xpubuild.source.pin import Pin
 from xpubuild.source.worktree import Missing, Repository, find_git_dir, walk
 
-_CHUNK = 1 << 20
-_AGAIN = "run the same command again; the checkout is made anew"
+_AGAIN = "run the same command again; the checkout is created again"
 
 
 def verify_checkout(
@@ -56,8 +56,8 @@ def verify(git: Git, into: Path, pin: Pin, *, besides: Sequence[str] = ()) -> di
             raise _broken(into, f"the submodule {lost.path} is not checked out", _AGAIN)
     tree = git.query(["rev-parse", f"{pin.commit}^{{tree}}"], git_dir=git_dir).text
     if pin.tree is not None and tree != pin.tree:
-        why = f"its tree is {tree}, the pin has {pin.tree}"
-        raise _broken(into, why, "write a new lock with xpubuild lock")
+        why = f"its tree is {tree}, but the pin has {pin.tree}"
+        raise _broken(into, why, "create a new lock with xpubuild lock")
     return {
         "commit": pin.commit,
         "tree": tree,
@@ -107,7 +107,7 @@ def dirty_digest(
     git = Git.open(env)
     git_dir = find_git_dir(into)
     if git_dir is None:
-        raise _broken(into, "it is not a git checkout", "name the folder of a checkout")
+        raise _broken(into, "it is not a git checkout", "pass the folder of a checkout")
     total = hashlib.sha256()
     clean = True
     links: dict[str, str] = {}
@@ -134,12 +134,8 @@ def _content(file: Path) -> bytes:
         return b"link " + os.fsencode(file.readlink()) + b"\n"
     if not file.is_file():
         return b"folder\n" if file.is_dir() else b"gone\n"
-    total = hashlib.sha256()
-    with file.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            total.update(chunk)
     mode = "755" if os.access(file, os.X_OK) else "644"
-    return f"file {mode} {total.hexdigest()}\n".encode("ascii")
+    return f"file {mode} {file_sha256(file)}\n".encode("ascii")
 
 
 @dataclass(frozen=True)
@@ -153,11 +149,11 @@ class TreeProof:
     besides: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Say what is proved."""
+        """Return what is checked."""
         return f"{self.into} is commit {self.pin.commit[:12]} with its submodules, unchanged"
 
     def key(self) -> dict[str, Any]:
-        """Return what the proof depends on."""
+        """Return what the check depends on."""
         return {"proof": "tree", "into": self.into, "pin": self.pin.key(), "besides": list(self.besides)}
 
     def check(self) -> dict[str, Any]:

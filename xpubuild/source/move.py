@@ -1,7 +1,9 @@
-"""Moving an existing checkout to a pin where it stands: build outputs and the user's branches stay.
+"""Updates an existing checkout to a pin in place: build outputs and the user's branches are kept.
 
-The order makes it safe against a kill: look for the user's work, bring all objects, look for ignored files
-that would be overwritten, note the move in ``.git``, and only then change a file. While the note is there,
+For workspaces in a new folder, see ``workspace.moved``.
+
+The order makes it safe against a kill: check for local changes, fetch all objects, check for ignored files
+that would be overwritten, record the move in ``.git``, and only then change a file. While the note is there,
 files that hold what one of the noted commits has are ours, and the same call carries on.
 """
 
@@ -12,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.source import notes
-from xpubuild.source.debris import clear_debris
+from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.discover import SourceTree, discover
 from xpubuild.source.edits import Edit, Ours, find_edits, in_the_way, refuse
 from xpubuild.source.git import Report
 from xpubuild.source.gitmodules import list_tree
-from xpubuild.source.mirror import MirrorStore
+from xpubuild.source.leftovers import remove_leftovers
 from xpubuild.source.pin import Pin
 from xpubuild.source.populate import Populate
 from xpubuild.source.worktree import Missing, Repository, walk
@@ -32,7 +34,7 @@ class Move:
     pin: Pin
     place: Path
     git_dir: Path
-    store: MirrorStore
+    store: RepositoryStore
     jobs: int
     report: Report
     hold: tuple[int, ...]
@@ -59,7 +61,7 @@ class Move:
     def _go(self, tree: SourceTree, repositories: Mapping[str, Repository], moving: _Moving) -> None:
         populate = Populate(self.store, tree, self.place, self.report, self.hold)
         for item in repositories.values() if moving is not None else ():
-            clear_debris(item.git_dir)
+            remove_leftovers(item.git_dir)
         for node in tree.nodes:
             if node.path in repositories:
                 populate.deliver(node)

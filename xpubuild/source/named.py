@@ -1,9 +1,9 @@
-"""Which commit a tag or branch was at when a mirror was filled: offline, what stands for the server."""
+"""Records the commit of a tag or branch when a mirror is filled, for offline runs."""
 
 from __future__ import annotations
 
+from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.failures import Failure, error_for, require
-from xpubuild.source.mirror import MirrorStore
 from xpubuild.source.remote import remote_commit
 
 _NAMED = "refs/xpubuild/named"
@@ -11,7 +11,7 @@ _NAMED = "refs/xpubuild/named"
 _SOME_ID = "0" * 40
 
 
-def named_commit(store: MirrorStore, url: str, ref: str) -> str:
+def named_commit(store: RepositoryStore, url: str, ref: str) -> str:
     """Return the commit that ``ref`` of ``url`` is at: as a stock remembers it, else as the server says.
 
     Offline, what the user's own mirror remembers counts too.
@@ -31,7 +31,7 @@ def named_commit(store: MirrorStore, url: str, ref: str) -> str:
     return remote_commit(url, ref, git=store.git, cancel=store.cancel)
 
 
-def remember(store: MirrorStore, url: str, ref: str, commit: str) -> None:
+def remember(store: RepositoryStore, url: str, ref: str, commit: str) -> None:
     """Note in the mirror of ``url``, which holds ``commit``, that ``ref`` is at it.
 
     Raises:

@@ -38,9 +38,9 @@ class Pin:
         reason = problem_with(self.url)
         if reason is not None:
             raise RecipeError(
-                "a source has a URL that is not accepted",
+                "a source has an invalid URL",
                 why=f"'{_without_password(self.url)}': {reason}",
-                fix="write an https, http, ssh, git or file URL, or an absolute path",
+                fix="use an https, http, ssh, git or file URL, or an absolute path",
             )
         self._require_id("commit", self.commit)
         if self.tree is not None:
@@ -54,15 +54,15 @@ class Pin:
         if self.ref is not None and not _REF.fullmatch(self.ref):
             raise RecipeError(
                 f"the ref of the source {self.url} is not a tag or branch name",
-                why=f"'{self.ref}' holds characters that git does not allow or would read otherwise",
-                fix="write the name of a tag or branch, for instance v2.8.0 or refs/heads/main",
+                why=f"'{self.ref}' has characters that git does not allow or interprets",
+                fix="use the name of a tag or branch, such as v2.8.0 or refs/heads/main",
             )
         for path in self.skip:
             if path.startswith(("/", "-")) or any(part in ("", ".", "..") for part in path.split("/")):
                 raise RecipeError(
-                    f"the source {self.url} skips '{path}', which is no path of a submodule",
-                    why="a path below the top of the tree is needed, such as third_party/cutlass",
-                    fix="mend skip_submodules in the recipe",
+                    f"the source {self.url} skips '{path}', which is not the path of a submodule",
+                    why="use a path relative to the top of the tree, such as third_party/cutlass",
+                    fix="correct skip_submodules in the recipe",
                 )
 
     def _require_id(self, field: str, value: str) -> None:
@@ -70,7 +70,7 @@ class Pin:
             raise RecipeError(
                 f"the {field} of the source {self.url} is not a full object id",
                 why=f"'{value}' is not 40 (or 64) lower-case hexadecimal digits",
-                fix="tags, branches and short ids can come to mean another tree; write the commit's full id",
+                fix="tags, branches and short ids can change their meaning; use the full id of the commit",
                 commands=(f"git ls-remote -- {shlex.quote(self.url)}",),
             )
 
@@ -79,10 +79,6 @@ class Pin:
         key: dict[str, Any] = {"commit": self.commit, "tree": self.tree, "submodules": self.submodules}
         # Only where there are some: the key of every other pin stays what it was.
         return {**key, "skip": sorted(self.skip)} if self.skip else key
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the pin as a receipt shows it."""
-        return {"url": self.url, "ref": self.ref, **self.key()}
 
 
 def is_id(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Bringing one repository of a tree to its commit: made if missing, objects from the mirror, files by git."""
+"""Checks out one repository of a tree: creates it if missing, takes objects from the mirror, files by git."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.source.debris import clear_debris
+from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.discover import Node, SourceTree
 from xpubuild.source.failures import diagnose, error_for, require
 from xpubuild.source.git import Git, Report, object_format
 from xpubuild.source.gitconfig import add_settings
-from xpubuild.source.mirror import MirrorStore
+from xpubuild.source.leftovers import remove_leftovers
 from xpubuild.source.parallel import visit_all
 from xpubuild.source.worktree import find_git_dir
 
@@ -30,7 +30,7 @@ _TRASH = "xpubuild-trash"
 class Populate:
     """Fills the checkout at ``top``; ``hold`` is its lock, which every git that writes keeps."""
 
-    store: MirrorStore
+    store: RepositoryStore
     tree: SourceTree
     top: Path
     report: Report
@@ -113,7 +113,7 @@ class Populate:
         raise SourceIntegrityError(
             f"{work_tree} could not be checked out at {node.commit}",
             why="; ".join(failure.lines) or run.result.describe(),
-            fix="if you need nothing in it, move the folder away and run the same command again",
+            fix="if you do not need its content, move the folder away and run the same command again",
             evidence={"folder": str(work_tree), "git": list(failure.lines)},
         )
 
@@ -141,7 +141,7 @@ class Populate:
         self._require_inside(work_tree)
         work_tree.mkdir(parents=True, exist_ok=True)
         git_dir.mkdir(parents=True, exist_ok=True)
-        clear_debris(git_dir)  # of an earlier try that was killed; nobody else writes under our lock
+        remove_leftovers(git_dir)  # of an earlier try that was killed; nobody else writes under our lock
         if not self._is_settled(git_dir):  # else it is there from an earlier pin
             self._must(["init", *options, "--bare", str(git_dir)])
             self._set(git_dir, "core.bare", "false")
@@ -176,7 +176,7 @@ class Populate:
             if folder.is_symlink():
                 raise SourceIntegrityError(
                     f"{folder} is a symbolic link where a submodule's folder must be",
-                    why="its files would be written outside of the checkout",
+                    why="its files would be written outside the checkout",
                     fix="remove the link and run the same command again",
                     commands=(f"ls -l '{folder}'",),
                 )
@@ -186,8 +186,8 @@ class Populate:
         if git_dir is None:
             raise SourceIntegrityError(
                 f"{self.top / node.path} lost its repository while it was being checked out",
-                why="its .git is gone or leads nowhere: something else writes to this folder",
-                fix="run the same command again when nothing else does",
+                why="its .git was removed or is broken: another program writes to this folder",
+                fix="stop that program and run the same command again",
             )
         return git_dir
 

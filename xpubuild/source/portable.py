@@ -1,4 +1,4 @@
-"""The same sources with plain git and bash, for a script that runs where xpubuild is not installed."""
+"""Shell commands that make the same checkout with plain git and bash, for ``plan --format sh``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking a server which commit a tag or branch is at. Only for what no recipe pins; a pin needs no asking."""
+"""Looks up the commit of a tag or branch on a server; only for sources that a recipe does not pin."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def remote_commit(
         raise RecipeError(
             f"'{ref}' of {url} cannot be looked up",
             why=reason or "it is not the name of a tag or branch",
-            fix="mend url and ref of the source in the recipe",
+            fix="correct url and ref of the source in the recipe",
         )
     names = _names(ref)
     found, failure = _ask(git, url, names, cancel, deadline_s)
@@ -48,8 +48,8 @@ def remote_commit(
     if commit is None:
         raise FetchError(
             f"{url} has no tag or branch '{ref}'",
-            why="the server was asked and does not list it",
-            fix="mend the ref of the source in the recipe",
+            why="the server does not list it",
+            fix="correct the ref of the source in the recipe",
             commands=(f"git ls-remote --tags --heads -- {shlex.quote(url)}",),
             evidence={"reason": "commit", "url": url, "ref": ref},
         )

@@ -1,4 +1,4 @@
-"""Repositories for the git that a build starts itself, at the pins its tree asks for, on this machine.
+"""Prepares local copies of the repositories that a build clones itself, at the pins of its tree.
 
 PyTorch's CMake clones torch-xpu-ops, oneDNN and sycl-tla while it configures, by the URLs of their projects.
 Here each of them becomes a bare repository in the workspace, filled from the mirrors and hashed on arrival,
@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xpubuild.documents import plain
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.configure_time import ConfigureItem, ConfigurePin, configure_time_pins
 from xpubuild.source.discover import Node, discover
 from xpubuild.source.failures import require
 from xpubuild.source.git import Git, Report, object_format
 from xpubuild.source.gitconfig import setting
-from xpubuild.source.mirror import MirrorStore
 from xpubuild.source.named import named_commit, remember
 from xpubuild.source.pin import Pin
 from xpubuild.source.urls import mirror_name, normalised
@@ -46,14 +47,9 @@ class Served:
     path: str
     folder: str
 
-    def to_json(self) -> dict[str, str]:
-        """Return it as the list beside the repositories, and the receipt, show it."""
-        return {"url": self.url, "commit": self.commit, "tree": self.tree, "asked_for": self.asked_for,
-                "path": self.path, "folder": self.folder}  # fmt: skip
-
 
 def serve_tree(
-    store: MirrorStore,
+    store: RepositoryStore,
     tree: Path,
     commit: str,
     items: Iterable[ConfigureItem],
@@ -69,7 +65,7 @@ def serve_tree(
 
 
 def serve(
-    store: MirrorStore,
+    store: RepositoryStore,
     pins: Iterable[ConfigurePin],
     into: Path,
     *,
@@ -100,23 +96,25 @@ def serve(
             served.append(_serve_one(store, node, asked_for, into, report))
     # Last, and the list after it: what is in the list is there whole.
     write_atomic(into / CONFIG, _config(served, into, environ).encode("utf-8", "surrogateescape"))
-    write_atomic(into / LIST, json.dumps([item.to_json() for item in served], indent=1).encode() + b"\n")
+    write_atomic(into / LIST, json.dumps(plain(served), indent=1).encode() + b"\n")
     return served
 
 
-def _leave_to_the_build(store: MirrorStore, pin: ConfigurePin, report: Report) -> None:
+def _leave_to_the_build(store: RepositoryStore, pin: ConfigurePin, report: Report) -> None:
     if store.offline:
         raise FetchError(
-            f"{pin.url} is not in the mirror: nobody knows which commit the build will ask for",
+            f"{pin.url} is not in the mirror: it is unknown which commit the build will request",
             why=pin.note,
-            fix="extend the recipe with one of your own that names the commit or tag of this repository at"
-            " source.configure_time, then fetch again",
+            fix=(
+                "write a recipe that extends this one and sets the commit or tag of this repository at "
+                "source.configure_time, then fetch again"
+            ),
             evidence={"reason": "offline", "url": pin.url},
         )
     report(f"{pin.note}; the build clones it over the network")
 
 
-def _serve_one(store: MirrorStore, node: Node, asked_for: str, into: Path, report: Report) -> Served:
+def _serve_one(store: RepositoryStore, node: Node, asked_for: str, into: Path, report: Report) -> Served:
     git_dir = into / mirror_name(node.url, len(node.commit))
     git = store.git
     with explained(git_dir, "making a repository for the build"):
@@ -132,7 +130,7 @@ def _serve_one(store: MirrorStore, node: Node, asked_for: str, into: Path, repor
         name = asked_for if asked_for.startswith("refs/") else f"refs/tags/{asked_for}"
         changes.append(["update-ref", name, node.commit])
     for change in changes:
-        require(git.query(change, git_dir=git_dir), f"serving {node.url}")
+        require(git.query(change, git_dir=git_dir), f"preparing {node.url}")
     tree = git.query(["rev-parse", f"{node.commit}^{{tree}}"], git_dir=git_dir).text
     return Served(node.url, node.commit, tree, asked_for, node.path, git_dir.name)
 
@@ -169,11 +167,11 @@ class ServedProof:
     into: str
 
     def describe(self) -> str:
-        """Say what is proved."""
-        return "the repositories that the build clones are here, at the pins of its tree"
+        """Return what is checked."""
+        return "local copies of the repositories that the build clones are at the pins of its tree"
 
     def key(self) -> dict[str, Any]:
-        """Return what the proof depends on."""
+        """Return what the check depends on."""
         return {"proof": "served", "into": self.into}
 
     def check(self) -> dict[str, Any]:
@@ -189,7 +187,7 @@ class ServedProof:
             raise _broken(into / LIST, str(error)) from error
         for item in served:
             _require_whole(git, into / item.folder, item)
-        return {"served": [item.to_json() for item in served]}
+        return {"served": plain(served)}
 
 
 def _require_whole(git: Git, git_dir: Path, item: Served) -> None:
@@ -204,8 +202,8 @@ def _require_whole(git: Git, git_dir: Path, item: Served) -> None:
 
 def _broken(place: Path, why: str) -> SourceIntegrityError:
     return SourceIntegrityError(
-        f"{place} cannot serve the build",
+        f"{place} cannot be used for the build",
         why=why,
-        fix="run the same command again; what is served is made anew",
+        fix="run the same command again; the local copies are created again",
         evidence={"folder": str(place)},
     )

@@ -1,6 +1,6 @@
-"""Taking objects from a repository on this machine: a mirror of the user's, or the stock of a site.
+"""Fetches objects from a repository on this machine: a mirror of the user, or that of a site.
 
-The receiving git hashes every object that comes: nothing damaged gets through, whatever the other side is.
+The receiving git hashes every object that comes: damaged objects are rejected, whatever the source is.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def damaged(place: Path, url: str, commit: str, failure: Failure) -> SourceInteg
     return SourceIntegrityError(
         f"the mirror {folder} is damaged: {place.relative_to(folder)}",
         why=f"commit {commit} of {url} cannot be read from it: {failure.cause}",
-        fix="with a network, fetch the same recipe again: only what is damaged is brought anew",
+        fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
         commands=(f"xpubuild fetch --mirror {shlex.quote(str(folder))} --check",),
         evidence={"mirror": str(folder), "repository": place.name, "url": url, "commit": commit,
                   "git": list(failure.lines)},

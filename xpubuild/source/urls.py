@@ -1,4 +1,4 @@
-"""Git URLs: which are safe to hand to git, what mirror they belong to, how a relative one is resolved."""
+"""Git URLs: which are safe to pass to git, which mirror they belong to, how a relative one is resolved."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def is_local(url: str) -> bool:
 def problem_with(url: str) -> str | None:
     """Return why a URL must not reach git, or None where it may."""
     for wrong, reason in (
-        (not url or url != url.strip(), "it is empty or has blanks around it"),
-        (_CONTROL.search(url), "it holds a control character"),
+        (not url or url != url.strip(), "it is empty or has leading or trailing spaces"),
+        (_CONTROL.search(url), "it has a control character"),
         (url.startswith("-"), "it starts with '-', which git would read as an option"),
-        (_HELPER.match(url), "it names a remote helper (NAME::), which would run a program"),
+        (_HELPER.match(url), "it uses a remote helper (NAME::), which would run a program"),
     ):
         if wrong:
             return reason
@@ -61,16 +61,16 @@ def _problem_with_scheme(url: str) -> str | None:
 
 def _problem_with_host(url: str, parts: SplitResult) -> str | None:
     if not parts.hostname:
-        return "it names no host"
+        return "it has no host"
     if parts.hostname.startswith("-") or (parts.username or "").startswith("-"):
         return "its host starts with '-', which ssh would read as an option"
     if any(character.isspace() for character in url):
-        return "it holds a blank"
+        return "it has a space"
     if parts.password is not None:
-        return "it carries a password; give it to git's credential helper instead"
+        return "it has a password; use git's credential helper instead"
     if parts.query:
         # Nothing that serves git needs one, and tokens are put there.
-        return "it has a query ('?'), which may carry a token; give that to git's credential helper instead"
+        return "it has a query ('?'), which may have a token; use git's credential helper instead"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What a checkout on disk is: where HEAD is, what differs from it, which submodules are there."""
+"""The state of a checkout on disk: where HEAD is, what differs from it, which submodules exist."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def require_git_dir(work_tree: Path) -> Path:
     git_dir = find_git_dir(work_tree)
     if git_dir is None:
         raise SourceIntegrityError(
-            f"{work_tree} is no git checkout", fix="run the same command again; the checkout is made anew"
+            f"{work_tree} is not a git checkout",
+            fix="run the same command again; the checkout is created again",
         )
     return git_dir
 
@@ -182,7 +183,7 @@ def _read_index(output: bytes) -> tuple[tuple[TreeEntry, ...], list[Change]]:
 def _unreadable(work_tree: Path, answer: Answer) -> SourceIntegrityError:
     return SourceIntegrityError(
         f"the checkout {work_tree} cannot be read by git",
-        why=answer.stderr.strip() or f"git ended with status {answer.returncode}",
-        fix="if you need nothing in it, move the folder away and run the same command again",
+        why=answer.stderr.strip() or f"git exited with code {answer.returncode}",
+        fix="if you do not need its content, move the folder away and run the same command again",
         evidence={"folder": str(work_tree)},
     )

@@ -1,7 +1,7 @@
 """Chooses the host compilers of a build and checks them against the recipe.
 
-They must be GCC where a recipe says so: torch-xpu-ops leaves its kernels out, without an error, for any other
-host compiler, and the import then fails on a missing symbol (seen with icpx on the 2.12 line).
+They must be GCC if a recipe says so: with any other host compiler, torch-xpu-ops does not build its kernels
+and reports no error, and the import then fails on a missing symbol (seen with icpx on the 2.12 line).
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ def _probe(
     if path is None:
         raise ToolchainError(
             f"the compiler '{name}' was not found",
-            why=f"the environment variable {variable} names it"
+            why=f"it is set in the environment variable {variable}"
             if given
             else "no C and C++ compiler is on PATH",
-            fix=f"mend or unset {variable}: it must be the path or name of one program, without options"
+            fix=f"correct or unset {variable}: it must be the path or name of one program, without options"
             if given
             else f"install {package_names('compiler', system)}",
             commands=(f"unset {variable}",) if given else install_commands("compiler", system),
@@ -106,7 +106,7 @@ def _probe(
     facts = probe_compiler(str(Path(path).absolute()), environment)
     if facts.version == UNKNOWN:
         raise ToolchainError(
-            f"{path} does not say which compiler it is",
+            f"{path} does not report which compiler it is",
             why=f"'{path} -v' did not print a version of GCC, clang or icx",
             fix=f"set {variable} to a compiler that works",
             commands=(f"'{path}' -v",),
@@ -119,8 +119,11 @@ def _require_gcc(variable: str, facts: CompilerFacts, needs: str, search_path: s
     evidence = {"variable": variable, "found": f"{facts.kind} {facts.version}", "needs": wanted}
     if facts.kind != "gcc":
         raise UnsatisfiableError(
-            f"{facts.path} is {facts.kind} {facts.version}, and the build needs {wanted}",
-            why="PyTorch leaves its XPU kernels out for any host compiler but GCC, without an error",
+            f"{facts.path} is {facts.kind} {facts.version}, but the build needs {wanted}",
+            why=(
+                "PyTorch does not build its XPU kernels with any other host compiler than GCC, and "
+                "reports no error"
+            ),
             fix=f"set CC and CXX to GCC, or unset them; to install GCC: {package_names('compiler', system)}",
             commands=("unset CC CXX", *install_commands("compiler", system)),
             evidence=evidence,
@@ -129,12 +132,14 @@ def _require_gcc(variable: str, facts: CompilerFacts, needs: str, search_path: s
         return
     others = _other_versions(needs, search_path)
     raise UnsatisfiableError(
-        f"{facts.path} is GCC {facts.version}, and the recipe needs {wanted}",
-        why="the recipe states which versions compile its sources",
-        fix="use the fitting GCC that is on this machine"
+        f"{facts.path} is GCC {facts.version}, but the recipe needs {wanted}",
+        why="only these versions can compile its sources",
+        fix="use the GCC of this machine with the right version"
         if others
-        else f"install a fitting GCC ({package_names('compiler', system)}, or a package of one version) and"
-        " set CC and CXX to it",
+        else (
+            f"install GCC of the right version ({package_names('compiler', system)}, or a versioned "
+            "package) and set CC and CXX to it"
+        ),
         commands=others or install_commands("compiler", system),
         evidence=evidence,
     )

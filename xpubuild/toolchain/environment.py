@@ -1,8 +1,8 @@
-"""Plans the Python environment: which commands make it and fill it. Pure; nothing is read or run here.
+"""The commands that create and fill the Python environment. Pure; nothing is read or run here.
 
 Every package is installed by hash. Torch is asked for with its local label (``torch==2.13.0+cpu``): pip as it
 is configured either has exactly that build or says so within seconds, and only then the recipe's own index is
-asked too. A CUDA build can never answer.
+asked too. A CUDA build is never accepted.
 """
 
 from __future__ import annotations
@@ -21,11 +21,6 @@ _EXTRA_INDEX_OPTIONS = ("--timeout", "15", "--retries", "1")
 def env_python(env: str | Path) -> str:
     """Return the path of an environment's interpreter."""
     return str(Path(env) / "bin" / "python")
-
-
-def env_bin(env: str | Path) -> str:
-    """Return the folder of an environment's programs (cmake, ninja), for ``Command.path_prefix``."""
-    return str(Path(env) / "bin")
 
 
 def make_env_command(env: str, python: str) -> Command:
@@ -102,14 +97,6 @@ def leave_out_command(env: str, names: Sequence[str]) -> Command:
 def _for_any_pip(argv: Sequence[str]) -> str:
     """Return a line for the pip that ``python -m venv`` brings: before 24.1 it knows no raw progress."""
     return shlex.join(word for word in argv if word not in ("--progress-bar", "raw"))
-
-
-def fill_env_commands(
-    env: str, requirements: Iterable[str], *, indexes: Sequence[str] = (), constraints: str | None = None
-) -> tuple[Command, ...]:
-    """Return the commands of a step that installs requirement files: repair first, then each file."""
-    installs = (install_command(env, name, indexes=indexes, constraints=constraints) for name in requirements)
-    return (repair_env_command(env), *installs)
 
 
 def write_constraints(pins: Mapping[str, str], *, forbidden: Iterable[str] = ()) -> str:

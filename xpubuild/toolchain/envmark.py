@@ -1,7 +1,7 @@
-"""The mark in an environment that xpubuild makes: whose it is, whether it is whole, and what it was made for.
+"""The mark in an environment that xpubuild creates: whether it is complete, and what it was created for.
 
-It is written before anything else and again when all is there, so a kill leaves an environment that says it
-is not ready, and a folder without a mark is somebody else's.
+It is written before anything else and again at the end, so an interrupted environment is marked as not ready,
+and a folder without a mark was not made by xpubuild.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import write_atomic
+from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import UsageError
 
 MARK = ".xpubuild-env.json"
@@ -26,9 +27,9 @@ def check_name(env: Path) -> None:
     """
     if os.pathsep in str(env) or "\n" in str(env):
         raise UsageError(
-            f"no environment can be made in {env}",
-            why=f"its path holds '{os.pathsep}' or a line break, and PATH cannot name such a folder",
-            fix="choose another --workspace",
+            f"no environment can be created in {env}",
+            why=f"its path has a '{os.pathsep}' or a line break, which PATH does not allow",
+            fix="use another --workspace",
         )
 
 
@@ -55,10 +56,11 @@ def require_ours(env: Path) -> None:
     if not os.path.lexists(env) or read_mark(env) is not None:
         return
     # Killed before the first mark was in place, this program leaves an empty folder or the mark's draft.
-    if env.is_dir() and all(entry.name.startswith(f".{MARK}.") for entry in env.iterdir()):
+    drafts = (f".{MARK}.", DRAFT)  # the first is how 0.1 named them
+    if env.is_dir() and all(e.name.startswith(drafts) and e.name != MARK for e in env.iterdir()):
         return
     raise UsageError(
-        f"{env} is in the way",
-        why="it holds files that xpubuild did not make, and they are left as they are",
-        fix="choose another --workspace, or move that folder away",
+        f"{env} already exists and was not created by xpubuild",
+        why="xpubuild does not change files that it did not make",
+        fix="use another --workspace, or move that folder away",
     )

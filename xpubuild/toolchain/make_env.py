@@ -15,6 +15,7 @@ from pathlib import Path
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import query
+from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import NoSpaceError, ToolchainError
 from xpubuild.host.pythons import PythonFacts, probe_python
 from xpubuild.toolchain.environment import env_python
@@ -39,16 +40,16 @@ def make_env(env: Path, python: Path) -> bool:
     facts = probe_python(python)
     if facts.error:
         raise ToolchainError(
-            f"no environment can be made with {python}",
+            f"no environment can be created with {python}",
             why=facts.error,
-            fix="give another interpreter with --python",
+            fix="use another interpreter with --python",
             commands=(f"'{python}' --version",),
         )
     wanted = {"base": facts.base_executable, "version": _minor(facts)}
     if _is_ready(env, wanted):
         return False
     require_ours(env)
-    with explained(env, "making the Python environment"):
+    with explained(env, "creating the Python environment"):
         env.mkdir(parents=True, exist_ok=True)
         write_mark(env, {"state": "making", **wanted})
         for entry in env.iterdir():
@@ -81,7 +82,10 @@ def _run_virtualenv(env: Path, python: Path) -> None:
         sys.executable, "-m", "virtualenv", "--python", str(python), "--no-download", "--no-periodic-update",
         "--no-vcs-ignore", str(env),
     ]  # fmt: skip
-    result = query(argv, env=environment, deadline_s=_DEADLINE_S)
+    # virtualenv unpacks pip into a folder of the user; if it is killed meanwhile, half of it stays there,
+    # and every later environment would fail.
+    with scratch_folder("virtualenv") as data:
+        result = query([*argv, "--app-data", str(data)], env=environment, deadline_s=_DEADLINE_S)
     if result.ok and (env / "pyvenv.cfg").is_file():
         return
     said = [line for line in (result.stdout + result.stderr).splitlines() if line.strip()]
@@ -94,11 +98,9 @@ def _run_virtualenv(env: Path, python: Path) -> None:
             commands=(f"df -h '{env.parent}'",),
         )
     raise ToolchainError(
-        f"the Python environment {env} could not be made with {python}",
-        why="virtualenv did not end in time"
-        if result.timed_out
-        else (said[-1] if said else "virtualenv failed"),
-        fix="run the line below to see what virtualenv says, or give another interpreter with --python",
+        f"the Python environment {env} could not be created with {python}",
+        why="virtualenv timed out" if result.timed_out else (said[-1] if said else "virtualenv failed"),
+        fix="run the command below to see the error of virtualenv, or use another interpreter with --python",
         commands=(shlex.join(argv),),
         evidence={"output": said[-20:]},
     )

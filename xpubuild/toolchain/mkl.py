@@ -1,4 +1,4 @@
-"""Proves that the environment holds the static MKL that the recipe pins."""
+"""Checks that the environment has the static MKL that the recipe pins."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class MklStaticProof:
         except OSError as error:
             raise self._error(f"lib/{path.name} cannot be read: {error.strerror}") from error
         if magic != _AR_MAGIC or size == len(_AR_MAGIC):
-            raise self._error(f"lib/{path.name} is not a static library, or an empty one ({size} bytes)")
+            raise self._error(f"lib/{path.name} is empty or not a static library ({size} bytes)")
         return size
 
     def _distributions(self, root: Path) -> dict[str, str]:
@@ -83,17 +83,19 @@ class MklStaticProof:
         wanted = Version(self.version)
         in_header = f"{macros.get('__INTEL_MKL__', '?')}.{macros.get('__INTEL_MKL_UPDATE__', '?')}"
         if in_header != f"{wanted.major}.{wanted.minor}":
-            raise self._error(f"include/mkl_version.h is of MKL {in_header}, pinned is {self.version}")
+            raise self._error(f"include/mkl_version.h is from MKL {in_header}, but {self.version} is pinned")
         for name in DISTRIBUTIONS:
             if name in distributions and Version(distributions[name]) != wanted:
-                raise self._error(f"the package {name} is {distributions[name]}, pinned is {self.version}")
+                raise self._error(
+                    f"the package {name} is {distributions[name]}, but {self.version} is pinned"
+                )
             if name not in distributions:
                 raise self._error(f"the package {name} is not installed in the environment")
 
     def _error(self, why: str) -> ToolchainError:
         return ToolchainError(
-            "the static MKL of the environment is not whole",
+            "the static MKL of the environment is incomplete",
             why=f"{why} (in {self.env})",
-            fix="run the same command again: the step that installs the toolchain will run anew",
+            fix="run the same command again: the step that installs the toolchain will run again",
             evidence={"env": self.env},
         )

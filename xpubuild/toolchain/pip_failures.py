@@ -1,7 +1,7 @@
-"""From the last lines of a pip that failed to the error the user reads.
+"""Maps the last lines of a failed pip to the error for the user.
 
 Wording of pip 22 to 26. Order matters: an unreachable index ends in 'No matching distribution found' too, and
-what tells the cause are the lines before it.
+the lines before it show the cause.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def explain_pip_failure(tail: Sequence[str], *, indexes: Sequence[str] = ()) -> 
     return found or ToolchainError(
         "pip failed",
         why=_first_error(lines) or (lines[-1] if lines else "it printed nothing"),
-        fix=f"read the log and mend the cause, {_AGAIN}",
+        fix=f"read the log and fix the cause, {_AGAIN}",
     )
 
 
@@ -85,10 +85,12 @@ def _wrong_hash(lines: Sequence[str]) -> XpuBuildError | None:
     ]
     package = ", ".join(names) or "a package"
     return SourceIntegrityError(
-        f"{package} is not the file that the recipe pins",
+        f"{package} does not match the hash in the recipe",
         why="; ".join(" ".join(item.split()) for item in hashes) or lines[start].strip(),
-        fix="it was replaced, damaged or built anew where it came from: mend the index or wheel folder that"
-        f" 'pip config list' shows, {_AGAIN}",
+        fix=(
+            "it was replaced, damaged or rebuilt on the server: fix the index or wheel folder that 'pip "
+            f"config list' shows, {_AGAIN}"
+        ),
         commands=("pip config list",),
         evidence={"packages": names},
     )
@@ -109,9 +111,9 @@ def _wrong_python(lines: Sequence[str]) -> XpuBuildError | None:
 
 def _python_error(package: str, needs: str) -> XpuBuildError:
     return UnsatisfiableError(
-        f"{package} does not exist for this Python",
+        f"{package} is not available for this Python",
         why=needs,
-        fix="give another interpreter with --python",
+        fix="use another interpreter with --python",
         evidence={"package": package},
     )
 
@@ -135,8 +137,8 @@ def _missing(lines: Sequence[str], indexes: Sequence[str]) -> XpuBuildError | No
         return _not_offered(package, indexes, unreachable & extra)
     return ToolchainError(
         f"{package} was not found by pip",
-        why="the index that pip is configured with does not have it, or has no wheel of it for this machine",
-        fix=f"let pip use an index or a wheel folder that has it, {_AGAIN}",
+        why="pip's index does not have it, or has no wheel of it for this machine",
+        fix=f"configure pip to use an index or a wheel folder that has it, {_AGAIN}",
         commands=("pip config list", f"pip download --no-deps '{package}'"),
         evidence={"package": package},
     )
@@ -165,13 +167,14 @@ def _by_path(lines: Sequence[str], line: str) -> set[str]:
 def _not_offered(package: str, indexes: Sequence[str], unreachable: set[str]) -> XpuBuildError:
     name, _, version = package.partition("==")
     tried = ", ".join(indexes)
-    second = f"; {tried} " + ("could not be reached" if unreachable else "lacks it too") if tried else ""
-    reach = f", or (2) let this machine reach {tried} (HTTPS_PROXY, NO_PROXY)" if tried else ""
+    second = f"; {tried} " + ("could not be reached" if unreachable else "does not have it") if tried else ""
+    reach = f", or let this machine reach {tried} (HTTPS_PROXY, NO_PROXY)" if tried else ""
     return ToolchainError(
         f"{package} was not found",
-        why="no index or wheel folder that pip is configured with has it for this Python and C library"
-        + second,
-        fix=f"(1) put the wheel {name}-{version}-*.whl into a folder and tell pip about it{reach}, {_AGAIN}",
+        why="no index or wheel folder of pip's configuration has it for this Python and C library" + second,
+        fix=(
+            f"put the wheel {name}-{version}-*.whl into a folder and configure pip to use it{reach}, {_AGAIN}"
+        ),
         commands=("pip config set global.find-links /path/to/wheels", f"pip download --no-deps '{package}'"),
         evidence={"package": package, "indexes": list(indexes), "unreachable": sorted(unreachable)},
     )

@@ -1,4 +1,4 @@
-"""Choosing the Python that the environment is made of, and refusing one that cannot do."""
+"""Chooses the Python of the environment, and rejects unsuitable ones."""
 
 from __future__ import annotations
 
@@ -32,22 +32,28 @@ def resolve_python(given: str | None, environment: Mapping[str, str]) -> Path:
     if given is None:
         return Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
     if os.sep not in given and given not in ("", os.curdir, os.pardir):
-        return Path(resolve_executable(given, environment)).absolute()
+        try:
+            return Path(resolve_executable(given, environment)).absolute()
+        except ToolchainError as error:
+            name = f"python{given}" if given[:1].isdigit() else "python3"
+            error.what = f"there is no Python interpreter '{given}'"
+            error.fix = f"pass the path or the name of an interpreter, such as --python {name}"
+            raise
     path = Path(given).expanduser().absolute()
     if path.is_dir():
         inside = path / "bin" / "python3"
         raise UsageError(
             f"--python {given} is a folder",
-            why="an interpreter is needed, the program itself",
-            fix=f"give the program inside: --python {inside}"
+            why="the path of an interpreter is needed",
+            fix=f"use the program inside: --python {inside}"
             if inside.exists()
-            else "give the path of the python3 program",
+            else "pass the path of the python3 program",
         )
     if not path.exists():
         raise UsageError(
             f"--python {given} was not found",
             why="there is no such file",
-            fix="give the path or the name of a Python interpreter, such as --python python3",
+            fix="pass the path or the name of a Python interpreter, such as --python python3",
         )
     return path
 
@@ -70,7 +76,7 @@ def require_python(
         short = ".".join(facts.version.split(".")[:2])
         raise ToolchainError(
             f"the headers of Python {facts.version} are missing",
-            why=f"{facts.include}/Python.h is not there, and every extension that is built needs it",
+            why=f"{facts.include}/Python.h does not exist, but all extensions need it",
             fix=f"install {package_names('python-headers', system, short)}, or choose another --python",
             commands=install_commands("python-headers", system, short),
             evidence={"python": str(executable), "include": facts.include},
@@ -81,22 +87,22 @@ def require_python(
 def _require_kind(facts: PythonFacts) -> None:
     if facts.error:
         raise ToolchainError(
-            f"{facts.executable} is no working Python",
+            f"{facts.executable} is not a working Python",
             why=facts.error,
-            fix="give another interpreter with --python",
+            fix="use another interpreter with --python",
             commands=(f"'{facts.executable}' --version",),
         )
     if facts.implementation != "CPython":
         raise ToolchainError(
             f"{facts.executable} is {facts.implementation}",
-            why="PyTorch is built for CPython only",
-            fix="give a CPython interpreter with --python",
+            why="PyTorch only supports CPython",
+            fix="use a CPython interpreter with --python",
         )
     if facts.bits != _BITS:
         raise ToolchainError(
-            f"{facts.executable} is a program of {facts.bits} bits",
-            why="PyTorch needs a Python of 64 bits",
-            fix="give another interpreter with --python",
+            f"{facts.executable} is a {facts.bits}-bit program",
+            why="PyTorch needs a 64-bit Python",
+            fix="use another interpreter with --python",
         )
 
 
@@ -107,8 +113,8 @@ def _require_version(facts: PythonFacts, needs: str) -> None:
         version = None
     if version is None or not SpecifierSet(needs).contains(version, prereleases=True):
         raise UnsatisfiableError(
-            f"Python {facts.version} does not fit the recipe",
+            f"Python {facts.version} is not supported by the recipe",
             why=f"the recipe needs Python {needs}; {facts.executable} is {facts.version}",
-            fix=f"give an interpreter with a version {needs} by --python",
+            fix=f"use an interpreter with version {needs} with --python",
             evidence={"found": facts.version, "needs": needs},
         )

@@ -1,4 +1,4 @@
-"""What the compatibility matrix answers to a question about a host: the verdict first, then its reasons."""
+"""The compatibility matrix for one host: the verdict first, then its reasons."""
 
 from __future__ import annotations
 
@@ -19,12 +19,20 @@ _LABELS = {
     "cxx11_abi": "C++ ABI",
     "arch": "AOT targets",
 }
-_GENERAL = "What every release needs, wherever it is built: `xpubuild recipes matrix` without options."
+_GENERAL = "For the requirements of every release, run `xpubuild recipes matrix` without options."
 
 
 def answer_view(situation: Mapping[str, Any], rows: Sequence[Row]) -> tuple[Part, ...]:
     """Return the verdict in one line, the situation, the releases with their reasons, and where more is."""
-    return (Sentences((verdict(rows),)), asked_about(situation), verdicts(rows), Sentences((_GENERAL,)))
+    answer = [verdict(rows)]
+    if situation["target"] != "cpu" and rows and all(_lacks_oneapi(row) for row in rows):
+        answer.append("for the CPU, no oneAPI is needed: add --target cpu")
+    return (Sentences(tuple(answer)), asked_about(situation), verdicts(rows), Sentences((_GENERAL,)))
+
+
+def _lacks_oneapi(row: Row) -> bool:
+    against = _reasons(row, "no", "constraint")
+    return row["verdict"]["builds"] == "no" and "oneapi" in against
 
 
 def verdict(rows: Sequence[Row]) -> str:
@@ -36,27 +44,27 @@ def verdict(rows: Sequence[Row]) -> str:
     if perhaps:
         open_ = _shared([_reasons(row, "unknown", "constraint") for row in perhaps])
         return (
-            f"nothing is known to build here: {_count(perhaps)} may, {perhaps[0]['release']} is the newest"
-            + (f"; not known: {', '.join(_LABELS.get(name, name) for name in open_)}" if open_ else "")
+            f"no release is known to build here; {_count(perhaps)} may, the newest is {perhaps[0]['release']}"
+            + (f"; unknown: {', '.join(_LABELS.get(name, name) for name in open_)}" if open_ else "")
         )
     if not rows:
-        return "nothing builds: no recipe describes a release"
+        return "no release: none of the recipes describes one"
     why = _shared([_reasons(row, "no", "found") for row in rows])
-    return f"nothing builds here: {'; '.join(why) or 'each release has its reason in the table'}"
+    return f"no release builds here: {'; '.join(why) or 'the table has the reason for each release'}"
 
 
 def _newest(builds: Sequence[Row], known: int) -> str:
-    """Say which release is the newest that builds, what becomes of it, and which one runs if it does not."""
+    """Return the newest release that builds, whether it runs here, and which one does if it does not."""
     first = builds[0]
     texts = [f"newest that builds here: {first['release']}"]
     runs = first["verdict"]["runs"]
     if runs == "yes":
         texts.append("it runs here too")
     elif runs == "unknown":
-        texts.append("whether it runs here is not known")
+        texts.append("it is unknown whether it runs here")
     else:
         other = next((row["release"] for row in builds if row["verdict"]["runs"] == "yes"), None)
-        texts.append("it does not run here" + (f"; newest that does both: {other}" if other else ""))
+        texts.append("it does not run here" + (f"; newest that builds and runs: {other}" if other else ""))
     lost = [item["feature"] for item in first["verdict"]["loses"] if item["certain"]]
     texts += [f"it lacks {', '.join(lost)}"] if lost else []
     return "; ".join((*texts, f"{len(builds)} of {known} releases build"))
@@ -79,21 +87,25 @@ def _shared(texts: Sequence[Sequence[str]]) -> list[str]:
 
 def verdicts(rows: Sequence[Row]) -> Table:
     """Return what the solver says of each release in the situation."""
-    table = TableBuilder(["release", "builds", "runs", "why, and what it lacks"])
+    table = TableBuilder(["release", "builds", "runs", "reasons and missing features"])
     for row in rows:
         verdict = row["verdict"]
         table.add(row["release"], verdict["builds"], verdict["runs"], _why(verdict))
     return table.build("Here")
 
 
+def _reason(item: Mapping[str, str]) -> str:
+    if item["wanted"]:
+        return f"needs {item['wanted']}; {item['found']}"
+    return item["found"] if item["answer"] == "no" else f"possibly: {item['found']}"
+
+
 def _why(verdict: Mapping[str, Any]) -> str:
     reasons = [item for item in verdict["reasons"] if item["concern"] != "note"]
     against = [item for item in reasons if item["answer"] == "no"] or reasons
-    texts = [
-        f"needs {item['wanted']}; {item['found']}" if item["wanted"] else item["found"] for item in against
-    ]
+    texts = [_reason(item) for item in against]
     texts += [
-        f"lacks {'' if item['certain'] else 'perhaps '}{item['feature']}"
+        f"{'lacks' if item['certain'] else 'may lack'} {item['feature']}"
         + (f" ({item['because']})" if item["because"] else "")
         for item in verdict["loses"]
         if verdict["builds"] != "no"
@@ -113,4 +125,4 @@ def asked_about(situation: Mapping[str, Any]) -> Facts:
             items.append((_LABELS.get(name, name), text))
         elif value == [] and name in ("oneapi", "python"):
             items.append((_LABELS[name], "none"))
-    return Facts(tuple(items), "Asked about")
+    return Facts(tuple(items), "Host")

@@ -1,4 +1,4 @@
-"""What doctor found as a person reads it: the verdict, failures with what to type, warnings, a count."""
+"""The report of doctor as text: the verdict, failures with commands that fix them, warnings, a count."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from xpubuild.ui.terminal import Terminal, clean, one_line
 
 _WIDEST, _NARROWEST = 100, 40
 _STYLES = {"fail": ("bold", "red"), "error": ("bold", "red"), "warn": ("bold", "yellow"), "ok": ("green",)}
-#: Failures first, then what could not be answered, then warnings; -v shows the rest too.
+#: Failures first, then checks that could not complete, then warnings; -v also shows the rest.
 _TOLD = ("fail", "error", "warn")
 _REST = ("ok", "skip")
-_WORDS = {"fail": "failed", "error": "without an answer", "warn": "warned", "ok": "ok", "skip": "skipped"}
+_WORDS = {"fail": "failed", "error": "could not complete", "warn": "warned", "ok": "ok", "skip": "skipped"}
 _INDENT = "      "
 
 
@@ -52,7 +52,7 @@ def annotations_text(document: Mapping[str, Any]) -> str:
 
 def checks_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return the table of all checks."""
-    table = TableBuilder(["check", "severity", "profiles", "what holds where it is ok"])
+    table = TableBuilder(["check", "severity", "profiles", "passes when"])
     for check in document["checks"]:
         table.add(check["id"], check["severity"], ", ".join(check["profiles"]), check["title"])
     return (table.build(),)
@@ -70,7 +70,8 @@ def explanations_text(document: Mapping[str, Any]) -> str:
 def _told(check: Mapping[str, Any], terminal: Terminal) -> Iterator[str]:
     status = check["status"]
     head = terminal.paint(f"{status:<6}", *_STYLES[status])
-    yield f"{head}{terminal.paint(check['id'], 'bold')}: {one_line(check['title'])}"
+    expected = "expected: " if status in ("fail", "warn") else ""
+    yield f"{head}{terminal.paint(check['id'], 'bold')}: {expected}{one_line(check['title'])}"
     yield from _paragraph(_INDENT, check["detail"], terminal)
     fix = check["fix"]
     if fix:
@@ -79,7 +80,10 @@ def _told(check: Mapping[str, Any], terminal: Terminal) -> Iterator[str]:
         for command in fix["commands"]:
             yield from (f"{_INDENT}  {terminal.paint(line, 'cyan')}" for line in clean(command).split("\n"))
     if check["docs"]:
-        yield f"{_INDENT}{terminal.paint('see ' + one_line(check['docs']), 'dim')}"
+        page = one_line(check["docs"])
+        # The pages of docs/ are in the repository only; the command prints the same text anywhere.
+        here = f"more: xpubuild doctor --list -v --only {check['id']}"
+        yield f"{_INDENT}{terminal.paint(here if page.startswith('docs/') else 'see ' + page, 'dim')}"
 
 
 def _counted(document: Mapping[str, Any], verbose: bool) -> str:

@@ -25,7 +25,7 @@ def render(error: XpuBuildError, terminal: Terminal) -> str:
         if text:
             lines += _paragraph(f"  {name}: ", text, terminal, "bold")
     if error.commands:
-        lines += ["", "  type:"]
+        lines += ["", "  run:"]
         # Never broken into lines: they are copied.
         for command in error.commands:
             lines += [f"      {terminal.paint(line, 'cyan')}" for line in clean(command).split("\n")]
@@ -74,7 +74,7 @@ def _findings(error: XpuBuildError, terminal: Terminal) -> list[str]:
         lines.append(f"    line {item['line']}: {harmless(clean(item['excerpt']))[:_LONGEST_LINE]}")
         for name in ("cause", "fix"):
             lines += _paragraph(f"    {name}: ", item[name], terminal)
-        lines.append(f"    type: {terminal.paint(clean(item['next_command']), 'cyan')}")
+        lines.append(f"    run: {terminal.paint(clean(item['next_command']), 'cyan')}")
         lines.append(f"    from: {clean(', '.join(item['sources'][:2]))}")
     return lines
 

@@ -9,6 +9,8 @@ from xpubuild.ui import format as show
 from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
 
 _DIGITS = 12
+#: What the amount at the end counts; in a dry run, what is in the mirror already.
+_TOTAL = {"export": "exported", "dry-run": "present"}
 
 
 def fetch_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
@@ -25,9 +27,9 @@ def fetch_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
             facts.append(("repaired", ", ".join(item["path"] for item in document["damaged"])))
     if document["action"] == "dry-run":
         facts.append(("missing", _expected(document)))
-    facts.append(("whole" if document["action"] != "export" else "exported", _amount(summary, "")))
+    facts.append((_TOTAL.get(document["action"], "total"), _amount(summary, "")))
     if document["action"] == "check":
-        facts.append(("result", "every byte is what it was"))
+        facts.append(("result", "no damage found"))
     parts: list[Part] = [Facts(tuple(facts))]
     if document["missing"]:
         parts.append(_missing(document).build("Missing"))
@@ -63,6 +65,6 @@ def _missing(document: Mapping[str, Any]) -> TableBuilder:
     for item in document["missing"]:
         at = (item["commit"] or item["ref"] or "")[:_DIGITS]
         what = f"{item['name']} {at}".rstrip() if item["kind"] == "git" else item["name"]
-        size = "not known" if item["size"] is None else show.size(item["size"])
+        size = "unknown" if item["size"] is None else show.size(item["size"])
         table.add(item["kind"], what, size, item["component"])
     return table

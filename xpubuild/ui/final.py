@@ -1,4 +1,5 @@
-"""What an install ends with: what was built and checked, where it is, what it cost, what to type next.
+"""The result of an install: what was built and checked, where it is, what it took, which commands to run
+next.
 
 The receipt is read with care: it may come from another version, or from a run that got only half way.
 """
@@ -40,7 +41,7 @@ def final_view(
         *(table for table in tables if table.rows),
         *_checks(receipt),
         _places(receipt, folder),
-        Commands(commands, "Next, try"),
+        Commands(commands, "Next steps"),
     )
 
 
@@ -71,7 +72,7 @@ def _last_attempts(receipt: Mapping[str, Any]) -> dict[str, list[Mapping[str, An
 
 def _prebuilt(receipt: Mapping[str, Any]) -> Table:
     """Return the components taken ready-made; what came along with them is in the receipt only."""
-    table = TableBuilder(["taken prebuilt", "version", "sha256"])
+    table = TableBuilder(["prebuilt", "version", "sha256"])
     for item in _mappings(receipt.get("prebuilt")):
         if str(item.get("step")).split(".", maxsplit=1)[0] == item.get("name"):
             digest = str(item.get("sha256") or "")[:_DIGEST_CHARACTERS]
@@ -83,7 +84,7 @@ def _warnings(receipt: Mapping[str, Any]) -> Table:
     table = TableBuilder(["step", "warning"])
     for item in _mappings(receipt.get("warnings")):
         table.add(item.get("step"), item.get("text"))
-    return table.build("Lost or other than planned")
+    return table.build("Missing or different from the plan")
 
 
 def _checks(receipt: Mapping[str, Any]) -> Iterator[Part]:
@@ -103,13 +104,13 @@ def _checks(receipt: Mapping[str, Any]) -> Iterator[Part]:
         if check.get("status") not in _GOOD:
             table.add(check.get("id") or "?", check.get("status"), check.get("detail"))
     if table.rows:
-        yield table.build("Checks that did not pass")
+        yield table.build("Failed checks")
 
 
 def _places(receipt: Mapping[str, Any], folder: Path | None) -> Facts:
     items: dict[str, object] = {
         "recipe": receipt.get("recipe"),
-        "status": "partial: not every step was done" if receipt.get("status") == "partial" else "",
+        "status": "partial: some steps were not run" if receipt.get("status") == "partial" else "",
         "lock": str(receipt.get("lock_digest") or "")[:_DIGEST_CHARACTERS],
         "python": _path(receipt.get("python")),
         "logs": _path(receipt.get("logs")),
@@ -119,7 +120,7 @@ def _places(receipt: Mapping[str, Any], folder: Path | None) -> Facts:
         items["wheels"] = folder / "wheels"
         items["logs"] = items.pop("logs") or folder / "logs"
         items["receipt"] = folder / "receipt.json"
-    return Facts(tuple((name, str(value)) for name, value in items.items() if value), "Where things are")
+    return Facts(tuple((name, str(value)) for name, value in items.items() if value), "Files")
 
 
 def _suggestions(folder: Path | None, program: str, receipt: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The sink for GitHub Actions: plain lines, a fold with the output of each step, annotations.
 
-The log is one stream, so folds of steps that run side by side would be cut into each other: a step's output
-is kept and printed, folded, when the step ends. Progress lines in between show that it lives.
+The log is one stream, so the output of steps that run in parallel would be mixed: the output of a step is
+kept and printed, folded, when the step ends. Progress lines in between show that it is running.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class GithubSink(PlainSink):
     def close(self) -> None:
         """Print what steps said that never ended (the run was broken off)."""
         for step in list(self._output):
-            self._fold(step, f"{step}: broken off")
+            self._fold(step, f"{step}: interrupted")
 
     def line(self, at: float, text: str, *styles: str) -> None:
         """Write lines in which no workflow command can hide."""

@@ -1,4 +1,4 @@
-"""How the user called xpubuild, so that suggested commands work when they are copied."""
+"""How the user started xpubuild, so that suggested commands work when they are copied."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class Painter:
         failed = run.count(state.FAILED)
         parts += [f"{failed} failed"] if failed else []
         parts.append(show.clock(now - (now if run.began is None else run.began)))
-        parts.append("Ctrl-C stops; run again to go on")
+        parts.append("Ctrl-C stops; run again to resume")
         return self._fit(Text(self.glyphs.dot.join(parts), "dim"))
 
     def _ending(self, run: RunView, now: float) -> Text:

@@ -1,4 +1,4 @@
-"""The run as the live picture needs it: events in, the state of every step out. No drawing here."""
+"""The state of a run for the live picture: events in, the state of every step out. No drawing here."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RunView:
                 pass
 
     def break_off(self, now: float) -> None:
-        """Mark as stopped what still runs: the run ended without a word about it."""
+        """Mark steps that still run as stopped: the run ended without reporting them."""
         for step in self.steps.values():
             if step.state == RUNNING:
                 step.state, step.duration_s = CANCELLED, max(0.0, now - step.began)

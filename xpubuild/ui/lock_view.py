@@ -1,4 +1,4 @@
-"""Locks as a person sees them: what is in one, and what differs."""
+"""Locks as text: what is in one, and what differs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def differences_view(found: Sequence[Mapping[str, Any]], title: str = "Differenc
 def _open(names: Any) -> tuple[Part, ...]:
     table = TableBuilder(["wheel", "open"])
     for name in names:
-        table.add(name, "no hash is known: what the index serves is taken")
+        table.add(name, "no hash is known: any file that the index serves is accepted")
     return (table.build("Without a hash"),) if table.rows else ()
 
 

@@ -1,6 +1,6 @@
-"""The compatibility matrix as a person reads it: four small tables instead of one that fits no terminal.
+"""The compatibility matrix as text: four small tables instead of one that fits no terminal.
 
-A question about a host is answered instead of them: see ``answer_view``.
+For one host, ``answer_view`` shows the verdict instead.
 """
 
 from __future__ import annotations
@@ -38,31 +38,33 @@ def built_with(rows: Sequence[Row]) -> Table:
             _value(row, "cxx_standard"),
             _abi(row["cxx11_abi"]),
         )
-    return table.build("What a release is built with")
+    return table.build("Build requirements")
 
 
 def goes_with(rows: Sequence[Row]) -> Table:
-    """Return the triton, vision and audio that go with each release."""
-    table = TableBuilder(["release", "triton for XPU", "vision", "audio"])
+    """Return the versions of the components of each release, with the distribution where it differs."""
+    dists: dict[str, set[str]] = {}
+    for row in rows:
+        for name, component in row["components"].items():
+            dists.setdefault(name, set()).add(component["dist"])
+    table = TableBuilder(["release", *dists])
     for row in rows:
         parts = row["components"]
-        triton = _component(parts.get("triton"))
-        if parts.get("triton") and triton not in ("-", _UNKNOWN):
-            triton = f"{parts['triton']['dist']} {triton}"
-        table.add(row["release"], triton, _component(parts.get("vision")), _component(parts.get("audio")))
-    return table.build("What goes with it")
+        cells = (_component(parts.get(name), named=len(known) > 1) for name, known in dists.items())
+        table.add(row["release"], *cells)
+    return table.build("Matching versions")
 
 
 def runs_on(rows: Sequence[Row]) -> Table:
     """Return where the releases run, runs of equal ones together."""
-    table = TableBuilder(["releases", "GPUs", "drivers", "AOT targets by default"])
+    table = TableBuilder(["releases", "GPUs", "drivers", "default AOT targets"])
 
     def cells(row: Row) -> tuple[str, ...]:
         return (_list(row, "gpus"), _list(row, "drivers"), _list(row, "arch"))
 
     for names, values in _together(rows, cells):
         table.add(names, *values)
-    return table.build("Where it runs")
+    return table.build("Runs on")
 
 
 def lacks(rows: Sequence[Row]) -> Table:
@@ -71,7 +73,7 @@ def lacks(rows: Sequence[Row]) -> Table:
     found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for item in row["loses"]:
-            found.setdefault((item["when"] or "always", f"lacks {item['feature']}"), []).append(
+            found.setdefault((item["when"] or "always", f"without {item['feature']}"), []).append(
                 row["release"]
             )
         for item in row["refuses"]:
@@ -81,7 +83,7 @@ def lacks(rows: Sequence[Row]) -> Table:
     every = [row["release"] for row in rows]
     for (when, what), names in found.items():
         table.add(when, what, _ranges(names, every))
-    return table.build("What it lacks or refuses")
+    return table.build("Limitations")
 
 
 def _value(row: Row, key: str) -> str:
@@ -105,10 +107,11 @@ def _abi(rule: Mapping[str, Any]) -> str:
     return f"{rule['default']} or {1 - rule['default']}" if rule["honoured"] else str(rule["default"])
 
 
-def _component(component: Mapping[str, Any] | None) -> str:
+def _component(component: Mapping[str, Any] | None, *, named: bool) -> str:
     if component is None:
         return "-"
-    return component["version"] or _UNKNOWN
+    version: str = component["version"] or _UNKNOWN
+    return f"{component['dist']} {version}" if named and component["version"] else version
 
 
 def _together(

@@ -1,6 +1,6 @@
-"""Results as plain text: aligned with blanks, never cut, without frames; fit for pipes and files.
+"""Results as plain text: aligned with spaces, never truncated, without frames; for pipes and files.
 
-A table is as wide as its cells are, a sentence is one line; records are folded at blanks.
+A table is as wide as its cells, a sentence is one line; records are folded at spaces.
 """
 
 from __future__ import annotations

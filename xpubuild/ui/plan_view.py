@@ -1,4 +1,4 @@
-"""A plan as a person reads it: what it is for, and a table of its steps."""
+"""A plan as text: its summary and a table of its steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xpubuild.engine.model import Plan, Step
 from xpubuild.ui.format import memory
 from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
 
-_LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "lock_digest": "lock"}
+_LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "lock_digest": "lock digest"}
 _DIGEST_CHARACTERS = 12
 
 #: Words such as ``done``, ``to do`` or ``stale``, alone or with a reason.

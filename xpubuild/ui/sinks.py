@@ -1,4 +1,4 @@
-"""Chooses a sink and makes it safe to call from the threads of a run."""
+"""Chooses a sink and makes it safe to call from several threads."""
 
 from __future__ import annotations
 
@@ -142,9 +142,9 @@ def make_sink(
     kind = kind or choose(terminal, env)
     if kind not in KINDS:
         raise UsageError(
-            f"there is no log format '{kind}'",
-            why=f"known are {', '.join(KINDS)}",
-            fix="give one of these to --log-format, or leave it out",
+            f"unknown log format '{kind}'",
+            why=f"known formats: {', '.join(KINDS)}",
+            fix="pass one of these to --log-format, or omit the option",
         )
     return SerialSink(_make(kind, terminal, level), stream)
 

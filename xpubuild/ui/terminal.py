@@ -1,4 +1,5 @@
-"""What a stream can show (a live picture, colour, more than ASCII), and text that is safe to write to it."""
+"""What a stream can show (a live picture, colour, non-ASCII characters), and text that is safe to write to
+it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def is_terminal(stream: TextIO) -> bool:
 def clean(text: str) -> str:
     """Return text of a foreign program without escape sequences and control characters.
 
-    Newlines stay, carriage returns become newlines, tabs four blanks.
+    Newlines are kept, carriage returns become newlines, tabs four spaces.
     """
     if "\x1b" in text:
         text = _ESCAPE.sub("", text)
@@ -40,7 +41,7 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` cleaned, its lines joined by blanks."""
+    """Return ``text`` cleaned, its lines joined by spaces."""
     return " ".join(clean(text).split("\n"))
 
 
@@ -65,7 +66,7 @@ def disconnect(stream: TextIO) -> None:
 class Terminal:
     """A stream and what may be written to it.
 
-    ``live`` allows moving the cursor, ``color`` allows colours, ``unicode`` characters beyond ASCII.
+    ``live`` allows moving the cursor, ``color`` allows colours, ``unicode`` non-ASCII characters.
     """
 
     stream: TextIO

@@ -69,7 +69,7 @@ def verify_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
     facts = Facts(
         (
             ("result", f"{document['status']} ({counts})"),
-            ("torch", str(torch.get("version", "not importable"))),
+            ("torch", str(torch.get("version", "cannot be imported"))),
             ("C++ ABI", str(torch.get("cxx11_abi", "unknown"))),
             ("device", str(device.get("name", device.get("type", "unknown")))),
         )
@@ -80,7 +80,7 @@ def verify_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
 
 def checks_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return the table of all checks."""
-    table = TableBuilder(["check", "suites", "what it proves"])
+    table = TableBuilder(["check", "suites", "what it checks"])
     for check in document["checks"]:
         table.add(check["id"], ", ".join(check["suites"]), check["title"])
     return (table.build(),)

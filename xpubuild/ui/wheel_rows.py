@@ -1,4 +1,4 @@
-"""Wheels as a table; receipts and audit reports name the same things."""
+"""Wheels as a table, from receipts and audit reports."""
 
 from __future__ import annotations
 

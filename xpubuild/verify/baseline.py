@@ -1,4 +1,4 @@
-"""Speeds of an earlier run on the same device, to be held against those of this one."""
+"""Speeds of an earlier run on the same device, to compare with those of this run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Baseline:
     def compare(self, identifier: str, metrics: Mapping[str, Any], device: str | None) -> tuple[str, ...]:
         """Return a warning for each metric of a check that is below ``FRACTION`` of the earlier one.
 
-        Figures of another device say nothing about this one: then that is the warning.
+        Speeds of another device are not compared; the warning says so.
         """
         earlier = self.speeds.get(identifier)
         if not earlier:
             return ()
         if device is not None and device != self.device:
-            return (f"the baseline is of {self.device}, this is {device}: not compared",)
+            return (f"the baseline is for {self.device}, but this device is {device}: not compared",)
         return tuple(
             f"{name} is {metrics[name]:.4g}: {share(name, metrics[name], wanted):.0%} of the baseline's "
             f"{wanted:.4g}"
@@ -45,7 +45,7 @@ class Baseline:
 
 
 def of_report(report: VerifyReport) -> Baseline:
-    """Return the speeds that a report holds."""
+    """Return the speeds in a report."""
     speeds = {
         check.id: {
             name: float(value)
@@ -63,7 +63,7 @@ def of_report(report: VerifyReport) -> Baseline:
 
 
 def write(baseline: Baseline, path: Path) -> None:
-    """Write the document that ``read`` takes.
+    """Write the document that ``read`` reads.
 
     Raises:
         NoSpaceError: there is no room for it.
@@ -81,14 +81,14 @@ def read(path: Path) -> Baseline:
     """Return a stored baseline.
 
     Raises:
-        UsageError: the file is not there or is no baseline.
+        UsageError: the file does not exist or is not a baseline.
     """
     try:
         document = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
     except ValueError as error:
-        raise _unusable(path, f"it is no JSON: {error}") from error
+        raise _unusable(path, f"it is not valid JSON: {error}") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise _unusable(path, f"its schema is not {SCHEMA}")
     try:
@@ -98,13 +98,13 @@ def read(path: Path) -> Baseline:
         }
         return Baseline(str(document["device"]), str(document["torch"]), speeds)
     except (KeyError, AttributeError, TypeError, ValueError) as error:
-        raise _unusable(path, f"a part of it is not as it should be: {error!r}") from error
+        raise _unusable(path, f"it has an invalid part: {error!r}") from error
 
 
 def _unusable(path: Path, why: str) -> UsageError:
     return UsageError(
         f"{path} cannot be used as a baseline",
         why=why,
-        fix="write one on this machine with --update-baseline",
+        fix="create one on this machine with --update-baseline",
         commands=(f"xpubuild verify --suite speed --baseline '{path}' --update-baseline",),
     )

@@ -1,4 +1,4 @@
-"""Which checks there are and which of them a run is to do."""
+"""Lists the checks and selects those of a run."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def list_checks() -> tuple[CheckInfo, ...]:
 def select(*, device: str, suite: str, only: Sequence[str] = ()) -> list[registry.Check]:
     """Return the checks of a run in their order.
 
-    ``only`` holds ids, groups or patterns (``aten.*``); what the chosen checks need comes along. A check that
-    is named in it runs whatever the suite.
+    ``only`` holds ids, groups or patterns (``aten.*``); the checks that they need run too. A check that
+    is selected by it runs in any suite.
 
     Raises:
         UsageError: device or suite is unknown, or a pattern matches no check.
@@ -41,9 +41,9 @@ def select(*, device: str, suite: str, only: Sequence[str] = ()) -> list[registr
 def _require_known(what: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
         raise UsageError(
-            f"verify knows no {what} '{value}'",
-            why=f"it knows {', '.join(known)}",
-            fix=f"choose one of these {what}s",
+            f"unknown {what} '{value}'",
+            why=f"known {what}s: {', '.join(known)}",
+            fix=f"use one of these {what}s",
         )
 
 
@@ -52,8 +52,8 @@ def _matching(pattern: str, checks: dict[str, registry.Check]) -> list[str]:
     if not found:
         raise UsageError(
             f"no check matches '{pattern}'",
-            why="it is neither the id of a check, nor a group, nor a pattern that fits one",
-            fix="look at the list of checks and use an id or group of it",
+            why="it is not a check id, a group, or a pattern that matches a check",
+            fix="use an id or group from the list of checks",
             commands=["xpubuild verify --list"],
         )
     return found

@@ -21,6 +21,8 @@ _OUTPUT_LINES = 40
 _START_S = 300.0
 _HELLO_S = 60.0
 _OLDEST = (3, 9)
+#: Event -> the fields that a record of it has beside its id.
+_FIELDS = {"start": frozenset[str](), "result": frozenset({"status", "duration_s", "detail", "metrics"})}
 
 
 class _Deadline(Cancel):
@@ -104,7 +106,7 @@ class Child:
         text, separator, rest = line.partition(_SEPARATOR)
         if text:
             self._output.append(text)
-        record = _record(rest) if separator else None
+        record = self._known(rest) if separator else None
         if record is None:
             if separator:
                 self._output.append(rest)
@@ -117,6 +119,15 @@ class Child:
         self.on_record(record, tuple(self._output))
         if record["event"] == "result":
             self._output.clear()
+
+    def _known(self, text: str) -> dict[str, Any] | None:
+        """Return the record in a line; what no suite of ours would send is output."""
+        record = _record(text)
+        if record is None or record["event"] == "facts":
+            return record
+        fields = _FIELDS.get(record["event"])
+        known = fields is not None and record.get("id") in self.deadlines and fields <= record.keys()
+        return record if known else None
 
     def _start(self, identifier: str) -> None:
         self._running, self._since = identifier, time.monotonic()
@@ -134,7 +145,7 @@ def _record(text: str) -> dict[str, Any] | None:
 
 def _describe(result: ProcessResult) -> str:
     if result.returncode >= 0:
-        return f"the interpreter ended with status {result.returncode} before the check did"
+        return f"the interpreter exited with code {result.returncode} before the check ended"
     return f"the interpreter {result.describe()}"
 
 
@@ -147,8 +158,8 @@ def require_interpreter(python: Path, env: Mapping[str, str], cwd: Path) -> None
     if not python.is_file():
         raise ToolchainError(
             f"there is no Python interpreter at {python}",
-            why="verify runs its checks in the interpreter that has torch",
-            fix="name it with --python, or build the workspace first with 'xpubuild install'",
+            why="verify runs its checks in the interpreter in which torch is installed",
+            fix="select it with --python, or build the workspace first with 'xpubuild install'",
         )
     answer = query(
         [str(python), str(suite_dir() / "run.py"), "--hello"], env=env, cwd=cwd, deadline_s=_HELLO_S
@@ -161,11 +172,11 @@ def require_interpreter(python: Path, env: Mapping[str, str], cwd: Path) -> None
     why = (
         f"it is Python {'.'.join(map(str, version))}"
         if version
-        else " ".join(["it is no working Python:", *last])
+        else " ".join(["it is not a working Python:", *last])
     )
     raise ToolchainError(
         f"{python} cannot run the checks",
         why=why,
-        fix=f"name a Python {'.'.join(map(str, _OLDEST))} or newer that has torch installed, with --python",
+        fix=f"use --python to select a Python {'.'.join(map(str, _OLDEST))} or newer with torch installed",
         evidence={"status": answer.returncode, "timed_out": answer.timed_out},
     )

@@ -1,7 +1,7 @@
-"""Runs the suite group by group in child processes and gathers what they say.
+"""Runs the suite group by group in subprocesses and collects the results.
 
-A crash or a hang ends one process; the check that ran gets the blame, and the rest of its group goes on in a
-fresh one. Nothing here imports torch.
+A crash or a hang ends one process and is the result of the check that was running; the rest of its group
+continues in a new process. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import IO, Any
 
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import InterruptedByUserError
 from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.catalogue import select
 from xpubuild.verify.child import Child, ChildEnd, require_interpreter
 from xpubuild.verify.model import CheckResult, VerifyReport
-from xpubuild.verify.scratch import scratch_folder
 from xpubuild.verify.suite.registry import Check, blocked_by
 
 LOG_NAME = "verify.log"
-#: Threads that wait give their core away: where there are fewer cores than threads (a container's quota,
-#: a busy login node) the spinning of OpenMP takes several times what the checks compute. Only what is
-#: measured spins as the user's programs would.
+#: Waiting threads yield their core: with fewer cores than threads (a container's quota, a busy login node)
+#: OpenMP's busy waiting takes several times as long as the computation. Only performance measurements use
+#: OpenMP's default.
 _CALM = {"OMP_WAIT_POLICY": "passive"}
 _MEASURED = "speed"
 
@@ -51,21 +51,21 @@ def run_suite(
     Args:
         python: the target interpreter.
         device: ``xpu``, ``cuda`` or ``cpu``.
-        env: the whole environment of the target (an activated workspace, say).
+        env: the complete environment of the target (such as an activated workspace).
         work: folder for compile caches and ``verify.log``; made if missing.
         suite: one of ``registry.SUITES``.
-        only: ids, groups or patterns of checks; what they need runs too.
+        only: ids, groups or patterns of checks; the checks that they need run too.
         require: optional parts (``ops``) whose absence is a failure instead of a skip.
-        emit: called with each result as soon as there is one.
+        emit: called with each result as soon as it is available.
         started: called with the id of each check that begins.
-        deadline_s: time for each check, instead of its own.
-        options: what single checks read: ``source`` (a tree of PyTorch), ``models`` and ``tests``.
+        deadline_s: timeout for each check, instead of its own.
+        options: options of single checks: ``source`` (a tree of PyTorch), ``models`` and ``tests``.
         baseline: speeds to compare with; a slower one is a warning.
-        cancel: ends the run from another thread.
+        cancel: interrupts the run from another thread.
 
     Raises:
         UsageError: device, suite or a pattern is unknown.
-        ToolchainError: the interpreter is not there or is no Python that can run the suite.
+        ToolchainError: the interpreter does not exist or cannot run the suite.
         InterruptedByUserError: ``cancel`` was set.
     """
     began = time.monotonic()
@@ -99,12 +99,12 @@ def _compile_scratch(work: Path) -> Iterator[Path]:
     if not any(character.isspace() for character in str(work)):
         yield work
         return
-    with scratch_folder() as folder:
+    with scratch_folder("verify") as folder:
         yield folder
 
 
 def _caches(scratch: Path) -> dict[str, str]:
-    """Return where compilers may keep things: never in the user's own caches, which could hide a failure.
+    """Return the cache folders of compilers: never the user's own, which could hide a failure.
 
     Inductor puts its precompiled headers into the temporary folder, whatever its cache folder is.
     """
@@ -132,7 +132,7 @@ class _Session:
         self._by_id = {check.id: check for check in self.checks}
 
     def on_record(self, record: dict[str, Any], output: tuple[str, ...]) -> None:
-        """Take one record of the child."""
+        """Process one record of the subprocess."""
         if record["event"] == "start":
             self.started(record["id"])
         elif record["event"] == "facts":
@@ -154,7 +154,7 @@ class _Session:
         self.emit(result)
 
     def runnable(self, checks: Sequence[Check]) -> list[Check]:
-        """Return the checks that are still to run, after those that cannot were skipped."""
+        """Return the checks that are still to run, after skipping those that cannot."""
         pending = []
         for check in checks:
             if check.id in self.results:
@@ -169,13 +169,13 @@ class _Session:
 
 
 def _run_group(session: _Session, child: Child, checks: Sequence[Check], log: IO[bytes]) -> None:
-    """Run a group to its end, in as many processes as it takes; each settles at least one check."""
+    """Run all checks of a group, in as many processes as needed; each settles at least one check."""
     while pending := session.runnable(checks):
         log.write(f"== {' '.join(check.id for check in pending)}\n".encode())
         end = child.run([check.id for check in pending])
         if child.cancel:
             raise InterruptedByUserError(
-                "verify was stopped",
+                "verify was interrupted",
                 why=child.cancel.reason,
                 fix="run the same command again",
                 evidence={"finished": sorted(session.results)},
@@ -186,7 +186,7 @@ def _run_group(session: _Session, child: Child, checks: Sequence[Check], log: IO
 
 
 def _blame(session: _Session, identifier: str, end: ChildEnd) -> None:
-    """Settle the check in which a process died; one that died before any check is put down to its first."""
+    """Settle the check in which a process died; if it died before any check, the first one."""
     if end.timed_out:
         status, detail = "timeout", f"still running after {end.running_s:.0f} s"
     else:

@@ -4,79 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
+
+from xpubuild.documents import plain
 
 SCHEMA = "xpubuild.verify/1"
-STATUSES = ("pass", "fail", "skip", "crash", "timeout")
+CheckStatus = Literal["pass", "fail", "skip", "crash", "timeout"]
+STATUSES: tuple[CheckStatus, ...] = get_args(CheckStatus)
 _BAD = frozenset({"fail", "crash", "timeout"})
 
 
 @dataclass(frozen=True)
 class CheckInfo:
-    """A check that could run. ``needs`` are ids of checks that have to pass before it says anything."""
+    """A check that verify can run."""
 
     id: str
     title: str
     group: str
     needs: tuple[str, ...]
+    """Checks that must pass before this one says anything."""
     suites: tuple[str, ...]
     deadline_s: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the check for ``verify --list --json``."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "group": self.group,
-            "needs": list(self.needs),
-            "suites": list(self.suites),
-            "deadline_s": self.deadline_s,
-        }
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How one check ended.
-
-    ``status`` is pass, fail (it says no, or raised), skip (it does not apply; ``detail`` is the reason),
-    crash (the process died) or timeout. ``output`` are the last lines that the check's process printed
-    meanwhile, warnings of torch and native stack traces among them. ``warnings`` are the suite's own, and no
-    failures: a speed below what it should be, say.
-    """
+    """One check and its result."""
 
     id: str
     title: str
     group: str
-    status: str
+    status: CheckStatus
+    """`fail`: wrong result or exception; `skip`: it does not apply; `crash`: the process died."""
     duration_s: float = 0.0
     detail: str = ""
+    """With `skip` the reason."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
     output: tuple[str, ...] = ()
+    """Last lines that its process printed meanwhile."""
     warnings: tuple[str, ...] = ()
+    """Warnings that do not fail the check, such as a speed below the expected one."""
 
     @property
     def bad(self) -> bool:
-        """Whether this result makes the whole verification fail."""
+        """Whether this result makes the verification fail."""
         return self.status in _BAD
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the check as the verify document shows it."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "group": self.group,
-            "status": self.status,
-            "duration_s": self.duration_s,
-            "detail": self.detail,
-            "metrics": dict(self.metrics),
-            "output": list(self.output),
-            "warnings": list(self.warnings),
-        }
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """All results of one run; ``torch`` and ``device`` are empty where the checks that read them failed."""
+    """All results of one run; ``torch`` and ``device`` are empty if the checks that read them failed."""
 
     suite: str
     python: str
@@ -96,14 +73,4 @@ class VerifyReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``xpubuild verify --json``."""
-        return {
-            "schema": SCHEMA,
-            "status": self.status,
-            "suite": self.suite,
-            "python": self.python,
-            "torch": dict(self.torch),
-            "device": dict(self.device),
-            "duration_s": self.duration_s,
-            "summary": self.count(),
-            "checks": [check.to_json() for check in self.checks],
-        }
+        return {"schema": SCHEMA, "status": self.status, "summary": self.count(), **plain(self)}

@@ -1,18 +1,18 @@
-"""What a verification leaves: files, and the error it ends with."""
+"""Reports of a verification, and the error if it failed."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
+from xpubuild.engine.junit import Case, junit
 from xpubuild.errors import VerifyError
-from xpubuild.verify.junit import write_junit
-from xpubuild.verify.model import CheckInfo, VerifyReport
+from xpubuild.verify.model import CheckInfo, CheckResult, VerifyReport
 from xpubuild.verify.target import DEFAULT_DEVICE
 
 _MOST_NAMED = 5
@@ -20,21 +20,36 @@ _MOST_NAMED = 5
 
 def checks_document(checks: Sequence[CheckInfo]) -> dict[str, Any]:
     """Return the ``xpubuild.verify-checks/1`` document: all checks in the order they run."""
-    return {"schema": "xpubuild.verify-checks/1", "checks": [asdict(check) for check in checks]}
+    return {"schema": "xpubuild.verify-checks/1", "checks": plain(tuple(checks))}
 
 
 def write_reports(report: VerifyReport, *, json_file: Path | None, junit_file: Path | None) -> None:
-    """Write the reports that were asked for; a crash while writing leaves no half file."""
+    """Write the requested reports; an interrupted write leaves no partial file."""
     if json_file is not None:
         write_atomic(json_file, (json.dumps(report.to_json(), indent=1) + "\n").encode())
     if junit_file is not None:
-        write_junit(report, junit_file)
+        junit_file.write_bytes(junit_report(report))
+
+
+def junit_report(report: VerifyReport) -> bytes:
+    """Return the report as JUnit XML; crashes and timeouts are errors, failed checks are failures."""
+    about = {f"torch.{name}": value for name, value in report.torch.items()}
+    about |= {f"device.{name}": value for name, value in report.device.items()}
+    return junit("xpubuild verify", [_case(check) for check in report.checks], about, report.duration_s)
+
+
+def _case(check: CheckResult) -> Case:
+    output = "\n".join([*(f"warning: {warning}" for warning in check.warnings), *check.output])
+    return Case(
+        check.group, check.id, check.status, check.bad, check.detail, check.duration_s,
+        problem=f"{check.title}\n{check.detail}\n{output}", output=output, properties=check.metrics,
+    )  # fmt: skip
 
 
 def failure(report: VerifyReport, target: Sequence[str] = ()) -> VerifyError | None:
-    """Return the error a failed verification ends with, None for one that passed.
+    """Return the error of a failed verification, None if it passed.
 
-    ``target`` are the words of the command line that named what was verified; by default the interpreter.
+    ``target`` are the arguments that selected what was verified; by default the interpreter.
     """
     bad = [check for check in report.checks if check.bad]
     if not bad:
@@ -42,16 +57,16 @@ def failure(report: VerifyReport, target: Sequence[str] = ()) -> VerifyError | N
     named = "; ".join(f"{check.id} ({check.status}): {check.detail}" for check in bad[:_MOST_NAMED])
     more = f"; and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
     return VerifyError(
-        f"verify found {len(bad)} of {len(report.checks)} checks failing",
+        f"{len(bad)} of {len(report.checks)} checks failed",
         why=named + more,
-        fix="run the failing checks alone to see all they print",
+        fix="run only the failing checks to see their complete output",
         commands=(_again(report, target or ("--python", report.python), [check.id for check in bad[:3]]),),
         evidence={"failed": [check.id for check in bad]},
     )
 
 
 def _again(report: VerifyReport, target: Sequence[str], ids: Sequence[str]) -> str:
-    """Return the command that runs some checks once more, on the same device and of the same suite."""
+    """Return the command that runs some checks again, on the same device and in the same suite."""
     device = ["--device", str(report.device.get("type", DEFAULT_DEVICE))]
     how = ["--no-gpu"] if report.suite == "image" else [*device, "--suite", report.suite]
     return shlex.join(["xpubuild", "verify", *target, *how, "--only", ",".join(ids), "--json"])

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpubuild.build.activation import assignments, read_receipt
-from xpubuild.build.request import Layout
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import UsageError
+from xpubuild.workspace.activation import assignments, read_receipt
+from xpubuild.workspace.layout import Layout
 
 #: What the product is for; a receipt or --device says otherwise.
 DEFAULT_DEVICE = "xpu"
@@ -34,7 +34,7 @@ _CALLERS_PREFIXES = (
 
 @dataclass(frozen=True)
 class Target:
-    """The interpreter, its whole environment, the device, and the tree that torch was built from."""
+    """The interpreter, its complete environment, the device, and the tree that torch was built from."""
 
     python: Path
     env: dict[str, str]
@@ -43,7 +43,7 @@ class Target:
 
 
 def resolve_target(python: str | None, workspace: Path | None, device: str | None) -> Target:
-    """Return what is to be verified: an interpreter by path or name, or the one of a workspace.
+    """Return the target: an interpreter by path or name, or that of a workspace.
 
     Raises:
         UsageError: the workspace has no receipt, or neither was given.
@@ -56,7 +56,7 @@ def resolve_target(python: str | None, workspace: Path | None, device: str | Non
         path = named.absolute() if os.sep in python else Path(resolve_executable(python, env))
         return Target(path, env, device or DEFAULT_DEVICE)
     if workspace is None:
-        raise UsageError("nothing to verify", fix="give --python, --workspace or a recipe")
+        raise UsageError("nothing to verify", fix="pass --python, --workspace or a recipe")
     changes = assignments(workspace, env)
     env.update({name: value for name, value in changes.items() if value is not None})
     built_for = read_receipt(workspace).get("summary", {}).get("target", DEFAULT_DEVICE)
@@ -67,7 +67,7 @@ def resolve_target(python: str | None, workspace: Path | None, device: str | Non
 def check_options(
     source: Path | None, models: Sequence[str] = (), tests: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the options of single checks as the harness hands them on; what was not given is left out."""
+    """Return the options of single checks for the harness, without those that were not passed."""
     given = {"source": str(source or ""), "models": ",".join(models), "tests": ",".join(tests)}
     return {name: value for name, value in given.items() if value}
 

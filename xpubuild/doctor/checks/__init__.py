@@ -1,1 +1,1 @@
-"""The checks, one class each, by what they look at; ``doctor.registry`` finds them all here."""
+"""The checks, one class each, grouped by subject; ``doctor.registry`` finds them here."""

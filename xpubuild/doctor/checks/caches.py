@@ -1,4 +1,4 @@
-"""Compile caches of Triton and Inductor that outlived what they were compiled for."""
+"""Compile caches of Triton and Inductor that are older than torch or the driver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.places import home, inside, shown
 from xpubuild.doctor.look.torches import Torch, torch_of
@@ -23,7 +23,7 @@ _DRIVER = "libze_intel_gpu.so*"
 
 @dataclass
 class Scan:
-    """What was seen of one cache: its size, its first object, and SYCL majors that objects ask for."""
+    """Facts about one cache: its size, its oldest file, and the SYCL major versions that its objects need."""
 
     folder: Path
     size: int = 0
@@ -33,30 +33,31 @@ class Scan:
 
 
 class CachesStale(Check):
-    """The compile caches are younger than the driver and torch, and ask for torch's SYCL runtime."""
+    """The compile caches are newer than the driver and torch, and need torch's SYCL runtime."""
 
     id = "caches.stale"
     title = "Compile caches are not stale"
     severity = "warn"
     profiles = frozenset({"run"})
     families = ("B-two-sycl-runtimes-or-stale-jit-cache",)
-    explanation = """\
-Triton (`~/.triton/cache`, `TRITON_CACHE_DIR`, `TRITON_HOME`) and Inductor (`/tmp/torchinductor_$USER`,
-`TORCHINDUCTOR_CACHE_DIR`) keep compiled launchers. Up to Triton 3.7 their keys do not hold the SYCL
-version, so after a change of oneAPI or torch an object that asks for another `libsycl.so.N` is loaded
-again: `libsycl.so.7: cannot open shared object file`, or a crash. This reads what cached objects need,
-compares the cache's age with that of torch and the driver, and tells caches above 20 GiB. It looks for
-one second at most.
+    explanation = """
+    Triton (`~/.triton/cache`, `TRITON_CACHE_DIR`, `TRITON_HOME`) and Inductor
+    (`/tmp/torchinductor_$USER`, `TORCHINDUCTOR_CACHE_DIR`) cache compiled launchers. Up to Triton 3.7
+    the cache keys do not include the SYCL version, so after an update of oneAPI or torch, a cached
+    object that needs another `libsycl.so.N` is loaded: `libsycl.so.7: cannot open shared object file`,
+    or a crash. This check reads the libraries that cached objects need, compares the age of the cache
+    with that of torch and the driver, and reports caches larger than 20 GiB. It stops searching after
+    one second.
 
-Removing these folders loses nothing but the time of compiling anew. Give each environment its own by
-setting both variables.
-"""
+    You can delete these folders; the only cost is recompilation. To give each environment its own
+    cache, set both variables.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         torch = context.probe(torch_of)
         places = [folder for folder in _places(context) if folder.is_dir()]
         if not places:
-            return self.ok("there is none")
+            return self.ok("there are no compile caches")
         until = time.monotonic() + _MOST_SECONDS
         scans = [_scan(folder, until) for folder in places]
         wanted = _major_of(torch)
@@ -69,11 +70,13 @@ setting both variables.
         if not problems:
             return self.ok(", ".join(shown(context, folder) for folder in places), **evidence)
         told = "; ".join(f"{place} {problem}" for place, problem in problems.items())
-        fix = Fix("remove them; they are made anew", tuple(f"rm -rf '{place}'" for place in problems))
+        fix = Fix(
+            "remove them; they are rebuilt when needed", tuple(f"rm -rf '{place}'" for place in problems)
+        )
         return self.found(told, fix, **evidence)
 
 
-def _places(context: Context) -> Iterator[Path]:
+def _places(context: CheckContext) -> Iterator[Path]:
     mine = home(context)
     environ = context.environ
     if environ.get("TRITON_CACHE_DIR"):
@@ -125,7 +128,7 @@ def _major_of(torch: Torch | None) -> int | None:
     return next((major for major in majors if major is not None), None)
 
 
-def _changed(context: Context, torch: Torch | None) -> tuple[float, str]:
+def _changed(context: CheckContext, torch: Torch | None) -> tuple[float, str]:
     """Return when the driver or torch was installed last, and which of the two it was."""
     driver = libraries.find_all(_DRIVER, libraries.system_folders(context))
     # ctime: packages and wheels keep the modification times of the machine that made them.
@@ -138,9 +141,9 @@ def _changed(context: Context, torch: Torch | None) -> tuple[float, str]:
 def _problem(scan: Scan, wanted: int | None, changed: tuple[float, str]) -> str:
     foreign = sorted(major for major in scan.majors if wanted is not None and major != wanted)
     if foreign:
-        return f"has objects for libsycl.so.{foreign[0]}, and torch uses libsycl.so.{wanted}"
+        return f"contains objects for libsycl.so.{foreign[0]}, but torch uses libsycl.so.{wanted}"
     if scan.size and scan.oldest < changed[0]:
         return f"is older than {changed[1]}"
     if scan.size > _LARGE_BYTES:
-        return f"has {scan.size / _GIB:.0f} GiB"
+        return f"uses {scan.size / _GIB:.0f} GiB"
     return ""

@@ -1,4 +1,4 @@
-"""Which driver family is installed, whether its parts are of one, and whether a recipe takes it."""
+"""The driver family: whether it is known, all packages belong to it, and a recipe supports it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from xpubuild.doctor.checks.level_zero import install_driver
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root, distribution, install_command
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
@@ -25,12 +25,12 @@ _INTELS = re.compile(r"-\d{3,}~\d\d\.\d\d")
 _PPA = re.compile(r"~ppa\d*|~\d\d\.\d\d~ppa")
 
 
-def _drivers(context: Context) -> list[DriverFacts]:
+def _drivers(context: CheckContext) -> list[DriverFacts]:
     return [item for item in context.host.drivers if item.package in (*DRIVER_PACKAGES, _LIBRARY)]
 
 
-def _runtime(context: Context) -> list[DriverFacts]:
-    """Return the parts whose version tells a family: Level Zero driver, OpenCL driver, offline compiler."""
+def _runtime(context: CheckContext) -> list[DriverFacts]:
+    """Return the packages whose version shows the family: Level Zero and OpenCL driver, offline compiler."""
     return [item for item in context.host.drivers if item.family not in (UNKNOWN, "kernel")]
 
 
@@ -46,19 +46,20 @@ class Family(Check):
     families = _FAMILIES
     profiles = RUN
     deadline_s = CHECK_DEADLINE_S
-    explanation = (
-        "Looks for the driver in the databases of dpkg and rpm, then by the name of its library, and at"
-        " last asks the loader whether it could use one. The family is read from the build number of the"
-        " compute runtime, not from package names, which Intel changed in between: LTS 2350, LTS2 2523, or"
-        " rolling, which the packages of distributions mostly are.\n\nFor Data Center GPU Max the LTS"
-        " families are the ones Intel tests. Without a driver zeInit says ZE_RESULT_ERROR_UNINITIALIZED and"
-        " no program sees a GPU."
-    )
+    explanation = """
+    Searches for the driver in the databases of dpkg and rpm, then by the name of its library, and
+    finally asks the loader whether it can use one. The family is determined from the build number of
+    the compute runtime, because Intel has renamed the packages: LTS 2350, LTS2 2523, or rolling, which
+    most distributions package.
 
-    def run(self, context: Context) -> Outcome:
-        """Look in databases and folders, then ask the loader."""
+    For Data Center GPU Max, Intel tests the LTS families. Without a driver, zeInit returns
+    ZE_RESULT_ERROR_UNINITIALIZED and no program finds a GPU.
+    """
+
+    def run(self, context: CheckContext) -> Outcome:
+        """Search package databases and library folders."""
         if not wants_driver(context):
-            return self.skip("no Intel GPU that would need a driver")
+            return self.skip("no Intel GPU that needs a driver")
         found = _drivers(context)
         evidence = {item.package: item.version for item in found}
         if found:
@@ -71,13 +72,17 @@ class Family(Check):
             return self.ok(told, packages=evidence, family=family, sources=sources)
         path = context.probe(unmasked).library("libze_intel_gpu") if context.live else ""
         if path:
-            return self.ok(f"{path}, which no package database knows; its family is not known", path=path)
+            return self.ok(
+                f"{path}, which is in no package database; its driver family is unknown", path=path
+            )
         unread = None if context.live else unread_database(context.root)
         if unread is not None:
-            return self.skip(f"the rpm database {unread} was not read; rpm would have to run in the image")
+            return self.skip(
+                f"the rpm database {unread} was not read, because rpm would have to run in the image"
+            )
         return self.found(
-            "no Level Zero driver for Intel GPUs: neither dpkg nor rpm nor the library folders have one",
-            Fix("install it, from Intel's LTS repository for a Data Center GPU Max", install_driver(context)),
+            "no Level Zero driver for Intel GPUs was found by dpkg or rpm or in the library folders",
+            Fix("install it; for a Data Center GPU Max use Intel's LTS repository", install_driver(context)),
         )
 
 
@@ -85,28 +90,28 @@ class Mixed(Check):
     """All parts of the driver are of one family."""
 
     id = "driver.mixed"
-    title = "All parts of the GPU driver are of one family"
+    title = "All GPU driver packages are from one driver family"
     families = _FAMILIES
-    explanation = (
-        "Compares the families of the Level Zero driver, the OpenCL driver and ocloc. They share the"
-        " graphics compiler and are released together; parts of two families leave two copies of it, and"
-        " programs crash or kernels do not compile. Two Level Zero drivers (old and new package name)"
-        " contradict each other in any case."
-    )
+    explanation = """
+    Compares the families of the Level Zero driver, the OpenCL driver and ocloc. They share the graphics
+    compiler and are released together. Packages of two families install two copies of it, and programs
+    crash or kernels do not compile. Two Level Zero drivers (old and new package name) always conflict.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Compare the parts."""
         parts = _runtime(context)
         families = sorted({item.family for item in parts})
         if not parts:
-            return self.skip("no package of the driver whose family is known")
+            return self.skip("no driver package with a known family")
         packages = {item.package: item.version for item in parts}
         if len(families) > 1:
             wrong = sorted(item.package for item in parts)
             return self.found(
                 ", ".join(map(_told, parts)),
                 Fix(
-                    "leave one family: keep one repository of Intel's set up and install every part from it",
+                    "use one family: enable only one of Intel's repositories and install all packages"
+                    " from it",
                     install_command(context, debian=wrong, rhel=wrong, suse=wrong),
                 ),
                 packages=packages,
@@ -119,25 +124,25 @@ class LoaderSource(Check):
     """Loader and driver come from one repository."""
 
     id = "driver.loader_source"
-    title = "Level Zero loader and driver come from one source"
+    title = "The Level Zero loader and driver come from one repository"
     severity = "warn"
     families = _FAMILIES
-    explanation = (
-        "Tells by the version texts of the packages whether the loader (libze1, level-zero) and the driver"
-        " come from Intel's repository, a PPA or the distribution. A loader of one release calls functions"
-        " that a driver of another does not have: `torch.xpu.get_device_properties` has crashed that way."
-        " Upgrade both together. The loader under its first and its second name (level-zero, libze1) is"
-        " one too many."
-    )
+    explanation = """
+    Determines from package versions whether the loader (libze1, level-zero) and the driver come from
+    Intel's repository, a PPA or the distribution. A loader of one release may call functions that a
+    driver of another does not have: `torch.xpu.get_device_properties` has crashed that way. Upgrade
+    both together. Having the loader installed under both its old and its new package name (level-zero,
+    libze1) is also reported.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Compare the sources of the two."""
         drivers = [item for item in _drivers(context) if item.package != _LIBRARY]
         loaders = [item for item in context.host.drivers if item.package in _LOADERS]
         if len(loaders) > 1:
             return self._twice(context, loaders)
         if not drivers or not loaders:
-            return self.skip("loader or driver is in no package database")
+            return self.skip("the loader or the driver is not in a package database")
         sources = {item.package: _source(item) for item in (*loaders, *drivers)}
         if len(set(sources.values())) > 1:
             names = sorted(sources)
@@ -154,7 +159,7 @@ class LoaderSource(Check):
             )
         return self.ok(f"{', '.join(sources)}: from {next(iter(sources.values()))}", sources=sources)
 
-    def _twice(self, context: Context, loaders: list[DriverFacts]) -> Outcome:
+    def _twice(self, context: CheckContext, loaders: list[DriverFacts]) -> Outcome:
         first = any(item.package == "intel-level-zero-gpu" for item in context.host.drivers)
         newer = any(item.package == "libze-intel-gpu1" for item in context.host.drivers)
         stays = "level-zero" if first and not newer else "libze1"
@@ -162,13 +167,13 @@ class LoaderSource(Check):
         return self.found(
             f"the loader is installed under {len(loaders)} names: "
             + ", ".join(f"{item.package} {item.version}" for item in loaders)
-            + "; which one programs load depends on the order of folders",
-            Fix(f"leave the driver's one, {stays}", remove_command(context, away)),
+            + "; the order of folders decides which one programs load",
+            Fix(f"keep the one from the driver's repository, {stays}", remove_command(context, away)),
             sources={item.package: _source(item) for item in loaders},
         )
 
 
-def remove_command(context: Context, packages: Sequence[str]) -> tuple[str, ...]:
+def remove_command(context: CheckContext, packages: Sequence[str]) -> tuple[str, ...]:
     """Return the commands that remove packages on this distribution; none where it is an unknown one."""
     tools = {"debian": "apt-get remove -y", "rhel": "dnf remove -y", "suse": "zypper remove -y"}
     tool = tools.get(distribution(context))
@@ -187,24 +192,24 @@ class RecipeDriver(Check):
     """The recipe runs with this GPU and this driver family."""
 
     id = "driver.recipe"
-    title = "The recipe runs with this GPU and driver"
+    title = "The recipe is compatible with this GPU and driver"
     needs = ("driver.family",)
     profiles = RUN
     recipe = True
     families = _FAMILIES
-    explanation = (
-        "Asks the constraint solver, which `xpubuild plan` asks too, whether the recipe supports the GPU"
-        " family and the driver family that were found (`needs.gpus`, `needs.drivers` and `refuses` of the"
-        " recipe, each with its source). What is not known is a warning and not a failure."
-    )
+    explanation = """
+    Uses the constraint solver of `xpubuild plan` to check whether the recipe supports the detected GPU
+    family and driver family (`needs.gpus`, `needs.drivers` and `refuses` of the recipe, each with its
+    source). If this is unknown, it is a warning and not a failure.
+    """
 
-    def run(self, context: Context) -> Outcome:
-        """Solve, and keep what is about running."""
-        from xpubuild.build.situation import of_host  # noqa: PLC0415 - pydantic, and only with a recipe
-        from xpubuild.recipe.constraints import solve  # noqa: PLC0415
+    def run(self, context: CheckContext) -> Outcome:
+        """Solve, and use the results about running."""
+        from xpubuild.compatibility.constraints import solve  # noqa: PLC0415
+        from xpubuild.compatibility.host import of_host  # noqa: PLC0415 - pydantic, and only with a recipe
 
         if context.recipe is None:
-            return self.skip("no recipe was named (--recipe)")
+            return self.skip("needs a recipe (--recipe)")
         recipe = context.recipe.recipe
         if recipe.target != "xpu":
             return self.skip(f"the recipe {recipe.name} is for the {recipe.target}")
@@ -215,7 +220,7 @@ class RecipeDriver(Check):
         ]
         wrong = [item for item in reasons if item.answer == "no"]
         fix = Fix(
-            "; ".join(filter(None, (item.todo for item in wrong or reasons))) or "take another release",
+            "; ".join(filter(None, (item.todo for item in wrong or reasons))) or "use another release",
             ("xpubuild recipes matrix",),
         )
         evidence = {"reasons": [f"{item.text} ({item.source})" for item in reasons]}
@@ -223,4 +228,4 @@ class RecipeDriver(Check):
             return self.found(f"{recipe.name} {'; '.join(item.text for item in wrong)}", fix, **evidence)
         if reasons:
             return self.warn(f"{recipe.name} {'; '.join(item.text for item in reasons)}", fix, **evidence)
-        return self.ok(f"{recipe.name} runs with this GPU and driver")
+        return self.ok(f"{recipe.name} is compatible with this GPU and driver")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 
 from xpubuild.doctor.checks.level_zero import first_names, install_headers
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext, Profile
 from xpubuild.doctor.fixes import install_command
-from xpubuild.doctor.model import Check, Fix, Outcome, Profile
+from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S, child
 from xpubuild.doctor.probes.machine import RUN, wants_driver
 from xpubuild.host.readers import exists
@@ -25,26 +25,27 @@ class Ocloc(Check):
     """The offline compiler runs."""
 
     id = "driver.ocloc"
-    title = "ocloc, the offline compiler of the GPU driver, runs"
+    title = "ocloc, the GPU driver's offline compiler, runs"
     severity = "warn"
     profiles = _BUILD
     families = ("P-missing-build-component",)
     deadline_s = CHECK_DEADLINE_S
-    explanation = (
-        "Looks for `ocloc` on PATH and runs `ocloc query NEO_REVISION`. Compiling kernels ahead of time"
-        " (`TORCH_XPU_ARCH_LIST`, `--arch`) calls it through llvm-foreach, and without it the link ends"
-        " after hours with `llvm-foreach: No such file or directory`. A machine that builds needs it, with"
-        " or without a GPU. It is a failure with a recipe that compiles for a GPU, and a warning otherwise;"
-        " recipes of 2.8 and later may build with `--arch none`.\n\nThe first LTS driver has it in"
-        " `intel-opencl-icd`, all later ones in `intel-ocloc`; on clusters it is often in a module of its"
-        " own."
-    )
+    explanation = """
+    Searches for `ocloc` on PATH and runs `ocloc query NEO_REVISION`. Ahead-of-time compilation of
+    kernels (`TORCH_XPU_ARCH_LIST`, `--arch`) calls it through llvm-foreach. Without it, linking fails
+    after hours with `llvm-foreach: No such file or directory`. A machine that builds needs it, with or
+    without a GPU. It is a failure with a recipe that compiles for a GPU, and a warning otherwise;
+    recipes of 2.8 and later can be built with `--arch none`.
 
-    def run(self, context: Context) -> Outcome:
+    In the first LTS driver it is part of `intel-opencl-icd`, in all later ones of `intel-ocloc`. On
+    clusters it is often in a separate module.
+    """
+
+    def run(self, context: CheckContext) -> Outcome:
         """Find it and run it."""
         debian = "intel-opencl-icd" if first_names(context) else "intel-ocloc"
         install = Fix(
-            "install it, or load the module that has it",
+            "install it, or load the environment module that contains it",
             install_command(context, debian=(debian,), rhel=("intel-ocloc",), suse=("intel-ocloc",)),
         )
         if not context.live:
@@ -61,12 +62,12 @@ class Ocloc(Check):
             return self._missing(context, f"{ending.told(program)} {words[0]}".strip(), install)
         return self.ok(program, program=program)
 
-    def _missing(self, context: Context, detail: str, fix: Fix) -> Outcome:
+    def _missing(self, context: CheckContext, detail: str, fix: Fix) -> Outcome:
         if context.recipe is not None:
             recipe = context.recipe.recipe
             targets = recipe.arch or recipe.arch_upstream
             if recipe.target != "xpu" or targets == ["none"]:
-                return self.ok(f"{detail}; the recipe {recipe.name} compiles nothing ahead of time")
+                return self.ok(f"{detail}; the recipe {recipe.name} does not compile kernels ahead of time")
             return Outcome(
                 "fail", f"{detail}; the recipe {recipe.name} compiles kernels ahead of time", {}, fix
             )
@@ -74,30 +75,30 @@ class Ocloc(Check):
 
 
 class Headers(Check):
-    """The headers that torch.compile and Triton compile against are there."""
+    """The headers that torch.compile and Triton need are installed."""
 
     id = "driver.headers"
-    title = "torch.compile finds the headers of Level Zero and OpenCL"
+    title = "The Level Zero and OpenCL headers for torch.compile are installed"
     severity = "warn"
     profiles = RUN
     families = ("N-run-time-jit-headers",)
-    explanation = (
-        "torch.compile makes Triton compile a launcher at run time, which includes `level_zero/ze_api.h`,"
-        " and the SYCL headers of newer oneAPI releases include `CL/cl.h`. Both are looked for in the"
-        " compiler's usual folders, in CPATH, C_INCLUDE_PATH and CPLUS_INCLUDE_PATH, below ZE_PATH, and in"
-        " the include folders of the active environment and oneAPI compiler."
-    )
+    explanation = """
+    torch.compile makes Triton compile a launcher at run time. It includes `level_zero/ze_api.h`, and
+    the SYCL headers of newer oneAPI releases include `CL/cl.h`. Both are searched for in the compiler's
+    default folders, in CPATH, C_INCLUDE_PATH and CPLUS_INCLUDE_PATH, in ZE_PATH, and in the include
+    folders of the active environment and oneAPI compiler.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Look for each header."""
         if not wants_driver(context):
-            return self.skip("no Intel GPU that something would be compiled for")
+            return self.skip("no Intel GPU to compile for")
         folders = _folders(context)
         missing = [
             name for name in _HEADERS if not any(exists(context.path(f"{at}/{name}")) for at in folders)
         ]
         if not missing:
-            return self.ok(f"{', '.join(_HEADERS)} are here")
+            return self.ok(f"found {', '.join(_HEADERS)}")
         brings = {_LEVEL_ZERO: install_headers(context), _OPENCL: ("opencl-headers",) * 3}
         packages = {
             system: tuple(brings[header][index] for header in missing)
@@ -111,7 +112,7 @@ class Headers(Check):
         )
 
 
-def _folders(context: Context) -> list[str]:
+def _folders(context: CheckContext) -> list[str]:
     environ = context.environ
     found = [
         entry for name in _SEARCHED for entry in environ.get(name, "").split(":") if entry.startswith("/")

@@ -1,10 +1,10 @@
-"""How much memory a GPU gives in one piece."""
+"""The largest single allocation of a GPU."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
 from xpubuild.doctor.probes.level_zero import unmasked
@@ -23,26 +23,27 @@ class SingleAllocation(Check):
     """A tensor may be as large as the memory."""
 
     id = "gpu.single_allocation"
-    title = "The GPU gives more than 4 GiB in one piece"
+    title = "The GPU supports allocations larger than 4 GiB"
     severity = "warn"
     needs = ("level_zero.enumerate",)
     profiles = RUN
     live = True
     families = ("R-hardware-limits",)
     deadline_s = CHECK_DEADLINE_S
-    explanation = (
-        "Compares the memory of each GPU with the largest single allocation that Level Zero states for it"
-        " (`maxMemAllocSize`). Arc A-series and other GPUs of that generation give 4 GiB in one piece,"
-        " whatever is free, and torch then says `XPU out of memory. Tried to allocate 4.00 GiB` on an empty"
-        " card. The Data Center GPU Max and Arc B-series have no such limit.\n\nWith"
-        " `UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1` the SYCL runtime asks the driver for more, and"
-        " compiles kernels so that they can reach it, which makes some of them slower. The kernels of torch"
-        " that were compiled ahead of time must have been built for it: torch-xpu-ops does so since its pull"
-        " request 1406. Otherwise split the tensors."
-    )
+    explanation = """
+    Compares the memory of each GPU with the largest single allocation that Level Zero reports for it
+    (`maxMemAllocSize`). Arc A-series and other GPUs of that generation allow at most 4 GiB per
+    allocation, however much memory is free, and torch reports `XPU out of memory. Tried to allocate
+    4.00 GiB` on an empty card. Data Center GPU Max and Arc B-series have no such limit.
 
-    def run(self, context: Context) -> Outcome:
-        """Look at what the driver states."""
+    With `UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1` the SYCL runtime requests larger allocations from
+    the driver, and compiles kernels so that they can address them, which makes some kernels slower.
+    torch's ahead-of-time compiled kernels must have been built for it: torch-xpu-ops does so since its
+    pull request 1406. Otherwise split the tensors.
+    """
+
+    def run(self, context: CheckContext) -> Outcome:
+        """Check the limit that the driver reports."""
         limited = [device for device in context.probe(unmasked).gpus if _limited(device)]
         evidence = {
             str(device.get("pci_address")): {
@@ -52,24 +53,24 @@ class SingleAllocation(Check):
             for device in limited
         }
         if not limited:
-            return self.ok("every GPU gives more than 4 GiB in one piece, or has no more")
+            return self.ok("every GPU supports allocations larger than 4 GiB, or has less memory")
         told = "; ".join(
             f"{device['name']}: {device['max_allocation_bytes'] / _GIB:.1f} of"
-            f" {device['memory_bytes'] / _GIB:.0f} GiB in one piece"
+            f" {device['memory_bytes'] / _GIB:.0f} GiB in one allocation"
             for device in limited
         )
         if context.environ.get(RELAXED, "0") not in ("", "0"):
-            return self.ok(f"{told}, and {RELAXED} lifts the limit", gpus=evidence)
-        wrong = f" ({_MISTAKEN} is set, which nothing reads)" if _MISTAKEN in context.environ else ""
+            return self.ok(f"{told}, but {RELAXED} removes the limit", gpus=evidence)
+        wrong = f" ({_MISTAKEN} is set, but has no effect)" if _MISTAKEN in context.environ else ""
         fix = Fix(
-            "keep tensors smaller, or let the runtime go beyond the limit, at some cost of speed",
+            "use smaller tensors, or let the runtime exceed the limit at some cost in speed",
             (f"export {RELAXED}=1",),
         )
         return self.found(told + wrong, fix, gpus=evidence)
 
 
 def _limited(device: dict[str, Any]) -> bool:
-    """Whether a device has clearly more memory than it gives at once, and gives no more than 4 GiB."""
+    """Whether a device has clearly more memory than its largest allocation, which is at most 4 GiB."""
     most, memory = device.get("max_allocation_bytes") or 0, device.get("memory_bytes") or 0
     # A driver keeps a part of the memory for itself, so "most" is always a little less.
     return 0 < most <= _WINDOW and memory > most * 5 // 4

@@ -1,4 +1,4 @@
-"""The kernel driver of each GPU: bound or not, and why not; what the kernel said about it."""
+"""The kernel driver of each GPU: whether it is bound, and if not, why; errors in the kernel log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root, distribution, install_command
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.machine import (
@@ -68,16 +68,18 @@ class KernelDriver(Check):
     needs = ("gpu.supported",)
     profiles = RUN
     families = ("E-level-zero-driver-or-loader-version",)
-    explanation = (
-        "Reads which driver is bound to each GPU in sysfs. Where none is, the reasons are looked for: a"
-        " blacklist in modprobe.d, `module_blacklist=` or `modprobe.blacklist=` on the kernel's command"
-        " line, `nomodeset`, a `force_probe` that excludes the device, a module that is not there, or a"
-        " kernel older than the device.\n\nA GPU that is bound to `vfio-pci` is meant for a virtual"
-        " machine. Data Center GPU Max needs Intel's own i915 (package `intel-i915-dkms`) on most kernels."
-        " The compute runtime does not take an Arc A card that was moved to xe with `force_probe`."
-    )
+    explanation = """
+    Reads from sysfs which driver is bound to each GPU. If there is none, the check searches for the
+    reason: a blacklist in modprobe.d, `module_blacklist=` or `modprobe.blacklist=` on the kernel
+    command line, `nomodeset`, a `force_probe` that excludes the device, a missing module, or a kernel
+    older than the device.
 
-    def run(self, context: Context) -> Outcome:
+    A GPU that is bound to `vfio-pci` is reserved for a virtual machine. On most kernels, Data Center
+    GPU Max needs Intel's own i915 (package `intel-i915-dkms`). The compute runtime does not support an
+    Arc A card that was moved to xe with `force_probe`.
+    """
+
+    def run(self, context: CheckContext) -> Outcome:
         """Look at every GPU's driver link."""
         gpus = intel_gpus(context)
         if not gpus:
@@ -88,30 +90,29 @@ class KernelDriver(Check):
         if unbound:
             detail, fix = _unbound(context, unbound)
             if rest := [gpu for gpu in usable if gpu not in unbound]:
-                return self.warn(f"{detail}; programs can run on {listed(rest)} only", fix, drivers=drivers)
+                return self.warn(f"{detail}; programs can only use {listed(rest)}", fix, drivers=drivers)
             return self.found(detail, fix, drivers=drivers)
         forced = [gpu for gpu in gpus if gpu.family in _DG2 and gpu.kernel_driver == "xe"]
         if forced:
             return self.warn(
-                f"{listed(forced)}: bound to xe, where Intel's compute runtime expects i915",
+                f"{listed(forced)}: bound to xe, but Intel's compute runtime requires i915",
                 Fix(
-                    "remove xe.force_probe= and i915.force_probe=! from the kernel's command line, then"
-                    " boot again"
+                    "remove xe.force_probe= and i915.force_probe=! from the kernel command line, then reboot"
                 ),
                 drivers=drivers,
             )
         own = [gpu for gpu in gpus if gpu.family == MAX and _kernels_own(context, gpu)]
         if own:
             return self.warn(
-                f"{listed(own)}: driven by {own[0].kernel_driver} of the kernel itself; for Data Center GPU"
-                " Max Intel supports its own i915 alone",
+                f"{listed(own)}: bound to the kernel's own {own[0].kernel_driver}; for Data Center GPU"
+                " Max, Intel supports only its own i915",
                 _intels_driver(context),
                 drivers=drivers,
             )
         return self.ok(", ".join(f"{gpu.pci_address}: {gpu.kernel_driver}" for gpu in gpus), drivers=drivers)
 
 
-def _unbound(context: Context, unbound: list[GpuFacts]) -> tuple[str, Fix]:
+def _unbound(context: CheckContext, unbound: list[GpuFacts]) -> tuple[str, Fix]:
     reasons = list(_reasons(context, unbound[0]))
     why = "; ".join(reason for reason, _ in reasons)
     fix = next((fix for _, fix in reasons), _load_it(context, unbound[0]))
@@ -119,7 +120,7 @@ def _unbound(context: Context, unbound: list[GpuFacts]) -> tuple[str, Fix]:
     return detail + (f"; the same for {len(unbound) - 1} more" if len(unbound) > 1 else ""), fix
 
 
-def _kernels_own(context: Context, gpu: GpuFacts) -> bool:
+def _kernels_own(context: CheckContext, gpu: GpuFacts) -> bool:
     """Whether a GPU has a driver of the kernel, which Max has at most by force_probe.
 
     Source: dgpu-docs.intel.com/driver/kernel-driver-types.html.
@@ -127,12 +128,12 @@ def _kernels_own(context: Context, gpu: GpuFacts) -> bool:
     return gpu.kernel_driver == "xe" or out_of_tree(context, "i915") is False
 
 
-def _intels_driver(context: Context) -> Fix:
+def _intels_driver(context: CheckContext) -> Fix:
     if contained(context):
-        return Fix("install Intel's driver module on the host of this container: it is the host's kernel", ())
+        return Fix("install Intel's driver module on the host of this container", ())
     packages = (*_INTELS_MODULE, _INTELS_FIRMWARE)
     return Fix(
-        "install Intel's driver module, remove force_probe from the kernel's command line, then boot again",
+        "install Intel's driver module, remove force_probe from the kernel command line, then reboot",
         install_command(context, debian=packages, rhel=packages, suse=packages),
     )
 
@@ -141,19 +142,19 @@ def _state(gpu: GpuFacts) -> str:
     if gpu.kernel_driver is None:
         return "no kernel driver is bound"
     if gpu.kernel_driver == "vfio-pci":
-        return "the GPU is set aside for a virtual machine (vfio-pci)"
-    return f"the kernel driver {gpu.kernel_driver} is bound, which is no graphics driver"
+        return "the GPU is reserved for a virtual machine (vfio-pci)"
+    return f"the kernel driver {gpu.kernel_driver} is bound, which is not a graphics driver"
 
 
-def _reasons(context: Context, gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
-    """Yield why no driver took the GPU, as far as files tell, the surest reason first."""
+def _reasons(context: CheckContext, gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
+    """Yield the reasons in the files why no driver is bound, the most certain first."""
     if gpu.kernel_driver == "vfio-pci":
         commands = (
             "echo {0} > /sys/bus/pci/drivers/vfio-pci/unbind",
             "echo {0} > /sys/bus/pci/drivers_probe",
         )
         typed = tuple(f"sudo sh -c '{line.format(gpu.pci_address)}'" for line in commands)
-        yield "it can be used inside that virtual machine", Fix("use it there, or give it back", typed)
+        yield "only that virtual machine can use it", Fix("use it there, or return it to the host", typed)
     line = read_text(context.path("/proc/cmdline")) or ""
     yield from _command_line(context, line.split(), gpu)
     for module, place in _blacklisted(context):
@@ -169,12 +170,12 @@ def _reasons(context: Context, gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
     if oldest and match and (int(match[1]), int(match[2])) < oldest:
         wanted = ".".join(map(str, oldest))
         yield (
-            f"kernel {context.host.os.kernel} is older than {wanted}, the first that takes this GPU",
-            Fix(f"boot a kernel {wanted} or newer, or install Intel's driver module for this one"),
+            f"kernel {context.host.os.kernel} is older than {wanted}, the first that supports this GPU",
+            Fix(f"use kernel {wanted} or newer, or install Intel's driver module for this one"),
         )
 
 
-def _command_line(context: Context, words: list[str], gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
+def _command_line(context: CheckContext, words: list[str], gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
     number = gpu.device_id.removeprefix("0x")
     for word in words:
         name, _, value = word.partition("=")
@@ -188,21 +189,21 @@ def _command_line(context: Context, words: list[str], gpu: GpuFacts) -> Iterator
             yield (
                 f"the kernel was started with '{word}'",
                 Fix(
-                    f"remove '{word}' from the kernel's command line, then boot again",
+                    f"remove '{word}' from the kernel command line, then reboot",
                     _boot_commands(context),
                 ),
             )
 
 
-def _boot_commands(context: Context) -> tuple[str, ...]:
+def _boot_commands(context: CheckContext) -> tuple[str, ...]:
     tail = {"debian": "update-grub", "rhel": "grub2-mkconfig -o /boot/grub2/grub.cfg"}
     tail["suse"] = tail["rhel"]
     command = tail.get(distribution(context))
     return as_root(context, "editor /etc/default/grub", command, "reboot") if command else ()
 
 
-def _blacklisted(context: Context) -> Iterator[tuple[str, str]]:
-    """Yield (module, file) of what modprobe is told not to load; the first folder with a name wins."""
+def _blacklisted(context: CheckContext) -> Iterator[tuple[str, str]]:
+    """Yield (module, file) of blacklisted modules; a file takes precedence over later ones with its name."""
     files: dict[str, str] = {}
     for folder in _MODPROBE_FOLDERS:
         for path in entries(context.path(folder)):
@@ -216,9 +217,9 @@ def _blacklisted(context: Context) -> Iterator[tuple[str, str]]:
                 yield module, place
 
 
-def _load_it(context: Context, gpu: GpuFacts) -> Fix:
+def _load_it(context: CheckContext, gpu: GpuFacts) -> Fix:
     if contained(context):
-        return Fix("load the driver on the host of this container: a container has none of its own", ())
+        return Fix("load the driver on the host of this container; containers use the host's kernel", ())
     modules = context.path(f"/lib/modules/{context.host.os.kernel}")
     known = exists(modules) and any(
         next(iter(modules.rglob(f"{name}.ko*")), None) is not None for name in DRM_DRIVERS
@@ -228,10 +229,10 @@ def _load_it(context: Context, gpu: GpuFacts) -> Fix:
         return Fix(
             "install Intel's driver module for this kernel and load it", (*install, *_modprobe(context))
         )
-    return Fix("load the driver and read what the kernel says", _modprobe(context))
+    return Fix("load the driver and read the kernel log", _modprobe(context))
 
 
-def _modprobe(context: Context) -> tuple[str, ...]:
+def _modprobe(context: CheckContext) -> tuple[str, ...]:
     return as_root(context, "modprobe i915", "dmesg | grep -iE 'i915|xe ' | tail -20")
 
 
@@ -239,19 +240,19 @@ class Firmware(Check):
     """The kernel reports no trouble with the GPU's firmware."""
 
     id = "gpu.firmware"
-    title = "The kernel's log has no trouble with the GPU's firmware"
+    title = "The kernel log has no errors of the GPU's firmware"
     severity = "warn"
     needs = ("gpu.kernel_driver",)
     profiles = RUN
     families = ("Z-single",)
-    explanation = (
-        "Looks for messages of i915 and xe about firmware that is missing, outdated or does not start (GuC,"
-        " HuC, GSC), GPU hangs and a wedged device in `/var/log/dmesg`, `kern.log` and `messages` and in"
-        " the kernel's own buffer, where this user may read them. A GPU whose firmware does not start has a"
-        " render node and loses the device at first use."
-    )
+    explanation = """
+    Searches for messages of i915 and xe about missing, outdated or failing firmware (GuC, HuC, GSC),
+    GPU hangs and wedged devices, in `/var/log/dmesg`, `kern.log`, `messages` and the kernel's log
+    buffer, if this user may read them. A GPU whose firmware does not start has a render node, but the
+    device is lost at first use.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Search the logs that can be read."""
         if not bound_gpus(context):
             return self.skip("no GPU with a kernel driver")
@@ -259,25 +260,25 @@ class Firmware(Check):
         if (ring := _ring(context.path(_RING))) is not None:
             texts[_RING] = ring
         if not texts:
-            return self.skip(f"no kernel log that this user may read ({', '.join(_LOGS)}); as root: dmesg")
+            return self.skip(f"this user cannot read a kernel log ({', '.join(_LOGS)}); as root: dmesg")
         lines = [
             line.strip() for text in texts.values() for line in text.splitlines() if _TROUBLE.search(line)
         ]
         if not lines:
-            return self.ok(f"nothing about trouble in {', '.join(texts)}", logs=list(texts))
+            return self.ok(f"no firmware errors in {', '.join(texts)}", logs=list(texts))
         packages = _firmware_packages(context)
         return self.found(
             f"the kernel reports: {lines[-1]}",
             Fix(
-                "update the firmware files and boot again; for a hang, reset or power-cycle the machine",
+                "update the firmware files and reboot; after a hang, power-cycle the machine",
                 packages,
             ),
             lines=lines[-_SHOWN_LINES:],
         )
 
 
-def _firmware_packages(context: Context) -> tuple[str, ...]:
-    """Return the commands that install the firmware: Intel's own driver module has a package of its own."""
+def _firmware_packages(context: CheckContext) -> tuple[str, ...]:
+    """Return the commands that install the firmware: Intel's own driver module has a separate package."""
     if out_of_tree(context, "i915"):
         names = (_INTELS_FIRMWARE,)
         return install_command(context, debian=names, rhel=names, suse=names)

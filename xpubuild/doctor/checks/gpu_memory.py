@@ -1,11 +1,11 @@
-"""Tiles and memory as the driver gives them, against what the card has."""
+"""Tiles and memory as the driver reports them, compared with those of the product."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
@@ -19,23 +19,22 @@ _GIB = 1 << 30
 
 
 class MemoryAndTiles(Check):
-    """The driver gives every tile that the card has."""
+    """The driver reports every tile of the card."""
 
     id = "gpu.memory_tiles"
-    title = "The driver shows all tiles and memory of each GPU"
+    title = "The driver reports all tiles and memory of each GPU"
     severity = "warn"
     needs = ("level_zero.enumerate",)
     profiles = RUN
     live = True
     deadline_s = CHECK_DEADLINE_S
-    explanation = (
-        "Adds up tiles and memory that Level Zero reports for each PCI address and compares the tiles with"
-        " what the product has (Max 1550 and 1450: two, Max 1100: one). Fewer are what a virtual function,"
-        " a partition or a GPU that was passed through in part shows; PyTorch runs on it with that share of"
-        " the memory."
-    )
+    explanation = """
+    Adds up the tiles and memory that Level Zero reports for each PCI address, and compares the tiles
+    with those of the product (Max 1550 and 1450: two, Max 1100: one). A virtual function, a partition
+    or a partially passed-through GPU has fewer; PyTorch runs on it with that share of the memory.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Compare tiles by PCI address."""
         shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for device in context.probe(unmasked).gpus:
@@ -55,18 +54,16 @@ class MemoryAndTiles(Check):
                 share = (
                     "a virtual function"
                     if _virtual(context, gpu)
-                    else "a part of the card, or a tile that is off"
+                    else "a part of the card, or a disabled tile"
                 )
-                fewer.append(
-                    f"{named(gpu)} shows {tiles} of {wanted} tiles, {memory / _GIB:.0f} GiB: {share}"
-                )
+                fewer.append(f"{named(gpu)} has {tiles} of {wanted} tiles, {memory / _GIB:.0f} GiB: {share}")
         if fewer:
             first = next(iter(known))
             return self.found(
                 "; ".join(fewer),
                 Fix(
-                    "where the whole card was meant, look at how it is given to this machine and at the"
-                    " kernel's log",
+                    "if you expected the complete card, check how it is passed to this machine, and the"
+                    " kernel log",
                     as_root(
                         context, f"lspci -vv -s {first} | grep -i 'SR-IOV\\|Physical'", "dmesg | grep -i tile"
                     ),
@@ -77,12 +74,12 @@ class MemoryAndTiles(Check):
 
 
 def _tiles(gpu: GpuFacts | None) -> int | None:
-    """Return the tiles of the product; sysfs counts those that this machine was given."""
+    """Return the tiles of the product; sysfs has only those passed to this machine."""
     if gpu is None:
         return None
     known = intel_gpu(gpu.device_id)
     return max(filter(None, (known.tiles if known else None, gpu.tiles)), default=None)
 
 
-def _virtual(context: Context, gpu: GpuFacts) -> bool:
+def _virtual(context: CheckContext, gpu: GpuFacts) -> bool:
     return exists(context.path(f"/sys/bus/pci/devices/{gpu.pci_address}/physfn"))

@@ -1,10 +1,10 @@
-"""The Level Zero loader and driver: tried in a child, which may crash or hang in our place."""
+"""The Level Zero loader and driver, tested in a subprocess, because they may crash or hang."""
 
 from __future__ import annotations
 
 import os
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root, install_command
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S, DEADLINE_VARIABLE
@@ -23,15 +23,15 @@ COMPLETE_LOADER = "1.19.2"
 _ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
 
 
-def install_loader(context: Context) -> tuple[str, ...]:
-    """Return the commands that install the loader, by the name that it has on this host."""
+def install_loader(context: CheckContext) -> tuple[str, ...]:
+    """Return the commands that install the loader, with its package name on this host."""
     debian = "level-zero" if first_names(context) else "libze1"
     rhel = "oneapi-level-zero" if _fedora(context) else "level-zero"
     return install_command(context, debian=(debian,), rhel=(rhel,), suse=("level-zero",))
 
 
-def install_driver(context: Context) -> tuple[str, ...]:
-    """Return the commands that install loader and driver from the repositories that are set up.
+def install_driver(context: CheckContext) -> tuple[str, ...]:
+    """Return the commands that install loader and driver from the configured repositories.
 
     Names of Intel's repositories for RHEL and SLES: upstream PyTorch, .ci/docker/common/install_xpu.sh; of
     Fedora's own: packages.fedoraproject.org, intel-compute-runtime and oneapi-level-zero.
@@ -50,23 +50,23 @@ def install_driver(context: Context) -> tuple[str, ...]:
     )
 
 
-def install_headers(context: Context) -> tuple[str, str, str]:
-    """Return the package with the headers of Level Zero on Debian, RHEL and SUSE, by the name it has here."""
+def install_headers(context: CheckContext) -> tuple[str, str, str]:
+    """Return the name of the package with Level Zero's headers on Debian, RHEL and SUSE."""
     debian = "level-zero-dev" if first_names(context) else "libze-dev"
     return debian, "oneapi-level-zero-devel" if _fedora(context) else "level-zero-devel", "level-zero-devel"
 
 
-def first_names(context: Context) -> bool:
+def first_names(context: CheckContext) -> bool:
     """Whether this host has packages under the names of the first LTS, which Intel changed later.
 
-    Rolling releases had the driver's first name beside the loader's second.
+    Rolling releases used the driver's first name with the loader's second.
     """
     names = {item.package for item in context.host.drivers}
     return "libze1" not in names and bool(names & {"intel-level-zero-gpu", "level-zero"})
 
 
-def _fedora(context: Context) -> bool:
-    """Whether this is Fedora, which has packages of its own; RHEL and its rebuilds take Intel's."""
+def _fedora(context: CheckContext) -> bool:
+    """Whether this is Fedora, which has its own packages; RHEL and compatible systems use Intel's."""
     return context.host.os.id.lower() == "fedora"
 
 
@@ -79,15 +79,16 @@ class Loader(Check):
     profiles = RUN
     families = (*_FAMILIES, "A-conda-or-mixed-libstdcxx")
     deadline_s = CHECK_DEADLINE_S
-    explanation = (
-        "Loads `libze_loader.so.1` in a child process with the caller's environment, as a SYCL runtime"
-        " would, and says which file it was and its version. With `--root` the file is looked for in the"
-        " library folders.\n\nA loader that is there and cannot be loaded mostly meets an older `libstdc++`"
-        " (conda's) on the way."
-    )
+    explanation = """
+    Loads `libze_loader.so.1` in a subprocess with the caller's environment, as a SYCL runtime would,
+    and reports its file and version. With `--root` the file is searched for in the library folders.
 
-    def run(self, context: Context) -> Outcome:
-        """Load it, or look for it."""
+    The usual reason that an installed loader cannot be loaded is an older `libstdc++` (such as conda's)
+    that is found first.
+    """
+
+    def run(self, context: CheckContext) -> Outcome:
+        """Load it, or search for its file."""
         if not context.live:
             copies = loader_copies(context)
             if copies:
@@ -101,22 +102,23 @@ class Loader(Check):
         if found.ending.stage == "dlopen" and not found.load_error:
             return self.found(
                 found.ending.told("loading the Level Zero loader"),
-                Fix("install it anew", install_loader(context)),
+                Fix("reinstall it", install_loader(context)),
             )
         if found.load_error:
             copies = loader_copies(context)
-            beside = f"; {copies[0]} is there" if copies else ""
+            beside = f"; {copies[0]} exists" if copies else ""
             fix = Fix("install the loader", install_loader(context))
             if "GLIBCXX" in found.load_error:
                 fix = Fix(
-                    "let a newer libstdc++ be found first: leave the conda environment, or update its copy",
+                    "make sure that a newer libstdc++ is found first: deactivate the conda environment,"
+                    " or update its copy",
                     ("conda install -c conda-forge libstdcxx-ng", "unset LD_LIBRARY_PATH"),
                 )
             return self.found(f"{found.load_error}{beside}", fix, copies=list(copies))
         path = found.library("libze_loader")
         version = found.loader_version
         others = [copy for copy in loader_copies(context) if os.path.realpath(copy) != os.path.realpath(path)]
-        beside = f"; it comes before {', '.join(others)}" if others else ""
+        beside = f"; it is found before {', '.join(others)}" if others else ""
         return self.ok(
             f"{path}, version {version or 'unknown'}{beside}", path=path, version=version, others=others
         )
@@ -126,25 +128,26 @@ class Enumerate(Check):
     """Level Zero initialises and lists GPUs."""
 
     id = "level_zero.enumerate"
-    title = "Level Zero starts and lists the GPUs"
+    title = "Level Zero initialises and lists the GPUs"
     needs = ("level_zero.loader", "gpu.render_access", "driver.family")
     profiles = RUN
     live = True
     families = (*_FAMILIES, "D-device-node-access", "Z-single")
     deadline_s = CHECK_DEADLINE_S
-    explanation = (
-        "A child process calls zeInit, zeDriverGet, zeDeviceGet and the property functions, in the"
-        " caller's environment but without ZE_AFFINITY_MASK (what the mask hides is another check's"
-        " matter). A crash is told with its signal and the function it was in, a hang ends at a deadline,"
-        " an error code has its name.\n\nZE_RESULT_ERROR_UNINITIALIZED (0x78000001) is what the loader"
-        " says for every reason: no driver library, no render node that can be opened, a GPU that the"
-        " driver does not know, loader and driver that do not fit. Access is tested before this check, so"
-        " what remains is the driver. Where a driver is slow, nothing needs more than eight seconds;"
-        f" `{DEADLINE_VARIABLE}` shortens that."
-    )
+    explanation = f"""
+    A subprocess calls zeInit, zeDriverGet, zeDeviceGet and the property functions, in the caller's
+    environment but without ZE_AFFINITY_MASK (another check examines the mask). A crash is reported with
+    its signal and the function, a hang ends with a timeout, and an error code is reported by name.
 
-    def run(self, context: Context) -> Outcome:
-        """Enumerate and judge how it ended."""
+    The loader returns ZE_RESULT_ERROR_UNINITIALIZED (0x78000001) for many reasons: no driver library,
+    no render node that can be opened, a GPU that the driver does not support, incompatible loader and
+    driver. Access is tested before this check, so the remaining reason is the driver. The calls of
+    the driver have eight seconds (`{DEADLINE_VARIABLE}` lowers the number), the whole check has the
+    timeout below.
+    """
+
+    def run(self, context: CheckContext) -> Outcome:
+        """Enumerate and evaluate the result."""
         found = context.probe(unmasked)
         evidence = _evidence(found)
         if found.ending.how == "missing":
@@ -159,9 +162,9 @@ class Enumerate(Check):
         detail = f"{len(found.gpus)} devices: {', '.join(names)}"
         if found.library("libze_intel_npu") or found.library("libze_intel_vpu"):
             return self.warn(
-                f"{detail}; the NPU's driver is loaded too, which PyTorch up to 2.5 does not survive",
+                f"{detail}; the NPU's driver is loaded too, which makes PyTorch up to 2.5 fail",
                 Fix(
-                    "let the loader take the GPU's driver alone",
+                    "limit the loader to the GPU's driver",
                     (f"export {_ALTERNATIVE}=libze_intel_gpu.so.1",),
                 ),
                 **_evidence(found),
@@ -170,8 +173,10 @@ class Enumerate(Check):
 
 
 def unanswered(found: Enumeration) -> Outcome:
-    """Return that Level Zero was not asked: an error, so that nobody takes it for a host without trouble."""
-    return Outcome("error", f"the child could not be started: {found.ending.words}", {"ended": "missing"})
+    """Return that Level Zero was not tested: an error, so that it is not taken for a pass."""
+    return Outcome(
+        "error", f"the subprocess could not be started: {found.ending.words}", {"ended": "missing"}
+    )
 
 
 def _evidence(found: Enumeration) -> dict[str, object]:
@@ -185,73 +190,73 @@ def _evidence(found: Enumeration) -> dict[str, object]:
     }
 
 
-def _trouble(context: Context, found: Enumeration) -> tuple[str, Fix]:
-    """Return what went wrong and what to do."""
+def _trouble(context: CheckContext, found: Enumeration) -> tuple[str, Fix]:
+    """Return the problem and its fix."""
     renew = install_driver(context)
     path = found.library("libze_intel_gpu")
     if found.ending.how in ("crash", "hang", "status"):
-        told = found.ending.told("the enumeration")
-        words = f"; it said: {found.ending.words.splitlines()[-1]}" if found.ending.words else ""
-        todo = "bring loader and driver to one release; where that does not help, look at the kernel's log"
+        told = found.ending.told("the device enumeration")
+        words = f"; its last output: {found.ending.words.splitlines()[-1]}" if found.ending.words else ""
+        todo = "install loader and driver from one release; if that does not help, read the kernel log"
         return f"{told}{words}", Fix(
             todo, (*renew, *as_root(context, "dmesg | grep -iE 'i915|xe ' | tail -30"))
         )
     if found.good:
-        return "the driver starts and lists no GPU", Fix(
-            "bring driver and kernel driver to one release", renew
+        return "the driver initialises, but lists no GPU", Fix(
+            "install compatible releases of the driver and the kernel driver", renew
         )
     code = found.code
     chosen = context.environ.get(_ALTERNATIVE, "")
     if code == UNINITIALIZED and not path and chosen:
         return (
-            f"zeInit: {result_name(code)}; {_ALTERNATIVE}={chosen} lets the loader take that driver alone",
-            Fix("unset it, or name the GPU's driver", (f"unset {_ALTERNATIVE}",)),
+            f"zeInit: {result_name(code)}; {_ALTERNATIVE}={chosen} limits the loader to that driver",
+            Fix("unset it, or set it to the GPU's driver", (f"unset {_ALTERNATIVE}",)),
         )
     if code == UNINITIALIZED and not path:
         return (
-            f"zeInit: {result_name(code)}; the loader could not use any driver (libze_intel_gpu.so.1)",
+            f"zeInit: {result_name(code)}; the loader found no usable driver (libze_intel_gpu.so.1)",
             Fix("install the GPU's driver", renew),
         )
     if code is None:
-        return "the enumeration ended without an answer", Fix("install loader and driver anew", renew)
+        return "the device enumeration ended without a result", Fix(
+            "reinstall the loader and the driver", renew
+        )
     return (
         f"{found.ending.stage}: {result_name(code)}" + (f"; the driver is {path}" if path else ""),
-        Fix("bring loader, driver and kernel driver to one release", renew),
+        Fix("install compatible releases of the loader, the driver and the kernel driver", renew),
     )
 
 
 class Versions(Check):
-    """The loader is not older than the driver, nor than what SYCL runtimes call."""
+    """The loader is not older than the driver or the functions that SYCL runtimes call."""
 
     id = "level_zero.versions"
-    title = "The Level Zero loader is new enough for driver and SYCL runtime"
+    title = "The Level Zero loader is new enough for the driver and the SYCL runtime"
     needs = ("level_zero.loader",)
     profiles = RUN
     live = True
     families = _FAMILIES
     deadline_s = CHECK_DEADLINE_S
-    explanation = (
-        "Compares the version of the specification that the loader knows with the one that the driver"
-        " reports, and looks for functions that newer SYCL runtimes call without asking (zeInitDrivers,"
-        " zeDeviceGetRootDevice). A loader that is older than the driver hides its newer functions. With a"
-        f" loader before {COMPLETE_LOADER} the Level Zero adapter of oneAPI 2025.0 and later cannot be"
-        " loaded or crashes: every GPU vanishes without a message. That fails with a recipe of such a"
-        " oneAPI, and is a warning otherwise."
-    )
+    explanation = f"""
+    Compares the version of the specification that the loader supports with the one that the driver
+    reports, and checks that the loader has the functions that newer SYCL runtimes require
+    (zeInitDrivers, zeDeviceGetRootDevice). A loader that is older than the driver hides the driver's
+    newer functions. With a loader before {COMPLETE_LOADER} the Level Zero adapter of oneAPI 2025.0 and later
+    cannot be loaded or crashes: all GPUs disappear without a message. That is a failure with a recipe
+    that needs such a oneAPI, and a warning otherwise.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Compare the versions."""
         found = context.probe(unmasked)
         loader, spec = found.loader_version, found.loader_spec
         apis = [str(driver["api"]) for driver in found.drivers]
         evidence = {"loader": loader, "spec": spec, "drivers": apis, "lacks": found.ending.value("lacks", [])}
         newer = [api for api in apis if spec and older(spec, api)]
-        fix = Fix(
-            "install a newer loader, from the repository that the driver is from", install_loader(context)
-        )
+        fix = Fix("install a newer loader from the repository of the driver", install_loader(context))
         if newer:
             return self.found(
-                f"the loader {loader} knows version {spec} of Level Zero, the driver speaks {newer[0]}",
+                f"the loader {loader} supports version {spec} of Level Zero, the driver has {newer[0]}",
                 fix,
                 **evidence,
             )

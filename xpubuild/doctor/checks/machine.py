@@ -1,9 +1,9 @@
-"""What kind of machine this is: PyTorch for XPU exists for one kind."""
+"""The platform: PyTorch for XPU supports only one."""
 
 from __future__ import annotations
 
 from xpubuild.doctor.checks.python import interpreter
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.host.readers import UNKNOWN, entries
 
@@ -20,30 +20,30 @@ _GLIBC = {
 }
 _MUSL = ("ld-musl-", ".so.1")
 _ELSEWHERE = Fix(
-    "use an x86_64 host, or a container image of one, with glibc (Debian, Ubuntu, RHEL, SUSE) and a 64-bit"
-    " Python: neither Intel's oneAPI nor a wheel of PyTorch for XPU exists for another kind of machine",
+    "use an x86_64 host or container image with glibc (Debian, Ubuntu, RHEL, SUSE) and a 64-bit"
+    " Python: oneAPI and PyTorch for XPU support no other platform",
     ("uname -m", "ldd --version"),
 )
 
 
 class MachinePlatform(Check):
-    """The machine, its C library and the interpreter are of the kind that PyTorch for XPU exists for."""
+    """PyTorch for XPU supports the machine, its C library and the interpreter."""
 
     id = "machine.platform"
-    title = "PyTorch for XPU exists for this kind of machine"
+    title = "PyTorch for XPU supports this platform"
     families = ("F-wrong-torch-or-triton-package",)
-    explanation = """\
-PyTorch for XPU is published as `manylinux` wheels for x86_64, and Intel's compiler, which builds it, runs
-on x86_64 with glibc alone. On aarch64, with musl (Alpine), with a 32-bit kernel personality
-(`linux32`, an i386 container) or a 32-bit Python there is neither a wheel nor a compiler: pip then takes
-a torch for the CPU from its own index, or says that no version matches.
+    explanation = """
+    PyTorch for XPU is published as `manylinux` wheels for x86_64, and Intel's compiler, which builds
+    it, runs only on x86_64 with glibc. On aarch64, with musl (Alpine), with a 32-bit kernel personality
+    (`linux32`, an i386 container) or with a 32-bit Python there is neither a wheel nor a compiler: pip
+    then installs a torch for the CPU from its own index, or reports that no version matches.
 
-Looks at what the kernel calls the machine, at the C library that this program runs with, and at the
-width of the interpreter that matters; in an image, at the dynamic loaders that it has. There is nothing to
-mend: another machine or another image is needed.
-"""
+    Checks the machine type that the kernel reports, the C library of the running program, and whether
+    the selected interpreter is 64-bit; in an image, the dynamic loaders in it. This cannot be fixed on
+    the machine: use another machine or another image.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         machines, musl = _loaders(context)
         system = context.host.os
         machine = system.machine
@@ -56,27 +56,27 @@ mend: another machine or another image is needed.
         evidence = {"machine": machine, "libc": libc, "loaders": sorted(machines)}
         if machine not in (_ARCHITECTURE, UNKNOWN):
             return self.found(
-                f"this is {machine}, and PyTorch for XPU exists for x86_64", _ELSEWHERE, **evidence
+                f"the machine is {machine}, but PyTorch for XPU requires x86_64", _ELSEWHERE, **evidence
             )
         if libc == "musl":
-            detail = "the C library is musl, and PyTorch for XPU and oneAPI exist for glibc"
+            detail = "the C library is musl, but PyTorch for XPU and oneAPI require glibc"
             return self.found(detail, _ELSEWHERE, **evidence)
         python = context.probe(interpreter)
         if python is not None and python.bits not in (_BITS, None):
             detail = (
-                f"{python.executable} is a Python of {python.bits} bits, and PyTorch for XPU needs one of 64"
+                f"{python.executable} is a {python.bits}-bit Python, but PyTorch for XPU requires 64 bits"
             )
             return self.found(detail, _ELSEWHERE, **evidence)
         if machine == UNKNOWN:
-            return self.skip("what kind of machine it is for is not known: it has no dynamic loader")
+            return self.skip("the platform is unknown: there is no dynamic loader")
         told = libc if libc != UNKNOWN else "an unknown C library"
         return self.ok(f"{machine} with {told}", **evidence)
 
 
-def _loaders(context: Context) -> tuple[frozenset[str], str]:
-    """Return the machines that glibc's loaders are there for, and the one that musl's is for, or ''.
+def _loaders(context: CheckContext) -> tuple[frozenset[str], str]:
+    """Return the platforms of the installed glibc loaders, and that of musl's loader or ''.
 
-    Names are enough: in an image a link may lead to an absolute path, which means another file here.
+    Names are enough: in an image a link may have an absolute target, which is another file on this machine.
     """
     names = {path.name for folder in _FOLDERS for path in entries(context.path(folder), context.root)}
     start, end = _MUSL

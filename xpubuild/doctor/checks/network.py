@@ -1,13 +1,13 @@
-"""Whether what a recipe fetches can be reached, and whether the proxy variables make sense."""
+"""Whether a recipe's servers are reachable, and whether the proxy variables are valid."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import SplitResult, urlsplit
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.pip import indexes, settings
 from xpubuild.doctor.look.reach import Reached, reach_all, server_of, unreadable
 from xpubuild.doctor.model import Check, Fix, Outcome
@@ -15,7 +15,7 @@ from xpubuild.doctor.model import Check, Fix, Outcome
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
 _SCHEMES = ("http", "https", "socks5", "socks5h", "socks4", "socks4a")
 # Written so that what masks passwords in URLs leaves it readable.
-_WITH_USER = "a user and a password stand before HOST, as USER:PASSWORD and then an @"
+_WITH_USER = "put a user name and password in front of HOST, as USER:PASSWORD@HOST"
 _CIDR = re.compile(r"\d+(\.\d+){3}/\d+")
 
 
@@ -23,20 +23,20 @@ class NetworkProxy(Check):
     """The proxy variables can be read and agree with each other."""
 
     id = "network.proxy"
-    title = "The proxy variables make sense"
+    title = "The proxy variables are valid"
     live = True
     profiles = frozenset({"build"})
     families = ("H-torch-xpu-ops-and-submodule-checkout", "Q-triton-llvm-download")
-    explanation = """\
-Reads `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` in both spellings. A value that is no URL,
-a port that is no number, an unknown scheme, or a password with `@`, `/` or `#` that is not written as
-`%40`, `%2F`, `%23` is a failure. Warnings: the two spellings differ (programs do not agree on which
-they read), only one of http and https has a proxy, `no_proxy` has entries that only some programs
-understand (`*.domain`, networks such as 10.0.0.0/8, blanks). No value is shown with its user and
-password.
-"""
+    explanation = """
+    Reads `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` in lower and upper case. These are
+    failures: a value that is not a URL, a port that is not a number, an unknown scheme, and a password
+    with `@`, `/` or `#` that is not written as `%40`, `%2F`, `%23`. These are warnings: the lower-case
+    and upper-case values differ (programs disagree on which one they read), only one of http and https
+    has a proxy, and `no_proxy` has entries that only some programs support (`*.domain`, networks such
+    as 10.0.0.0/8, spaces). Users and passwords in the values are never shown.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         wrong = dict(_malformed(context))
         if wrong:
             told = "; ".join(f"{name} {text}" for name, text in wrong.items())
@@ -47,14 +47,12 @@ password.
             return self.found(told, fix, variables=sorted(wrong))
         odd = [*_odd(context)]
         if odd:
-            return self.warn(
-                "; ".join(odd), Fix("set both spellings alike, for http and https", _alike(context))
-            )
+            return self.warn("; ".join(detail for detail, _ in odd), _joined([fix for _, fix in odd]))
         used = sorted({_without_user(value) for value in _values(context).values()})
         return self.ok(f"proxy {', '.join(used)}" if used else "no proxy is set")
 
 
-def _values(context: Context) -> dict[str, str]:
+def _values(context: CheckContext) -> dict[str, str]:
     names = [spelling for name in _PROXIES for spelling in (name, name.upper())]
     return {name: context.environ[name] for name in names if context.environ.get(name)}
 
@@ -65,7 +63,7 @@ def _without_user(value: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2].rstrip('/')}"
 
 
-def _malformed(context: Context) -> Iterator[tuple[str, str]]:
+def _malformed(context: CheckContext) -> Iterator[tuple[str, str]]:
     for name, value in _values(context).items():
         problem = _problem(value)
         if problem:
@@ -74,20 +72,20 @@ def _malformed(context: Context) -> Iterator[tuple[str, str]]:
 
 def _problem(value: str) -> str:
     if value != value.strip() or value[:1] in "'\"":
-        return "has blanks or quotes around it"
+        return "has spaces or quotes around it"
     text = value if "://" in value else f"http://{value}"
     try:
         parts = urlsplit(text)
     except ValueError:
-        return "has brackets without the address of a host in them (an IPv6 address is written as [::1])"
+        return "has brackets that do not contain an IPv6 address (an IPv6 address is written as [::1])"
     rest = text.partition("://")[2].rstrip("/")
     password = "@" in rest and (rest.count("@") > 1 or re.search(r"[/#?]", rest))
     for wrong, problem in (
         (parts.scheme not in _SCHEMES, f"has the unknown scheme '{parts.scheme}'"),
-        (password, "has a password with signs that must be written as %40 (@), %2F (/), %23 (#)"),
-        (re.search(r"[/#?]", rest), "has something behind its port"),
-        (not parts.hostname or re.search(r"[\s'\"$]", parts.hostname), "names no host"),
-        (_port(parts) == 0, "has a port that is no number between 1 and 65535"),
+        (password, "has a password with characters that must be written as %40 (@), %2F (/), %23 (#)"),
+        (re.search(r"[/#?]", rest), "has extra text after its port"),
+        (not parts.hostname or re.search(r"[\s'\"$]", parts.hostname), "has no host"),
+        (_port(parts) == 0, "has a port that is not a number between 1 and 65535"),
     ):
         if wrong:
             return problem
@@ -95,73 +93,92 @@ def _problem(value: str) -> str:
 
 
 def _port(parts: SplitResult) -> int | None:
-    """Return the port of a URL: None where it names none, 0 where it is none."""
+    """Return the port of a URL: None if there is none, 0 if it is invalid."""
     try:
         return parts.port
     except ValueError:
         return 0
 
 
-def _odd(context: Context) -> Iterator[str]:
+def _odd(context: CheckContext) -> Iterator[tuple[str, Fix]]:
     environ = context.environ
     for name in (*_PROXIES, "no_proxy"):
         lower, upper = environ.get(name), environ.get(name.upper())
         if lower and upper and lower != upper:
-            yield f"{name} and {name.upper()} differ"
+            fix = Fix("set both spellings to the same value", (f'export {name.upper()}="${name}"',))
+            yield f"{name} and {name.upper()} differ", fix
+    yield from _one_of_two(environ)
+    name = "no_proxy" if environ.get("no_proxy") else "NO_PROXY"
+    entries = environ.get(name, "").split(",")
+    unclear = [item for item in entries if item != _clear(item) or _CIDR.fullmatch(item)]
+    if unclear:
+        told = ", ".join(map(repr, unclear[:4]))
+        value = shlex.quote(",".join(map(_clear, entries)))
+        known = value == shlex.quote(",".join(entries))
+        fix = Fix(
+            f"in {name}, separate entries with commas only, write .domain instead of *.domain, and list the"
+            " hosts of a network one by one",
+            () if known else (f"export no_proxy={value} NO_PROXY={value}",),
+        )
+        yield f"{name} has entries that some programs do not support: {told}", fix
+
+
+def _one_of_two(environ: Mapping[str, str]) -> Iterator[tuple[str, Fix]]:
+    """Yield that only one of http and https has a proxy."""
     has = {
-        name: environ.get(f"{name}_proxy") or environ.get(f"{name.upper()}_PROXY")
+        name: next((item for item in (f"{name}_proxy", f"{name.upper()}_PROXY") if environ.get(item)), None)
         for name in ("http", "https")
     }
-    if (
-        any(has.values())
-        and not all(has.values())
-        and not (environ.get("all_proxy") or environ.get("ALL_PROXY"))
-    ):
-        missing = "https" if has["http"] else "http"
-        yield f"there is no proxy for {missing}, and one for {'http' if has['http'] else 'https'}"
-    exempt = environ.get("no_proxy") or environ.get("NO_PROXY", "")
-    unclear = [
-        item
-        for item in exempt.split(",")
-        if item != item.strip() or " " in item.strip() or item.startswith("*.") or _CIDR.fullmatch(item)
-    ]
-    if unclear:
-        yield f"no_proxy has entries that not every program understands: {', '.join(map(repr, unclear[:4]))}"
+    for name, other in (("http", "https"), ("https", "http")):
+        from_, to = has[name], has[other]
+        if from_ and not to and not (environ.get("all_proxy") or environ.get("ALL_PROXY")):
+            command = f'export {other}_proxy="${from_}" {other.upper()}_PROXY="${from_}"'
+            yield (
+                f"there is no proxy for {other}, but one for {name}",
+                Fix(f"set the proxy for {other} too", (command,)),
+            )
 
 
-def _alike(context: Context) -> tuple[str, ...]:
-    names = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY")
-    known = next((name for name in names if context.environ.get(name)), None)
-    return ("export " + " ".join(f'{name}="${known}"' for name in names if name != known),) if known else ()
+def _clear(entry: str) -> str:
+    """Return an entry of no_proxy without what only some programs understand; a network stays."""
+    plain = ",".join(entry.split())
+    return plain[1:] if plain.startswith("*.") else plain
+
+
+def _joined(fixes: Sequence[Fix]) -> Fix:
+    summary = "; ".join(dict.fromkeys(fix.summary for fix in fixes))
+    return Fix(summary, tuple(command for fix in fixes for command in fix.commands))
 
 
 class NetworkReach(Check):
-    """The git servers and package indexes of the recipe answer."""
+    """The git servers and package indexes of the recipe respond."""
 
     id = "network.reach"
-    title = "What the recipe fetches can be reached"
+    title = "The servers that the recipe downloads from are reachable"
     needs = ("network.proxy",)
     live = True
     recipe = True
     profiles = frozenset({"build"})
     deadline_s = 8.0
     families = ("H-torch-xpu-ops-and-submodule-checkout", "Q-triton-llvm-download")
-    explanation = """\
-Asks every server that the recipe names (git hosts of sources and of what CMake clones while it
-configures, the package indexes of pip and of the recipe) as git and pip would: through the proxy of the
-variables, trusting the bundles that `SSL_CERT_FILE`, `REQUESTS_CA_BUNDLE`, `PIP_CERT`, `CURL_CA_BUNDLE`
-and `GIT_SSL_CAINFO` name. Any HTTP answer counts. All are asked at once, within 5 seconds. An index
-that only the recipe names is a warning: pip asks it after its own.
+    explanation = """
+    Contacts every server that the recipe uses (git hosts of sources and of repositories that CMake
+    clones while it configures, the package indexes of pip and of the recipe) as git and pip would:
+    through the configured proxy, trusting the certificate bundles in `SSL_CERT_FILE`,
+    `REQUESTS_CA_BUNDLE`, `PIP_CERT`, `CURL_CA_BUNDLE` and `GIT_SSL_CAINFO`. Any HTTP response is
+    sufficient. All servers are contacted in parallel, within 5 seconds. An unreachable index that only
+    the recipe lists is a warning, because pip tries its own indexes first.
 
-* *name not known*: no DNS, or a proxy is needed and not set;
-* *refused, no answer*: a firewall;
-* *407*: the proxy wants a user and a password;
-* *certificate*: a proxy that opens TLS signs with a CA of its own: its bundle must be named.
+    * *name not known*: no DNS, or a proxy is needed and not set;
+    * *refused, no answer*: a firewall;
+    * *407*: the proxy requires a user and a password;
+    * *certificate*: a proxy that inspects TLS signs with its own CA: configure its bundle.
 
-A host that shall stay without network installs from a mirror that `xpubuild fetch` filled elsewhere.
-"""
+    For a host without network access, install from a mirror that was filled with `xpubuild fetch`
+    elsewhere.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         needed: dict[str, bool] = {}
         urls = tuple(_urls(context))
         if any(unreadable(url) for url, _ in urls):
@@ -171,18 +188,18 @@ A host that shall stay without network installs from a mirror that `xpubuild fet
                 needed[server] = must or needed.get(server, False)
         servers = list(needed)
         if not servers:
-            return self.skip("the recipe fetches nothing over the network")
+            return self.skip("the recipe downloads nothing")
         answers = reach_all(servers, context.environ)
         bad = [answer for answer in answers if answer.cause]
         evidence = {"servers": {answer.server: answer.cause or "ok" for answer in answers}}
         if not bad:
-            return self.ok(f"{', '.join(servers)} answer", **evidence)
+            return self.ok(f"{', '.join(servers)} responded", **evidence)
         told = "; ".join(f"{answer.server}: {answer.detail}{_through(answer)}" for answer in bad)
         if any(needed[answer.server] for answer in bad):
             return self.found(told, _fix(bad), **evidence)
         return self.warn(told, _fix(bad), **evidence)
 
-    def _unreadable(self, context: Context) -> Outcome:
+    def _unreadable(self, context: CheckContext) -> Outcome:
         origins = [
             item.origin
             for item in context.probe(settings)
@@ -190,7 +207,7 @@ A host that shall stay without network installs from a mirror that `xpubuild fet
         ]
         where = " and ".join(dict.fromkeys(origins)) or "the recipe"
         fix = Fix(
-            f"write https://HOST/simple (with a port: https://HOST:PORT/simple) there; {_WITH_USER}",
+            f"use the form https://HOST/simple or https://HOST:PORT/simple; {_WITH_USER}",
             tuple(
                 f"export {name}=https://HOST/simple"
                 if name.startswith("PIP_")
@@ -198,14 +215,14 @@ A host that shall stay without network installs from a mirror that `xpubuild fet
                 for name in dict.fromkeys(origins)
             ),
         )
-        return self.found(f"{where} names a server by what is no URL", fix, origins=origins)
+        return self.found(f"{where} contains a server address that is not a URL", fix, origins=origins)
 
 
 def _through(answer: Reached) -> str:
     return f" (through {answer.proxy})" if answer.proxy else ""
 
 
-def _urls(context: Context) -> Iterator[tuple[str, bool]]:
+def _urls(context: CheckContext) -> Iterator[tuple[str, bool]]:
     """Yield (URL, whether a build cannot do without it)."""
     recipe = context.recipe.recipe if context.recipe else None
     if recipe is None:
@@ -226,27 +243,29 @@ def _urls(context: Context) -> Iterator[tuple[str, bool]]:
 
 _FIXES: dict[str, Fix] = {
     "tls": Fix(
-        "a proxy that opens TLS has a CA of its own: ask for its bundle (PEM) and name it for git and pip",
+        "a proxy that intercepts TLS has its own CA: get its bundle (PEM) and configure git and pip to"
+        " use it",
         (
             "export SSL_CERT_FILE=/path/to/ca-bundle.pem REQUESTS_CA_BUNDLE=/path/to/ca-bundle.pem",
             "export GIT_SSL_CAINFO=/path/to/ca-bundle.pem PIP_CERT=/path/to/ca-bundle.pem",
         ),
     ),
     "proxy-auth": Fix(
-        "put the user and the password into the proxy variables",
+        "put the user name and password into the proxy variables",
         (
             "login=USER:PASSWORD",
             'export https_proxy=http://"$login"@HOST:PORT http_proxy=http://"$login"@HOST:PORT',
         ),
     ),
-    "proxy": Fix("mend or unset the proxy variables", ("env | grep -i _proxy=",)),
+    "proxy": Fix("correct or unset the proxy variables", ("env | grep -i _proxy=",)),
     "dns": Fix(
-        "mend the name service, or set the proxy that this network needs",
+        "fix name resolution, or set the proxy that this network needs",
         ("getent hosts github.com", "export https_proxy=http://HOST:PORT http_proxy=http://HOST:PORT"),
     ),
 }
 _OTHERWISE = Fix(
-    "set the proxy that this network needs, or fill a mirror on a host with network and install from it",
+    "set the proxy that this network needs, or fill a mirror on a host with network access and install"
+    " from it",
     ("export https_proxy=http://HOST:PORT http_proxy=http://HOST:PORT", "xpubuild fetch --help"),
 )
 

@@ -1,10 +1,10 @@
-"""oneAPI: whether it is there, whole, of one release, and what of it is in the environment now."""
+"""oneAPI: whether it is installed, complete and of one release, and what is sourced in the environment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import install_command
 from xpubuild.doctor.look.places import shown
 from xpubuild.doctor.look.toolkits import (
@@ -19,26 +19,26 @@ from xpubuild.doctor.look.toolkits import (
     version_of,
 )
 from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.documents import plain
 from xpubuild.errors import XpuBuildError
 from xpubuild.oneapi.bundles import load_bundles
 from xpubuild.oneapi.components import COMPILER, Component, latest_drift
 from xpubuild.oneapi.constraint import may_satisfy, specifier
 from xpubuild.oneapi.finding import Finding
-from xpubuild.oneapi.roots import Root
 from xpubuild.oneapi.stack import mixed_stack
 
-_CPU = "the recipe is built for the CPU and needs no oneAPI"
+_CPU = "the recipe builds for the CPU and needs no oneAPI"
 _CLEAN = Fix(
-    "start from a shell without oneAPI: xpubuild finds the release that a recipe needs and sources it itself",
+    "use a shell without oneAPI: xpubuild finds and sources the release that a recipe needs",
     ('env -i HOME="$HOME" USER="$USER" TERM="$TERM" PATH=/usr/local/bin:/usr/bin:/bin bash --norc',),
 )
 
 
-def install_fix(context: Context, summary: str = "") -> Fix:
+def install_fix(context: CheckContext, summary: str = "") -> Fix:
     """Return how to install the bundle that the recipe, or any build, needs; Intel's repository is set up."""
     needs = needs_of(context)
     package = load_bundles().package_for(specifier(needs.versions if needs else ANY_VERSION))
-    text = summary or f"install {package} from Intel's repository, or name an installation in ONEAPI_ROOT"
+    text = summary or f"install {package} from Intel's repository, or set ONEAPI_ROOT to an installation"
     return Fix(text, install_command(context, debian=[package], rhel=[package], suse=[package]))
 
 
@@ -49,17 +49,18 @@ class OneapiInstalled(Check):
     title = "A oneAPI compiler is installed"
     profiles = frozenset({"build"})
     families = ("C-oneapi-not-found-silent-cpu-build", "G-pin-mismatch-or-broken-main")
-    explanation = """\
-Looks for a oneAPI installation in `ONEAPI_ROOT`, `/opt/intel/oneapi` and `~/intel/oneapi`, in both
-layouts (`COMPONENT/VERSION/env/vars.sh`, and `VERSION/oneapi-vars.sh`), and for a compiler in it whose
-version the recipe allows.
+    explanation = """
+    Searches for a oneAPI installation in `ONEAPI_ROOT`, `/opt/intel/oneapi` and `~/intel/oneapi`, in
+    both layouts (`COMPONENT/VERSION/env/vars.sh`, and `VERSION/oneapi-vars.sh`), with a compiler in a
+    version that the recipe allows.
 
-PyTorch for XPU is compiled with this compiler. Up to 2.13, a build that does not find it only warns and
-makes a wheel without XPU, after hours. Without `--recipe` this is a warning: what is already built, and
-wheels that bring their own runtime, run without oneAPI. With `--profile build` it is a failure.
-"""
+    PyTorch for XPU is compiled with this compiler. Up to 2.13, a build that does not find it only
+    prints a warning and produces a wheel without XPU, after hours. Without `--recipe` this is a
+    warning, because existing builds, and wheels that include their own runtime, run without oneAPI.
+    With `--profile build` it is a failure.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         if for_cpu(context):
             return self.skip(_CPU)
         found = context.probe(toolkits)
@@ -72,24 +73,24 @@ wheels that bring their own runtime, run without oneAPI. With `--profile build` 
             detail = self._nothing(context, found)
             fix = install_fix(context)
             if needs_of(context) is None and not context.to_build:
-                return self.warn(f"{detail}; building for XPU needs it, running does not", fix, **evidence)
+                return self.warn(f"{detail}; only building for XPU needs it", fix, **evidence)
             return self.found(detail, fix, **evidence)
         wanted = needs_of(context)
         if wanted is not None and not any(_fits(item, wanted.versions) for item in compilers):
             versions = " and ".join(dict.fromkeys(item.version for item in compilers))
-            detail = f"the oneAPI compiler here is {versions}, the recipe needs {wanted.versions}"
+            detail = f"the installed oneAPI compiler is {versions}, the recipe needs {wanted.versions}"
             return self.found(detail, install_fix(context), **evidence)
         versions = ", ".join(dict.fromkeys(item.version for item in compilers))
         return self.ok(f"compiler {versions} in {', '.join(evidence['roots'])}", **evidence)
 
     @staticmethod
-    def _nothing(context: Context, found: Iterable[Installed]) -> str:
+    def _nothing(context: CheckContext, found: Iterable[Installed]) -> str:
         places = ", ".join(shown(context, place.root.real) for place in found)
         if places:
             return f"oneAPI at {places} has no compiler"
         named = context.environ.get("ONEAPI_ROOT")
         looked = [*([f"ONEAPI_ROOT ({named})"] if named else []), "/opt/intel/oneapi", "~/intel/oneapi"]
-        return f"no oneAPI was found in {', '.join(looked)}"
+        return f"no oneAPI installation was found in {', '.join(looked)}"
 
 
 def _fits(compiler: Component, wanted: str) -> bool:
@@ -101,7 +102,7 @@ class OneapiComponents(Check):
     """The components that the recipe sources are installed, in versions that it allows."""
 
     id = "oneapi.components"
-    title = "The recipe's oneAPI components are there"
+    title = "The recipe's oneAPI components are installed"
     needs = ("oneapi.installed",)
     profiles = frozenset({"build"})
     recipe = True
@@ -110,14 +111,15 @@ class OneapiComponents(Check):
         "P-missing-build-component",
         "L-onednn-or-mkl-shadowing",
     )
-    explanation = """\
-Makes the choice that a build would make: one version of each component that the recipe sources
-(compiler, pti, umf, and later ccl, mpi, tcm), from one installation, the compiler in the recipe's
-range. A missing `pti` ends the configure step at `find_package(Pti)`, a missing `ccl` silently leaves
-XCCL out.
-"""
+    explanation = """
+    Selects components as a build would: one version of each component that the recipe sources
+    (compiler, pti, umf, and later ccl, mpi, tcm), from one installation, with the compiler in the
+    recipe's range. A missing `pti` makes the configure step fail at `find_package(Pti)`; a missing
+    `ccl` silently disables XCCL. `mkl` is not sourced: CMake uses `mkl/latest` beside the compiler, which
+    must be of the compiler's version.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         if for_cpu(context):
             return self.skip(_CPU)
         chosen = context.probe(selection)
@@ -128,47 +130,32 @@ XCCL out.
             detail = f"{chosen.what}: {chosen.why}" if chosen.why else chosen.what
             return self.found(detail, fix, **chosen.evidence)
         versions = {item.name: item.version for item in chosen.components}
-        if self._lacks_mkl(context, chosen.root):
-            names = ["intel-oneapi-mkl-devel"]
-            fix = Fix("install oneMKL", install_command(context, debian=names, rhel=names, suse=names))
-            detail = "oneMKL is not beside the compiler: linear algebra and FFT of XPU would run on the CPU"
-            return self.warn(detail, fix, components=versions)
         told = ", ".join(f"{name} {version}" for name, version in versions.items())
         return self.ok(told, root=shown(context, chosen.root.real), components=versions)
-
-    @staticmethod
-    def _lacks_mkl(context: Context, root: Root) -> bool:
-        """Whether the recipe switches oneMKL for XPU on and CMake would not find it.
-
-        torch-xpu-ops takes MKLROOT, which a build does not inherit, else mkl/latest of the same installation.
-        """
-        torch = context.recipe.recipe.components.get("torch") if context.recipe else None
-        if torch is None or str(torch.build.env.get("USE_ONEMKL_XPU", 0)) == "0":
-            return False
-        installed = next((item for item in context.probe(toolkits) if item.root == root), None)
-        return installed is not None and all(item.name != "mkl" for item in installed.components)
 
 
 class OneapiMixed(Check):
     """The environment, and the links named latest, stay within one release of one installation."""
 
     id = "oneapi.mixed"
-    title = "One oneAPI release, not a mixture"
+    title = "Only one oneAPI release is in use"
     families = ("B-two-sycl-runtimes-or-stale-jit-cache", "L-onednn-or-mkl-shadowing")
-    explanation = """\
-Two things make a mixture:
+    explanation = """
+    oneAPI releases can be mixed in two ways:
 
-* the environment: `CMPLR_ROOT`, `MKLROOT` and their like and the entries of `LD_LIBRARY_PATH`,
-  `LIBRARY_PATH`, `CPATH`, `CMAKE_PREFIX_PATH` and `PATH` lead into two installations, or into two
-  versions of one component. That is a failure: it ends in undefined `sycl::_V1` symbols, or in a crash.
-* the links: `latest` is kept per component, so one upgraded package leaves, for example, compiler
-  2025.3 beside oneCCL 2021.15. That is a warning here: `setvars.sh` and builds by hand follow these
-  links, xpubuild chooses versions that belong together where they are installed.
+    * in the environment: `CMPLR_ROOT`, `MKLROOT` and similar variables and the entries of
+      `LD_LIBRARY_PATH`, `LIBRARY_PATH`, `CPATH`, `CMAKE_PREFIX_PATH` and `PATH` refer to two
+      installations, or to two versions of one component. That is a failure: it causes undefined
+      `sycl::_V1` symbols, or a crash.
+    * in the links: each component has its own `latest`, so after upgrading one package, for example
+      compiler 2025.3 may be combined with oneCCL 2021.15. That is only a warning: `setvars.sh` and
+      manual builds follow these links, but xpubuild selects versions that belong together if they are
+      installed.
 
-Several releases side by side are fine as long as nothing mixes them.
-"""
+    Several installed releases are fine as long as they are not mixed.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         now = context.probe(sourced)
         problem = _mixture(now)
         if problem:
@@ -176,25 +163,25 @@ Several releases side by side are fine as long as nothing mixes them.
             return self.found(problem, _CLEAN, environment=evidence)
         drift = [finding for place in context.probe(toolkits) for finding in _drift(place)]
         if drift:
-            fix = Fix("install the components of one release, or mend the links", _list_links(context))
+            fix = Fix("install all components from one release, or correct the links", _list_links(context))
             told = "; ".join(str(item) for item in drift)
-            return self.warn(told, fix, findings=[item.to_json() for item in drift])
+            return self.warn(told, fix, findings=plain(drift))
         if not context.probe(toolkits) and not now:
-            return self.ok("no oneAPI is installed or sourced: there is nothing to mix")
-        return self.ok("nothing mixes two releases")
+            return self.ok("no oneAPI is installed or sourced")
+        return self.ok("only one oneAPI release is in use")
 
 
 def _mixture(now: tuple[Sourced, ...]) -> str:
     roots = sorted({str(item.root) for item in now})
     if len(roots) > 1:
-        return f"the environment leads into two oneAPI installations: {' and '.join(roots)}"
+        return f"the environment refers to two oneAPI installations: {' and '.join(roots)}"
     by_name: dict[str, dict[str, str]] = {}
     for item in now:
         by_name.setdefault(item.component, {}).setdefault(item.version, item.variable)
     for name, versions in by_name.items():
         if len(versions) > 1:
             told = " and ".join(f"{version} ({variable})" for version, variable in sorted(versions.items()))
-            return f"the environment leads to two versions of oneAPI's {name or 'toolkit'}: {told}"
+            return f"the environment refers to two versions of oneAPI's {name or 'toolkit'}: {told}"
     return ""
 
 
@@ -213,41 +200,41 @@ def _drift(place: Installed) -> tuple[Finding, ...]:
     )
 
 
-def _list_links(context: Context) -> tuple[str, ...]:
+def _list_links(context: CheckContext) -> tuple[str, ...]:
     return tuple(f"ls -l {shown(context, place.root.real)}/*/latest" for place in context.probe(toolkits))
 
 
 class OneapiSourced(Check):
-    """What is sourced in this shell is what the recipe needs, and is really there."""
+    """The sourced components exist and are those that the recipe needs."""
 
     id = "oneapi.sourced"
-    title = "The oneAPI in this shell is the right one"
+    title = "The oneAPI environment of this shell is usable"
     needs = ("oneapi.mixed",)
     live = True
     families = ("C-oneapi-not-found-silent-cpu-build", "G-pin-mismatch-or-broken-main")
-    explanation = """\
-Reads what a `setvars.sh`, a module file or a component script left in the environment:
-`SETVARS_COMPLETED`, `ONEAPI_ROOT`, `CMPLR_ROOT`, and a compiler on `PATH`. xpubuild sources what a
-recipe needs in a clean shell of its own, so nothing has to be sourced beforehand; what is sourced
-already decides for builds by hand, for the extensions that users compile, and at run time.
+    explanation = """
+    Reads what `setvars.sh`, a module file or a component script has set in the environment:
+    `SETVARS_COMPLETED`, `ONEAPI_ROOT`, `CMPLR_ROOT`, and a compiler on `PATH`. xpubuild sources the
+    components that a recipe needs in a clean shell, so you do not have to source anything. What is
+    already sourced affects manual builds, extensions that users compile, and run time.
 
-* another release than the recipe's: a failure;
-* `SETVARS_COMPLETED=1` although nothing is set up (status 0 of `setvars.sh` means little): a warning,
-  the next `setvars.sh` returns 3 and does nothing;
-* a folder that is gone: a failure.
-"""
+    * Another release than the recipe's is a failure.
+    * `SETVARS_COMPLETED=1` with nothing else set is a warning: the next `setvars.sh` returns 3 and does
+      nothing. (Exit code 0 of `setvars.sh` does not mean that it worked.)
+    * A folder that no longer exists is a failure.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         root = context.environ.get("CMPLR_ROOT", "")
         now = context.probe(sourced)
         compilers = tuple(dict.fromkeys(item.version for item in now if item.component in (COMPILER, "")))
         if root and not context.path(root).is_dir():
-            return self.found(f"CMPLR_ROOT is {root}, which is not there", _CLEAN, CMPLR_ROOT=root)
+            return self.found(f"CMPLR_ROOT is {root}, which does not exist", _CLEAN, CMPLR_ROOT=root)
         if not now:
             if context.environ.get("SETVARS_COMPLETED"):
-                fix = Fix("forget that setvars.sh ran", ("unset SETVARS_COMPLETED",))
-                return self.warn("SETVARS_COMPLETED is set, and no component of oneAPI is", fix)
-            return self.ok("no oneAPI is sourced; xpubuild sources what it needs itself")
+                fix = Fix("unset the marker of setvars.sh", ("unset SETVARS_COMPLETED",))
+                return self.warn("SETVARS_COMPLETED is set, but no oneAPI component is sourced", fix)
+            return self.ok("no oneAPI is sourced; xpubuild sources what it needs")
         told = f"compiler {' and '.join(compilers)}" if compilers else "components without the compiler"
         wanted = needs_of(context)
         if wanted is not None and compilers:
@@ -262,22 +249,23 @@ class OneapiNounset(Check):
     """Shells started from this one do not run with nounset or errexit."""
 
     id = "oneapi.set_u"
-    title = "Shells can source oneAPI's scripts"
+    title = "SHELLOPTS exports neither nounset nor errexit"
     severity = "warn"
     live = True
     profiles = frozenset({"build"})
     families = ("Z-single",)
-    explanation = """\
-An exported `SHELLOPTS` hands `set -u` and `set -e` to every bash below this shell. oneAPI's scripts
-read variables without a default (`OCL_ICD_FILENAMES`, `TCM_ROOT`), which ends a shell under `set -u`
-and cannot be caught; `setvars.sh` returns 3 and 250 for harmless reasons, which ends one under `set
--e`. xpubuild sources the scripts with both switched off; your own scripts may not.
-"""
+    explanation = """
+    An exported `SHELLOPTS` passes `set -u` and `set -e` on to every bash started from this shell.
+    oneAPI's scripts read variables without a default (`OCL_ICD_FILENAMES`, `TCM_ROOT`), which ends a
+    shell under `set -u` and cannot be caught. `setvars.sh` returns 3 and 250 for harmless reasons,
+    which ends a shell under `set -e`. xpubuild sources the scripts with both disabled; your own scripts
+    may not.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         options = context.environ.get("SHELLOPTS", "").split(":")
         bad = [name for name in ("nounset", "errexit") if name in options]
         if bad:
             fix = Fix("do not export SHELLOPTS", ("export -n SHELLOPTS", "set +u +e"))
-            return self.found(f"SHELLOPTS is exported with {' and '.join(bad)}", fix, SHELLOPTS=options)
-        return self.ok("neither nounset nor errexit is handed down")
+            return self.found(f"SHELLOPTS exports {' and '.join(bad)}", fix, SHELLOPTS=options)
+        return self.ok("neither nounset nor errexit is exported")

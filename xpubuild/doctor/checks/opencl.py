@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import install_command
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
@@ -14,21 +14,21 @@ from xpubuild.doctor.probes.sycl import sycl_devices
 
 
 class OpenclDriver(Check):
-    """Intel's OpenCL driver is registered and its library is there."""
+    """Intel's OpenCL driver is registered and its library exists."""
 
     id = "opencl.icd"
     title = "Intel's OpenCL driver for the GPU is registered"
     severity = "warn"
     needs = ("gpu.supported",)
     profiles = RUN
-    explanation = (
-        "Looks for Intel's GPU library (`libigdrcl.so`) in `/etc/OpenCL/vendors/*.icd` and whether that"
-        " file is there. PyTorch runs on Level Zero and does not need it; `sycl-ls`, some oneDNN and oneMKL"
-        " paths and most diagnostic tools do. On the first LTS driver the package also brings `ocloc`,"
-        " which a build needs."
-    )
+    explanation = """
+    Searches for Intel's GPU library (`libigdrcl.so`) in `/etc/OpenCL/vendors/*.icd` and checks that the
+    file exists. PyTorch uses Level Zero and does not need it; `sycl-ls`, some oneDNN and oneMKL code
+    paths and most diagnostic tools do. With the first LTS driver the package also includes `ocloc`,
+    which a build needs.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Look at the vendor files."""
         named = registered(context)
         install = Fix(
@@ -38,11 +38,11 @@ class OpenclDriver(Check):
             ),
         )
         if not named:
-            return self.found(f"no file in {VENDORS} names Intel's GPU library", install)
+            return self.found(f"no file in {VENDORS} lists Intel's GPU library", install)
         lost = {file: library for file, library in named.items() if not library_exists(context, library)}
         if lost:
             file, library = next(iter(lost.items()))
-            return self.found(f"{file} names {library}, which is not there", install, registered=named)
+            return self.found(f"{file} lists {library}, which does not exist", install, registered=named)
         return self.ok(", ".join(named.values()), registered=named)
 
 
@@ -59,21 +59,21 @@ class SyclSees(Check):
         "E-level-zero-driver-or-loader-version",
     )  # fmt: skip
     deadline_s = CHECK_DEADLINE_S
-    explanation = (
-        "Runs `sycl-ls`, where a oneAPI environment has one on PATH, in a child with a deadline, and"
-        " compares the GPUs under Level Zero with what Level Zero itself lists in the same environment."
-        " Fewer mean that the runtime could not load its Level Zero adapter: an older `libstdc++` found"
-        " first, a loader that is too old for it, libraries of two oneAPI releases. GPUs under OpenCL alone"
-        " do not help PyTorch."
-    )
+    explanation = """
+    If a oneAPI environment has `sycl-ls` on PATH, runs it in a subprocess with a timeout and compares
+    its Level Zero GPUs with those that Level Zero lists in the same environment. If there are fewer,
+    the runtime could not load its Level Zero adapter: an older `libstdc++` is found first, the loader
+    is too old for the adapter, or libraries of two oneAPI releases are mixed. PyTorch cannot use GPUs
+    that are listed only under OpenCL.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Run sycl-ls and compare."""
         found = context.probe(sycl_devices)
         if found.program is None or found.ending is None:
             return self.skip("no sycl-ls on PATH: no oneAPI environment is active")
         trace = Fix(
-            "look at what it loads; leave conda or other oneAPI environments and try again",
+            "check which libraries it loads; deactivate conda and other oneAPI environments and try again",
             ("SYCL_UR_TRACE=1 sycl-ls --verbose", "echo $LD_LIBRARY_PATH"),
         )
         evidence = {"program": found.program, "devices": list(found.lines)}

@@ -1,4 +1,4 @@
-"""PCI Express: the link of each GPU against what the card can do, and the size of its memory window."""
+"""PCI Express: the link of each GPU compared with the card's maximum, and the size of its memory window."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.machine import RUN, integrated, intel_gpus, named
@@ -25,18 +25,18 @@ class PcieLink(Check):
     """No PCI Express link between a GPU and the processor is slower or narrower than the card's own best."""
 
     id = "gpu.pcie_link"
-    title = "The PCI Express link runs as fast and as wide as the card can"
+    title = "The PCI Express link runs at the card's full speed and width"
     severity = "warn"
     needs = ("gpu.supported",)
     profiles = RUN
-    explanation = (
-        "Compares `current_link_speed` and `current_link_width` with `max_link_speed` and `max_link_width`"
-        " of each GPU and, on cards with a switch of their own, of the switch's upstream port. A narrower"
-        " link is a matter of the slot, a riser or a badly seated card. A slower one may also be a GPU that"
-        " saves power while idle: run something on it and look again."
-    )
+    explanation = """
+    Compares `current_link_speed` and `current_link_width` with `max_link_speed` and `max_link_width` of
+    each GPU and, on cards with their own switch, of the switch's upstream port. A narrower link is
+    caused by the slot, a riser or a badly seated card. A slower link may also be a GPU that saves power
+    while idle: run something on it and check again.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Compare every link on the way."""
         gpus = [gpu for gpu in intel_gpus(context) if not integrated(gpu)]
         slow: list[str] = []
@@ -54,8 +54,9 @@ class PcieLink(Check):
             return self.found(
                 "; ".join(slow),
                 Fix(
-                    "look again while the GPU works; then check the slot, risers, the seat of the card and"
-                    " the firmware's settings for the slot",
+                    "check again while the GPU is busy; then check the slot, risers, the seating of the"
+                    " card and"
+                    " the firmware settings of the slot",
                     as_root(
                         context,
                         *(f"lspci -vv -s {gpu.pci_address} | grep -E 'LnkCap|LnkSta'" for gpu in gpus[:1]),
@@ -68,7 +69,7 @@ class PcieLink(Check):
         return self.ok(", ".join(f"{name}: {state}" for name, state in known.items()), links=known)
 
 
-def _downstream_ends(context: Context, gpu: GpuFacts) -> Iterator[Path]:
+def _downstream_ends(context: CheckContext, gpu: GpuFacts) -> Iterator[Path]:
     """Yield the function at the lower end of each link between the GPU and its root port.
 
     Ends alternate on the way up: GPU, port above it, upstream port of the switch, port above that, and so on.
@@ -94,33 +95,36 @@ def _link(place: Path, kind: str) -> tuple[float, int] | None:
 
 
 class MemoryWindow(Check):
-    """The processor sees a discrete GPU's whole memory, not only 256 MiB of it."""
+    """The CPU can address a discrete GPU's complete memory, not only 256 MiB of it."""
 
     id = "gpu.bar"
-    title = "The processor sees the whole memory of the GPU (resizable BAR)"
+    title = "The CPU can address all GPU memory (resizable BAR)"
     severity = "warn"
     needs = ("gpu.supported",)
     profiles = RUN
     families = ("E-level-zero-driver-or-loader-version",)
-    explanation = (
-        "Reads the sizes of the GPU's memory windows from `resource` in sysfs. With a window of 256 MiB or"
-        " less the Level Zero driver does not start on some cards (zeInit says"
-        " ZE_RESULT_ERROR_UNINITIALIZED on Battlemage), and transfers are slow on others. The firmware must"
-        " have Above 4G Decoding and Resizable BAR switched on."
-    )
+    explanation = """
+    Reads the sizes of the GPU's memory windows (BARs) from `resource` in sysfs. With a window of 256
+    MiB or less the Level Zero driver does not start on some cards (on Battlemage, zeInit returns
+    ZE_RESULT_ERROR_UNINITIALIZED), and transfers are slow on others. Enable Above 4G Decoding and
+    Resizable BAR in the firmware.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Compare the largest prefetchable window with 256 MiB."""
         sizes = {gpu: _window(context, gpu) for gpu in intel_gpus(context) if not integrated(gpu)}
         known = {gpu.pci_address: size for gpu, size in sizes.items() if size}
         if not known:
-            return self.skip("no discrete GPU whose memory window is known")
+            return self.skip("no discrete GPU with a known memory window (BAR)")
         small = [gpu for gpu, size in sizes.items() if size and size <= _SMALL_WINDOW]
         if small:
             return self.found(
-                "; ".join(f"{named(gpu)}: a window of {known[gpu.pci_address] // _MIB} MiB" for gpu in small),
+                "; ".join(
+                    f"{named(gpu)}: a memory window (BAR) of {known[gpu.pci_address] // _MIB} MiB"
+                    for gpu in small
+                ),
                 Fix(
-                    "switch on Above 4G Decoding and Resizable BAR in the machine's firmware settings",
+                    "enable Above 4G Decoding and Resizable BAR in the machine's firmware settings",
                     as_root(context, f"lspci -vv -s {small[0].pci_address} | grep -i region"),
                 ),
                 bytes=known,
@@ -128,7 +132,7 @@ class MemoryWindow(Check):
         return self.ok(", ".join(f"{name}: {size // _MIB} MiB" for name, size in known.items()), bytes=known)
 
 
-def _window(context: Context, gpu: GpuFacts) -> int:
+def _window(context: CheckContext, gpu: GpuFacts) -> int:
     """Return the size in bytes of the largest prefetchable window, 0 where it is not known."""
     largest = 0
     for line in (

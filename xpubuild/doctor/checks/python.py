@@ -1,24 +1,24 @@
-"""The Python that is built for or run with: version, headers, setuptools, and what pip is told."""
+"""The Python of the build or of torch: version, headers, setuptools, and pip's configuration."""
 
 from __future__ import annotations
 
 import re
 import shlex
 
-from xpubuild.doctor.context import Context
+from xpubuild.compatibility.versions import fits, parse
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root, install_command
 from xpubuild.doctor.look.pip import Setting, settings
 from xpubuild.doctor.look.sites import facts_of, site
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.host.pythons import PythonFacts, probe_python
 from xpubuild.host.readers import UNKNOWN, read_text
-from xpubuild.recipe.fits import fits, parse
 
 _SETUPTOOLS = "setuptools"
 
 
-def interpreter(context: Context) -> PythonFacts | None:
-    """Return what is known of the interpreter; one that the report does not have is asked. For a probe."""
+def interpreter(context: CheckContext) -> PythonFacts | None:
+    """Return the facts about the interpreter; one that is not in the report is run. For a probe."""
     known = facts_of(context)
     if known is None and context.live and context.python is not None:
         return probe_python(context.python)
@@ -26,56 +26,57 @@ def interpreter(context: Context) -> PythonFacts | None:
 
 
 class PythonRuns(Check):
-    """The interpreter that was named, or is active, starts and answers."""
+    """The selected or active interpreter starts."""
 
     id = "python.runs"
-    title = "The Python that matters runs"
+    title = "The selected Python interpreter runs"
     families = ("M-python-build-tools",)
     live = True
-    explanation = """\
-Starts the interpreter that `--python` names, else that of the workspace, of `VIRTUAL_ENV` or of
-`CONDA_PREFIX`, else `python3` on `PATH`, and asks what it is. A virtual environment whose base
-installation was removed or upgraded, a shim of a version manager without a version, a program that is
-no Python: nothing that is installed for such an interpreter can be imported, so it fails.
-Where none was named or is active, a `python3` on `PATH` that does not run is a warning.
-"""
+    explanation = """
+    Starts the selected interpreter: `--python`, or that of the workspace, of `VIRTUAL_ENV` or of
+    `CONDA_PREFIX`, or `python3` on `PATH`. It fails if the interpreter cannot run or is not a Python:
+    for example a virtual environment whose base installation was removed or upgraded, or a version
+    manager's shim without a version. Nothing that is installed for such an interpreter can be imported.
 
-    def run(self, context: Context) -> Outcome:
+    If no interpreter was selected or is active, a `python3` on `PATH` that does not run is a warning.
+    """
+
+    def run(self, context: CheckContext) -> Outcome:
         facts = context.probe(interpreter)
         if facts is None:
             return self.skip("no Python was found")
         if not facts.error:
             return self.ok(f"{facts.executable} runs", executable=facts.executable)
         fix = Fix(
-            "name an interpreter that runs with --python, or make the environment anew",
+            "select a working interpreter with --python, or recreate the environment",
             (f"{shlex.quote(facts.executable)} -I -c 'import sys; print(sys.version)'", *_other(context)),
         )
-        told = f"{facts.executable} is no working Python: {facts.error}"
-        # The first python3 on PATH is a guess: nobody said that it is the one.
+        told = f"{facts.executable} is not a working Python: {facts.error}"
+        # The first python3 on PATH is a guess: it was not selected.
         return self.found(told, fix) if context.python is not None else self.warn(told, fix)
 
 
 class PythonVersion(Check):
-    """The interpreter is one that the recipe builds for."""
+    """The recipe supports the interpreter."""
 
     id = "python.version"
-    title = "The Python version fits"
+    title = "The recipe supports the Python version"
     profiles = frozenset({"build"})
     recipe = True
     families = ("M-python-build-tools",)
-    explanation = """\
-Each PyTorch release builds for a range of Python versions, and wheels exist for it alone. Only CPython
-will do. Another interpreter is named with `--python`.
-"""
+    explanation = """
+    Each PyTorch release supports a range of Python versions, and wheels exist only for those. Only
+    CPython is supported. Use `--python` to select another interpreter.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         facts = context.probe(interpreter)
         if facts is None:
             return self.skip("no Python was found")
-        name_another = Fix("name another interpreter with --python", _other(context))
+        name_another = Fix("select another interpreter with --python", _other(context))
         if facts.error:
-            # One cause, one failure: python.runs tells it, machine.platform the one with 32 bits.
-            return self.skip(f"{facts.executable} is no working Python: {facts.error}")
+            # One cause, one failure: python.runs reports it, machine.platform a 32-bit Python.
+            return self.skip(f"{facts.executable} is not a working Python: {facts.error}")
         if facts.implementation not in ("CPython", UNKNOWN):
             return self.found(f"{facts.executable} is {facts.implementation}, not CPython", name_another)
         wanted = context.recipe.recipe.needs.python if context.recipe else ""
@@ -85,7 +86,7 @@ will do. Another interpreter is named with `--python`.
         return self.ok(f"Python {facts.version} ({facts.executable})", version=facts.version)
 
 
-def _other(context: Context) -> tuple[str, ...]:
+def _other(context: CheckContext) -> tuple[str, ...]:
     wanted = context.recipe.recipe.needs.python if context.recipe else ""
     found = [item.executable for item in context.host.python.found if fits(item.version, wanted) == "yes"]
     named = f" --recipe {context.recipe.recipe.name}" if context.recipe else ""
@@ -93,21 +94,21 @@ def _other(context: Context) -> tuple[str, ...]:
 
 
 class PythonHeaders(Check):
-    """Python.h of the interpreter is there."""
+    """Python.h of the interpreter is installed."""
 
     id = "python.headers"
-    title = "Python.h is there"
+    title = "Python.h is installed"
     families = ("M-python-build-tools", "N-run-time-jit-headers")
-    explanation = """\
-Every extension is compiled against `Python.h`: PyTorch's own, and at run time the launchers that Triton
-compiles for `torch.compile`. Distributions ship it apart (`python3-dev`, `python3-devel`). The folder
-that is looked at is the one that the interpreter itself names.
-"""
+    explanation = """
+    Every extension is compiled with `Python.h`: those of PyTorch, and at run time the launchers that
+    Triton compiles for `torch.compile`. Distributions package it separately (`python3-dev`,
+    `python3-devel`). The check uses the include folder that the interpreter reports.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         facts = context.probe(interpreter)
         if facts is None or facts.headers is None:
-            return self.skip("no Python was found, or it could not be asked")
+            return self.skip("no Python was found, or it could not be run")
         if facts.headers:
             return self.ok(f"{facts.include}/Python.h", include=facts.include)
         short = ".".join(facts.version.split(".")[:2])
@@ -125,53 +126,54 @@ that is looked at is the one that the interpreter itself names.
                 suse=[f"python{joined}-devel"],
             ),
         )
-        return self.found(f"{facts.include}/Python.h is not there", fix, include=facts.include)
+        return self.found(f"{facts.include}/Python.h does not exist", fix, include=facts.include)
 
 
 class PythonSetuptools(Check):
-    """setuptools of the environment is one that the recipe's trees build with."""
+    """The environment's setuptools can build the recipe's sources."""
 
     id = "python.setuptools"
-    title = "The installed setuptools fits"
+    title = "The installed setuptools is compatible"
     severity = "warn"
     profiles = frozenset({"build"})
     families = ("M-python-build-tools",)
-    explanation = """\
-setuptools 80 turned `setup.py develop` into a wrapper of pip, and 82 no longer has `pkg_resources`:
-trees of older releases, and many extensions, stop there. `xpubuild install` installs the pinned
-setuptools of the recipe into the workspace, so this is about builds by hand in the Python that was
-looked at: with a recipe its range counts, without one the loss of `pkg_resources` is told where a torch
-is installed.
-"""
+    explanation = """
+    setuptools 80 turned `setup.py develop` into a wrapper of pip, and 82 removed `pkg_resources`:
+    builds of older releases, and of many extensions, fail with them. `xpubuild install` installs the
+    recipe's pinned setuptools into the workspace, so this only affects manual builds in the selected
+    Python. With a recipe, the check uses its version range; without one, it reports a missing
+    `pkg_resources` if a torch is installed.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         python = context.probe(site)
         dist = python.get(_SETUPTOOLS) if python else None
         if python is None or dist is None:
-            return self.skip("no setuptools is installed in the Python that was looked at")
+            return self.skip("setuptools is not installed in the selected Python")
         wanted = _range(context)
         if wanted:
             if fits(dist.version, wanted) == "no":
                 fix = Fix(
-                    "nothing for xpubuild install; for a build by hand, install the range of the recipe",
+                    "xpubuild install is not affected; for a manual build, install a version in the"
+                    " recipe's range",
                     (f"{python.executable} -m pip install 'setuptools{wanted}'",),
                 )
-                detail = f"setuptools {dist.version} is installed, the recipe's trees need {wanted}"
+                detail = f"setuptools {dist.version} is installed, the recipe needs {wanted}"
                 return self.found(
-                    f"{detail}; xpubuild brings its own", fix, version=dist.version, wanted=wanted
+                    f"{detail}; xpubuild installs its own", fix, version=dist.version, wanted=wanted
                 )
         elif python.package("torch") is not None and fits(dist.version, ">=82") == "yes":
             fix = Fix(
-                "install an older one to compile such extensions",
+                "install an older version to compile such extensions",
                 (f"{python.executable} -m pip install 'setuptools<82'",),
             )
             return self.found(
-                f"setuptools {dist.version} has no pkg_resources, which older extensions import", fix
+                f"setuptools {dist.version} has no pkg_resources, which older extensions need", fix
             )
         return self.ok(f"setuptools {dist.version}", version=dist.version)
 
 
-def _range(context: Context) -> str:
+def _range(context: CheckContext) -> str:
     """Return the range that the recipe's requirement files are made from, else the major that they pin."""
     if context.recipe is None:
         return ""
@@ -188,7 +190,7 @@ def _range(context: Context) -> str:
     return f"<{version.major + 1}" if version else ""
 
 
-#: Settings that make pip install elsewhere, nothing, or less than was asked for.
+#: Settings that make pip install into another place, nothing, or without dependencies.
 _ELSEWHERE = {
     "target": "installs into another folder",
     "prefix": "installs below another prefix",
@@ -197,7 +199,7 @@ _ELSEWHERE = {
 }
 _SWITCHES = {
     "user": "installs into the user's folder, which an environment does not see",
-    "no-deps": "leaves out what a package requires",
+    "no-deps": "skips the dependencies of packages",
     "dry-run": "installs nothing",
     "no-binary": "builds everything from source",
 }
@@ -205,21 +207,22 @@ _LISTS = {"constraint": "limits versions", "requirement": "adds requirements", "
 
 
 class PythonPipConstraints(Check):
-    """Nothing makes pip install other versions, elsewhere, or nothing."""
+    """No setting makes pip install other versions, into another place, or nothing."""
 
     id = "python.pip_constraints"
-    title = "Pip installs what it is asked for"
+    title = "No setting changes what pip installs"
     profiles = frozenset({"build"})
     families = ("F-wrong-torch-or-triton-package", "M-python-build-tools")
-    explanation = """\
-Reads pip's configuration files (global, user, environment, `PIP_CONFIG_FILE`) and `PIP_` variables
-without running pip. `target`, `prefix`, `root`, `user`, `no-deps` and `dry-run` in a file reach every
-pip, also the one that fills the workspace: a failure. Constraints and the same settings as variables
-are warnings: xpubuild does not hand those variables on, and constraints may well be meant. A constraint
-on torch or triton decides which build a later `pip install` puts in the place of the XPU one.
-"""
+    explanation = """
+    Reads pip's configuration files (global, user, environment, `PIP_CONFIG_FILE`) and `PIP_` variables
+    without running pip. `target`, `prefix`, `root`, `user`, `no-deps` and `dry-run` in a file affect
+    every pip, including the one that xpubuild runs in the workspace: a failure. The same settings as
+    variables are warnings, because xpubuild does not pass them on. Constraints are warnings, because
+    they may be intended; a constraint on torch or triton decides which build a later `pip install` puts
+    in place of the XPU build.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         found = [item for item in context.probe(settings) if _meaning(item)]
         if not found:
             return self.ok("no setting changes what pip installs")
@@ -227,17 +230,17 @@ on torch or triton decides which build a later `pip install` puts in the place o
         hard = [item for item in found if item.from_file and item.name not in _LISTS]
         commands = tuple(dict.fromkeys(line for item in found for line in _take_out(context, item)))
         evidence = {"settings": [f"{item.name} ({item.origin})" for item in found]}
-        fix = Fix("take them out while a workspace is built", commands)
+        fix = Fix("remove these settings while a workspace is built", commands)
         return self.found(told, fix, **evidence) if hard else self.warn(told, fix, **evidence)
 
 
-def _take_out(context: Context, item: Setting) -> tuple[str, ...]:
-    """Return the command that takes a setting out of where it is written."""
+def _take_out(context: CheckContext, item: Setting) -> tuple[str, ...]:
+    """Return the command that removes a setting from its file or the environment."""
     if not item.from_file:
         return (f"unset {item.origin}",)
     if not item.level:
-        # pip config would write to another file, and say that there is no such key.
-        line = f'"${{EDITOR:-vi}}" {shlex.quote(item.origin)}   # take {item.name} out of [{item.section}]'
+        # pip config would use another file and report that the key does not exist.
+        line = f'"${{EDITOR:-vi}}" {shlex.quote(item.origin)}   # remove {item.name} from [{item.section}]'
         return as_root(context, line) if item.origin.startswith("/etc/") else (line,)
     pip = "pip"
     if item.level == "--site":

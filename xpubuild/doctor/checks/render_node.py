@@ -1,4 +1,4 @@
-"""The render node of each GPU: whether it is there, and whether this user really can open it."""
+"""The render node of each GPU: whether it exists, and whether this user can open it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.access import Opened, explain, open_node
@@ -25,14 +25,14 @@ class RenderNode(Check):
     needs = ("gpu.kernel_driver",)
     profiles = RUN
     families = _FAMILIES
-    explanation = (
-        "The kernel driver makes one render node for each GPU (`/sys/class/drm/renderD*`), and udev or the"
-        " container engine shows it as `/dev/dri/renderD*`. Where sysfs has none, the driver did not"
-        " initialise the device: the kernel's log says why. Where sysfs has it and /dev does not, a"
-        " container was started without the device."
-    )
+    explanation = """
+    The kernel driver creates one render node for each GPU (`/sys/class/drm/renderD*`), and udev or the
+    container engine provides it as `/dev/dri/renderD*`. If it is missing in sysfs, the driver did not
+    initialise the device: see the kernel log. If it is in sysfs but not in /dev, the container was
+    started without the device.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Compare sysfs with /dev/dri."""
         gpus = bound_usable(context)
         if not gpus:
@@ -42,29 +42,30 @@ class RenderNode(Check):
         absent = [gpu for gpu in gpus if gpu.render_node and not exists(context.path(gpu.render_node))]
         if absent and not context.live:
             return self.skip(
-                "device nodes are made when a system starts: a recorded tree has none", nodes=nodes
+                "device nodes are created when a system starts; a recorded file tree has none", nodes=nodes
             )
         if without:
-            detail = f"{without[0].kernel_driver} is bound and made no render node: {listed(without)}"
+            detail = f"{without[0].kernel_driver} is bound, but created no render node: {listed(without)}"
             fix = Fix(
-                "read why the driver did not start the device; nomodeset and missing firmware are the"
-                " usual reasons",
+                "find the reason in the kernel log; nomodeset and missing firmware are the usual ones",
                 as_root(
                     context,
                     f"dmesg | grep -iE '{without[0].kernel_driver}|{without[0].pci_address}' | tail -30",
                 ),
             )
         elif absent:
-            detail = f"the kernel has {absent[0].render_node} and /dev/dri does not: {listed(absent)}"
+            detail = (
+                f"the kernel has {absent[0].render_node}, but it is missing in /dev/dri: {listed(absent)}"
+            )
             fix = _absent(context, str(absent[0].render_node))
         else:
             return self.ok(", ".join(f"{gpu.pci_address}: {gpu.render_node}" for gpu in gpus), nodes=nodes)
         if rest := [gpu for gpu in gpus if gpu not in (*without, *absent)]:
-            return self.warn(f"{detail}; programs can run on {listed(rest)} only", fix, nodes=nodes)
+            return self.warn(f"{detail}; programs can only use {listed(rest)}", fix, nodes=nodes)
         return self.found(detail, fix, nodes=nodes)
 
 
-def _absent(context: Context, node: str) -> Fix:
+def _absent(context: CheckContext, node: str) -> Fix:
     if contained(context):
         return Fix(
             "start the container with the devices",
@@ -75,7 +76,8 @@ def _absent(context: Context, node: str) -> Fix:
             ),
         )
     return Fix(
-        f"let udev make {node}", as_root(context, "udevadm trigger --subsystem-match=drm", "ls -l /dev/dri")
+        f"make udev create {node}",
+        as_root(context, "udevadm trigger --subsystem-match=drm", "ls -l /dev/dri"),
     )
 
 
@@ -88,16 +90,18 @@ class RenderAccess(Check):
     profiles = RUN
     live = True
     families = _FAMILIES
-    explanation = (
-        "Opens each render node for reading and writing, as the compute runtime does. A node that cannot be"
-        " opened is left out without a message: programs see fewer devices, or none.\n\nA failed open is"
-        " then explained: the group of the node, whether this user is a member and this login knows it"
-        " already, a group id without a name in a container, rootless Podman that drops groups, an access"
-        " control list, SELinux, or the device rules of a cgroup. An access that comes from the list of a"
-        " local login alone is a warning: it is gone in SSH sessions and jobs."
-    )
+    explanation = """
+    Opens each render node for reading and writing, as the compute runtime does. If the runtime
+    cannot open a node, it skips the node silently: programs find fewer devices, or none.
 
-    def run(self, context: Context) -> Outcome:
+    If a node cannot be opened, the check searches for the reason: the group of the node and whether
+    this user and this login session are in it, a group id without a name in a container, rootless
+    Podman that drops groups, an access control list, SELinux, or the device rules of a cgroup. Access
+    that is granted only to local logins is a warning, because SSH sessions and batch jobs do not have
+    it.
+    """
+
+    def run(self, context: CheckContext) -> Outcome:
         """Open every node."""
         nodes = [gpu.render_node for gpu in bound_usable(context) if gpu.render_node]
         if wsl(context):
@@ -112,10 +116,11 @@ class RenderAccess(Check):
         seat = next((item for item in tried if item.by_list_only), None)
         if seat is not None:
             return self.warn(
-                f"{seat.node} is open to this user through the access list of a local login alone; an SSH"
-                " session, a service or a batch job will not have it",
+                f"{seat.node} is accessible to this user only through the access control list of a local"
+                " login; an SSH"
+                " session, a service or a batch job will have no access",
                 Fix(
-                    "become a member of the node's group, then log in again",
+                    "add this user to the node's group, then log in again",
                     as_root(context, f"usermod -aG {seat.group} $USER"),
                 ),
                 nodes=evidence,
@@ -123,7 +128,11 @@ class RenderAccess(Check):
         return self.ok(f"opened {', '.join(item.node for item in tried)}", nodes=evidence)
 
     def _closed(
-        self, context: Context, tried: list[Opened], failed: list[Opened], evidence: dict[str, dict[str, Any]]
+        self,
+        context: CheckContext,
+        tried: list[Opened],
+        failed: list[Opened],
+        evidence: dict[str, dict[str, Any]],
     ) -> Outcome:
         first = failed[0]
         why, fix = explain(context, first)
@@ -134,10 +143,10 @@ class RenderAccess(Check):
         share = f"{len(tried) - len(failed)} of {len(tried)} render nodes can be opened"
         if all(item.error == errno.EPERM for item in failed):
             # A batch system that gives a job some of the GPUs does it like this.
-            return self.ok(f"{share}; the device rules of the cgroup keep the others", nodes=evidence)
+            return self.ok(f"{share}; the device rules of the cgroup block the others", nodes=evidence)
         opened = {item.node for item in tried if not item.error}
         rest = listed(gpu for gpu in bound_usable(context) if gpu.render_node in opened)
-        return self.warn(f"{share}; {detail}; programs can run on {rest} only", fix, nodes=evidence)
+        return self.warn(f"{share}; {detail}; programs can only use {rest}", fix, nodes=evidence)
 
 
 def _error(number: int) -> str:

@@ -1,4 +1,4 @@
-"""What stands in front of the libraries that oneAPI, the driver and torch mean."""
+"""Libraries that are found before those of oneAPI, the driver and torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.places import listed, real, same, shown
 from xpubuild.doctor.look.sites import Site, library_folders, site
@@ -17,8 +17,8 @@ from xpubuild.host.readers import entries
 from xpubuild.oneapi.bundles import line_of
 from xpubuild.oneapi.components import COMPILER
 
-#: Conda and pip packages that bring libraries of oneAPI or of the driver, in the spelling of pip: what
-#: Aurora's build scripts take out of an environment before a build, and what the XPU wheels require.
+#: Conda and pip packages that contain libraries of oneAPI or of the driver, as spelled by pip: those that
+#: Aurora's build scripts remove from an environment before a build, and those that the XPU wheels require.
 SHADOWING = frozenset({
     "dpcpp-cpp-rt", "dpcpp-linux-64", "dpcpp-llvm-spirv", "impi-devel", "impi-rt", "intel-cmplr-lib-rt",
     "intel-cmplr-lib-ur", "intel-fortran-rt", "intel-gpu-ocl-icd-system", "intel-opencl-rt",
@@ -33,7 +33,7 @@ _END = 1 << 18
 
 @dataclass(frozen=True)
 class Double:
-    """One library name in two places: what comes first, and what it hides."""
+    """One library name in two places: the file that is found first, and the other one."""
 
     family: str
     name: str
@@ -42,28 +42,28 @@ class Double:
 
 
 class ShadowLibraries(Check):
-    """No library on LD_LIBRARY_PATH or LD_PRELOAD hides another build of the same name."""
+    """No library on LD_LIBRARY_PATH or LD_PRELOAD takes precedence over another build with the same name."""
 
     id = "shadow.libraries"
-    title = "No library hides another build of itself"
+    title = "LD_LIBRARY_PATH and LD_PRELOAD hide no library"
     live = True
     families = (
         "B-two-sycl-runtimes-or-stale-jit-cache",
         "E-level-zero-driver-or-loader-version",
         "L-onednn-or-mkl-shadowing",
     )
-    explanation = """\
-The loader takes the first file of a name. This lists the libraries of oneMKL, oneDNN, MPI, oneCCL,
-SYCL, TBB, UMF and Level Zero in the folders of `LD_LIBRARY_PATH` and in `LD_PRELOAD`, and compares them
-with those of the same name that come with the installed torch (in its own folder and in the
-environment's `lib`), with the system's Level Zero, and with each other. One name with two contents is a
-finding: it ends in messages such as ``version `LIBUR_LOADER_0.11' not found``, `undefined symbol:
-iJIT_NotifyEvent`, or a crash in `torch.compile`.
+    explanation = """
+    The loader uses the first file with a given name. This check lists the libraries of oneMKL, oneDNN,
+    MPI, oneCCL, SYCL, TBB, UMF and Level Zero in the folders of `LD_LIBRARY_PATH` and in `LD_PRELOAD`,
+    and compares them with those of the same name that are installed with torch (in its own folder and
+    in the environment's `lib`), with the system's Level Zero, and with each other. Two different files
+    with the same name are reported: they cause messages such as ``version `LIBUR_LOADER_0.11' not
+    found``, `undefined symbol: iJIT_NotifyEvent`, or a crash in `torch.compile`.
 
-Wheels that bring their own runtime are meant to run in a shell without oneAPI.
-"""
+    Run wheels that include their own runtime in a shell without oneAPI.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         preloaded = [
             Path(entry)
             for entry in re.split(r"[:\s]+", context.environ.get("LD_PRELOAD", ""))
@@ -74,12 +74,13 @@ Wheels that bring their own runtime are meant to run in a shell without oneAPI.
             return self.ok("LD_LIBRARY_PATH and LD_PRELOAD are empty")
         doubles = [*_hiding(context, folders), *_preloads(context, preloaded)]
         if not doubles:
-            return self.ok("nothing on LD_LIBRARY_PATH or LD_PRELOAD hides another build of itself")
-        told = "; ".join(f"{item.first} hides {item.hidden} ({item.family})" for item in doubles[:3])
+            return self.ok("no library on LD_LIBRARY_PATH or LD_PRELOAD takes precedence over another build")
+        told = "; ".join(
+            f"{item.first} takes precedence over {item.hidden} ({item.family})" for item in doubles[:3]
+        )
         more = f"; and {len(doubles) - 3} more" if len(doubles) > 3 else ""  # noqa: PLR2004 - as many as shown
         fix = Fix(
-            "leave these folders out of the shell that runs torch; a workspace sets what it needs when it is"
-            " entered",
+            "remove these folders from the shell that runs torch; activating a workspace sets what it needs",
             ("unset LD_LIBRARY_PATH LD_PRELOAD",),
         )
         found = [
@@ -88,15 +89,15 @@ Wheels that bring their own runtime are meant to run in a shell without oneAPI.
         return self.found(told + more, fix, doubles=found)
 
 
-def _hiding(context: Context, folders: tuple[Path, ...]) -> Iterator[Double]:
-    """Yield what the folders of LD_LIBRARY_PATH hide of torch's own, of the system's, and of each other."""
+def _hiding(context: CheckContext, folders: tuple[Path, ...]) -> Iterator[Double]:
+    """Yield libraries in LD_LIBRARY_PATH that are found before torch's own, the system's, or each other's."""
     python = context.probe(site)
     behind = [*library_folders(python)]
     first: dict[str, Path] = {}
     for folder in folders:
         for name, place in libraries.members(folder).items():
             if name in first:
-                # Two releases of oneAPI are told by oneapi.mixed.
+                # oneapi.mixed reports two releases of oneAPI.
                 if not _both_oneapi(context, first[name], place):
                     yield from _double(name, first[name], place)
             else:
@@ -135,13 +136,13 @@ def _ends(path: Path) -> tuple[int, bytes, bytes]:
         return size, first, stream.read(_END)
 
 
-def _both_oneapi(context: Context, one: Path, other: Path) -> bool:
+def _both_oneapi(context: CheckContext, one: Path, other: Path) -> bool:
     folders = [item.folder for item in context.probe(sourced)]
     return all(any(real(place).is_relative_to(folder) for folder in folders) for place in (one, other))
 
 
-def _one_release(context: Context, python: Site | None, name: str, place: Path) -> bool:
-    """Whether a sourced SYCL runtime is of the very release whose packages torch has beside it."""
+def _one_release(context: CheckContext, python: Site | None, name: str, place: Path) -> bool:
+    """Whether a sourced SYCL runtime is of the same release as the packages installed with torch."""
     runtime = python.get(_RUNTIME) if python else None
     if runtime is None or libraries.family_of(name) not in ("SYCL", "unified runtime"):
         return False
@@ -151,7 +152,7 @@ def _one_release(context: Context, python: Site | None, name: str, place: Path) 
     return False
 
 
-def _preloads(context: Context, preloaded: list[Path]) -> Iterator[Double]:
+def _preloads(context: CheckContext, preloaded: list[Path]) -> Iterator[Double]:
     python = context.probe(site)
     behind = [*library_folders(python), *libraries.system_folders(context)]
     for place in preloaded:
@@ -161,30 +162,31 @@ def _preloads(context: Context, preloaded: list[Path]) -> Iterator[Double]:
 
 
 class ShadowSyclSoname(Check):
-    """One major version of libsycl is in reach of the installed torch."""
+    """The installed torch can find only one major version of libsycl."""
 
     id = "shadow.sycl_soname"
-    title = "One SYCL runtime"
+    title = "Only one SYCL runtime is in use"
     profiles = frozenset({"run"})
     needs = ("gpu.present",)
     families = ("B-two-sycl-runtimes-or-stale-jit-cache", "N-run-time-jit-headers")
-    explanation = """\
-`libsycl.so.7` is oneAPI 2024, `.8` is 2025, `.9` is 2026. Reads (as ELF, nothing is loaded) which one
-the libraries of torch, torchvision, torchaudio, triton, dpctl and other SYCL users of the environment
-ask for, and which one the sourced oneAPI and the environment's own `lib` offer. Two majors in one
-process crash as soon as an object is passed between them: eager mode works, `torch.compile` does not,
-because Triton compiles its launcher with the compiler that is in the shell.
-"""
+    explanation = """
+    `libsycl.so.7` is oneAPI 2024, `.8` is 2025, `.9` is 2026. The check reads (from the ELF files,
+    without loading them) which one the libraries of torch, torchvision, torchaudio, triton, dpctl and
+    other SYCL users in the environment need, and which one the sourced oneAPI and the environment's own
+    `lib` provide. Two major versions in one process crash as soon as an object is passed between them:
+    eager mode works, but `torch.compile` does not, because Triton compiles its launcher with the
+    compiler in the shell.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         python = context.probe(site)
         if python is None or python.package("torch") is None:
-            return self.skip("no torch is installed in the Python that was looked at")
+            return self.skip("torch is not installed in the selected Python")
         asked = dict(_askers(python))
         folder = python.package("torch")
         torch = next((major for item, major in asked.items() if folder in item.parents), None)
         if torch is None:
-            return self.skip("the installed torch asks for no SYCL runtime")
+            return self.skip("the installed torch needs no SYCL runtime")
         offered = dict(_offers(context))
         majors = {**{shown(context, item): major for item, major in asked.items()}, **offered}
         others = {place: major for place, major in majors.items() if major != torch}
@@ -197,7 +199,7 @@ because Triton compiles its launcher with the compiler that is in the shell.
             " empty the compile caches",
             ("unset LD_LIBRARY_PATH CMPLR_ROOT", "rm -rf ~/.triton/cache /tmp/torchinductor_$USER"),
         )
-        return self.found(f"torch asks for libsycl.so.{torch}, and there is {told}", fix, **evidence)
+        return self.found(f"torch needs libsycl.so.{torch}, but also found: {told}", fix, **evidence)
 
 
 #: Where Python packages keep what is linked with SYCL, by import package.
@@ -220,7 +222,7 @@ def _askers(python: Site) -> Iterator[tuple[Path, int]]:
                     yield place, major
 
 
-def _offers(context: Context) -> Iterator[tuple[str, int]]:
+def _offers(context: CheckContext) -> Iterator[tuple[str, int]]:
     folders = {
         item.folder / "lib": item.variable
         for item in context.probe(sourced)
@@ -236,10 +238,10 @@ def _offers(context: Context) -> Iterator[tuple[str, int]]:
 
 
 class ShadowConda(Check):
-    """No conda or pip package stands in front of oneAPI."""
+    """No conda or pip package conflicts with oneAPI."""
 
     id = "shadow.conda"
-    title = "No conda or pip package stands in for oneAPI"
+    title = "No conda or pip package conflicts with oneAPI"
     severity = "warn"
     profiles = frozenset({"build"})
     families = (
@@ -247,33 +249,33 @@ class ShadowConda(Check):
         "L-onednn-or-mkl-shadowing",
         "K-overlinked-oneapi-libs",
     )
-    explanation = """\
-Packages such as `mkl`, `tbb`, `umf`, `tcmlib`, `intel-pti`, `oneccl`, `intel-sycl-rt` and conda's
-`level-zero` put libraries and headers of their own versions into an environment. A build in such an
-environment links those instead of oneAPI's; `intel-sycl-rt` beside icpx even ends in `redefinition`
-errors. `xpubuild install` builds in an environment of its own without them, so this is a warning: it is
-about builds by hand, and about extensions that are compiled against an installed torch.
-"""
+    explanation = """
+    Packages such as `mkl`, `tbb`, `umf`, `tcmlib`, `intel-pti`, `oneccl`, `intel-sycl-rt` and conda's
+    `level-zero` install their own versions of libraries and headers into an environment. A build in
+    such an environment links those instead of oneAPI's; `intel-sycl-rt` together with icpx even causes
+    `redefinition` errors. `xpubuild install` builds in a separate environment without them, so this is
+    a warning: it affects manual builds, and extensions that are compiled against an installed torch.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         conda = context.environ.get("CONDA_PREFIX", "")
         active = sorted(_conda_packages(context, Path(conda))) if conda.startswith("/") else []
         if active:
             fix = Fix(
-                "build outside of this conda environment, or in one without these packages",
+                "build outside this conda environment, or in one without these packages",
                 ("conda deactivate",),
             )
             return self.found(f"the active conda environment has {', '.join(active)}", fix, conda=active)
         clashing = [*_beside_compiler(context)]
         if clashing:
             fix = Fix(
-                "compile extensions in an environment of the same release, or without the sourced oneAPI"
+                "compile extensions in an environment with the same release, or without the sourced oneAPI"
             )
             return self.found("; ".join(clashing), fix, pip=clashing)
-        return self.ok("no such package is in the active environment beside a oneAPI of another release")
+        return self.ok("no package in the active environment conflicts with oneAPI")
 
 
-def _conda_packages(context: Context, prefix: Path) -> Iterator[str]:
+def _conda_packages(context: CheckContext, prefix: Path) -> Iterator[str]:
     for entry in entries((context.path(str(prefix)) if not context.live else prefix) / "conda-meta"):
         if entry.suffix == ".json":
             name, _, _ = entry.stem.rpartition("-")[0].rpartition("-")
@@ -281,7 +283,7 @@ def _conda_packages(context: Context, prefix: Path) -> Iterator[str]:
                 yield entry.stem
 
 
-def _beside_compiler(context: Context) -> Iterator[str]:
+def _beside_compiler(context: CheckContext) -> Iterator[str]:
     """Yield a sentence for a SYCL runtime of pip whose release is not the sourced compiler's."""
     python = context.probe(site)
     runtime = python.get(_RUNTIME) if python else None
@@ -289,4 +291,4 @@ def _beside_compiler(context: Context) -> Iterator[str]:
         return
     for item in context.probe(sourced):
         if item.variable == "CMPLR_ROOT" and line_of(version_of(item.version)) != line_of(runtime.version):
-            yield f"{_RUNTIME} {runtime.version} is installed beside the sourced compiler {item.version}"
+            yield f"{_RUNTIME} {runtime.version} is installed, but the sourced compiler is {item.version}"

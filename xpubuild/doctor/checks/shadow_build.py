@@ -1,10 +1,10 @@
-"""What of the system and of the shell would get into a build by hand."""
+"""Packages and variables that affect manual builds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import install_command
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.places import listed, real, shown
@@ -16,18 +16,18 @@ class ShadowSystem(Check):
     """oneDNN and MKL of the distribution are not in front of the bundled ones."""
 
     id = "shadow.system"
-    title = "No oneDNN or MKL of the distribution"
+    title = "No oneDNN or MKL from the distribution is installed"
     severity = "warn"
     profiles = frozenset({"build"})
     families = ("L-onednn-or-mkl-shadowing",)
-    explanation = """\
-PyTorch compiles the oneDNN of its own tree. A `dnnl.hpp` in `/usr/include` or `/usr/local/include`
-(libdnnl-dev, or a `make install`) can be included instead and breaks the build with errors about
-missing members. An MKL in the loader's own folders (libmkl-dev) gets mixed with oneAPI's at link time:
-undefined references.
-"""
+    explanation = """
+    PyTorch compiles oneDNN from its own source tree. A `dnnl.hpp` in `/usr/include` or
+    `/usr/local/include` (libdnnl-dev, or a `make install`) can be included instead, and the build fails
+    with errors about missing members. An MKL in the system's library folders (libmkl-dev) is mixed with
+    oneAPI's at link time, which causes undefined references.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         headers = [
             name
             for folder in ("/usr/local/include", "/usr/include")
@@ -42,13 +42,13 @@ undefined references.
         core = libraries.find("libmkl_core.so", libraries.system_folders(context))
         found = [*headers, *([shown(context, core)] if core else [])]
         if not found:
-            return self.ok("neither oneDNN nor MKL is in the system's folders")
+            return self.ok("neither oneDNN nor MKL is in the system folders")
         names = ["libdnnl-dev", "libmkl-dev"]
-        fix = Fix("remove the development packages for the time of the build", _remove(context, names))
+        fix = Fix("remove the development packages during the build", _remove(context, names))
         return self.found(f"the system has {', '.join(found)}", fix, found=found)
 
 
-def _remove(context: Context, names: list[str]) -> tuple[str, ...]:
+def _remove(context: CheckContext, names: list[str]) -> tuple[str, ...]:
     installed = install_command(context, debian=names, rhel=["onednn-devel"], suse=["onednn-devel"])
     swap = (
         ("apt-get install -y", "apt-get remove"),
@@ -62,10 +62,10 @@ def _remove(context: Context, names: list[str]) -> tuple[str, ...]:
 
 
 class ShadowVariables(Check):
-    """No variable of the shell changes what compilers and CMake take."""
+    """No environment variable changes compiler flags or search paths."""
 
     id = "shadow.variables"
-    title = "No variable changes what compilers take"
+    title = "No environment variable changes compiler flags or search paths"
     severity = "warn"
     profiles = frozenset({"build"})
     live = True
@@ -75,29 +75,29 @@ class ShadowVariables(Check):
         "K-overlinked-oneapi-libs",
         "Z-single",
     )
-    explanation = """\
-`CPATH`, `LIBRARY_PATH`, `CMAKE_PREFIX_PATH` and compiler flags act on every compilation below a shell.
-xpubuild hands none of them to a build; builds by hand, and extensions, get them. Reported is what is
-known to break or to change one: folders with oneDNN, MKL or MPI that are not the sourced oneAPI's,
-`-D_GLIBCXX_USE_CXX11_ABI=0`, `-Werror` and `WERROR` (GCC 13 and newer warn more), and `USE_CUDA=1`
-beside XPU.
-"""
+    explanation = """
+    `CPATH`, `LIBRARY_PATH`, `CMAKE_PREFIX_PATH` and compiler flags affect every compilation started
+    from a shell. xpubuild passes none of them to a build, but manual builds and extensions use them.
+    The check reports values that are known to break or change a build: folders with oneDNN, MKL or MPI
+    that do not belong to the sourced oneAPI, `-D_GLIBCXX_USE_CXX11_ABI=0`, `-Werror` and `WERROR` (GCC
+    13 and newer warn more), and `USE_CUDA=1` together with XPU.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         found = [*_flags(context), *_folders(context)]
         if not found:
-            return self.ok("none of the known ones is set")
+            return self.ok("none of the known variables is set")
         names = list(dict.fromkeys(text.partition(" ")[0] for text in found))
         fix = Fix(
-            "unset them for builds by hand; xpubuild does not hand them on", (f"unset {' '.join(names)}",)
+            "unset them for manual builds; xpubuild does not pass them on", (f"unset {' '.join(names)}",)
         )
         return self.found("; ".join(found), fix, variables=names)
 
 
 _FLAG_VARIABLES = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CMAKE_ARGS")
 _FLAGS = (
-    ("_GLIBCXX_USE_CXX11_ABI=0", "asks for the old C++ ABI"),
-    ("-Werror", "makes warnings errors"),
+    ("_GLIBCXX_USE_CXX11_ABI=0", "selects the old C++ ABI"),
+    ("-Werror", "turns warnings into errors"),
 )
 _BY_VARIABLE = {
     "CPATH": ("dnnl.hpp", "oneapi/dnnl/dnnl.hpp", "mkl.h", "mpi.h", "sycl/sycl.hpp"),
@@ -114,18 +114,18 @@ _BY_VARIABLE = {
 }
 
 
-def _flags(context: Context) -> Iterator[str]:
+def _flags(context: CheckContext) -> Iterator[str]:
     for name in _FLAG_VARIABLES:
         for flag, meaning in _FLAGS:
             if flag in context.environ.get(name, ""):
                 yield f"{name} {meaning} ({flag})"
     if context.environ.get("WERROR", "0") not in ("", "0", "OFF"):
-        yield "WERROR makes warnings errors"
+        yield "WERROR turns warnings into errors"
     if context.environ.get("USE_CUDA", "0").upper() in ("1", "ON", "YES", "TRUE"):
-        yield "USE_CUDA asks for CUDA beside XPU"
+        yield "USE_CUDA enables CUDA in addition to XPU"
 
 
-def _folders(context: Context) -> Iterator[str]:
+def _folders(context: CheckContext) -> Iterator[str]:
     mine = [item.folder for item in context.probe(sourced)]
     chosen = compiler_of(context)
     if chosen is not None:
@@ -134,4 +134,4 @@ def _folders(context: Context) -> Iterator[str]:
         for folder in listed(context, variable):
             hit = next((name for name in names if (folder / name).exists()), None)
             if hit and not any(real(folder).is_relative_to(own) for own in mine):
-                yield f"{variable} leads to {folder} with {hit}"
+                yield f"{variable} contains {folder} with {hit}"

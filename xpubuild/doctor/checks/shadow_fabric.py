@@ -1,4 +1,4 @@
-"""Which libfabric Intel MPI and oneCCL would load, and whether it fits to its providers."""
+"""The libfabric that Intel MPI and oneCCL would load, and whether it matches its providers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.places import inside, listed, real
 from xpubuild.doctor.model import Check, Fix, Outcome
@@ -24,33 +24,33 @@ _OWN = ("opt/mpi/libfabric/lib", "libfabric/lib")
 
 
 class ShadowLibfabric(Check):
-    """The libfabric that is loaded first fits to the providers that it is told to load."""
+    """The libfabric that is loaded first is compatible with the configured providers."""
 
     id = "shadow.libfabric"
-    title = "One libfabric, with providers of its own"
+    title = "MPI and oneCCL load one libfabric with its own providers"
     severity = "warn"
     profiles = frozenset({"run"})
     needs = ("gpu.present",)
     live = True
     families = ("Z-single",)
-    explanation = """\
-Intel MPI loads the first `libfabric.so.1` on `LD_LIBRARY_PATH`, else the system's. oneCCL loads what
-`CCL_OFI_LIBRARY_PATH` names, else Intel MPI's own, else the same one. Both take the providers
-(`lib*-fi.so`) in the folders of `FI_PROVIDER_PATH`. The scripts of oneAPI set this to Intel's; a module, or
-an older libfabric of the distribution, may come in front of it.
+    explanation = """
+    Intel MPI loads the first `libfabric.so.1` on `LD_LIBRARY_PATH`, or the system's. oneCCL loads the
+    one in `CCL_OFI_LIBRARY_PATH`, or Intel MPI's own, or the same as Intel MPI. Both load the providers
+    (`lib*-fi.so`) in the folders of `FI_PROVIDER_PATH`. oneAPI's scripts set this to Intel's providers;
+    a module, or an older libfabric of the distribution, may take precedence.
 
-Read as ELF, nothing is loaded: an interface version that the providers want and a libfabric lacks is a
-failure, because none of them can be loaded then (``version `FABRIC_1.7' not found``, `fi_getinfo error:
-ret -61, providers 0`). Two different files for MPI and oneCCL, and an Intel libfabric whose providers are
-not named, are warnings.
+    The check reads the ELF files and loads nothing. If the providers need an interface version that a
+    libfabric does not have, that is a failure, because none of them can be loaded (``version
+    `FABRIC_1.7' not found``, `fi_getinfo error: ret -61, providers 0`). Two different files for MPI and
+    oneCCL, and an Intel libfabric without a path to its providers, are warnings.
 
-A site's own libfabric with its own providers, as clusters with Slingshot have it, is no finding when
-`CCL_OFI_LIBRARY_PATH` names it too. Only programs with more than one process need any of this.
-"""
+    A site's own libfabric with its own providers, as on clusters with Slingshot, is accepted if
+    `CCL_OFI_LIBRARY_PATH` refers to it too. Only programs with more than one process need any of this.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         if not any(context.environ.get(name) for name in (*_ROOTS, _PATH, *_OF_CCL)):
-            return self.skip("neither MPI nor oneCCL of oneAPI is in the environment")
+            return self.skip("neither oneAPI's MPI nor its oneCCL is in the environment")
         found = _look(context)
         if found.first is None:
             return self.skip(f"no {_LIBRARY} is on LD_LIBRARY_PATH or in the system's folders")
@@ -62,13 +62,15 @@ A site's own libfabric with its own providers, as clusters with Slingshot have i
         short = {str(path): lacks for path in found.loaded if (lacks := sorted(_wanted(found) - _has(path)))}
         if short:
             told = "; ".join(f"{path} lacks {', '.join(lacks)}" for path, lacks in short.items())
-            detail = f"{told}, which the providers of {_PATH} want"
+            detail = f"{told}, which the providers in {_PATH} need"
             return Outcome("fail", detail, {**evidence, "short": short}, _fix(found))
         problems = [*_problems(context, found)]
         if problems:
             return self.found("; ".join(problems), _fix(found), **evidence)
         count = len(found.providers)
-        return self.ok(f"{found.first}, {f'{count} providers' if count else 'with those inside'}", **evidence)
+        return self.ok(
+            f"{found.first}, {f'{count} providers' if count else 'with built-in providers'}", **evidence
+        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class _Fabric:
         return tuple(dict.fromkeys(real(path) for path in (self.first, self.of_ccl) if path is not None))
 
 
-def _look(context: Context) -> _Fabric:
+def _look(context: CheckContext) -> _Fabric:
     environ = context.environ
     first = libraries.find(
         _LIBRARY, (*listed(context, "LD_LIBRARY_PATH"), *libraries.system_folders(context))
@@ -122,15 +124,15 @@ def _has(path: Path) -> frozenset[str]:
     return frozenset(elf.versions_defined) if elf else frozenset()
 
 
-def _problems(context: Context, found: _Fabric) -> Iterator[str]:
+def _problems(context: CheckContext, found: _Fabric) -> Iterator[str]:
     if len(found.loaded) > 1 and found.first is not None and found.of_ccl is not None:
         lacks = sorted(_has(found.of_ccl) - _has(found.first))
-        age = f"; MPI's is older, it lacks {', '.join(lacks)}" if lacks else ""
-        yield f"MPI loads {found.first}, oneCCL {found.of_ccl}: two in one process{age}"
+        age = f"; MPI's is older and lacks {', '.join(lacks)}" if lacks else ""
+        yield f"MPI loads {found.first}, oneCCL {found.of_ccl}: two copies in one process{age}"
     for path in found.loaded:
         beside = path.parent / "prov"
         if not found.providers and [*_providers(beside)]:
-            why = "leads to no provider" if context.environ.get(_PATH) else "is not set"
+            why = "contains no provider" if context.environ.get(_PATH) else "is not set"
             yield f"{_PATH} {why}, and {path} has its own in {beside}"
 
 
@@ -139,6 +141,6 @@ def _fix(found: _Fabric) -> Fix:
     folder = chosen.parent if chosen else Path()
     named = (f"export {_PATH}={folder}/prov",) if (folder / "prov").is_dir() else (f"unset {_PATH}",)
     return Fix(
-        "let one libfabric come first for both, with providers of its own: Intel's, or the site's",
+        "make one libfabric the first for both, with its own providers: Intel's or the site's",
         (f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH", f"export {_CCL}={chosen}", *named),
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import install_command
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.places import listed, real, shown
@@ -18,20 +18,20 @@ class ShadowLibstdcxx(Check):
     """The libstdc++ that Python gets is new enough for the driver."""
 
     id = "shadow.libstdcxx"
-    title = "The first libstdc++ is new enough for the driver"
+    title = "The libstdc++ that is found first is new enough for the driver"
     profiles = frozenset({"run"})
     needs = ("gpu.present",)
     families = ("A-conda-or-mixed-libstdcxx",)
-    explanation = """\
-Only one libstdc++ is in a process: the first that is found. In a conda environment that is conda's,
-often older than what the distribution's driver was linked with. The Level Zero driver can then not be
-loaded, and `torch.xpu.is_available()` is False without a message. This compares, from the files, the
-`GLIBCXX` and `CXXABI` versions that the driver, its compiler and the loader need (`libze_intel_gpu`,
-`libze_loader`, `libigc`, `libigdfcl`, `libigdgmm`, `libOpenCL`, `libsycl`, `libur_adapter_level_zero`)
-with those that the first libstdc++ offers.
-"""
+    explanation = """
+    A process loads only one libstdc++: the first that is found. In a conda environment that is conda's,
+    which is often older than the one that the distribution's driver was linked with. The Level Zero
+    driver then cannot be loaded, and `torch.xpu.is_available()` is False without a message. This check
+    reads the `GLIBCXX` and `CXXABI` versions that the driver, its compiler and the loader need
+    (`libze_intel_gpu`, `libze_loader`, `libigc`, `libigdfcl`, `libigdgmm`, `libOpenCL`, `libsycl`,
+    `libur_adapter_level_zero`) from their files, and compares them with those of the first libstdc++.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         first = self._first(context)
         system = libraries.find(libraries.LIBSTDCXX, libraries.system_folders(context))
         place = first or system
@@ -49,15 +49,15 @@ with those that the first libstdc++ offers.
         has = libraries.newest(offered.versions_defined)
         evidence = {"libstdcxx": shown(context, place), "offers": has, "short": short}
         if not needing:
-            return self.skip("no driver library was found that needs libstdc++", **evidence)
+            return self.skip("no driver library that needs libstdc++ was found", **evidence)
         if not short:
-            return self.ok(f"{shown(context, place)} offers {has}, which is enough", **evidence)
+            return self.ok(f"{shown(context, place)} provides {has}, which is sufficient", **evidence)
         name, wanting = next(iter(short.items()))
-        detail = f"{shown(context, place)} ends at {has}, and {name} needs {', '.join(wanting)}"
+        detail = f"{shown(context, place)} provides up to {has}, but {name} needs {', '.join(wanting)}"
         return self.found(detail, self._fix(context, first, system), **evidence)
 
     @staticmethod
-    def _first(context: Context) -> Path | None:
+    def _first(context: CheckContext) -> Path | None:
         """Return the libstdc++ that comes before the system's: preloaded, conda's, or on LD_LIBRARY_PATH."""
         for entry in re.split(r"[:\s]+", context.environ.get("LD_PRELOAD", "")):
             if Path(entry).name == libraries.LIBSTDCXX and Path(entry).is_file():
@@ -70,15 +70,15 @@ with those that the first libstdc++ offers.
         return libraries.find(libraries.LIBSTDCXX, (*folders, *listed(context, "LD_LIBRARY_PATH")))
 
     @staticmethod
-    def _fix(context: Context, first: Path | None, system: Path | None) -> Fix:
+    def _fix(context: CheckContext, first: Path | None, system: Path | None) -> Fix:
         if first is not None and (first.parent.parent / "conda-meta").is_dir():
             preload = (f"export LD_PRELOAD={shown(context, system)}",) if system else ()
             commands = ("conda install -c conda-forge 'libstdcxx-ng>=13'", *preload)
-            return Fix("upgrade conda's libstdc++, or let the system's come first", commands)
+            return Fix("upgrade conda's libstdc++, or make the system's the first", commands)
         if first is not None:
-            return Fix("take the folder of that libstdc++ out of LD_LIBRARY_PATH", ("unset LD_LIBRARY_PATH",))
+            return Fix("remove the folder of that libstdc++ from LD_LIBRARY_PATH", ("unset LD_LIBRARY_PATH",))
         return Fix(
-            "upgrade the system's libstdc++, or install the driver packages for this distribution's release",
+            "upgrade the system's libstdc++, or install driver packages for this distribution's release",
             install_command(context, debian=["libstdc++6"], rhel=["libstdc++"], suse=["libstdc++6"]),
         )
 
@@ -89,7 +89,7 @@ _DRIVER = (
 )  # fmt: skip
 
 
-def _driver_files(context: Context) -> Iterator[Path]:
+def _driver_files(context: CheckContext) -> Iterator[Path]:
     python = context.probe(site)
     folders = [*listed(context, "LD_LIBRARY_PATH"), *libraries.system_folders(context)]
     folders += library_folders(python)
@@ -100,7 +100,7 @@ def _driver_files(context: Context) -> Iterator[Path]:
 
 
 def _rpath(python: Site) -> Iterator[Path]:
-    """Yield what the interpreter's own DT_RPATH names: it counts for everything that it loads."""
+    """Yield the folders in the interpreter's DT_RPATH, which applies to everything that it loads."""
     program = real(python.executable)
     elf = libraries.elf_of(program)
     if elf is not None and not elf.runpath:

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from xpubuild.build.sitepackages import InstalledDist
+from xpubuild.artifacts.site_packages import InstalledDist
+from xpubuild.compatibility.versions import parse
 from xpubuild.doctor.checks.shadow import SHADOWING
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.places import listed, shown
 from xpubuild.doctor.look.sites import Site, library_folders, public, required, requirements, site
 from xpubuild.doctor.look.torches import Torch, cuda_of, torch_of
 from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.recipe.fits import parse
 
-_NO_TORCH = "no torch is installed in the Python that was looked at"
+_NO_TORCH = "torch is not installed in the selected Python"
 _FROM = "--index-url https://download.pytorch.org/whl/xpu"
 #: The distributions that all bring the package triton; the two with xpu in their name are Intel's.
 _TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "pytorch-triton", "pytorch-triton-rocm")
@@ -36,14 +36,14 @@ class TorchXpuBuild(Check):
     profiles = frozenset({"run"})
     needs = ("gpu.present",)
     families = ("F-wrong-torch-or-triton-package", "C-oneapi-not-found-silent-cpu-build")
-    explanation = """\
-Looks for `lib/libtorch_xpu.so` in the installed torch, and reads `version.py`; torch is not imported.
-Without that library `torch.xpu.is_available()` is False whatever driver there is. The usual reasons: a
-plain `pip install torch` (CUDA or CPU), a dependency of another package that replaced the XPU build, an
-index that served a CPU build, or a build of one's own that did not find SYCL.
-"""
+    explanation = """
+    Searches for `lib/libtorch_xpu.so` in the installed torch, and reads `version.py`; torch is not
+    imported. Without that library `torch.xpu.is_available()` is False with any driver. Usual reasons: a
+    plain `pip install torch` (CUDA or CPU), a dependency of another package that replaced the XPU
+    build, an index that provided a CPU build, or a manual build that did not find SYCL.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         torch = context.probe(torch_of)
         if torch is None:
             return self.skip(_NO_TORCH)
@@ -62,34 +62,35 @@ index that served a CPU build, or a build of one's own that did not find SYCL.
 
 
 class TorchOneTriton(Check):
-    """One distribution owns the package triton, and it is the one that torch asks for."""
+    """One distribution contains the package triton, and it is the one that torch requires."""
 
     id = "torch.one_triton"
-    title = "One triton, the right one"
+    title = "The triton that torch requires is installed, and no other"
     profiles = frozenset({"run"})
     families = ("F-wrong-torch-or-triton-package",)
-    explanation = """\
-`triton` (CUDA, AMD), `pytorch-triton-xpu` (up to 2.9) and `triton-xpu` (from 2.10) all install into one
-folder, `triton/`; pip does not know that they exclude each other. Two of them leave a mixture; `triton`
-after the XPU one takes the Intel backend away. This looks for more than one of them, for an XPU torch
-with the wrong one or with none of its backend's files, and for another version than torch requires.
-"""
+    explanation = """
+    `triton` (CUDA, AMD), `pytorch-triton-xpu` (up to 2.9) and `triton-xpu` (from 2.10) all install into
+    the same folder, `triton/`, and pip does not know that they conflict. Installing two of them leaves
+    a mixture; `triton` installed after the XPU one removes the Intel backend. This check reports more
+    than one of them, an XPU torch with the wrong one or without the files of its backend, and another
+    version than torch requires.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         python, torch = context.probe(site), context.probe(torch_of)
         if python is None or torch is None:
             return self.skip(_NO_TORCH)
         found = [dist for name in _TRITON if (dist := python.get(name)) is not None]
         told = [f"{dist.name} {dist.version}" for dist in found]
         if len(found) > 1:
-            detail = f"{' and '.join(told)} are installed, and both own the package triton"
+            detail = f"{' and '.join(told)} are installed, but both contain the package triton"
             return self.found(detail, _one_triton(torch, found), installed=told)
         if not torch.xpu:
             return self.skip(f"torch is built for {torch.kind}")
         problem = self._problem(torch, found)
         if problem:
             return self.found(problem, _one_triton(torch, found), installed=told)
-        return self.ok(told[0] if told else "no triton is installed; torch.compile needs one", installed=told)
+        return self.ok(told[0] if told else "triton is not installed; torch.compile needs it", installed=told)
 
     @staticmethod
     def _problem(torch: Torch, found: list[InstalledDist]) -> str:
@@ -98,13 +99,16 @@ with the wrong one or with none of its backend's files, and for another version 
         dist = found[0]
         if dist.name not in _TRITON_XPU:
             return (
-                f"torch is built for XPU, and the installed triton is {dist.name} {dist.version}, without XPU"
+                f"torch is built for XPU, but the installed triton is {dist.name} {dist.version}, without"
+                " XPU support"
             )
         wanted = required(torch.dist, dist.name) if torch.dist else None
         if wanted is not None and not wanted.specifier.contains(public(dist.version), prereleases=True):
-            return f"torch {torch.version} requires {wanted}, installed is {dist.version}"
+            return f"torch {torch.version} requires {wanted}, but {dist.version} is installed"
         if not (dist.site_packages / "triton" / "backends" / "intel").is_dir():
-            return f"{dist.name} {dist.version} lost triton/backends/intel: another triton was put over it"
+            return (
+                f"{dist.name} {dist.version} lacks triton/backends/intel: another triton has overwritten it"
+            )
         return ""
 
 
@@ -115,28 +119,28 @@ def _one_triton(torch: Torch, found: list[InstalledDist]) -> Fix:
     commands = [f"{_pip(torch.python)} uninstall -y {names}"] if names else []
     if torch.xpu:
         commands.append(f"{_pip(torch.python)} install --force-reinstall --no-deps '{again}' {_FROM}")
-    return Fix("remove all of them, then install the one that torch requires", tuple(commands))
+    return Fix("uninstall all of them, then install the one that torch requires", tuple(commands))
 
 
 class TorchRuntimePackages(Check):
     """The runtime packages that an XPU wheel requires are installed in its versions."""
 
     id = "torch.runtime_packages"
-    title = "The runtime packages of torch are complete"
+    title = "The runtime packages that torch requires are installed"
     profiles = frozenset({"run"})
     families = (
         "F-wrong-torch-or-triton-package",
         "B-two-sycl-runtimes-or-stale-jit-cache",
         "N-run-time-jit-headers",
     )
-    explanation = """\
-The XPU wheels take SYCL, oneMKL, oneCCL and the rest of their runtime from pip packages of exact
-versions (`intel-sycl-rt==...`). Installed with `--no-deps`, or after another package asked for other
-versions, torch does not load, or `torch.compile` finds no SYCL headers. A torch that was built here
-requires none of them.
-"""
+    explanation = """
+    The XPU wheels use SYCL, oneMKL, oneCCL and the rest of their runtime from pip packages with exact
+    versions (`intel-sycl-rt==...`). If they were installed with `--no-deps`, or another package then
+    required other versions, torch does not load, or `torch.compile` finds no SYCL headers. A torch that
+    was built on this machine requires none of them.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         torch = context.probe(torch_of)
         if torch is None or torch.dist is None or not torch.xpu:
             return self.skip("no XPU build of torch is installed")
@@ -149,10 +153,12 @@ requires none of them.
             if dist is None or not item.specifier.contains(dist.version, prereleases=True):
                 missing.append((f"{item.name}{item.specifier}", dist.version if dist else "none"))
         if not missing:
-            return self.ok("complete, or none required")
+            return self.ok("all are installed, or none is required")
         told = ", ".join(f"{wanted} (installed: {has})" for wanted, has in missing)
         again = " ".join(f"'{wanted}'" for wanted, _ in missing)
-        fix = Fix("install what torch requires", (f"{_pip(torch.python)} install {again} {_FROM}",))
+        fix = Fix(
+            "install the packages that torch requires", (f"{_pip(torch.python)} install {again} {_FROM}",)
+        )
         return self.found(f"torch {torch.version} requires {told}", fix, missing=dict(missing))
 
 
@@ -182,7 +188,7 @@ class TorchLibraries(Check):
     """Every library of oneAPI and the driver that torch is linked with is found."""
 
     id = "torch.libraries"
-    title = "The libraries of torch are found"
+    title = "All libraries that torch needs are found"
     profiles = frozenset({"run"})
     needs = ("shadow.sycl_soname",)
     live = True
@@ -191,14 +197,14 @@ class TorchLibraries(Check):
         "E-level-zero-driver-or-loader-version",
         "C-oneapi-not-found-silent-cpu-build",
     )
-    explanation = """\
-Reads what torch's libraries need (`NEEDED`) of oneMKL, oneCCL, MPI, SYCL and Level Zero, and looks for
-each where the loader would: their own RPATH, `LD_LIBRARY_PATH`, the system's folders. A torch that was
-built below a complete `setvars.sh` links what it found there, and cannot be imported in a shell without
-it.
-"""
+    explanation = """
+    Reads which libraries of oneMKL, oneCCL, MPI, SYCL and Level Zero torch's libraries need (`NEEDED`),
+    and searches for each as the loader would: in their own RPATH, `LD_LIBRARY_PATH` and the system's
+    folders. A torch that was built in a shell with the complete `setvars.sh` links the libraries found
+    there, and cannot be imported in a shell without it.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         torch = context.probe(torch_of)
         if torch is None or not torch.xpu:
             return self.skip("no XPU build of torch is installed")
@@ -207,14 +213,14 @@ it.
             return self.ok("all are found")
         told = ", ".join(f"{name} (needed by {user})" for name, user in missing.items())
         fix = Fix(
-            "enter the workspace or source the components that torch was built with, or install the runtime"
+            "activate the workspace, source the components that torch was built with, or install the runtime"
             " packages of the wheel",
             ("xpubuild env --help", f"{_pip(torch.python)} check"),
         )
         return self.found(f"not found: {told}", fix, missing=missing)
 
 
-def _unfound(context: Context, torch: Torch) -> Iterator[tuple[str, str]]:
+def _unfound(context: CheckContext, torch: Torch) -> Iterator[tuple[str, str]]:
     around = (
         *listed(context, "LD_LIBRARY_PATH"),
         *library_folders(torch.python),
@@ -236,17 +242,17 @@ class TorchVisionPairing(Check):
     """torchvision, torchaudio and IPEX belong to the installed torch."""
 
     id = "torch.vision_pairing"
-    title = "Torchvision and torchaudio belong to torch"
+    title = "torchvision and torchaudio match the installed torch"
     profiles = frozenset({"run"})
     families = ("O-vision-audio-abi", "Z-single")
-    explanation = """\
-Holds what torchvision and torchaudio require of torch (METADATA) against the installed version, and
-what they were built for against what torch was built for (`version.py`): a CUDA build of torchvision
-beside a torch for XPU or the CPU ends in `operator torchvision::nms does not exist`. Intel's extension
-must have torch's first two numbers.
-"""
+    explanation = """
+    Compares the torch version that torchvision and torchaudio require (METADATA) with the installed
+    one, and the platform that they were built for with that of torch (`version.py`): a CUDA build of
+    torchvision with a torch for XPU or the CPU fails with `operator torchvision::nms does not exist`.
+    Intel's extension must have the same first two version numbers as torch.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         torch = context.probe(torch_of)
         if torch is None:
             return self.skip(_NO_TORCH)
@@ -256,11 +262,11 @@ must have torch's first two numbers.
         problems = {dist.name: problem for dist in found if (problem := _mispaired(torch, dist))}
         told = ", ".join(f"{dist.name} {dist.version}" for dist in found)
         if not problems:
-            return self.ok(f"{told} beside torch {torch.version}")
+            return self.ok(f"{told} with torch {torch.version}")
         names = " ".join(problems)
         index = f" {_FROM}" if torch.xpu else ""
         fix = Fix(
-            "install those that were built for this torch",
+            "install versions that were built for this torch",
             (
                 f"{_pip(torch.python)} uninstall -y {names}",
                 f"{_pip(torch.python)} install --no-deps {names}{index}",
@@ -274,7 +280,8 @@ def _mispaired(torch: Torch, dist: InstalledDist) -> str:
     if dist.name == _COMPANIONS[2]:
         if dist.version.split(".")[:2] != public(torch.version).split(".")[:2]:
             return (
-                f"{name} is for torch {'.'.join(dist.version.split('.')[:2])}, installed is {torch.version}"
+                f"{name} is for torch {'.'.join(dist.version.split('.')[:2])}, but torch {torch.version}"
+                " is installed"
             )
         return ""
     wanted = required(dist, "torch")
@@ -284,7 +291,7 @@ def _mispaired(torch: Torch, dist: InstalledDist) -> str:
         and version is not None
         and not wanted.specifier.contains(version, prereleases=True)
     ):
-        return f"{name} requires {wanted.name}{wanted.specifier}, installed is torch {torch.version}"
+        return f"{name} requires {wanted.name}{wanted.specifier}, but torch {torch.version} is installed"
     cuda = cuda_of(dist.site_packages / dist.name)
     if cuda and cuda != torch.cuda:
         return f"{name} is built for CUDA {cuda}, torch for {torch.kind}"

@@ -1,10 +1,10 @@
-"""Whether torch can be imported at all, asked in a child that may crash or hang in our place."""
+"""Whether torch can be imported, tested in a subprocess, because the import may crash or hang."""
 
 from __future__ import annotations
 
 import shlex
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.machine import RUN
@@ -21,31 +21,30 @@ class TorchImport(Check):
     live = True
     families = ("A-conda-or-mixed-libstdcxx", "B-two-sycl-runtimes-or-stale-jit-cache")
     deadline_s = 2 * SECONDS
-    explanation = (
-        "Imports torch in a child process of the chosen Python, in the caller's environment, and says how"
-        " that ended: the last line of an exception (`undefined symbol`, a library that is not found), the"
-        " signal of a crash, or that it did not come back in time. Libraries of another oneAPI release, of"
-        " conda or of the system that are found before torch's own are the usual reason; the checks"
-        " `shadow.*` look for them in files."
-    )
+    explanation = """
+    Imports torch in a subprocess of the selected Python, in the caller's environment, and reports how
+    that ended: the last line of an exception (`undefined symbol`, a library that is not found), the
+    signal of a crash, or a timeout. The usual reason is that libraries of another oneAPI release, of
+    conda or of the system are found before torch's own; the checks `shadow.*` search for them.
+    """
 
-    def run(self, context: Context) -> Outcome:
-        """Judge how the import ended."""
+    def run(self, context: CheckContext) -> Outcome:
+        """Evaluate how the import ended."""
         torch = context.probe(torch_count)
         if torch.ending is None:
-            return self.skip("no Python was named or is active")
+            return self.skip("no Python is selected or active")
         if torch.ending.how == "missing":
             return Outcome("error", f"{context.python} could not be started: {torch.ending.words}")
         evidence = {"ended": torch.ending.how, "stage": torch.ending.stage, "said": torch.ending.words}
         look = Fix(
-            "look at what it loads, and leave conda and other oneAPI environments",
+            "check which libraries it loads, and deactivate conda and other oneAPI environments",
             (
                 f"{shlex.quote(str(context.python))} -X faulthandler -c 'import torch'",
                 "xpubuild doctor --only shadow --only oneapi",
             ),
         )
         if torch.hollow:
-            return self.warn("the folder of torch has no __init__.py: its installation is not whole", look)
+            return self.warn("the folder of torch has no __init__.py: the installation is incomplete", look)
         if torch.version is not None:
             return self.ok(f"torch {torch.version}", **evidence)
         if torch.import_failed:
@@ -54,16 +53,16 @@ class TorchImport(Check):
 
 
 def _unasked(ending: Ending) -> str:
-    """Return why torch was not imported: it is not there, or the interpreter did not get so far."""
-    return "no torch is installed" if ending.how == "ok" else ended(ending, "the interpreter")
+    """Return why torch was not imported: it is not installed, or the interpreter failed earlier."""
+    return "torch is not installed" if ending.how == "ok" else ended(ending, "the interpreter")
 
 
 def ended(ending: Ending, what: str) -> str:
-    """Say how a child ended, with the last line that it wrote to standard error."""
+    """Return how a subprocess ended, with the last line of its standard error."""
     last = next((line.strip() for line in reversed(ending.words.splitlines()) if line.strip()), "")
     return ending.told(what) + (f": {last}" if last else "")
 
 
 def not_imported(torch: TorchCount) -> bool:
-    """Whether a torch is there and could not be imported."""
+    """Whether torch is installed but could not be imported."""
     return torch.hollow or torch.import_failed

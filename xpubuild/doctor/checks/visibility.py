@@ -1,11 +1,11 @@
-"""What the environment lets programs see: masks, selectors and the hierarchy of tiles."""
+"""Environment variables that decide which devices programs see: masks, selectors, the tile hierarchy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from xpubuild.doctor.checks.level_zero import unanswered
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
 from xpubuild.doctor.probes.level_zero import (
@@ -36,75 +36,81 @@ class Hidden(Check):
     live = True
     families = _FAMILIES
     deadline_s = CHECK_DEADLINE_S
-    explanation = (
-        "Enumerates Level Zero with and without `ZE_AFFINITY_MASK`, and works out what"
-        " `ONEAPI_DEVICE_SELECTOR` leaves of it by the rules of the SYCL runtime. Where nothing is left,"
-        " that is a failure; where some GPUs are hidden, a warning, and inside a batch job, whose scheduler"
-        " hides the GPUs of others, no finding.\n\nA mask for each rank of a distributed run hides the"
-        " other ranks' devices from oneCCL, whose collectives then hang: choose the device by its index"
-        " instead."
-    )
+    explanation = """
+    Lists the Level Zero devices with and without `ZE_AFFINITY_MASK`, and applies
+    `ONEAPI_DEVICE_SELECTOR` by the rules of the SYCL runtime. If no GPU remains, that is a failure. If
+    some GPUs are hidden, that is a warning, except in a batch job, where the scheduler hides the GPUs
+    of other jobs.
 
-    def run(self, context: Context) -> Outcome:
+    In distributed runs, a different mask for each rank hides the other ranks' devices from oneCCL, and
+    its collectives hang. Select the device by its index instead.
+    """
+
+    def run(self, context: CheckContext) -> Outcome:
         """Count with and without."""
         everything = context.probe(unmasked).gpus
         mask, selector = context.environ.get(MASK, ""), context.environ.get(SELECTOR, "")
         left = context.probe(enumeration).gpus if mask else everything
-        unset = Fix("unset it, or name the devices that programs shall have", (f"unset {MASK}",))
+        unset = Fix("unset it, or set it to the devices that programs should use", (f"unset {MASK}",))
         evidence = {"all": len(everything), MASK: mask, SELECTOR: selector, "after_mask": len(left)}
         masked = context.probe(enumeration)
         if mask and masked.ending.how == "missing":
             return unanswered(masked)
         if mask and (trouble := _trouble(masked)):
-            return self.found(f"with {MASK}={mask}, and not without it, {trouble}", unset, **evidence)
+            return self.found(f"with {MASK}={mask}, but not without it, {trouble}", unset, **evidence)
         if not left:
             return self.found(f"{MASK}={mask} hides all {len(everything)} devices", unset, **evidence)
         try:
             seen = visible(selector, [len(device.get("tiles", ())) for device in left])
         except SelectorError as error:
-            fix = Fix("correct it; every SYCL program ends with an exception", (f"unset {SELECTOR}",))
+            fix = Fix(
+                "correct it; with this value every SYCL program fails with an exception",
+                (f"unset {SELECTOR}",),
+            )
             return self.found(f"{SELECTOR}={selector}: {error}", fix, **evidence)
         evidence["visible"] = seen
         if not seen:
             fix = Fix(
-                "unset it, or name Level Zero's GPUs",
+                "unset it, or select Level Zero's GPUs",
                 (f"unset {SELECTOR}", f"export {SELECTOR}=level_zero:gpu"),
             )
             return self.found(
-                f"{SELECTOR}={selector} leaves PyTorch none of {len(left)} devices", fix, **evidence
+                f"{SELECTOR}={selector} hides all {len(left)} devices from PyTorch", fix, **evidence
             )
         return self._some(context, len(everything), seen, evidence)
 
-    def _some(self, context: Context, everything: int, seen: int, evidence: dict[str, object]) -> Outcome:
+    def _some(
+        self, context: CheckContext, everything: int, seen: int, evidence: dict[str, object]
+    ) -> Outcome:
         names = [name for name in (MASK, SELECTOR) if evidence[name]]
         told = f"{' and '.join(f'{name}={evidence[name]}' for name in names)}: {seen} of {everything} devices"
         if evidence[MASK] and any(_ranks(context)):
             return self.warn(
-                f"{told}; {MASK} for each rank hides the other ranks' devices from oneCCL, whose"
+                f"{told}; a different {MASK} for each rank hides the other ranks' devices from oneCCL, whose"
                 " collectives then hang",
-                Fix("choose the device by its index, xpu:LOCAL_RANK", (f"unset {MASK}",)),
+                Fix("select the device by its index, xpu:LOCAL_RANK", (f"unset {MASK}",)),
                 **evidence,
             )
         if seen >= everything:
             return self.ok(f"all {everything} devices are visible", **evidence)
         if any(context.environ.get(name) for name in _JOBS):
-            return self.ok(f"{told}, inside a batch job", **evidence)
-        return self.warn(told, Fix("unset it to have all of them", (f"unset {' '.join(names)}",)), **evidence)
+            return self.ok(f"{told}, in a batch job", **evidence)
+        return self.warn(told, Fix("unset it to use all devices", (f"unset {' '.join(names)}",)), **evidence)
 
 
 def _trouble(found: Enumeration) -> str:
-    """Say what went wrong in an enumeration that was no answer; that nothing is left is an answer.
+    """Return the error of an enumeration, or an empty text; an empty list of devices is not an error.
 
-    Where a mask leaves no device, no driver starts, and zeInit says so with ZE_RESULT_ERROR_UNINITIALIZED.
+    If a mask hides all devices, no driver initialises, and zeInit returns ZE_RESULT_ERROR_UNINITIALIZED.
     """
     if found.ending.how != "ok":
-        return found.ending.told("the enumeration")
+        return found.ending.told("the device enumeration")
     if found.code not in (None, 0, UNINITIALIZED):
-        return f"{found.ending.stage} says {result_name(int(found.code or 0))}"
+        return f"{found.ending.stage} returned {result_name(int(found.code or 0))}"
     return ""
 
 
-def _ranks(context: Context) -> Iterator[bool]:
+def _ranks(context: CheckContext) -> Iterator[bool]:
     for name in _RANKS:
         value = context.environ.get(name, "")
         yield value.isdigit() and int(value) > 1
@@ -114,29 +120,29 @@ class Hierarchy(Check):
     """Tiles are shown as devices, as programs expect."""
 
     id = "gpu.hierarchy"
-    title = "Each tile of a GPU is a device (ZE_FLAT_DEVICE_HIERARCHY)"
+    title = "Each GPU tile is a separate device (ZE_FLAT_DEVICE_HIERARCHY)"
     severity = "warn"
     needs = ("gpu.supported",)
     profiles = RUN
     families = _FAMILIES
-    explanation = (
-        "With FLAT, the default of current drivers, every tile of a GPU with several tiles is a device: a"
-        " node with six Max 1550 shows twelve. With COMPOSITE a card is one device, so half as many are"
-        " shown, each with twice the memory, and work is split over the tiles by the driver. COMBINED shows"
-        " tiles that know their card. Launchers that count on the one get wrong local ranks with the other:"
-        " derive ranks from `torch.xpu.device_count()`. Another value is ignored without a message."
-    )
+    explanation = """
+    With FLAT, the default of current drivers, every tile of a multi-tile GPU is a device: a node with
+    six Max 1550 has twelve. With COMPOSITE a card is one device, so there are half as many, each with
+    twice the memory, and the driver distributes work over the tiles. With COMBINED each tile is a
+    device that knows its card. Launchers that expect one mode compute wrong local ranks in another:
+    derive ranks from `torch.xpu.device_count()`. Other values are ignored without a message.
+    """
 
-    def run(self, context: Context) -> Outcome:
+    def run(self, context: CheckContext) -> Outcome:
         """Look at the variable, and at how many devices it makes."""
         value = context.environ.get(HIERARCHY, "")
         gpus = intel_gpus(context)
         tiles = sum(gpu.tiles or 1 for gpu in gpus)
         counts = {"cards": len(gpus), "tiles": tiles, HIERARCHY: value}
-        fix = Fix("unset it, unless a program asks for it", (f"unset {HIERARCHY}",))
+        fix = Fix("unset it, unless a program requires it", (f"unset {HIERARCHY}",))
         if value and value.upper() not in _HIERARCHIES:
             return self.found(
-                f"{HIERARCHY}={value} is none of {', '.join(_HIERARCHIES)}; the driver takes its default",
+                f"{HIERARCHY}={value} is not one of {', '.join(_HIERARCHIES)}; the driver uses its default",
                 fix,
                 **counts,
             )

@@ -1,11 +1,12 @@
-"""PCI, DRM, Level Zero, OpenCL, SYCL and torch side by side: differences have reasons, or are findings."""
+"""Compares the GPUs of PCI, DRM, Level Zero, OpenCL, SYCL and torch; differences without a reason are
+failures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from xpubuild.doctor.checks.torch_import import ended, not_imported
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.level_zero import HIERARCHY, MASK, enumeration, unmasked
 from xpubuild.doctor.probes.machine import RUN, bound_gpus, intel_gpus, listed, supported
@@ -17,7 +18,7 @@ from xpubuild.doctor.probes.torch_count import SECONDS, torch_count
 
 @dataclass
 class _Story:
-    """What each layer sees, the reasons of differences, and what has none."""
+    """The GPUs of each layer, the reasons for differences, and differences without a reason."""
 
     counts: dict[str, int | None] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
@@ -28,33 +29,33 @@ class _Story:
 
 
 class Agreement(Check):
-    """All layers see the same GPUs, or the difference has a reason."""
+    """All layers report the same GPUs, or the difference has a reason."""
 
     id = "gpu.agreement"
-    title = "PCI, DRM, Level Zero, OpenCL, SYCL and torch see the same GPUs"
+    title = "PCI, DRM, Level Zero, OpenCL, SYCL and torch report the same GPUs"
     needs = ("level_zero.enumerate", "gpu.render_access", "gpu.hidden")
     profiles = RUN
     live = True
     families = ("E-level-zero-driver-or-loader-version", "A-conda-or-mixed-libstdcxx", "Z-single")
     deadline_s = 4 * SECONDS
-    explanation = (
-        "Counts the GPUs of each layer. A difference is explained by what was found: no kernel driver, a"
-        " node that cannot be opened, tiles that are devices of their own, a mask or a selector, an"
-        " integrated GPU that PyTorch leaves out beside a discrete one, a torch that is not built for XPU."
-        " What remains unexplained is a failure: Level Zero lists fewer cards than can be opened (a driver"
-        " that does not know the card, or a defect such as the one with several Battlemage cards in"
-        " compute-runtime 25.44), or torch shows fewer devices than Level Zero (its SYCL runtime could not"
-        " load the Level Zero adapter: run with `SYCL_UR_TRACE=1`)."
-    )
+    explanation = """
+    Counts the GPUs that each layer reports. A difference may have a known reason: no kernel driver, a
+    render node that cannot be opened, tiles reported as separate devices, a mask or a selector, an
+    integrated GPU that PyTorch ignores if there is a discrete one, or a torch that is not built for
+    XPU. A difference without such a reason is a failure: Level Zero lists fewer cards than can be
+    opened (a driver that does not support the card, or a bug such as the one with several Battlemage
+    cards in compute-runtime 25.44), or torch reports fewer devices than Level Zero (its SYCL runtime
+    could not load the Level Zero adapter: run with `SYCL_UR_TRACE=1`).
+    """
 
-    def run(self, context: Context) -> Outcome:
-        """Tell the story from the bus up."""
+    def run(self, context: CheckContext) -> Outcome:
+        """Compare the layers from the bus up."""
         story = _Story()
         _kernel(context, story)
         seen = _level_zero(context, story)
         story.counts["OpenCL"] = len(context.probe(opencl_gpus).gpus)
         if not story.counts["OpenCL"]:
-            story.reasons.append("OpenCL has no GPU, which PyTorch does not need")
+            story.reasons.append("OpenCL has no GPU, but PyTorch does not need it")
         sycl = context.probe(sycl_devices)
         story.counts["SYCL"] = sycl.count("level_zero") if sycl.program else None
         _torch(context, story, seen)
@@ -62,7 +63,8 @@ class Agreement(Check):
         because = f" ({'; '.join(story.reasons)})" if story.reasons else ""
         if story.open:
             fix = Fix(
-                "bring loader, driver and kernel driver to one release, and look at what the SYCL runtime"
+                "install compatible releases of loader, driver and kernel driver, and check what the SYCL"
+                " runtime"
                 " loads",
                 ("SYCL_UR_TRACE=1 sycl-ls", "ZE_ENABLE_LOADER_DEBUG_TRACE=1 sycl-ls"),
             )
@@ -70,33 +72,33 @@ class Agreement(Check):
         return self.ok(f"{story.told()}{because}", **evidence)
 
 
-def _kernel(context: Context, story: _Story) -> None:
+def _kernel(context: CheckContext, story: _Story) -> None:
     pci, bound = intel_gpus(context), bound_gpus(context)
     openable = [gpu for gpu in bound if gpu.accessible]
     story.counts.update({"PCI": len(pci), "DRM": sum(1 for gpu in bound if gpu.render_node)})
     if len(bound) < len(pci):
         story.reasons.append(f"{len(pci) - len(bound)} without a kernel driver")
     if len(openable) < len(bound):
-        story.reasons.append(f"{len(bound) - len(openable)} whose node this user cannot open")
+        story.reasons.append(f"{len(bound) - len(openable)} with a render node that this user cannot open")
 
 
-def _level_zero(context: Context, story: _Story) -> int:
+def _level_zero(context: CheckContext, story: _Story) -> int:
     """Compare cards by PCI address; return how many devices a SYCL program should see."""
     devices = context.probe(unmasked).gpus
     cards = {str(device["pci_address"]) for device in devices}
     openable = [gpu for gpu in bound_gpus(context) if gpu.accessible]
     story.counts["Level Zero"] = len(devices)
     missing = [gpu for gpu in openable if gpu.pci_address not in cards]
-    if "None" in cards:  # an old driver does not tell addresses
+    if "None" in cards:  # an old driver does not report addresses
         missing = openable[len(devices) :]
     unknown = [gpu for gpu in missing if not supported(gpu)]
     if unknown:
-        story.reasons.append(f"the driver does not serve {listed(unknown)}")
+        story.reasons.append(f"the driver does not support {listed(unknown)}")
     lost = [gpu for gpu in missing if supported(gpu)]
     if lost:
         story.open.append(f"Level Zero does not list {listed(lost)}")
     if len(devices) > len(cards):
-        story.reasons.append(f"{len(devices)} tiles of {len(cards)} cards are devices of their own")
+        story.reasons.append(f"{len(devices)} tiles of {len(cards)} cards are separate devices")
     elif any(len(device.get("tiles", ())) > 1 for device in devices):
         story.reasons.append(f"{HIERARCHY}={context.environ.get(HIERARCHY, '')}: a card is one device")
     left = context.probe(enumeration).gpus
@@ -109,7 +111,7 @@ def _level_zero(context: Context, story: _Story) -> int:
     return seen
 
 
-def _torch(context: Context, story: _Story, seen: int) -> None:
+def _torch(context: CheckContext, story: _Story, seen: int) -> None:
     torch = context.probe(torch_count)
     if not_imported(torch):
         story.reasons.append("torch cannot be imported, see torch.import")
@@ -123,6 +125,6 @@ def _torch(context: Context, story: _Story, seen: int) -> None:
     if not torch.built:
         story.reasons.append(f"torch {torch.version} is not built for XPU")
     elif torch.count == seen - integrated != seen:
-        story.reasons.append("PyTorch leaves integrated GPUs out where a discrete one is here")
+        story.reasons.append("PyTorch ignores integrated GPUs if there is a discrete one")
     elif torch.count < seen:
-        story.open.append(f"torch {torch.version} shows {torch.count} of {seen} devices")
+        story.open.append(f"torch {torch.version} reports {torch.count} of {seen} devices")

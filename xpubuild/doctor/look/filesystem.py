@@ -1,18 +1,18 @@
-"""What file systems really do: run a program, tell capitals apart, keep the time, limit a user."""
+"""Properties of file systems: whether programs run, case sensitivity, file times, quotas."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.process import query
+from xpubuild.engine.process import probe, query
+from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import XpuBuildError
 from xpubuild.host.readers import LIVE_ROOT, read_text
 from xpubuild.host.tools import locate
@@ -27,9 +27,9 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class Written:
-    """What a small file in a folder did. ``problem`` is empty, or why it could not be written or run.
+    """The result of writing a small file. ``problem`` is empty, or why it could not be written or run.
 
-    ``full`` says that there was no space for it. ``ahead_s`` is how far the file's time is ahead of this
+    ``full`` is whether there was no space for it. ``ahead_s`` is how far the file's time is ahead of this
     machine's clock, in seconds.
     """
 
@@ -39,12 +39,11 @@ class Written:
 
 
 def write_small(folder: Path, *, run: bool = False, environ: Mapping[str, str] | None = None) -> Written:
-    """Write a file into a folder, run it where asked for, and remove it."""
+    """Write a file into a folder, run it if requested, and remove it."""
     try:
-        handle, name = tempfile.mkstemp(prefix=".xpubuild-doctor-", dir=folder)
+        handle, place = new_draft(folder)
     except OSError as error:
-        return Written(f"cannot be written to: {error.strerror}", full=error.errno in _FULL)
-    place = Path(name)
+        return Written(f"is not writable: {error.strerror}", full=error.errno in _FULL)
     try:
         before = time.time()
         with os.fdopen(handle, "wb") as stream:
@@ -53,21 +52,21 @@ def write_small(folder: Path, *, run: bool = False, environ: Mapping[str, str] |
         place.chmod(0o700)
         return Written(_run(place, environ) if run else "", ahead_s=ahead)
     except OSError as error:
-        return Written(f"cannot be written to: {error.strerror}", full=error.errno in _FULL)
+        return Written(f"is not writable: {error.strerror}", full=error.errno in _FULL)
     finally:
         place.unlink(missing_ok=True)
 
 
 def _run(place: Path, environ: Mapping[str, str] | None) -> str:
     try:
-        result = query([str(place)], env=base_environment(environ), deadline_s=_DEADLINE_S)
+        result = probe([str(place)], env=base_environment(environ), deadline_s=_DEADLINE_S)
     except XpuBuildError as error:
-        return f"does not run programs: {error.why or error.what}"
-    return "" if result.ok else f"does not run programs: status {result.returncode}"
+        return f"cannot run programs: {error.why or error.what}"
+    return "" if result.ok else f"cannot run programs: exit code {result.returncode}"
 
 
 def ignores_capitals(folder: Path) -> bool:
-    """Whether a folder's path means the same with other capitals; nothing is written."""
+    """Whether a folder is on a case-insensitive file system; nothing is written."""
     other = folder.with_name(folder.name.swapcase())
     try:
         return other.name != folder.name and other.samefile(folder)
@@ -77,16 +76,16 @@ def ignores_capitals(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Room:
-    """What a quota leaves; None where it does not limit that."""
+    """The remaining quota; None means unlimited."""
 
     bytes_free: int | None = None
     inodes_free: int | None = None
 
 
 def quota_room(folder: Path, mount_point: str, filesystem: str | None, environ: Mapping[str, str]) -> Room:
-    """Return what the quotas leave to the user below ``folder``.
+    """Return the user's remaining quota in ``folder``.
 
-    Asked is the program ``quota``, on Lustre, which it knows nothing of, ``lfs quota``.
+    Runs the program ``quota``, or on Lustre, which it does not support, ``lfs quota``.
     """
     if filesystem == "lustre":
         return _lustre_room(folder, mount_point, environ)
@@ -103,9 +102,9 @@ def quota_room(folder: Path, mount_point: str, filesystem: str | None, environ: 
 
 
 def _lustre_room(folder: Path, mount_point: str, environ: Mapping[str, str]) -> Room:
-    """Return the least that Lustre's quotas of the user, and of the folder's group, leave.
+    """Return the smaller of the remaining Lustre quotas of the user and of the folder's group.
 
-    Space of a project is usually given to its group, which new files below the folder get.
+    A project's quota is usually that of its group, which new files in the folder belong to.
     """
     program = locate(("lfs",), environ.get("PATH", "")).get("lfs")
     if program is None:
@@ -126,11 +125,11 @@ def _lustre_room(folder: Path, mount_point: str, environ: Mapping[str, str]) -> 
 
 
 def _of_lustre(text: str) -> Room:
-    """Return what one answer of ``lfs quota`` says (Lustre manual, "Configuring and Managing Quotas").
+    """Return the values in the output of ``lfs quota`` (Lustre manual, "Configuring and Managing Quotas").
 
-    Below a line of titles stand the path, which has a line of its own where it is long, 1 KiB blocks, soft
-    limit, hard limit, grace, and the same of files. A star marks what is exceeded; brackets mark a use that
-    is not exact, because a server did not answer.
+    Below the header are the path (on a separate line if it is long), 1 KiB blocks, soft limit, hard limit,
+    grace, and the same for files. A star marks an exceeded limit; brackets mark an inexact usage, because a
+    server did not respond.
     """
     _, titles, rest = text.partition("Filesystem")
     if not titles:
@@ -140,7 +139,7 @@ def _of_lustre(text: str) -> Room:
 
 
 def _left(columns: list[str]) -> Room:
-    """Return what two groups of use, soft limit, hard limit and grace leave, blocks first."""
+    """Return the remaining quota of two groups of usage, soft limit, hard limit and grace, blocks first."""
     blocks = _free(columns[0:3])
     return Room(None if blocks is None else blocks * _KIB, _free(columns[_FIELDS : _FIELDS + 3]))
 
@@ -155,7 +154,7 @@ def _free(columns: list[str]) -> int | None:
 
 
 def _answer(argv: list[str], folder: Path, environ: Mapping[str, str], deadline_s: float) -> str:
-    """Return what a program prints; nothing where it does not end in time."""
+    """Return the output of a program; nothing if it times out."""
     try:
         return query(argv, env=base_environment(environ), cwd=folder, deadline_s=deadline_s).stdout
     except XpuBuildError:

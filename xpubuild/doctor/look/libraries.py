@@ -1,4 +1,4 @@
-"""Shared libraries: where the loader finds one, and what an ELF file says of itself."""
+"""Shared libraries: the file that the loader finds, and the data in ELF files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.places import inside, real
 from xpubuild.errors import AuditError
 from xpubuild.host.readers import entries, read_text
 
 if TYPE_CHECKING:
-    from xpubuild.build.elf import ElfObject
+    from xpubuild.artifacts.elf import ElfObject
 
 LIBSTDCXX = "libstdc++.so.6"
 #: Where the loader looks by itself on the distributions of Max hosts (ld.so(8); Debian's multiarch folders).
@@ -39,7 +39,7 @@ _VERSION = re.compile(r"(?:GLIBCXX|CXXABI)_(\d+(?:\.\d+)*)")
 
 
 def elf_of(path: Path) -> ElfObject | None:
-    """Return what an ELF file says, or None where it is none, is damaged or cannot be read."""
+    """Return the data of an ELF file, or None if it is not one, is damaged or cannot be read."""
     try:
         return _read(path, path.stat().st_mtime_ns)
     except OSError:
@@ -49,7 +49,7 @@ def elf_of(path: Path) -> ElfObject | None:
 @functools.lru_cache(maxsize=256)
 def _read(path: Path, changed: int) -> ElfObject | None:  # noqa: ARG001 - part of the key
     # pyelftools takes longer to import than most checks take; a host without torch needs none of it.
-    from xpubuild.build.elf import is_elf, read_shared_object  # noqa: PLC0415
+    from xpubuild.artifacts.elf import is_elf, read_shared_object  # noqa: PLC0415
 
     if not is_elf(path):
         return None
@@ -69,8 +69,10 @@ def members(folder: Path) -> dict[str, Path]:
     return {entry.name: entry for entry in entries(folder) if family_of(entry.name)}
 
 
-def system_folders(context: Context) -> tuple[Path, ...]:
+def system_folders(context: CheckContext) -> tuple[Path, ...]:
     """Return the folders that the loader searches by itself, those of /etc/ld.so.conf.d first."""
+    if context.loader is not None:
+        return context.loader
     configured: list[str] = []
     for file in entries(context.path("/etc/ld.so.conf.d"), context.root):
         if file.suffix == ".conf":

@@ -1,4 +1,4 @@
-"""What pip is told by its configuration files and by variables, read without running pip."""
+"""The settings of pip in configuration files and variables, read without running pip."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.places import home, inside, shown
 from xpubuild.doctor.look.sites import Site, site
 from xpubuild.host.readers import read_text
@@ -24,8 +24,8 @@ _SECTIONS = ("global", "install", "wheel", "download")
 class Setting:
     """One setting: ``name`` as its long option without dashes in front, ``origin`` a file or a variable.
 
-    ``section`` is where a file has it. ``level`` is the option (--global, --user, --site) with which
-    ``pip config`` writes to that very file; empty where it would write to another one.
+    ``section`` is its section in a file. ``level`` is the option (--global, --user, --site) with which
+    ``pip config`` writes to that file; empty if it would write to another one.
     """
 
     name: str
@@ -41,12 +41,12 @@ class Setting:
 
     @property
     def from_file(self) -> bool:
-        """Whether a configuration file says so: those reach every pip, also the one of a build."""
+        """Whether it is set in a configuration file: these apply to every pip, including that of a build."""
         return not self.origin.startswith("PIP_")
 
 
-def settings(context: Context) -> tuple[Setting, ...]:
-    """Return every setting, the strongest last: files in pip's order, then variables. For ``Context.probe``.
+def settings(context: CheckContext) -> tuple[Setting, ...]:
+    """Return every setting, the strongest last: files in pip's order, then variables. For ``probe``.
 
     The order is that of pip's documentation, "Configuration": PIP_CONFIG_FILE, global, user, site.
     """
@@ -54,7 +54,7 @@ def settings(context: Context) -> tuple[Setting, ...]:
     return (*from_files, *_variables(context))
 
 
-def _files(context: Context) -> Iterator[tuple[Path, str]]:
+def _files(context: CheckContext) -> Iterator[tuple[Path, str]]:
     """Yield each file, and the option with which pip config writes to it: the last of its level."""
     named = context.environ.get("PIP_CONFIG_FILE", "")
     if named == os.devnull:
@@ -76,7 +76,7 @@ def _files(context: Context) -> Iterator[tuple[Path, str]]:
         yield python.prefixes[0] / "pip.conf", "--site"
 
 
-def _read(context: Context, path: Path, level: str) -> Iterator[Setting]:
+def _read(context: CheckContext, path: Path, level: str) -> Iterator[Setting]:
     text = read_text(path, context.root)
     if not text:
         return
@@ -93,14 +93,14 @@ def _read(context: Context, path: Path, level: str) -> Iterator[Setting]:
                 yield Setting(name.replace("_", "-"), value, shown(context, path), section, known)
 
 
-def _variables(context: Context) -> Iterator[Setting]:
+def _variables(context: CheckContext) -> Iterator[Setting]:
     for name, value in context.environ.items():
         if name.startswith("PIP_") and name != "PIP_CONFIG_FILE" and value:
             yield Setting(name.removeprefix("PIP_").lower().replace("_", "-"), value, name)
 
 
-def indexes(context: Context) -> tuple[str, ...]:
-    """Return the package indexes that pip would ask; where none is configured, the one it knows itself."""
+def indexes(context: CheckContext) -> tuple[str, ...]:
+    """Return the package indexes that pip would query; if none is configured, pip's default index."""
     found: dict[str, str] = {}
     extra: list[str] = []
     for item in context.probe(settings):
@@ -115,7 +115,7 @@ def indexes(context: Context) -> tuple[str, ...]:
 
 
 def _default(python: Site | None) -> str:
-    """Return the index that is written down in the pip of the interpreter, or of the one that runs this."""
+    """Return the default index in the source of the interpreter's pip, or of the pip of this interpreter."""
     folders = [folder / "pip" for folder in python.folders] if python else []
     for folder in folders:
         found = _DEFAULT_INDEX.search(read_text(folder / "_internal" / "models" / "index.py") or "")

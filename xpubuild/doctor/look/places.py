@@ -5,31 +5,31 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 
 
-def inside(context: Context, path: Path | str) -> Path:
-    """Return where a path of the inspected system is on this one; one below its root stays as it is."""
+def inside(context: CheckContext, path: Path | str) -> Path:
+    """Return the place of a path of the inspected system on this one; a path below its root is unchanged."""
     place = Path(path)
     if context.live or place.is_relative_to(context.root):
         return place
     return context.path(str(place))
 
 
-def shown(context: Context, path: Path) -> str:
+def shown(context: CheckContext, path: Path) -> str:
     """Return a path as it is called inside the inspected system."""
     if not context.live and path.is_relative_to(context.root):
         return "/" + str(path.relative_to(context.root))
     return str(path)
 
 
-def home(context: Context) -> Path | None:
-    """Return the home folder of the caller, or None where the environment names none."""
+def home(context: CheckContext) -> Path | None:
+    """Return the home folder of the caller, or None if the environment has none."""
     value = context.environ.get("HOME", "")
     return inside(context, value) if value.startswith("/") else None
 
 
-def listed(context: Context, variable: str) -> tuple[Path, ...]:
+def listed(context: CheckContext, variable: str) -> tuple[Path, ...]:
     """Return the absolute entries of a search list such as LD_LIBRARY_PATH, each once, in order."""
     entries = context.environ.get(variable, "").split(os.pathsep)
     return tuple(dict.fromkeys(inside(context, entry) for entry in entries if entry.startswith("/")))

@@ -1,4 +1,4 @@
-"""Whether a server can be reached as git and pip would: name, connection, proxy, certificate, answer."""
+"""Whether git and pip can reach a server: name resolution, connection, proxy, certificate, response."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Cause = Literal["", "dns", "refused", "timeout", "proxy", "proxy-auth", "tls", "
 
 @dataclass(frozen=True)
 class Reached:
-    """The answer for one server; ``cause`` is empty where it answered. No user or password is in any text."""
+    """The result for one server; ``cause`` is empty if it responded. No text contains a user or password."""
 
     server: str
     cause: Cause = ""
@@ -43,7 +43,7 @@ class _NotReachedError(Exception):
 def server_of(url: str) -> str:
     """Return scheme://host[:port] of a URL, without user and password; empty where there is no host.
 
-    It is empty too for what cannot be read as a URL: ``unreadable`` tells that.
+    It is also empty if the text is not a URL: see ``unreadable``.
     """
     if unreadable(url):
         return ""
@@ -64,9 +64,9 @@ def unreadable(url: str) -> bool:
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str:
-    """Return the proxy that the variables name for a server, or an empty text.
+    """Return the proxy for a server from the variables, or an empty text.
 
-    Lower-case names win, and ``no_proxy`` is read, as curl, git, urllib and requests do it.
+    Lower-case names take precedence, and ``no_proxy`` is read, as curl, git, urllib and requests do it.
     """
     parts = urlsplit(server)
     exempt = environ.get("no_proxy") or environ.get("NO_PROXY", "")
@@ -79,7 +79,7 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str:
 
 
 def _exempt(host: str, entries: str) -> bool:
-    """Whether no_proxy names a host: itself, a domain that it is in, or everything."""
+    """Whether no_proxy contains a host: itself, a domain that it is in, or everything."""
     for entry in entries.split(","):
         domain = entry.strip().partition(":")[0].lower().removeprefix("*").lstrip(".")
         if entry.strip() == "*" or (domain and (host == domain or host.endswith(f".{domain}"))):
@@ -90,7 +90,7 @@ def _exempt(host: str, entries: str) -> bool:
 def reach_all(
     servers: Iterable[str], environ: Mapping[str, str], *, deadline_s: float = DEADLINE_S
 ) -> tuple[Reached, ...]:
-    """Ask all servers side by side and return an answer for each within the deadline."""
+    """Contact all servers in parallel and return a result for each within the timeout."""
     asked = list(dict.fromkeys(servers))
     answers: queue.SimpleQueue[Reached] = queue.SimpleQueue()
     until = time.monotonic() + deadline_s
@@ -106,7 +106,7 @@ def reach_all(
         except queue.Empty:
             break
         found[answer.server] = answer
-    late = Reached("", "timeout", f"no answer within {deadline_s:g} s")
+    late = Reached("", "timeout", f"no response within {deadline_s:g} s")
     return tuple(found.get(server, Reached(server, late.cause, late.detail)) for server in asked)
 
 
@@ -147,21 +147,21 @@ def _ask(server: SplitResult, proxy: str, environ: Mapping[str, str], deadline_s
         headers = _authorization(via) if via is not None and by_proxy else ""
         status = _status(stream, f"HEAD {target} HTTP/1.1\r\nHost: {server.netloc}\r\n{headers}\r\n")
     if status == _PROXY_AUTHENTICATION:
-        raise _NotReachedError("proxy-auth", "the proxy asks for a user and a password (407)")
+        raise _NotReachedError("proxy-auth", "the proxy requires a user name and a password (407)")
     if via is not None and status >= _SERVER_ERROR:
-        raise _NotReachedError("proxy", f"the proxy answered {status}")
+        raise _NotReachedError("proxy", f"the proxy responded with {status}")
 
 
 def _connect(host: str, port: int, deadline_s: float, which: str = "") -> socket.socket:
     try:
         return socket.create_connection((host, port), timeout=deadline_s)
     except socket.gaierror as error:
-        raise _NotReachedError("dns", f"the name {host} is not known: {error.strerror}") from error
+        raise _NotReachedError("dns", f"the host name {host} cannot be resolved: {error.strerror}") from error
     except ConnectionRefusedError as error:
         cause: Cause = "proxy" if which else "refused"
-        raise _NotReachedError(cause, f"{which}{host}:{port} refuses the connection") from error
+        raise _NotReachedError(cause, f"{which}{host}:{port} refused the connection") from error
     except TimeoutError as error:
-        raise _NotReachedError("timeout", f"{which}{host}:{port} does not answer") from error
+        raise _NotReachedError("timeout", f"{which}{host}:{port} does not respond") from error
     except OSError as error:
         raise _NotReachedError("unreachable", f"{which}{host}:{port}: {error.strerror or error}") from error
 
@@ -170,9 +170,11 @@ def _tunnel(stream: socket.socket, target: str, via: SplitResult) -> None:
     head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{_authorization(via)}\r\n"
     status = _status(stream, head)
     if status == _PROXY_AUTHENTICATION:
-        raise _NotReachedError("proxy-auth", "the proxy asks for a user and a password (407)")
+        raise _NotReachedError("proxy-auth", "the proxy requires a user name and a password (407)")
     if status // 100 != 2:  # noqa: PLR2004 - any success
-        raise _NotReachedError("proxy", f"the proxy does not pass the connection on: it answered {status}")
+        raise _NotReachedError(
+            "proxy", f"the proxy does not forward the connection: it responded with {status}"
+        )
 
 
 def _authorization(via: SplitResult) -> str:
@@ -183,7 +185,7 @@ def _authorization(via: SplitResult) -> str:
 
 
 def _status(stream: socket.socket, request: str) -> int:
-    """Send a request and return the status of the answer; the headers are enough."""
+    """Send a request and return the status of the response; only headers are read."""
     try:
         stream.sendall(request.encode("ascii", "replace"))
         with stream.makefile("rb") as reader:
@@ -191,12 +193,14 @@ def _status(stream: socket.socket, request: str) -> int:
             while reader.readline(65536).strip():
                 pass
     except TimeoutError as error:
-        raise _NotReachedError("timeout", "the connection stands and nothing is answered") from error
+        raise _NotReachedError("timeout", "connected, but no response") from error
     except OSError as error:
-        raise _NotReachedError("unreachable", f"the connection was cut: {error.strerror or error}") from error
+        raise _NotReachedError(
+            "unreachable", f"the connection was interrupted: {error.strerror or error}"
+        ) from error
     words = line.split(" ", 2)
     if not line.startswith("HTTP/") or len(words) < 2 or not words[1].isdigit():  # noqa: PLR2004 - HTTP/x and status
-        raise _NotReachedError("server", "the answer is not HTTP" if line else "the connection was closed")
+        raise _NotReachedError("server", "the response is not HTTP" if line else "the connection was closed")
     return int(words[1])
 
 
@@ -208,13 +212,13 @@ def _secure(stream: socket.socket, host: str, environ: Mapping[str, str]) -> ssl
     except ssl.SSLCertVerificationError as error:
         raise _NotReachedError("tls", error.verify_message or str(error)) from error
     except TimeoutError as error:
-        raise _NotReachedError("timeout", "TLS does not come about in time") from error
+        raise _NotReachedError("timeout", "the TLS handshake timed out") from error
     except (ssl.SSLError, OSError) as error:
         raise _NotReachedError("tls", f"no TLS connection: {error}") from error
 
 
 def _trust(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Return what is trusted: the bundles that the variables name, else the system's."""
+    """Return the trusted certificates: the bundles in the variables, or the system's."""
     import ssl  # noqa: PLC0415 - as above
 
     context = ssl.create_default_context()

@@ -1,4 +1,4 @@
-"""What is installed in the Python that matters, by its files: that Python is not started."""
+"""The packages of the selected Python, read from its files: that Python is not started."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xpubuild.build.sitepackages import InstalledDist, installed_dists
-from xpubuild.doctor.context import Context
+from xpubuild.artifacts.site_packages import InstalledDist, installed_dists
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.places import home, inside, listed, real
 from xpubuild.host.pythons import PythonFacts
 from xpubuild.host.readers import UNKNOWN, read_text
@@ -26,8 +26,8 @@ _SETTING = re.compile(r"^\s*([a-z-]+)\s*=\s*(.*?)\s*$", re.MULTILINE)
 class Site:
     """The folders that an interpreter imports from, the first first, and the distributions in them.
 
-    ``prefixes`` are those of the environment and of the installation behind it. ``conda`` is the one of them
-    that conda made, or None.
+    ``prefixes`` are those of the environment and of its base installation. ``conda`` is the one created by
+    conda, or None.
     """
 
     executable: Path
@@ -49,8 +49,8 @@ class Site:
         return next((place for folder in self.folders if (place := folder / name).is_dir()), None)
 
 
-def facts_of(context: Context) -> PythonFacts | None:
-    """Return what the host report knows of the interpreter that matters; in an image, of the first found."""
+def facts_of(context: CheckContext) -> PythonFacts | None:
+    """Return the host report's facts about the selected interpreter; in an image, about the first one."""
     report = context.host.python
     known = [*([report.selected] if report.selected else []), *report.found]
     if context.python is None:
@@ -59,8 +59,8 @@ def facts_of(context: Context) -> PythonFacts | None:
     return next((item for item in known if {item.executable, item.base_executable} & wanted), None)
 
 
-def site(context: Context) -> Site | None:
-    """Return where the interpreter that matters imports from; None without one. For ``Context.probe``."""
+def site(context: CheckContext) -> Site | None:
+    """Return where the selected interpreter imports from; None without one. For ``probe``."""
     facts = facts_of(context)
     place = context.python or (Path(facts.executable) if facts else None)
     if place is None:
@@ -98,19 +98,19 @@ def _of_prefix(prefix: Path, version: str) -> Iterator[Path]:
     for lib in ("lib", "lib64"):
         yield from sorted(prefix.glob(f"{lib}/python{version}/site-packages"))
     if prefix.name == "usr":
-        # Debian puts what pip installs below /usr/local and its own packages into a folder for all versions.
+        # On Debian pip installs into /usr/local; Debian's packages are in one folder for all versions.
         yield from sorted((prefix / "local").glob(f"lib/python{version}/dist-packages"))
         yield prefix / "lib" / "python3" / "dist-packages"
 
 
-def _of_user(context: Context, version: str) -> Iterator[Path]:
+def _of_user(context: CheckContext, version: str) -> Iterator[Path]:
     mine = home(context)
     if mine is not None and not context.environ.get("PYTHONNOUSERSITE"):
         yield from sorted(mine.glob(f".local/lib/python{version}/site-packages"))
 
 
 def library_folders(python: Site | None) -> Iterator[Path]:
-    """Yield where an installed torch has libraries beside it: its own folder, and lib of its environment."""
+    """Yield the folders with libraries of an installed torch: its own, and lib of its environment."""
     torch = python.package("torch") if python else None
     if python is not None and torch is not None:
         yield torch / "lib"
@@ -118,7 +118,7 @@ def library_folders(python: Site | None) -> Iterator[Path]:
 
 
 def requirements(dist: InstalledDist) -> tuple[Requirement, ...]:
-    """Return what a distribution requires here, extras left out; nothing where METADATA cannot be read."""
+    """Return the requirements of a distribution, without extras; nothing if METADATA cannot be read."""
     # Few environments have a distribution whose requirements matter, and the parser takes its time.
     from packaging.markers import UndefinedComparison, UndefinedEnvironmentName  # noqa: PLC0415
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415
@@ -136,7 +136,7 @@ def requirements(dist: InstalledDist) -> tuple[Requirement, ...]:
 
 
 def required(dist: InstalledDist, name: str) -> Requirement | None:
-    """Return what a distribution requires of another, or None."""
+    """Return a distribution's requirement for another one, or None."""
     from packaging.utils import canonicalize_name  # noqa: PLC0415 - as above
 
     return next((item for item in requirements(dist) if canonicalize_name(item.name) == name), None)

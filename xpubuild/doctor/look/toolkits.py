@@ -1,4 +1,4 @@
-"""The oneAPI installations of a host, what a recipe takes of them, and what is in the environment now."""
+"""The oneAPI installations of a host, the components that a recipe uses, and those in the environment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.places import inside, listed, real
 from xpubuild.errors import ToolchainError, UnsatisfiableError, XpuBuildError
 from xpubuild.oneapi.bundles import load_bundles
@@ -41,7 +41,7 @@ class Installed:
 
 @dataclass(frozen=True)
 class Sourced:
-    """One component's folder that the environment leads to: ``variable`` names it or has it in its list."""
+    """One component's folder in the environment: ``variable`` is set to it or lists it."""
 
     variable: str
     component: str
@@ -50,8 +50,8 @@ class Sourced:
     root: Path
 
 
-def toolkits(context: Context) -> tuple[Installed, ...]:
-    """Return what is installed, the installation that ONEAPI_ROOT names first. For ``Context.probe``."""
+def toolkits(context: CheckContext) -> tuple[Installed, ...]:
+    """Return the installations, that of ONEAPI_ROOT first. For ``CheckContext.probe``."""
     caller = context.environ if context.live else {}
     try:
         roots = find_roots(None, caller, root_dir=context.root)
@@ -60,21 +60,26 @@ def toolkits(context: Context) -> tuple[Installed, ...]:
     return tuple(Installed(root, list_components(root, root_dir=context.root)) for root in roots)
 
 
-def needs_of(context: Context) -> OneapiNeeds | None:
-    """Return what the recipe takes of oneAPI; None without a recipe, or for one that is built for the CPU."""
+def needs_of(context: CheckContext) -> OneapiNeeds | None:
+    """Return the recipe's oneAPI requirements; None without a recipe, or for one for the CPU."""
     recipe = context.recipe.recipe if context.recipe else None
     if recipe is None or recipe.target != "xpu" or not recipe.needs.oneapi_components:
         return None
-    return OneapiNeeds(recipe.needs.oneapi or ANY_VERSION, tuple(recipe.needs.oneapi_components))
+    needs = recipe.needs
+    return OneapiNeeds(
+        needs.oneapi or ANY_VERSION,
+        tuple(needs.oneapi_components),
+        beside_compiler=tuple(needs.oneapi_beside_compiler),
+    )
 
 
-def for_cpu(context: Context) -> bool:
+def for_cpu(context: CheckContext) -> bool:
     """Whether there is a recipe and it needs no oneAPI."""
     return context.recipe is not None and needs_of(context) is None
 
 
-def selection(context: Context) -> Selection | XpuBuildError:
-    """Return what the recipe would be built with, or why there is none. For ``Context.probe``."""
+def selection(context: CheckContext) -> Selection | XpuBuildError:
+    """Return the components for a build, or the error if there are none. For ``CheckContext.probe``."""
     needs = needs_of(context)
     wanted = needs or OneapiNeeds(ANY_VERSION, (COMPILER,))
     failures: list[XpuBuildError] = []
@@ -87,28 +92,28 @@ def selection(context: Context) -> Selection | XpuBuildError:
     return found or (failures[0] if failures else ToolchainError("no oneAPI installation was found"))
 
 
-def compiler_of(context: Context) -> Component | None:
+def compiler_of(context: CheckContext) -> Component | None:
     """Return the compiler that would be used, or None."""
     chosen = context.probe(selection)
     return None if isinstance(chosen, XpuBuildError) else chosen.get(COMPILER)
 
 
 def version_of(compiler: str) -> str:
-    """Return the compiler version behind the name of a folder; toolkits have names that are none."""
+    """Return the compiler version for the name of a folder; toolkit folders have the toolkit's version."""
     return load_bundles().toolkit_compiler(compiler) or compiler
 
 
-def sourced(context: Context) -> tuple[Sourced, ...]:
-    """Return the oneAPI folders that the caller's environment leads to. For ``Context.probe``."""
+def sourced(context: CheckContext) -> tuple[Sourced, ...]:
+    """Return the oneAPI folders in the caller's environment. For ``CheckContext.probe``."""
     return tuple(dict.fromkeys(_sourced(context)))
 
 
-def _sourced(context: Context) -> Iterator[Sourced]:
+def _sourced(context: CheckContext) -> Iterator[Sourced]:
     for variable, component in ROOT_VARIABLES.items():
         value = context.environ.get(variable, "")
         found = _locate(context, Path(value)) if value.startswith("/") else None
         if found is not None:
-            # A toolkit of the unified layout is one folder for all of its components.
+            # A toolkit with the unified layout is one folder for all components.
             name = component if found[0] == "" else found[0]
             yield Sourced(variable, name, found[1], found[2], found[3])
     for variable in LIST_VARIABLES:
@@ -118,8 +123,8 @@ def _sourced(context: Context) -> Iterator[Sourced]:
                 yield Sourced(variable, found[0], found[1], found[2], found[3])
 
 
-def _locate(context: Context, path: Path) -> tuple[str, str, Path, Path] | None:
-    """Return component, version, folder and root that ``path`` lies in; no component in a toolkit."""
+def _locate(context: CheckContext, path: Path) -> tuple[str, str, Path, Path] | None:
+    """Return component (empty for a toolkit), version, folder and root that contain ``path``."""
     place = real(inside(context, path))
     for folder in (place, *place.parents):
         if is_file(folder / COMPONENT_SCRIPT):

@@ -1,4 +1,4 @@
-"""The installed torch and what belongs to it, by their files; torch is never imported."""
+"""The installed torch and its packages, read from files; torch is never imported."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpubuild.build.sitepackages import InstalledDist
-from xpubuild.doctor.context import Context
+from xpubuild.artifacts.site_packages import InstalledDist
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.sites import Site, site
 from xpubuild.host.readers import exists, read_text
 
@@ -18,9 +18,9 @@ _HIP = re.compile(r"^hip *(?:: *[^=]+)?= *(?:['\"]([^'\"]+)['\"]|None)", re.MULT
 
 @dataclass(frozen=True)
 class Torch:
-    """What is installed: ``version`` as version.py says it; ``cuda`` and ``hip`` are versions, or empty.
+    """The installed torch: ``version`` is that in version.py; ``cuda`` and ``hip`` are versions, or empty.
 
-    ``xpu`` is whether there is a libtorch_xpu.so: version.py of the XPU builds up to 2.6 does not tell.
+    ``xpu`` is whether there is a libtorch_xpu.so: version.py of XPU builds up to 2.6 does not show it.
     """
 
     folder: Path
@@ -39,8 +39,8 @@ class Torch:
         return f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.hip}" if self.hip else "the CPU"
 
 
-def torch_of(context: Context) -> Torch | None:
-    """Return the torch that the Python that matters would import, or None. For ``Context.probe``."""
+def torch_of(context: CheckContext) -> Torch | None:
+    """Return the torch that the selected Python would import, or None. For ``CheckContext.probe``."""
     python = context.probe(site)
     folder = python.package("torch") if python else None
     if python is None or folder is None:

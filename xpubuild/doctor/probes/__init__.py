@@ -1,1 +1,1 @@
-"""What checks ask other programs for: libraries that may crash or hang are loaded in a child."""
+"""Information from other programs: libraries that may crash or hang are loaded in a subprocess."""

@@ -1,4 +1,4 @@
-"""Opening a device node, and why it failed: the open is the test, everything else only explains it."""
+"""Opens a device node; if that fails, finds the reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.model import Fix
 from xpubuild.doctor.probes.machine import contained
@@ -26,7 +26,7 @@ _ENTRY_BYTES, _HEADER_BYTES = 8, 4
 
 @dataclass(frozen=True)
 class Opened:
-    """One attempt; ``error`` is its errno or 0, ``listed`` the users and groups of its access list."""
+    """One attempt to open a node; ``error`` is the errno or 0, ``listed`` its access control list."""
 
     node: str
     error: int
@@ -37,7 +37,7 @@ class Opened:
 
     @property
     def group(self) -> str:
-        """The name of the node's group, or its number where the group database has none."""
+        """The name of the node's group, or its number if it has no name."""
         try:
             return grp.getgrgid(self.gid).gr_name
         except KeyError:
@@ -93,26 +93,26 @@ def _access_list(path: Path) -> tuple[tuple[str, int, int], ...]:
     return tuple((named[tag], number, allowed) for tag, allowed, number in entries if tag in named)
 
 
-def explain(context: Context, opened: Opened) -> tuple[str, Fix]:
+def explain(context: CheckContext, opened: Opened) -> tuple[str, Fix]:
     """Return why a node could not be opened and what to do, from what this process can see."""
     if opened.error == errno.EPERM:
         return (
-            "the device rules of this container's or job's cgroup forbid it, not its permission bits",
+            "the device rules of this container's or job's cgroup forbid access, not its permission bits",
             Fix(
-                "start the container with the device, or ask the batch system for a GPU",
+                "start the container with the device, or request a GPU from the batch system",
                 (f"docker run --device {opened.node} ...", "srun --gres=gpu:1 ..."),
             ),
         )
     if opened.error not in (errno.EACCES, errno.ENOENT):
         return (
-            "the driver refuses it",
-            Fix("read what the kernel says", as_root(context, "dmesg | grep -iE 'i915|xe ' | tail -30")),
+            "the driver rejects it",
+            Fix("read the kernel log", as_root(context, "dmesg | grep -iE 'i915|xe ' | tail -30")),
         )
     if _may(opened) and _enforcing(context):
         return (
-            "owner and group would allow it, and SELinux is enforcing",
+            "owner and group allow it, but SELinux is enforcing",
             Fix(
-                "let containers use devices, or start this one without its label",
+                "allow containers to use devices, or start this one without the SELinux label",
                 (
                     *as_root(context, "ausearch -m avc -ts recent", "setsebool -P container_use_devices on"),
                     "podman run --security-opt label=disable ...",
@@ -121,8 +121,8 @@ def explain(context: Context, opened: Opened) -> tuple[str, Fix]:
         )
     if _may(opened):
         return (
-            "owner and group would allow it; a folder above, the mount (nodev) or a security module does not",
-            Fix("look at the way to it and at the mount", (f"namei -l {opened.node}", "findmnt -T /dev/dri")),
+            "owner and group allow it, but a parent folder, the mount (nodev) or a security module does not",
+            Fix("check its parent folders and the mount", (f"namei -l {opened.node}", "findmnt -T /dev/dri")),
         )
     return _by_group(context, opened)
 
@@ -136,9 +136,9 @@ def _may(opened: Opened) -> bool:
     return _allows(opened.mode, _OTHERS)
 
 
-def _by_group(context: Context, opened: Opened) -> tuple[str, Fix]:
+def _by_group(context: CheckContext, opened: Opened) -> tuple[str, Fix]:
     user = _user_name()
-    who = f"it is for the group {opened.group} (gid {opened.gid}, mode {opened.mode & 0o777:04o})"
+    who = f"it belongs to the group {opened.group} (gid {opened.gid}, mode {opened.mode & 0o777:04o})"
     if opened.gid == _NOBODY:
         return (
             f"its group is not mapped into this user namespace ({who}); rootless containers drop groups",
@@ -149,9 +149,9 @@ def _by_group(context: Context, opened: Opened) -> tuple[str, Fix]:
         )
     if contained(context):
         return (
-            f"{who}, which this container's process does not have; group names differ between host and image",
+            f"{who}, but the process in this container is not in it; group names differ on host and image",
             Fix(
-                "start the container with the group's number",
+                "start the container with the number of the group",
                 (
                     f"docker run --device /dev/dri --group-add {opened.gid} ...",
                     "podman run --device /dev/dri --group-add keep-groups ...",
@@ -161,18 +161,19 @@ def _by_group(context: Context, opened: Opened) -> tuple[str, Fix]:
         )
     if not _allows(opened.mode, _GROUP):
         return (
-            f"{who}, and not even that group may read and write it",
+            f"{who}, and that group has no read and write permission",
             Fix(
-                "give the node back its usual mode", as_root(context, "udevadm trigger --subsystem-match=drm")
+                "restore the usual mode of the node",
+                as_root(context, "udevadm trigger --subsystem-match=drm"),
             ),
         )
     if _member(user, opened.gid):
         return (
-            f"{who}; {user} is a member, but this login began before",
-            Fix("log in again, or start a shell with the group", (f"newgrp {opened.group}",)),
+            f"{who}; {user} is a member, but this login session is older",
+            Fix("log in again, or start a shell with that group", (f"newgrp {opened.group}",)),
         )
     return (
-        f"{who}, and {user} is no member",
+        f"{who}, and {user} is not a member",
         Fix(
             f"add {user} to the group {opened.group}, then log in again",
             as_root(context, f"usermod -aG {opened.group} {user}"),
@@ -192,12 +193,12 @@ def _user_name() -> str:
 
 
 def _member(user: str, gid: int) -> bool:
-    """Whether the group database says so, which counts at the next login."""
+    """Whether the group database lists the user, which takes effect at the next login."""
     try:
         return user in grp.getgrgid(gid).gr_mem or pwd.getpwnam(user).pw_gid == gid
     except KeyError:
         return False
 
 
-def _enforcing(context: Context) -> bool:
+def _enforcing(context: CheckContext) -> bool:
     return read_text(context.path("/sys/fs/selinux/enforce")) == "1"

@@ -1,4 +1,4 @@
-"""Starts a child that loads other people's libraries, in the caller's own environment, within a deadline."""
+"""Starts a subprocess that loads third-party libraries, in the caller's environment, with a timeout."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xpubuild.doctor.context import Context
-from xpubuild.engine.process import query
+from xpubuild.doctor.context import CheckContext
+from xpubuild.engine.process import probe
 from xpubuild.errors import ToolchainError
 
-#: How long a driver may take to enumerate; a node with eight cards needs a second or two.
+#: Timeout for enumeration by a driver; a node with eight cards needs a second or two.
 DEADLINE_S = 8.0
-#: For checks that run such children: two in turn, and what starting them takes.
+#: For checks that run two such subprocesses in turn, with the time to start them.
 CHECK_DEADLINE_S = 2.5 * DEADLINE_S
-#: For machines where a driver is slower than that: seconds.
+#: Shortens the timeout: seconds.
 DEADLINE_VARIABLE = "XPUBUILD_DOCTOR_DRIVER_SECONDS"
 _LAST_WORDS = 400
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a child ended: ``how`` is ok, crash, hang, status or missing (it could not be started)."""
+    """How a subprocess ended: ``how`` is ok, crash, hang, status or missing (it could not be started)."""
 
     how: str
     records: tuple[dict[str, Any], ...] = ()
@@ -35,7 +35,7 @@ class Ending:
 
     @property
     def stage(self) -> str:
-        """The stage that the child announced last."""
+        """The last stage that the subprocess announced."""
         stages = [str(record["stage"]) for record in self.records if "stage" in record]
         return stages[-1] if stages else "start"
 
@@ -54,16 +54,16 @@ class Ending:
         return next((record[key] for record in reversed(self.records) if key in record), default)
 
     def told(self, what: str) -> str:
-        """Say how it ended as half a sentence about ``what``."""
+        """Return how ``what`` ended, as a clause."""
         if self.how == "crash":
-            return f"{what} was ended by {self.signal} in {self.stage}"
+            return f"{what} was killed by {self.signal} in {self.stage}"
         if self.how == "hang":
-            return f"{what} did not come back from {self.stage} within the deadline"
-        return f"{what} ended with status {self.status}" if self.status else f"{what} ended"
+            return f"{what} timed out in {self.stage}"
+        return f"{what} exited with code {self.status}" if self.status else f"{what} ended"
 
 
 def deadline_s(environ: Mapping[str, str], default: float = DEADLINE_S) -> float:
-    """Return how many seconds a child has: the user's wish, where it is a shorter one."""
+    """Return the timeout of a subprocess in seconds: the user's, if it is shorter."""
     try:
         wished = float(environ.get(DEADLINE_VARIABLE, ""))
     except ValueError:
@@ -72,7 +72,7 @@ def deadline_s(environ: Mapping[str, str], default: float = DEADLINE_S) -> float
 
 
 def child(
-    context: Context,
+    context: CheckContext,
     argv: Sequence[str],
     environ: Mapping[str, str] | None = None,
     *,
@@ -81,7 +81,7 @@ def child(
     """Run a program in the caller's environment (or ``environ``) and return how it ended; never raises."""
     env = dict(context.environ if environ is None else environ)
     try:
-        answer = query(list(argv), env=env, deadline_s=deadline_s(env, seconds))
+        answer = probe(list(argv), env=env, deadline_s=deadline_s(env, seconds))
     except (ToolchainError, OSError, ValueError) as error:
         return Ending("missing", words=str(error))
     if answer.timed_out:
@@ -94,14 +94,14 @@ def child(
     return Ending(how, tuple(_records(answer.stdout)), answer.stdout, words, answer.returncode)
 
 
-def script(context: Context, name: str, environ: Mapping[str, str] | None = None) -> Ending:
-    """Run one of the scripts beside this module with the interpreter that runs xpubuild."""
+def script(context: CheckContext, name: str, environ: Mapping[str, str] | None = None) -> Ending:
+    """Run one of the scripts in this folder with the interpreter that runs xpubuild."""
     path = Path(__file__).with_name(name)
     return child(context, [sys.executable, "-I", "-S", str(path)], environ)
 
 
 def _records(text: str) -> list[dict[str, Any]]:
-    """Return the lines that are JSON objects; a library may print lines of its own between them."""
+    """Return the lines that are JSON objects; a library may print other lines between them."""
     found = []
     for line in text.splitlines():
         if line.startswith("{"):

@@ -1,18 +1,18 @@
-"""What Level Zero itself says: asked once for the caller's environment, once more without its masks."""
+"""The result of Level Zero's own enumeration, in the caller's environment and without its masks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.children import Ending, script
 
 MASK = "ZE_AFFINITY_MASK"
 HIERARCHY = "ZE_FLAT_DEVICE_HIERARCHY"
 GPU = 1  # ZE_DEVICE_TYPE_GPU
 UNINITIALIZED = 0x78000001
-#: ze_result_t (ze_api.h); those that enumeration is known to give.
+#: ze_result_t (ze_api.h); those that enumeration is known to return.
 RESULTS = {
     0x70000001: "ZE_RESULT_ERROR_DEVICE_LOST",
     0x70000002: "ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY",
@@ -32,24 +32,24 @@ RESULTS = {
 
 @dataclass(frozen=True)
 class Enumeration:
-    """One enumeration; ``code`` is what zeInit or a later call returned, None where none came back."""
+    """One enumeration; ``code`` is the result of zeInit or a later call, None if none returned."""
 
     ending: Ending
 
     @property
     def load_error(self) -> str:
-        """What dlopen said, or an empty text."""
+        """The error of dlopen, or an empty text."""
         return str(self.ending.value("load_error", ""))
 
     @property
     def code(self) -> int | None:
-        """The result code that ended it, 0 for none, None where there was no answer at all."""
+        """The result code that ended it, 0 for success, None if there was no result."""
         value = self.ending.value("error") or self.ending.value("init")
         return int(value) if value is not None else None
 
     @property
     def good(self) -> bool:
-        """Whether it came to its end."""
+        """Whether it completed."""
         return self.ending.how == "ok" and bool(self.ending.value("done"))
 
     @property
@@ -86,12 +86,12 @@ class Enumeration:
         return next((path for path in self.libraries if part in path.rpartition("/")[2]), "")
 
 
-def enumeration(context: Context) -> Enumeration:
-    """Enumerate as a program of the caller would (use with ``Context.probe``)."""
+def enumeration(context: CheckContext) -> Enumeration:
+    """Enumerate as a program of the caller would (use with ``CheckContext.probe``)."""
     return Enumeration(script(context, "level_zero_child.py"))
 
 
-def unmasked(context: Context) -> Enumeration:
+def unmasked(context: CheckContext) -> Enumeration:
     """Enumerate without ZE_AFFINITY_MASK, which is how the driver itself is tested."""
     if not context.environ.get(MASK):
         return context.probe(enumeration)

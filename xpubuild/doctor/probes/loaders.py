@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.level_zero_child import LOADER
 from xpubuild.host.readers import exists
 
@@ -15,7 +15,7 @@ _BEFORE = "2024.2"
 _AFTER = ("2025.0", "2025.1", "2025.2", "2025.3", "2026.0", "2026.1")
 
 
-def loader_copies(context: Context) -> tuple[str, ...]:
+def loader_copies(context: CheckContext) -> tuple[str, ...]:
     """Return the loaders in LD_LIBRARY_PATH and in the system's folders, in the order they would be found."""
     named = context.environ.get("LD_LIBRARY_PATH", "").split(":")
     folders = dict.fromkeys((*(folder for folder in named if folder.startswith("/")), *FOLDERS))
@@ -31,7 +31,7 @@ def _key(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in _NUMBERS.findall(version))
 
 
-def loader_needed_by(context: Context) -> str:
+def loader_needed_by(context: CheckContext) -> str:
     """Say what needs a recent loader: a recipe for oneAPI 2025.0 or later; empty where nothing does."""
     if context.recipe is None:
         return ""
@@ -44,4 +44,4 @@ def loader_needed_by(context: Context) -> str:
     allowed = SpecifierSet(wanted)
     if allowed.contains(_BEFORE) or not any(allowed.contains(version) for version in _AFTER):
         return ""
-    return f"the recipe {recipe.name} is built with oneAPI {wanted}"
+    return f"the recipe {recipe.name} uses oneAPI {wanted}"

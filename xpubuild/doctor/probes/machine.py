@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from xpubuild.doctor.context import Context
-from xpubuild.doctor.model import Profile
+from xpubuild.doctor.context import CheckContext, Profile
 from xpubuild.host.gpus import GpuFacts
 from xpubuild.host.pci_names import INTEL
 from xpubuild.host.readers import UNKNOWN, entries, exists, read_text
@@ -20,17 +19,17 @@ _INTEGRATED = re.compile(r"[0-9a-f]{4,}:00:02\.0", re.IGNORECASE)
 DRM_DRIVERS = ("i915", "xe")
 
 
-def intel_gpus(context: Context) -> tuple[GpuFacts, ...]:
+def intel_gpus(context: CheckContext) -> tuple[GpuFacts, ...]:
     """Return the display controllers of Intel, by PCI address."""
     return tuple(gpu for gpu in context.host.gpus if gpu.vendor_id == INTEL)
 
 
-def bound_gpus(context: Context) -> tuple[GpuFacts, ...]:
+def bound_gpus(context: CheckContext) -> tuple[GpuFacts, ...]:
     """Return those of Intel's that a graphics driver is bound to."""
     return tuple(gpu for gpu in intel_gpus(context) if gpu.kernel_driver in DRM_DRIVERS)
 
 
-def usable_gpus(context: Context) -> tuple[GpuFacts, ...]:
+def usable_gpus(context: CheckContext) -> tuple[GpuFacts, ...]:
     """Return the GPUs that a program may run on: supported ones, or, where none is, those that may be.
 
     An old graphics unit in the processor beside a Max card is no second GPU.
@@ -40,12 +39,12 @@ def usable_gpus(context: Context) -> tuple[GpuFacts, ...]:
     return good or tuple(gpu for gpu in gpus if gpu.family != UNKNOWN or not integrated(gpu))
 
 
-def bound_usable(context: Context) -> tuple[GpuFacts, ...]:
+def bound_usable(context: CheckContext) -> tuple[GpuFacts, ...]:
     """Return those of ``usable_gpus`` that a graphics driver is bound to."""
     return tuple(gpu for gpu in usable_gpus(context) if gpu.kernel_driver in DRM_DRIVERS)
 
 
-def out_of_tree(context: Context, driver: str) -> bool | None:
+def out_of_tree(context: CheckContext, driver: str) -> bool | None:
     """Whether a loaded kernel driver is not the kernel's own; None where it is not there to be asked.
 
     The kernel marks such modules with O in ``taint`` (Documentation/admin-guide/tainted-kernels.rst); Intel's
@@ -69,14 +68,14 @@ def integrated(gpu: GpuFacts) -> bool:
     return _INTEGRATED.fullmatch(gpu.pci_address) is not None
 
 
-def wants_driver(context: Context) -> bool:
+def wants_driver(context: CheckContext) -> bool:
     """Whether a compute driver is of use: always in an image, else with a GPU that PyTorch may run on."""
     if not context.live or wsl(context):
         return True
     return any(gpu.family != UNKNOWN or not integrated(gpu) for gpu in intel_gpus(context))
 
 
-def wsl(context: Context) -> bool:
+def wsl(context: CheckContext) -> bool:
     """Whether this is Linux under Windows, where the GPU is /dev/dxg and no PCI device."""
     # A container on WSL is told as a container first; the kernel is the one of Windows either way.
     return context.host.os.container == "wsl" or "microsoft" in context.host.os.kernel.lower()
@@ -93,17 +92,17 @@ def listed(gpus: Iterable[GpuFacts]) -> str:
     return ", ".join(named(gpu) for gpu in gpus)
 
 
-def contained(context: Context) -> bool:
+def contained(context: CheckContext) -> bool:
     """Whether this is a container, as far as can be known."""
     return context.host.os.container not in (UNKNOWN, "none", "wsl")
 
 
-def has_pci(context: Context) -> bool:
+def has_pci(context: CheckContext) -> bool:
     """Whether the tree has a PCI bus to look at; an unpacked image has none."""
     return exists(context.path("/sys/bus/pci/devices"))
 
 
-def drm_nodes(context: Context) -> tuple[str, ...]:
+def drm_nodes(context: CheckContext) -> tuple[str, ...]:
     """Return the render nodes that /dev/dri has."""
     return tuple(
         f"/dev/dri/{path.name}"

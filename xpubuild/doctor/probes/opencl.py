@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.children import Ending, script
 from xpubuild.host.readers import entries, exists, read_text
 
@@ -21,13 +21,13 @@ class OpenclGpus:
     gpus: tuple[str, ...] = ()
 
 
-def opencl_gpus(context: Context) -> OpenclGpus:
-    """Count GPUs as the caller's programs would (use with ``Context.probe``)."""
+def opencl_gpus(context: CheckContext) -> OpenclGpus:
+    """Count GPUs as the caller's programs would (use with ``CheckContext.probe``)."""
     ending = script(context, "opencl_child.py")
     return OpenclGpus(ending, tuple(ending.value("gpus", ())))
 
 
-def registered(context: Context) -> dict[str, str]:
+def registered(context: CheckContext) -> dict[str, str]:
     """Return the files of /etc/OpenCL/vendors that name Intel's GPU library -> that library."""
     found = {}
     for path in entries(context.path(VENDORS), context.root):
@@ -37,8 +37,8 @@ def registered(context: Context) -> dict[str, str]:
     return found
 
 
-def library_exists(context: Context, library: str) -> bool:
-    """Whether a registered library is there; one without a folder is looked for as the loader does."""
+def library_exists(context: CheckContext, library: str) -> bool:
+    """Whether a registered library exists; one without a folder is searched for like the loader does."""
     if library.startswith("/"):
         return exists(context.path(library))
     return any(exists(context.path(f"{folder}/{library}")) for folder in _FOLDERS)

@@ -69,7 +69,7 @@ def _filter(term: str) -> _Filter:
     backend, colon, devices = text.removeprefix("!").partition(":")
     if backend not in _BACKENDS or not colon:
         known = ", ".join(sorted(_BACKENDS))
-        raise SelectorError(f"'{term}' does not begin with a backend and a colon ({known})")
+        raise SelectorError(f"'{term}' does not start with a backend and a colon ({known})")
     return _Filter(away, backend, tuple(_device(item) for item in devices.split(",")))
 
 

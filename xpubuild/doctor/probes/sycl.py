@@ -1,4 +1,4 @@
-"""What sycl-ls lists, where it is on the caller's PATH."""
+"""The output of sycl-ls, if it is on the caller's PATH."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import shutil
 from dataclasses import dataclass
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.children import Ending, child
 
 # Older: "[ext_oneapi_level_zero:gpu:0] Intel...", newer: "[level_zero:gpu][level_zero:0] Intel...".
@@ -27,8 +27,8 @@ class SyclDevices:
         return sum(1 for match in found if match and (match["backend"], match["kind"]) == (backend, kind))
 
 
-def sycl_devices(context: Context) -> SyclDevices:
-    """Run sycl-ls as the caller would (use with ``Context.probe``)."""
+def sycl_devices(context: CheckContext) -> SyclDevices:
+    """Run sycl-ls as the caller would (use with ``CheckContext.probe``)."""
     program = shutil.which("sycl-ls", path=context.environ.get("PATH", ""))
     if program is None:
         return SyclDevices(None)

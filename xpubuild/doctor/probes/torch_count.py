@@ -1,15 +1,15 @@
-"""How many XPU devices the torch of the chosen interpreter has: asked in a child, it may crash."""
+"""The number of XPU devices of the selected interpreter's torch, read in a subprocess: it may crash."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xpubuild.doctor.context import Context
+from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.children import Ending, child
 
 #: Importing torch from a network file system is slow.
 SECONDS = 20.0
-#: The stage that the child announces before the import.
+#: The stage that is announced before the import.
 IMPORTING = "import torch"
 _ASK = """
 import importlib.util, json, sys
@@ -30,7 +30,7 @@ print(json.dumps({"built": built, "count": xpu.device_count() if built else 0}),
 class TorchCount:
     """``version`` is None without a torch that can be imported; ``built`` whether it is an XPU build.
 
-    ``hollow`` says that there is a folder of the name without the package's own file.
+    ``hollow`` is whether there is a folder torch without ``__init__.py``.
     """
 
     version: str | None = None
@@ -41,15 +41,15 @@ class TorchCount:
 
     @property
     def import_failed(self) -> bool:
-        """Whether the import began and did not end well."""
+        """Whether the import began and failed."""
         ending = self.ending
         return (
             self.version is None and ending is not None and ending.how != "ok" and ending.stage == IMPORTING
         )
 
 
-def torch_count(context: Context) -> TorchCount:
-    """Ask torch (use with ``Context.probe``)."""
+def torch_count(context: CheckContext) -> TorchCount:
+    """Query torch (use with ``CheckContext.probe``)."""
     if context.python is None:
         return TorchCount()
     ending = child(context, [str(context.python), "-c", _ASK], seconds=SECONDS)

@@ -1,5 +1,5 @@
-"""A mirror that is served read-only, over http or ssh, and its copy in the user's cache.
+"""A mirror on a server, read over http or ssh, and its copy in the user's cache.
 
-``location`` says what ``--mirror`` names, ``http`` and ``ssh`` bring files of it, ``choose`` finds what a
-recipe needs, and ``copying`` makes the local copy, which is a mirror like any other.
+``location`` parses ``--mirror``, ``http`` and ``ssh`` download files, ``choose`` finds what a recipe needs,
+and ``copying`` makes the local copy, which is an ordinary mirror.
 """

@@ -1,4 +1,4 @@
-"""What of a served mirror a recipe needs: its sets, and the repositories and files that they name."""
+"""Finds what a recipe needs of a mirror on a server: sets, and their repositories and files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def look(remote: Remote) -> dict[str, str]:
         index = read_index(data) if data is not None else None
     except EntryError as error:
         if mark != MARK_TEXT:
-            raise no_mirror_there(location, f"its {MARK} is none") from None
+            raise no_mirror_there(location, f"its {MARK} is not valid") from None
         raise damaged_there(location, INDEX, str(error)) from None
     if mark != MARK_TEXT:
         raise damaged_there(location, MARK, "it does not mark the folder as a mirror")

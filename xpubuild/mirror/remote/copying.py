@@ -1,4 +1,4 @@
-"""The local copy of a served mirror: an ordinary mirror folder that holds what the recipe at hand needs."""
+"""The local copy of a mirror on a server: an ordinary mirror folder with what the current recipe needs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def bring_copy(
     except FetchError as error:
         if not is_unreachable(error) or recipe is None or not is_complete(into, recipe):
             raise
-        telling.notice(f"{error.what} ({error.why}); its copy of an earlier time is used: {into}", "warning")
+        telling.notice(f"{error.what} ({error.why}); its local copy is used: {into}", "warning")
         return into
     for left in reversed(range(_TRIES)):
         try:
@@ -197,5 +197,5 @@ class _Copy:
                 change.copy(path, self.root / path)
         if not is_plain(change.folder / entry.folder):
             raise damaged_there(
-                self.remote.location, f"{entry.folder}/config", "it holds settings that no mirror has"
+                self.remote.location, f"{entry.folder}/config", "it has settings that a mirror must not have"
             )

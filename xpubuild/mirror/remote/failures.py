@@ -1,4 +1,4 @@
-"""The errors that a user of a served mirror meets; they show the URL without its login."""
+"""The errors for users of a mirror on a server; they show the URL without its login."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ def is_unreachable(error: XpuBuildError) -> bool:
 def no_mirror_there(location: Location, why: str) -> FetchError:
     """Return the error of a place without a mirror, or one that cannot be read from afar."""
     return FetchError(
-        f"there is no mirror at {location}",
+        f"{location} is not a mirror",
         why=why,
-        fix="check the URL; where the folder is right, write its index.json with any fetch into it, on the"
-        " machine that serves it",
+        fix=(
+            "check the URL; if it is right, run any fetch into the folder on the server, which writes its "
+            "index.json"
+        ),
         commands=("xpubuild fetch RECIPE --mirror DIR",),
         evidence={"reason": "no-mirror", "mirror": location.url},
     )
@@ -46,9 +48,9 @@ def no_mirror_there(location: Location, why: str) -> FetchError:
 def refused(location: Location, why: str) -> FetchError:
     """Return the error of a server that does not let this user in."""
     return FetchError(
-        f"the mirror {location} may not be read",
+        f"access to the mirror {location} was denied",
         why=why,
-        fix="give user and password in the URL or in ~/.netrc (NETRC), or mend the server's permissions",
+        fix="put user and password in the URL or in ~/.netrc (NETRC), or fix the server's permissions",
         evidence={"reason": "refused", "mirror": location.url},
     )
 
@@ -68,8 +70,10 @@ def damaged_there(location: Location, path: str, why: str) -> SourceIntegrityErr
     return SourceIntegrityError(
         f"the mirror {location} is damaged: {path}",
         why=why,
-        fix="have it mended on the machine that serves it: the first line below names all damage, and a fetch"
-        " with a network repairs it; nothing of this file was used",
+        fix=(
+            "repair it on the server: the first command below lists all damage, and a fetch with a "
+            "network repairs it; this file was not used"
+        ),
         commands=("xpubuild fetch --mirror DIR --check", "xpubuild fetch RECIPE --mirror DIR"),
         evidence={"mirror": location.url, "damaged": [{"path": path, "what": "is damaged", "why": why}]},
     )

@@ -1,4 +1,4 @@
-"""A mirror behind a static web server; reached as pip reaches its indexes (proxies, authorities, logins)."""
+"""A mirror on a static web server; uses proxies, certificates and logins as pip does for its indexes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from xpubuild.mirror.entries import FileRecord
 from xpubuild.mirror.remote.failures import damaged_there, not_brought, refused, unreachable
 from xpubuild.mirror.remote.location import Location
 from xpubuild.mirror.remote.transport import MOST_BYTES, Count, keep
-from xpubuild.toolchain.index.attended import attended
-from xpubuild.toolchain.index.config import IndexConfig
-from xpubuild.toolchain.index.download import download
-from xpubuild.toolchain.index.files import RemoteFile
-from xpubuild.toolchain.index.pages import explain
-from xpubuild.toolchain.index.session import IndexSession
+from xpubuild.packages.index.config import IndexConfig
+from xpubuild.packages.index.download import download
+from xpubuild.packages.index.files import RemoteFile
+from xpubuild.packages.index.pages import explain
+from xpubuild.packages.index.session import IndexSession
+from xpubuild.packages.index.threads import in_threads
 
 _ABSENT = frozenset({404, 410})
 _CLOSED = frozenset({401, 403, 407})
@@ -45,12 +45,12 @@ class HttpRemote:
 
     def read(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return the content of small files by path; what is not there is left out."""
-        found = attended(lambda path: self._content(path, MOST_BYTES), paths, self._cancel)
+        found = in_threads(lambda path: self._content(path, MOST_BYTES), paths, self._cancel)
         return {path: data for path, data in zip(paths, found, strict=True) if data is not None}
 
     def bring(self, records: Sequence[FileRecord], into: Path, count: Count) -> None:
         """Bring each file as ``into/<sha256>``, every byte of it verified; several at a time."""
-        attended(lambda record: self._bring(record, into, count), records, self._cancel)
+        in_threads(lambda record: self._bring(record, into, count), records, self._cancel)
 
     def _bring(self, record: FileRecord, into: Path, count: Count) -> None:
         if record.size > _SMALL:
@@ -92,7 +92,7 @@ class HttpRemote:
         try:
             return self._ask(path, most)
         except urllib3.exceptions.HTTPError as error:
-            raise not_brought(self.location, path, f"the connection was cut: {error}") from None
+            raise not_brought(self.location, path, f"the connection was interrupted: {error}") from None
 
     def _ask(self, path: str, most: int) -> bytes | None:
         shown, link = self._links(path)

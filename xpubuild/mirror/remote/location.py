@@ -1,4 +1,4 @@
-"""What ``--mirror`` names: a folder, or where a mirror is served. Pure."""
+"""Parses ``--mirror``: a folder, or the URL of a mirror on a server. Pure."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def _folder(text: str) -> Path:
         raise _refused(text, "file:// needs an absolute path of this machine, as in file:///srv/mirror")
     folder = unquote(parts.path, errors="surrogateescape")
     if parts.query or parts.fragment or _CONTROL.search(folder):
-        raise _refused(text, "a '?' or '#' of a folder's name is written %3F or %23, and none has a NUL")
+        raise _refused(text, "write a '?' or '#' in a folder's name as %3F or %23; a NUL is not allowed")
     return Path(folder)
 
 
 def _parts(text: str) -> SplitResult:
     if _CONTROL.search(text):
-        raise _refused(text, "it holds a control character")
+        raise _refused(text, "it has a control character")
     try:
         parts = urlsplit(text)
         _ = parts.port
@@ -102,15 +102,15 @@ def _parts(text: str) -> SplitResult:
 def _served(text: str, known: str) -> Location:
     parts = _parts(text)
     if known not in _PORTS:
-        raise _refused(text, f"its scheme '{known}' is none by which a mirror is read")
+        raise _refused(text, f"its scheme '{known}' is not supported")
     host = (parts.hostname or "").lower()
     if not _HOST.fullmatch(host):
-        raise _refused(text, "it names no host" if not host else "its host is none")
+        raise _refused(text, "it has no host" if not host else "its host is not valid")
     kept = None if parts.port == _PORTS[known] else parts.port
     if known == "ssh":
         return _over_ssh(text, host, kept)
     if parts.query or parts.fragment or any(letter.isspace() for letter in text):
-        raise _refused(text, "a mirror's URL has no query ('?'), no fragment ('#') and no blank")
+        raise _refused(text, "the URL of a mirror must not have a query ('?'), a fragment ('#') or a space")
     login = parts.netloc.rpartition("@")[0]
     return Location("https" if known == "https" else "http", host, parts.path.rstrip("/"), kept, login=login)
 
@@ -118,15 +118,15 @@ def _served(text: str, known: str) -> Location:
 def _over_ssh(text: str, host: str, port: int | None) -> Location:
     parts = urlsplit(text)
     if parts.password is not None:
-        raise _refused(text, "ssh takes no password from a URL; use a key, and ssh-agent")
+        raise _refused(text, "ssh does not accept a password in a URL; use a key and ssh-agent")
     user = unquote(parts.username or "")
     if user and not _USER.fullmatch(user):
-        raise _refused(text, "its user is none")
+        raise _refused(text, "its user is not valid")
     # A '?' or '#' is a letter of the path here.
     _, _, rest = text.partition("://")
     path = unquote("/" + rest.partition("/")[2], errors="surrogateescape").rstrip("/")
     if not path or _CONTROL.search(path):
-        raise _refused(text, "it names no folder; write ssh://host/absolute/path")
+        raise _refused(text, "it has no folder; write ssh://host/absolute/path")
     return Location("ssh", host, path, port, user)
 
 
@@ -137,6 +137,8 @@ def _refused(text: str, why: str) -> UsageError:
     return UsageError(
         f"--mirror cannot be {_CONTROL.sub('?', shown)}",
         why=why,
-        fix="name a folder, or a mirror that is served: http://HOST/PATH, https://HOST/PATH,"
-        " ssh://[USER@]HOST[:PORT]/PATH or file:///PATH",
+        fix=(
+            "pass a folder, or the URL of a mirror: http://HOST/PATH, https://HOST/PATH, "
+            "ssh://[USER@]HOST[:PORT]/PATH or file:///PATH"
+        ),
     )

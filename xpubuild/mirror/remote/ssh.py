@@ -1,6 +1,6 @@
-"""A mirror on another machine, read over ssh: its tar packs the files that are asked for, ours unpacks them.
+"""A mirror on another machine, read over ssh: tar on the server packs the requested files.
 
-The far side needs a POSIX shell and a tar that takes names from its input (``-T -``: GNU, BSD and BusyBox
+The server needs a POSIX shell and a tar that takes names from its input (``-T -``: GNU, BSD and BusyBox
 do). ssh is the one that git would start (``GIT_SSH_COMMAND``, ``GIT_SSH``; git-config(1), core.sshCommand),
 so what a user has set up for git is good here too.
 """
@@ -22,7 +22,7 @@ from xpubuild.mirror.entries import FileRecord
 from xpubuild.mirror.remote.failures import damaged_there, not_brought, unreachable
 from xpubuild.mirror.remote.location import Location
 from xpubuild.mirror.remote.transport import MOST_BYTES, Count, keep
-from xpubuild.toolchain.index.attended import stopped
+from xpubuild.packages.index.threads import stopped
 
 _CHUNK = 1 << 16
 _CONNECTION_FAILED = 255  # ssh(1): "255 if an error occurred"
@@ -38,14 +38,14 @@ def ssh_command(location: Location, environ: Mapping[str, str]) -> list[str]:
     """Return the words that run a command on the host of ``location``.
 
     Raises:
-        UsageError: GIT_SSH_COMMAND is no command line.
+        UsageError: GIT_SSH_COMMAND is not a valid command line.
     """
     given = environ.get("GIT_SSH_COMMAND", "")
     try:
         words = shlex.split(given) or [environ.get("GIT_SSH") or "ssh"]
     except ValueError as error:
         raise UsageError(
-            "GIT_SSH_COMMAND is no command line", why=str(error), fix="correct the variable"
+            "GIT_SSH_COMMAND is not a valid command line", why=str(error), fix="correct the variable"
         ) from error
     port = ["-p", str(location.port)] if location.port else []
     target = f"{location.user}@{location.host}" if location.user else location.host
@@ -92,7 +92,7 @@ class SshRemote:
             before = list(left)
             came = self._batch(before, take)
             if not came:
-                raise not_brought(self.location, before[0], "the far side does not have it as a file")
+                raise not_brought(self.location, before[0], "the server does not have it as a file")
 
     def _batch(self, paths: Sequence[str], take: _Take) -> int:
         """Ask for files in one go; return how many came."""
@@ -115,12 +115,12 @@ class SshRemote:
             for info in archive:
                 name = info.name.removeprefix("./")
                 if name not in wanted:
-                    raise damaged_there(self.location, _shown(name), "the far side sent it unasked")
+                    raise damaged_there(self.location, _shown(name), "the server sent it without a request")
                 if info.islnk():
                     continue
                 stream = archive.extractfile(info) if info.isreg() else None
                 if stream is None:
-                    raise damaged_there(self.location, _shown(name), "it is no file")
+                    raise damaged_there(self.location, _shown(name), "it is not a regular file")
                 wanted.discard(name)
                 take(name, info, stream)
                 came += 1
@@ -128,15 +128,17 @@ class SshRemote:
 
     def _require_ended(self, command: Piped, broken: str, path: str) -> None:
         """Raise what kept tar from its work; a name that is not there is none of it."""
-        said = command.errors or f"ssh ended with status {command.returncode}"
+        said = command.errors or f"ssh exited with code {command.returncode}"
         last = "; ".join(said.splitlines()[-3:])
         if command.returncode == _CONNECTION_FAILED:
             raise unreachable(self.location, last)
         if command.returncode == _NOT_FOUND:
-            raise self._other_side(path, f"tar does not run on the far side: {last}")
+            raise self._other_side(path, f"tar does not run on the server: {last}")
         if broken and command.returncode == 0:
-            raise self._other_side(path, f"what came is no archive ({broken}): does a start-up file of the"
-                                         " shell on the far side print something?")  # fmt: skip
+            raise self._other_side(path, (
+                f"the answer is not an archive ({broken}): does a start-up file of the shell on the server "
+                "print something?"
+            ))  # fmt: skip
         if broken and command.returncode < 0:
             raise unreachable(self.location, last)
 

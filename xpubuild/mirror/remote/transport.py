@@ -1,15 +1,13 @@
-"""What the two transports have in common: small files into memory, others into a folder by their hash."""
+"""The common part of the two transports: small files are read into memory, others into a folder by hash."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from xpubuild.engine.files import explained
+from xpubuild.engine.files import explained, replacing
 from xpubuild.mirror.entries import FileRecord
 from xpubuild.mirror.reading import digest_of
 from xpubuild.mirror.remote.failures import damaged_there
@@ -72,19 +70,10 @@ def keep(
         SourceIntegrityError: it is another content.
         NoSpaceError, ToolchainError: it cannot be written.
     """
-    with explained(into, f"fetching {record.path}"):
-        descriptor, name = tempfile.mkstemp(prefix=f".{record.sha256}.", dir=into)
-        draft = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                size, digest = _copy(stream, chunks, record, count)
-                stream.flush()
-                os.fsync(stream.fileno())
-            if (size, digest) != (record.size, record.sha256):
-                raise damaged_there(location, record.path, _why(size, digest, record))
-            draft.replace(into / record.sha256)
-        finally:
-            draft.unlink(missing_ok=True)
+    with explained(into, f"fetching {record.path}"), replacing(into / record.sha256) as stream:
+        size, digest = _copy(stream, chunks, record, count)
+        if (size, digest) != (record.size, record.sha256):
+            raise damaged_there(location, record.path, _why(size, digest, record))
 
 
 def _copy(stream: BinaryIO, chunks: Callable[[], bytes], record: FileRecord, count: Count) -> tuple[int, str]:

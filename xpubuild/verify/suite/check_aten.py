@@ -1,6 +1,6 @@
 """Group ``aten``: operators against references in double precision on the CPU.
 
-Inputs are made on the CPU from a fixed seed and copied, so that device and reference see the same numbers.
+Inputs are created on the CPU from a fixed seed and copied, so that device and reference use the same numbers.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .context import Context, require
+from .context import SuiteContext, require
 from .registry import check
 from .tolerance import ULPS, excess, gamma, product_limit, unit_roundoff
 
 
-def _randn(context: Context, *shape: int, seed: int = 11) -> Any:
+def _randn(context: SuiteContext, *shape: int, seed: int = 11) -> Any:
     return context.torch.randn(*shape, generator=context.torch.Generator().manual_seed(seed))
 
 
 @check("aten.elementwise", "elementwise functions agree with double precision")
-def elementwise(context: Context) -> None:
+def elementwise(context: SuiteContext) -> None:
     """Compare arithmetic and transcendental functions, also on a transposed and an empty tensor."""
     torch = context.torch
     functions: dict[str, Callable[[Any], Any]] = {
@@ -46,7 +46,7 @@ def elementwise(context: Context) -> None:
 
 
 @check("aten.reduction", "sums, means, extremes and scans agree with double precision")
-def reduction(context: Context) -> None:
+def reduction(context: SuiteContext) -> None:
     """Reduce over all dimensions, over one, and along a strided one."""
     torch = context.torch
     source = _randn(context, 65, 1023)
@@ -72,11 +72,11 @@ def reduction(context: Context) -> None:
         )
     total = excess(torch, there.sum(), exact.sum(), gamma(source.numel(), roundoff) * exact.abs().sum())
     require(total <= 1, f"the sum of all is off by {total:.3g} times the allowed error")
-    require(there[:0].sum().item() == 0.0, "the sum of nothing is not 0")
+    require(there[:0].sum().item() == 0.0, "the sum of an empty tensor is not 0")
     context.metric("error_of_allowed", max(worst, total))
 
 
-def _matmul(context: Context, dtype: Any) -> None:
+def _matmul(context: SuiteContext, dtype: Any) -> None:
     torch = context.torch
     worst = 0.0
     for rows, inner, columns in ((256, 512, 128), (33, 1001, 65), (1, 64, 1)):
@@ -100,20 +100,20 @@ def _matmul(context: Context, dtype: Any) -> None:
 
 
 @check("aten.matmul_fp32", "float32 matrix products agree with double precision")
-def matmul_fp32(context: Context) -> None:
+def matmul_fp32(context: SuiteContext) -> None:
     """Multiply plain and transposed operands, with odd sizes."""
     _matmul(context, context.torch.float32)
 
 
 @check("aten.matmul_bf16", "bfloat16 matrix products agree with double precision")
-def matmul_bf16(context: Context) -> None:
+def matmul_bf16(context: SuiteContext) -> None:
     """Multiply in bfloat16; kernels accumulate in float32."""
     _matmul(context, context.torch.bfloat16)
 
 
-@check("aten.indexing", "gather, scatter, masks and joins move the right elements")
-def indexing(context: Context) -> None:
-    """Compare operations that only move data: the results have to be equal, bit by bit."""
+@check("aten.indexing", "indexing, gather, scatter and masks are correct")
+def indexing(context: SuiteContext) -> None:
+    """Compare operations that only move data; the results must be bitwise equal."""
     torch = context.torch
     source = _randn(context, 37, 53)
     rows = torch.randperm(37, generator=torch.Generator().manual_seed(5))
@@ -141,8 +141,8 @@ def indexing(context: Context) -> None:
     context.metric("operations", len(expected))
 
 
-@check("aten.sort", "sort and topk order values and indices")
-def sort(context: Context) -> None:
+@check("aten.sort", "sort and topk are correct")
+def sort(context: SuiteContext) -> None:
     """Sort with duplicates (stable) and without; check order, permutation and topk."""
     torch = context.torch
     source = torch.randint(-50, 50, (5, 4097), generator=torch.Generator().manual_seed(8))
@@ -150,10 +150,10 @@ def sort(context: Context) -> None:
     reference, order = torch.sort(source, dim=1, stable=True)
     # On the CPU, device and reference are the same code: the order is looked at on its own too.
     require(bool((values[:, 1:] >= values[:, :-1]).all()), "sorted values are out of order")
-    require(torch.equal(source.gather(1, indices.cpu()), values.cpu()), "indices do not lead to the values")
+    require(torch.equal(source.gather(1, indices.cpu()), values.cpu()), "indices do not match the values")
     require(torch.equal(values.cpu(), reference), "sorted values differ from the CPU")
-    require(torch.equal(indices.cpu(), order), "a stable sort gave another order than the CPU")
+    require(torch.equal(indices.cpu(), order), "a stable sort gave a different order than the CPU")
     distinct = torch.randperm(10007, generator=torch.Generator().manual_seed(9)).float()
     top, where = torch.topk(distinct.to(context.device), 10)
     require(top.tolist() == [10006.0 - i for i in range(10)], f"topk found {top.tolist()}")
-    require(torch.equal(distinct[where.cpu()], top.cpu()), "indices of topk do not lead to its values")
+    require(torch.equal(distinct[where.cpu()], top.cpu()), "indices of topk do not match its values")

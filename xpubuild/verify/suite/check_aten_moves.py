@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .context import Context, require
+from .context import SuiteContext, require
 from .registry import FULL, check
 from .tolerance import excess, gamma, unit_roundoff
 
 _LENGTHS = (1, 2, 31, 128, 1023, 1025, 4097, 100003)
 
 
-@check("aten.concat", "joining, splitting and shifting keep every element in its place", suites=FULL)
-def concat(context: Context) -> None:
-    """Compare with Python lists: few and many inputs, empty ones, and each type."""
+@check("aten.concat", "cat, stack, split, roll, flip and pad are correct", suites=FULL)
+def concat(context: SuiteContext) -> None:
+    """Compare with Python lists: few, many and empty inputs of each dtype."""
     torch, device = context.torch, context.device
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.bool):
         for lengths in ((3, 0, 5), (1,) * 130, (4096, 1, 4097)):
@@ -53,8 +53,8 @@ def concat(context: Context) -> None:
         require(found.tolist() == wanted, f"{name} gives {found.tolist()}")
 
 
-@check("aten.arange", "sequences have the right length and elements", suites=FULL)
-def arange(context: Context) -> None:
+@check("aten.arange", "arange, linspace and eye are correct", suites=FULL)
+def arange(context: SuiteContext) -> None:
     """Compare integer sequences with Python's, floating ones with the formula."""
     torch, device = context.torch, context.device
     for start, stop, step in ((0, 7, 1), (3, 300, 7), (10, -11, -3), (5, 5, 1), (-(2**40), -(2**40) + 9, 4)):
@@ -81,7 +81,7 @@ def arange(context: Context) -> None:
     )
 
 
-def _keys(context: Context, dtype: Any, length: int) -> Any:
+def _keys(context: SuiteContext, dtype: Any, length: int) -> Any:
     torch = context.torch
     generator = torch.Generator().manual_seed(61)
     if dtype == torch.float32:  # distinct and of any sign
@@ -91,12 +91,12 @@ def _keys(context: Context, dtype: Any, length: int) -> Any:
 
 @check(
     "aten.sort_types",
-    "sorting is right and stable, for every type, length and direction",
+    "sort is correct and stable for all dtypes, lengths and directions",
     suites=FULL,
     deadline_s=180,
 )
-def sort_types(context: Context) -> None:
-    """Sort by Python and on the device; a stable sort leaves equal keys in their order."""
+def sort_types(context: SuiteContext) -> None:
+    """Compare with Python's sort; a stable sort keeps the order of equal keys."""
     torch = context.torch
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int8):
         for length in _LENGTHS if dtype in (torch.float32, torch.int64) else (129, 4097):
@@ -111,7 +111,8 @@ def sort_types(context: Context) -> None:
                     order = sorted(range(length), key=lambda i: -keys[i])
                 what = f"{length} {dtype}{', descending' if descending else ''}"
                 require(
-                    indices[1].tolist() == order, f"a stable sort of {what} gives another order than Python"
+                    indices[1].tolist() == order,
+                    f"a stable sort of {what} gives a different order than Python",
                 )
                 require(values[1].tolist() == [keys[i] for i in order], f"sorted values of {what} are wrong")
     columns = _keys(context, torch.int64, 333).to(context.device).t()
@@ -121,8 +122,8 @@ def sort_types(context: Context) -> None:
     )
 
 
-@check("aten.select", "topk, unique, searching and counting find the right elements", suites=FULL)
-def select(context: Context) -> None:
+@check("aten.select", "topk, unique, searchsorted, bincount and nonzero are correct", suites=FULL)
+def select(context: SuiteContext) -> None:
     """Compare with Python's sorting and counting."""
     torch = context.torch
     for length in (10, 1025, 70001):
@@ -154,9 +155,9 @@ def select(context: Context) -> None:
     require(int((repeated == 0).nonzero().shape[0]) == python[0], "nonzero finds the wrong number")
 
 
-@check("aten.scatter_add", "sums by index take every element once", suites=FULL, deadline_s=120)
-def scatter_add(context: Context) -> None:
-    """Add many elements to few places: integers exactly, floating types within their error."""
+@check("aten.scatter_add", "scatter_add and index_add add every element once", suites=FULL, deadline_s=120)
+def scatter_add(context: SuiteContext) -> None:
+    """Add many elements to few places: integers exactly, floating types within their error bound."""
     torch = context.torch
     generator = torch.Generator().manual_seed(81)
     places = torch.randint(0, 13, (20000,), generator=generator)
@@ -178,14 +179,14 @@ def scatter_add(context: Context) -> None:
         for dtype in (torch.int64, torch.int32):
             zero = torch.zeros(13, dtype=dtype, device=context.device)
             found = add(zero, whole.to(context.device, dtype)).tolist()
-            require(found == expected, f"{name} of {dtype} loses or repeats elements: {found}")
+            require(found == expected, f"{name} of {dtype} drops or repeats elements: {found}")
         found = add(torch.zeros(13, device=context.device), real.to(context.device))
         error = excess(torch, found, exact, limit)
         require(error <= 1, f"{name} of float32 is off by {error:.3g} times the allowed error")
     _embedding(context, places)
 
 
-def _embedding(context: Context, places: Any) -> None:
+def _embedding(context: SuiteContext, places: Any) -> None:
     torch = context.torch
     table = torch.arange(13.0 * 5).reshape(13, 5).to(context.device).requires_grad_()
     taken = torch.nn.functional.embedding(places.to(context.device), table)
@@ -193,4 +194,6 @@ def _embedding(context: Context, places: Any) -> None:
     require(torch.equal(taken.detach().cpu(), wanted), "embedding takes the wrong rows")
     taken.sum().backward()
     counted = torch.bincount(places, minlength=13).float()
-    require(torch.equal(table.grad[:, 0].cpu(), counted), "the gradient of embedding counts rows wrongly")
+    require(
+        torch.equal(table.grad[:, 0].cpu(), counted), "the gradient of embedding is wrong for repeated rows"
+    )

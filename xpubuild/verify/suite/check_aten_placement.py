@@ -1,17 +1,17 @@
-"""Group ``aten``: operators run on the device itself."""
+"""Group ``aten``: operators run on the device, not on the CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from .context import CheckSkippedError, Context, require
+from .context import CheckSkippedError, SuiteContext, require
 from .placement import recorded, require_placed
 from .registry import FULL, check
 
 
-def _operators(context: Context) -> dict[str, Callable[[], Any]]:
-    """Return operators of networks by name, without those whose result's shape the host has to know."""
+def _operators(context: SuiteContext) -> dict[str, Callable[[], Any]]:
+    """Return common operators by name, without those whose result shape depends on the data."""
     torch, device = context.torch, context.device
     functional = torch.nn.functional
     x = torch.ones(8, 16, 32, 32, device=device)
@@ -60,8 +60,8 @@ def _operators(context: Context) -> dict[str, Callable[[], Any]]:
     }
 
 
-def _rarer(context: Context) -> dict[str, Callable[[], Any]]:
-    """Return operators that XPU releases are known to run on the CPU: said, and no failure."""
+def _rarer(context: SuiteContext) -> dict[str, Callable[[], Any]]:
+    """Return operators that XPU releases are known to run on the CPU: reported, but not a failure."""
     torch = context.torch
     matrix = torch.eye(16, device=context.device) * 2 + 0.1
     return {
@@ -74,11 +74,11 @@ def _rarer(context: Context) -> dict[str, Callable[[], Any]]:
     }
 
 
-@check("aten.no_fallback", "operators of networks run on the device itself", suites=FULL, deadline_s=240)
-def no_fallback(context: Context) -> None:
-    """Run each operator alone: kernels on the device, no copy to the host, no warning of a fall-back."""
+@check("aten.no_fallback", "common operators run on the device, not on the CPU", suites=FULL, deadline_s=240)
+def no_fallback(context: SuiteContext) -> None:
+    """Run each operator separately: kernels on the device, no copy to the host, no fallback warning."""
     if not context.backend.streams:
-        raise CheckSkippedError(f"on {context.backend.name} there is nothing to fall back from")
+        raise CheckSkippedError(f"operators of {context.backend.name} have no fallback")
     unseen = []
     for name, operator in _operators(context).items():
         operator()  # first calls load and compile kernels, and may read what they need from the device

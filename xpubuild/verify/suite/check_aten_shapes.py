@@ -1,11 +1,11 @@
-"""Group ``aten``: shapes and layouts at which kernels go wrong, and tensors of more than 4 GiB."""
+"""Group ``aten``: unusual shapes and layouts, and tensors of more than 4 GiB."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from .context import CheckSkippedError, Context, require
+from .context import CheckSkippedError, SuiteContext, require
 from .hardware import free_memory
 from .registry import FULL, check
 from .tolerance import excess, function_limit, gamma, product_limit, unit_roundoff
@@ -15,7 +15,7 @@ _LARGE = 2**32 + 4099
 
 
 def _layouts(torch: Any) -> dict[str, Any]:
-    """Return matrices that lie in memory in every way, by name."""
+    """Return matrices with all memory layouts, by name."""
     base = torch.randn(96, 130, generator=torch.Generator().manual_seed(91))
     return {
         "dense": base,
@@ -72,11 +72,11 @@ def _operations(torch: Any) -> dict[str, tuple[Callable[[Any], Any], Callable[[A
 
 @check(
     "aten.edge_shapes",
-    "empty, odd, strided and expanded tensors compute right",
+    "operators are correct for empty, strided and expanded tensors",
     suites=FULL,
     deadline_s=120,
 )
-def edge_shapes(context: Context) -> None:
+def edge_shapes(context: SuiteContext) -> None:
     """Compare each operation on each layout with float64 on a dense copy."""
     torch = context.torch
     context.full_precision()
@@ -96,14 +96,14 @@ def edge_shapes(context: Context) -> None:
     _no_dimension(context)
 
 
-def _like(context: Context, source: Any) -> Any:
+def _like(context: SuiteContext, source: Any) -> Any:
     torch = context.torch
     whole = torch.tensor([], dtype=source.dtype).set_(source.untyped_storage()).to(context.device)
     return whole.as_strided(source.shape, source.stride(), source.storage_offset())
 
 
-def _no_dimension(context: Context) -> None:
-    """Compute with tensors of no dimension and of many."""
+def _no_dimension(context: SuiteContext) -> None:
+    """Compute with tensors without dimensions and with many."""
     torch = context.torch
     scalar = torch.tensor(2.5, device=context.device)
     for name, result, expected in (
@@ -129,31 +129,32 @@ def _no_dimension(context: Context) -> None:
     )
 
 
-def _large(context: Context) -> Any:
+def _large(context: SuiteContext) -> Any:
     torch = context.torch
     free = free_memory(context)
     needed = 2 * _LARGE + 2**30
     if free < needed:
-        raise CheckSkippedError(f"{free / 2**30:.1f} GiB are free, this needs {needed / 2**30:.1f} GiB")
+        raise CheckSkippedError(f"{free / 2**30:.1f} GiB free, but this needs {needed / 2**30:.1f} GiB")
     try:
         return torch.zeros(_LARGE, dtype=torch.uint8, device=context.device)
     except RuntimeError as error:
         if context.backend.allocation_limit and free > 2 * needed:
-            reason = f"the driver refuses one allocation of {_LARGE} bytes with {free} free"
+            reason = f"the driver rejects one allocation of {_LARGE} bytes with {free} free"
             raise CheckSkippedError(f"{reason}: {str(error).splitlines()[0]}") from error
         raise
 
 
 def _sum(torch: Any, values: Any) -> int:
-    """Return the sum of all; on the CPU in pieces, where a sum in int64 first makes a copy in int64."""
+    """Return the sum of all elements; on the CPU in pieces, because a sum in int64 first copies to int64
+    there."""
     size = 2**28 if values.device.type == "cpu" else values.numel()
     pieces = range(0, values.numel(), size)
     return sum(int(values[start : start + size].sum(dtype=torch.int64).item()) for start in pieces)
 
 
-@check("aten.large", "tensors of more than 4 GiB are reached to their end", suites=FULL, deadline_s=300)
-def large(context: Context) -> None:
-    """Write and read elements whose index does not fit 32 bits."""
+@check("aten.large", "tensors of more than 4 GiB can be indexed completely", suites=FULL, deadline_s=300)
+def large(context: SuiteContext) -> None:
+    """Write and read elements whose index does not fit into 32 bits."""
     torch = context.torch
     values = _large(context)
     spots = {0: 1, 2**31 - 1: 2, 2**31 + 1: 3, 2**32 - 1: 4, 2**32: 5, 2**32 + 4000: 6, _LARGE - 1: 7}
@@ -173,5 +174,5 @@ def large(context: Context) -> None:
     at_end = [int(values[index].item()) for index in (1, 2**31, 2**32 + 1, _LARGE - 2, _LARGE - 1)]
     require(at_end == [1, 1, 1, 1, 8], f"after adding 1 to all, elements are {at_end}")
     total = _sum(torch, values) - _LARGE
-    require(total == sum(spots.values()), "adding 1 to all missed elements")
+    require(total == sum(spots.values()), "adding 1 to all elements missed some")
     context.metric("bytes", _LARGE)

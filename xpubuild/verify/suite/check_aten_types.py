@@ -1,4 +1,4 @@
-"""Group ``aten``: every dtype that networks use, rounding, and the numbers that are none."""
+"""Group ``aten``: all common dtypes, rounding, infinities and NaN."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from .context import Context, require
+from .context import SuiteContext, require
 from .hardware import float_types
 from .registry import FULL, check
 from .tolerance import accumulator, excess, function_limit, gamma, smallest, unit_roundoff
 
 
-def _numbers(context: Context, *shape: int, seed: int) -> Any:
+def _numbers(context: SuiteContext, *shape: int, seed: int) -> Any:
     return context.torch.randn(*shape, generator=context.torch.Generator().manual_seed(seed))
 
 
 @check(
     "aten.elementwise_types",
-    "elementwise functions agree in every floating type",
+    "elementwise functions are correct for all floating-point dtypes",
     suites=FULL,
     deadline_s=120,
 )
-def elementwise_types(context: Context) -> None:
-    """Compare functions with float64 on the CPU, in the types that the device has."""
+def elementwise_types(context: SuiteContext) -> None:
+    """Compare functions with float64 on the CPU, for all dtypes of the device."""
     torch = context.torch
     functions: dict[str, Callable[[Any], Any]] = {
         "exp": torch.exp,
@@ -61,8 +61,8 @@ def elementwise_types(context: Context) -> None:
 
 
 @check("aten.integers", "integer arithmetic is exact", suites=FULL)
-def integers(context: Context) -> None:
-    """Compare with Python's own integers: signs of quotients, shifts, wrapping and large numbers."""
+def integers(context: SuiteContext) -> None:
+    """Compare with Python's own integers: signs of quotients, shifts, overflow and large numbers."""
     torch = context.torch
     left = [7, -7, 7, -7, 0, 127, -128, 100, 1, -1]
     right = [3, 3, -3, -3, 5, 2, 7, -9, 1, 6]
@@ -107,9 +107,10 @@ def _bfloat(value: float) -> float:
     return float(struct.unpack("<f", struct.pack("<I", rounded & 0xFFFFFFFF))[0])
 
 
-@check("aten.rounding", "numbers are rounded to nearest, ties to even", suites=FULL)
-def rounding(context: Context) -> None:
-    """Compare conversions and rounding functions with Python's own arithmetic, ties and extremes included."""
+@check("aten.rounding", "conversions round to nearest, ties to even", suites=FULL)
+def rounding(context: SuiteContext) -> None:
+    """Compare conversions and rounding functions with Python's arithmetic, including ties and extreme
+    values."""
     torch = context.torch
     values = [0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 2.4999998, 8388607.5, -3.7, 3.2, 0.0, 1e9]
     there = torch.tensor(values, device=context.device)
@@ -136,9 +137,9 @@ def rounding(context: Context) -> None:
             require(right, f"{value!r} rounded to {dtype} is {result!r} instead of {nearest(value)!r}")
 
 
-@check("aten.special_values", "infinities and NaN come through as they should", suites=FULL)
-def special_values(context: Context) -> None:
-    """Check what comes of 0/0, overflow and NaN in arithmetic, comparison, extremes and sorting."""
+@check("aten.special_values", "infinities and NaN are handled as in IEEE 754", suites=FULL)
+def special_values(context: SuiteContext) -> None:
+    """Check 0/0, overflow and NaN in arithmetic, comparisons, min/max and sorting."""
     torch, device = context.torch, context.device
     nan, inf = math.nan, math.inf
     values = torch.tensor([1.0, nan, -inf, 0.0, inf, -0.0, 3e38], device=device)
@@ -166,7 +167,7 @@ def special_values(context: Context) -> None:
     for name, (found, expected) in answers.items():
         require(_alike(found.tolist(), expected), f"{name} is {found.tolist()} instead of {expected}")
     sign = math.copysign(1.0, (values[5] * 2).item())
-    require(sign == -1.0, "twice -0 has lost its sign")
+    require(sign == -1.0, "2 * -0.0 lost its sign")
 
 
 def _alike(found: Any, expected: Any) -> bool:
@@ -179,12 +180,13 @@ def _alike(found: Any, expected: Any) -> bool:
 
 @check(
     "aten.reduction_types",
-    "reductions agree in every floating type",
+    "reductions are correct for all floating-point dtypes",
     suites=FULL,
     deadline_s=120,
 )
-def reduction_types(context: Context) -> None:
-    """Compare sums, means, spreads and softmax with float64 on the CPU, along short and long rows."""
+def reduction_types(context: SuiteContext) -> None:
+    """Compare sums, means, standard deviations and softmax with float64 on the CPU, along short and long
+    rows."""
     worst = 0.0
     for dtype in float_types(context):
         for shape, dim in (((33, 1025), 1), ((1025, 33), 0), ((3, 70001), 1), ((5, 1), 1), ((7, 4, 130), 1)):
@@ -199,7 +201,7 @@ def reduction_types(context: Context) -> None:
     context.metric("error_of_allowed", worst)
 
 
-def _reduction_errors(context: Context, source: Any, dim: int) -> list[tuple[str, float]]:
+def _reduction_errors(context: SuiteContext, source: Any, dim: int) -> list[tuple[str, float]]:
     torch, dtype = context.torch, source.dtype
     there, exact, length = source.to(context.device), source.double(), source.shape[dim]
     growth = gamma(length, unit_roundoff(torch, accumulator(torch, dtype)))
@@ -228,8 +230,8 @@ def _reduction_errors(context: Context, source: Any, dim: int) -> list[tuple[str
 
 
 @check("aten.reduction_integers", "reductions of integers and booleans are exact", suites=FULL)
-def reduction_integers(context: Context) -> None:
-    """Compare with Python's own integers; sums of small types must not wrap."""
+def reduction_integers(context: SuiteContext) -> None:
+    """Compare with Python's own integers; sums of small integer types must not overflow."""
     torch = context.torch
     source = torch.randint(-120, 120, (64, 999), generator=torch.Generator().manual_seed(51))
     rows = source.tolist()
@@ -247,4 +249,4 @@ def reduction_integers(context: Context) -> None:
         ):
             require(result.tolist() == expected, f"{name} of {dtype} is wrong")
         where = there.argmax(1).tolist()
-        require(all(row[i] == max(row) for row, i in zip(rows, where)), f"argmax of {dtype} is no maximum")
+        require(all(row[i] == max(row) for row, i in zip(rows, where)), f"argmax of {dtype} is not a maximum")

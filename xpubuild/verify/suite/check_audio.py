@@ -1,4 +1,4 @@
-"""Group ``audio``: torchaudio loads beside this torch, and filters, spectra and the RNN-T loss are right."""
+"""Group ``audio``: torchaudio can be imported, and filters, spectrograms and the RNN-T loss are correct."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import importlib.util
 import math
 from typing import Any
 
-from .context import CheckFailedError, CheckSkippedError, Context, require
+from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 from .registry import FULL, check
 from .tolerance import excess, gamma, unit_roundoff
 
 _NEEDS = ("device.availability", "audio.import")
 
 
-@check("audio.import", "torchaudio loads beside this torch", needs=("import.torch",), suites=FULL)
-def import_audio(context: Context) -> None:
-    """Import torchaudio; its extension dies of a torch that it was not made for."""
+@check("audio.import", "torchaudio can be imported", needs=("import.torch",), suites=FULL)
+def import_audio(context: SuiteContext) -> None:
+    """Import torchaudio; its extension fails with a torch that it was not built for."""
     if importlib.util.find_spec("torchaudio") is None:
         context.absent("audio", "torchaudio is not installed")
     try:
         import torchaudio
     except Exception as error:
-        raise CheckFailedError(f"torchaudio does not load: {type(error).__name__}: {error}") from error
+        raise CheckFailedError(f"torchaudio cannot be imported: {type(error).__name__}: {error}") from error
     context.note(f"torchaudio {torchaudio.__version__}")
     context.metric("version", str(torchaudio.__version__))
 
 
-def _wave(context: Context, length: int) -> Any:
+def _wave(context: SuiteContext, length: int) -> Any:
     torch = context.torch
     time = torch.arange(length) / 8000.0
     noise = torch.randn(length, generator=torch.Generator().manual_seed(61))
     return 0.5 * torch.sin(2 * math.pi * 440 * time) + 0.05 * noise
 
 
-@check("audio.lfilter", "a recursive filter follows its difference equation", needs=_NEEDS, suites=FULL)
-def lfilter(context: Context) -> None:
+@check("audio.lfilter", "lfilter agrees with its difference equation", needs=_NEEDS, suites=FULL)
+def lfilter(context: SuiteContext) -> None:
     """Compare a stable second-order filter with the recursion in plain Python."""
     from torchaudio.functional import lfilter as recursive
 
@@ -61,8 +61,9 @@ def lfilter(context: Context) -> None:
 
 
 @check("audio.mel_spectrogram", "a mel spectrogram agrees with double precision", needs=_NEEDS, suites=FULL)
-def mel_spectrogram(context: Context) -> None:
-    """Compare with the definition: windowed Fourier transforms as products in float64, then the filters."""
+def mel_spectrogram(context: SuiteContext) -> None:
+    """Compare with the definition: windowed Fourier transforms as products in float64, then the mel
+    filters."""
     from torchaudio.transforms import MelSpectrogram
 
     from .placement import require_placed
@@ -88,7 +89,7 @@ def mel_spectrogram(context: Context) -> None:
     context.metric("error_of_allowed", error)
     require(error <= 1, f"the spectrogram is off by {error:.3g} times the allowed error")
     peak = int(found.mean(dim=1).argmax())
-    require(peak == int(wanted.mean(dim=1).argmax()), f"the tone is in filter {peak}")
+    require(peak == int(wanted.mean(dim=1).argmax()), f"the tone is in mel filter {peak}")
 
 
 def _transducer_loss(logits: Any, targets: list[int], torch: Any) -> float:
@@ -108,9 +109,9 @@ def _transducer_loss(logits: Any, targets: list[int], torch: Any) -> float:
     return -float(alpha[-1, -1] + scores[-1, -1, blank])
 
 
-@check("audio.rnnt_loss", "the RNN-T loss is that of its definition", needs=_NEEDS, suites=FULL)
-def rnnt_loss(context: Context) -> None:
-    """Compare with the sum over alignments in float64, and ask for a gradient that sums to zero."""
+@check("audio.rnnt_loss", "the RNN-T loss agrees with its definition", needs=_NEEDS, suites=FULL)
+def rnnt_loss(context: SuiteContext) -> None:
+    """Compare with the sum over alignments in float64, and check that the gradient sums to zero."""
     torchaudio_functional = __import__("torchaudio.functional", fromlist=["rnnt_loss"])
     if not hasattr(torchaudio_functional, "rnnt_loss"):
         raise CheckSkippedError("this torchaudio has no rnnt_loss")

@@ -1,26 +1,24 @@
-"""Group ``compile``: what torch.compile needs at run time is there, and what it makes computes right."""
+"""Group ``compile``: the requirements of torch.compile, and the results of compiled code."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .context import CheckFailedError, CheckSkippedError, Context, require
+from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 from .registry import FULL, check
 from .tolerance import excess, product_limit, unit_roundoff
 
 _NEEDS = ("device.availability", "compile.toolchain", "compile.triton_version")
 
 
-@check("compile.toolchain", "compilers and headers that are needed at run time are there", suites=FULL)
-def toolchain(context: Context) -> None:
-    """Compile a line of C++ for each, before inductor or triton die of a missing one in their own words."""
+@check("compile.toolchain", "compilers and headers for torch.compile are installed", suites=FULL)
+def toolchain(context: SuiteContext) -> None:
+    """Compile a line of C++ for each, to report missing ones before inductor or triton fail."""
     from .runtime_tools import compiler, missing_headers, python_include
 
     program = compiler()
     if program is None:
-        raise CheckFailedError(
-            "no C++ compiler: inductor looks for the one that CXX names, then g++, clang++ and icpx on PATH"
-        )
+        raise CheckFailedError("no C++ compiler: inductor uses CXX, or g++, clang++ or icpx on PATH")
     context.note(program)
     context.metric("compiler", program)
     wanted = ("vector", "Python.h", *context.backend.runtime_headers)
@@ -32,8 +30,8 @@ def toolchain(context: Context) -> None:
     context.metric("headers", list(wanted))
 
 
-@check("compile.triton_version", "the triton beside torch is the one that it was made for", suites=FULL)
-def triton_version(context: Context) -> None:
+@check("compile.triton_version", "the installed triton is the one that torch requires", suites=FULL)
+def triton_version(context: SuiteContext) -> None:
     """Compare distributions, torch's own requirement, the imported module and its backends."""
     from .triton_pairing import distributions, imported, pinned
 
@@ -41,24 +39,27 @@ def triton_version(context: Context) -> None:
     context.metric("distributions", dict(found))
     require(
         len(found) <= 1,
-        f"{' and '.join(sorted(found))} both own the package triton: the last one has overwritten the other",
+        f"{' and '.join(sorted(found))} both contain the package triton: the last one has overwritten the"
+        " other",
     )
     if not found:
         if context.backend.triton:
-            context.absent("triton", "triton is not installed: inductor makes no kernels for this device")
-        return context.note("triton is not installed; the CPU needs none")
+            context.absent(
+                "triton", "triton is not installed: inductor cannot generate kernels for this device"
+            )
+        return context.note("triton is not installed; the CPU does not need it")
     ((name, version),) = found.items()
     wanted = pinned()
     for other, exact in wanted.items():
         require(
             other == name and version.split("+")[0] == exact.split("+")[0],
-            f"torch asks for {other} {exact}, installed is {name} {version}",
+            f"torch requires {other} {exact}, but {name} {version} is installed",
         )
-    context.note(f"{name} {version}" + ("" if wanted else "; torch names no version"))
+    context.note(f"{name} {version}" + ("" if wanted else "; torch requires no specific version"))
     module, backends = imported()
     require(
         version.split("+")[0].startswith(module.split("+")[0]),
-        f"the distribution is {name} {version}, the module that is imported says {module}",
+        f"the distribution is {name} {version}, but the imported module reports {module}",
     )
     require(
         not context.backend.triton or context.backend.triton in backends,
@@ -67,29 +68,29 @@ def triton_version(context: Context) -> None:
     return None
 
 
-@check("compile.caches", "compilers keep their caches in this run's own folder", suites=FULL)
-def caches(context: Context) -> None:
-    """Ask inductor and triton where they cache; name caches of other runs that the user still has."""
+@check("compile.caches", "compile caches are in this run's own folder", suites=FULL)
+def caches(context: SuiteContext) -> None:
+    """Query the cache folders of inductor and triton; report existing caches of other runs."""
     from .runtime_tools import cache_folders, stale_caches
 
     for what, (folder, wanted) in cache_folders().items():
         context.metric(f"{what}_cache", str(folder))
         require(
             wanted is None or folder == wanted,
-            f"{what} caches in {folder}, not in {wanted}, which this environment names",
+            f"{what} caches in {folder}, not in {wanted}, as set in this environment",
         )
         require(
             wanted is not None,
-            f"{what} caches in {folder}, which all of this user's environments share",
+            f"{what} caches in {folder}, which all environments of this user share",
         )
     for folder, files in stale_caches():
         context.warn(
-            f"{folder} holds {files} compiled files of other runs; one of another torch can be taken"
+            f"{folder} contains {files} compiled files of other runs; one of another torch may be used"
         )
 
 
 def _require_compiled(before: int, what: str) -> None:
-    """Fail where nothing was compiled: a function that runs eagerly gives right results too."""
+    """Fail if nothing was compiled: eager mode gives right results too."""
     require(_frames() > before, f"{what} ran without being compiled")
 
 
@@ -100,7 +101,7 @@ def _frames() -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
-def _operands(context: Context, rows: int, seed: int = 31) -> tuple[Any, Any]:
+def _operands(context: SuiteContext, rows: int, seed: int = 31) -> tuple[Any, Any]:
     torch = context.torch
     generator = torch.Generator().manual_seed(seed)
     left = torch.randn(rows, 96, generator=generator)
@@ -151,7 +152,7 @@ def _gradient_limits(torch: Any, left: Any, right: Any, weight: Any) -> list[Any
     ]
 
 
-def _require_close(context: Context, name: str, value: Any, wanted: Any, limit: Any) -> None:
+def _require_close(context: SuiteContext, name: str, value: Any, wanted: Any, limit: Any) -> None:
     require(
         value.device.type == context.backend.name,
         f"the {name} is on {value.device} instead of {context.backend.name}",
@@ -162,10 +163,10 @@ def _require_close(context: Context, name: str, value: Any, wanted: Any, limit: 
 
 
 @check(
-    "compile.inductor", "inductor's kernels agree with double precision", needs=_NEEDS, suites=FULL,
+    "compile.inductor", "kernels of inductor agree with double precision", needs=_NEEDS, suites=FULL,
     deadline_s=300,
 )  # fmt: skip
-def inductor(context: Context) -> None:
+def inductor(context: SuiteContext) -> None:
     """Compile a product with pointwise and reducing parts, forward and backward, without graph breaks."""
     torch = context.torch
     context.full_precision()
@@ -186,8 +187,8 @@ def inductor(context: Context) -> None:
     "compile.dynamic_shapes", "one compiled graph serves several sizes", needs=_NEEDS, suites=FULL,
     deadline_s=300,
 )  # fmt: skip
-def dynamic_shapes(context: Context) -> None:
-    """Compile with dynamic shapes, call with four sizes: all results right, and one graph for them."""
+def dynamic_shapes(context: SuiteContext) -> None:
+    """Compile with dynamic shapes and call with four sizes; all results must be right and use one graph."""
     torch = context.torch
     torch._dynamo.reset()
     before = _frames()
@@ -204,11 +205,11 @@ def dynamic_shapes(context: Context) -> None:
 
 
 @check(
-    "compile.max_autotune", "the fastest of several kernels is right too", needs=_NEEDS, suites=FULL,
+    "compile.max_autotune", "max-autotune selects a correct kernel", needs=_NEEDS, suites=FULL,
     deadline_s=420,
 )  # fmt: skip
-def max_autotune(context: Context) -> None:
-    """Let inductor choose among kernels for a small product by measuring them."""
+def max_autotune(context: SuiteContext) -> None:
+    """Let inductor benchmark and choose kernels for a small product."""
     torch = context.torch
     torch._dynamo.reset()
     before = _frames()
@@ -228,13 +229,13 @@ def max_autotune(context: Context) -> None:
 
 
 @check(
-    "compile.triton_kernel", "a triton kernel of the suite's own runs on the device", needs=_NEEDS,
+    "compile.triton_kernel", "a triton kernel runs on the device", needs=_NEEDS,
     suites=FULL, deadline_s=180,
 )  # fmt: skip
-def triton_kernel(context: Context) -> None:
-    """Fuse a scaled sum with a row maximum in a kernel of our own, with rows that do not fill a block."""
+def triton_kernel(context: SuiteContext) -> None:
+    """Fuse a scaled sum and a row maximum in one kernel, with rows that do not fill a block."""
     if not context.backend.triton:
-        raise CheckSkippedError(f"triton makes no kernels for {context.backend.name}")
+        raise CheckSkippedError(f"triton does not support {context.backend.name}")
     torch = context.torch
     from .placement import recorded
     from .triton_kernel import run
@@ -252,6 +253,9 @@ def triton_kernel(context: Context) -> None:
     require(torch.equal(top.cpu(), total.amax(dim=1).cpu()), "the kernel's row maximum is wrong")
     if seen.names is not None:
         ours = [name for name in seen.names if "scaled_sum" in name]
-        require(ours, f"the profiler saw {', '.join(seen.kernels[:4]) or 'no kernel'}, but not ours")
+        require(
+            ours,
+            f"the profiler recorded {', '.join(seen.kernels[:4]) or 'no kernel'}, but not the suite's kernel",
+        )
         context.metric("kernels", len(ours))
     context.metric("error_of_allowed", error)

@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from .context import CheckFailedError, CheckSkippedError, Context, require
+from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 from .registry import check
 
 _PROPERTIES = (
@@ -16,9 +16,9 @@ _PROPERTIES = (
 )  # fmt: skip
 
 
-@check("device.availability", "the device can be used", needs=("import.torch",))
-def availability(context: Context) -> None:
-    """Tell a torch without the backend apart from a machine without the device."""
+@check("device.availability", "the device is available", needs=("import.torch",))
+def availability(context: SuiteContext) -> None:
+    """Distinguish a torch without the backend from a machine without the device."""
     name = context.backend.name
     if name == "cpu":
         return
@@ -27,14 +27,14 @@ def availability(context: Context) -> None:
     require(compiled, f"this torch ({torch.__version__}) was built without {name.upper()}")
     require(
         context.module.is_available(),
-        f"torch has {name.upper()}, but sees no device: {context.backend.absent_hint}",
+        f"torch has {name.upper()}, but finds no device: {context.backend.absent_hint}",
     )
     torch.ones(1, device=context.device).item()
 
 
-@check("device.count", "every counted device answers")
-def count(context: Context) -> None:
-    """Run a small computation on each device that is counted."""
+@check("device.count", "every device can be used")
+def count(context: SuiteContext) -> None:
+    """Run a small computation on each device of `device_count()`."""
     number = context.module.device_count()
     context.metric("devices", number)
     require(number >= 1, f"device_count() is {number}")
@@ -44,9 +44,9 @@ def count(context: Context) -> None:
     context.note(f"{number} device{'s' if number > 1 else ''}")
 
 
-@check("device.properties", "the device says what it is")
-def properties(context: Context) -> None:
-    """Record name, memory and the figures that the backend knows."""
+@check("device.properties", "device properties are reported")
+def properties(context: SuiteContext) -> None:
+    """Record name, memory and the properties of the backend."""
     facts = _processor(context) if context.backend.name == "cpu" else _accelerator(context)
     context.facts["device"] = facts
     require(facts["name"], "the device has no name")
@@ -54,7 +54,7 @@ def properties(context: Context) -> None:
     context.note(f"{facts['name']}, {facts['total_memory'] / 2**30:.0f} GiB")
 
 
-def _accelerator(context: Context) -> dict[str, Any]:
+def _accelerator(context: SuiteContext) -> dict[str, Any]:
     index = context.module.current_device()
     reported = context.module.get_device_properties(index)
     facts = {"type": context.backend.name, "index": index, "name": str(reported.name)}
@@ -67,7 +67,7 @@ def _accelerator(context: Context) -> dict[str, Any]:
     return facts
 
 
-def _processor(context: Context) -> dict[str, Any]:
+def _processor(context: SuiteContext) -> dict[str, Any]:
     lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
@@ -81,9 +81,9 @@ def _processor(context: Context) -> dict[str, Any]:
     }
 
 
-@check("device.synchronize", "synchronize waits for queued work")
-def synchronize(context: Context) -> None:
-    """Queue some milliseconds of work: after synchronize() an event behind it has to be complete."""
+@check("device.synchronize", "synchronize() waits for all queued work")
+def synchronize(context: SuiteContext) -> None:
+    """Queue some milliseconds of work; after synchronize() an event recorded after it must be complete."""
     torch, module = context.torch, context.module
     side = 4096 if context.backend.streams else 256
     values = torch.full((side, side), 1.0 / side, device=context.device)
@@ -93,13 +93,13 @@ def synchronize(context: Context) -> None:
     if event is not None:
         event.record()
     module.synchronize()
-    require(event is None or event.query(), "synchronize() came back before the queued work was done")
+    require(event is None or event.query(), "synchronize() returned before the queued work was done")
     require(abs(values.sum().item() / side - 1.0) < 1e-3, "the result after synchronize() is wrong")
 
 
-@check("device.round_trip", "tensors come back from the device as they went")
-def round_trip(context: Context) -> None:
-    """Copy to, within and from the device, for common dtypes and awkward shapes; bits must not change."""
+@check("device.round_trip", "tensors are unchanged after a copy to the device and back")
+def round_trip(context: SuiteContext) -> None:
+    """Copy to, within and from the device, with common dtypes and unusual shapes; bits must not change."""
     torch = context.torch
     generator = torch.Generator().manual_seed(7)
     raw = torch.randint(0, 100, (3, 5, 7), generator=generator)
@@ -111,12 +111,14 @@ def round_trip(context: Context) -> None:
             there = view.to(context.device)
             require(there.device.type == context.backend.name, f"the copy is on {there.device}")
             copy = torch.empty_like(there).copy_(there)
-            require(torch.equal(copy.cpu(), view), f"{dtype} of shape {tuple(view.shape)} changed on its way")
+            require(
+                torch.equal(copy.cpu(), view), f"{dtype} of shape {tuple(view.shape)} changed during the copy"
+            )
     context.metric("dtypes", len(dtypes))
 
 
-@check("device.stream_event", "streams keep their order and events join them")
-def stream_event(context: Context) -> None:
+@check("device.stream_event", "events synchronize work on different streams")
+def stream_event(context: SuiteContext) -> None:
     """Fill a tensor on one stream, wait for the event on another, and read the time between two events.
 
     The tensor is zero until the queued products are done: a stream that does not wait reads another sum.
@@ -152,9 +154,9 @@ def stream_event(context: Context) -> None:
     require(elapsed > 0, f"{steps} products of {side} x {side} took {elapsed} ms by the events")
 
 
-@check("device.out_of_bounds", "a wrong index is a Python error and leaves the device usable")
-def out_of_bounds(context: Context) -> None:
-    """Ask for an element and a device that are not there, then compute something."""
+@check("device.out_of_bounds", "an index out of bounds raises a Python error and the device stays usable")
+def out_of_bounds(context: SuiteContext) -> None:
+    """Access an element and a device that do not exist, then compute something."""
     torch = context.torch
     values = torch.arange(3, device=context.device)
     _raises(IndexError, lambda: values[5], "index 5 of 3 elements")

@@ -1,4 +1,4 @@
-"""Group ``distributed``: ranks in processes of their own that sum over each other's tensors."""
+"""Group ``distributed``: collectives between processes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .context import CheckFailedError, CheckSkippedError, Context, require
+from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 from .registry import FULL, check
 
 _DEADLINE_S = 150.0
 
 
-def _answers(context: Context, world: int, device: str, backend: str) -> list[dict[str, Any]]:
-    """Run ``world`` ranks and return what each printed last."""
+def _answers(context: SuiteContext, world: int, device: str, backend: str) -> list[dict[str, Any]]:
+    """Run ``world`` ranks and return the last output of each."""
     from .children import python, run_beside
 
     script = Path(__file__).with_name("ranks.py")
@@ -43,8 +43,8 @@ def _answer(output: str) -> dict[str, Any] | None:
     return None
 
 
-def _require_backend(context: Context, name: str) -> None:
-    """Skip where this torch was built without the backend."""
+def _require_backend(context: SuiteContext, name: str) -> None:
+    """Skip if this torch was built without the backend."""
     distributed = context.torch.distributed
     if not distributed.is_available():
         raise CheckSkippedError("this torch was built without torch.distributed")
@@ -53,29 +53,34 @@ def _require_backend(context: Context, name: str) -> None:
         raise CheckSkippedError(f"this torch was built without {name}")
 
 
-@check("distributed.gloo", "two processes sum with gloo on the CPU", suites=FULL, deadline_s=180)
-def gloo(context: Context) -> None:
+@check(
+    "distributed.gloo",
+    "collectives with gloo between two CPU processes are correct",
+    suites=FULL,
+    deadline_s=180,
+)
+def gloo(context: SuiteContext) -> None:
     """All-reduce in three types, all-gather and broadcast between two processes."""
     _require_backend(context, "gloo")
     answers = _answers(context, 2, "cpu", "gloo")
-    require(len(answers) == 2, f"{len(answers)} of 2 ranks answered")
+    require(len(answers) == 2, f"{len(answers)} of 2 ranks returned a result")
 
 
 @check(
     "distributed.all_reduce",
-    "all devices sum with the backend's own collectives",
+    "collectives between all devices with the backend's own library",
     needs=("device.availability", "device.count"),
     suites=FULL,
     deadline_s=180,
 )
-def all_reduce(context: Context) -> None:
+def all_reduce(context: SuiteContext) -> None:
     """Run the same with one rank per device and nccl or xccl."""
     if context.backend.name == "cpu":
-        raise CheckSkippedError("the CPU's collectives are those of distributed.gloo")
+        raise CheckSkippedError("distributed.gloo tests the collectives of the CPU")
     _require_backend(context, context.backend.collective)
     number = int(context.module.device_count())
     if number < 2:
-        raise CheckSkippedError("one device: there is nothing to sum over")
+        raise CheckSkippedError("needs more than one device")
     answers = _answers(context, number, context.backend.name, context.backend.collective)
     used = {answer["device"] for answer in answers}
     require(len(used) == number, f"{number} ranks ran on {len(used)} devices: {', '.join(sorted(used))}")

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from .children import Ended, python, run_one
-from .context import CheckFailedError, Context, require
+from .context import CheckFailedError, SuiteContext, require
 from .registry import check
 from .source_tree import names, need_packages, script, tree
 
@@ -43,19 +43,19 @@ def read_accuracies(path: Path) -> dict[str, str]:
         rows = list(csv.DictReader(stream))
     if rows and not {"name", "accuracy"} <= set(rows[0]):
         raise CheckFailedError(
-            f"{path.name} has no columns name and accuracy: {', '.join(map(str, rows[0]))}"
+            f"{path.name} lacks the columns name and accuracy: {', '.join(map(str, rows[0]))}"
         )
     return {row["name"]: row["accuracy"] for row in rows if row["name"]}
 
 
-def _command(context: Context, program: Path, model: str, mode: str, result: Path) -> list[str]:
+def _command(context: SuiteContext, program: Path, model: str, mode: str, result: Path) -> list[str]:
     return python(
         program, "--accuracy", "--bfloat16", f"--{mode}", "--inductor", "-d", context.backend.name,
         "--only", model, "--output", result,
     )  # fmt: skip
 
 
-def _run(context: Context, suite: str) -> None:
+def _run(context: SuiteContext, suite: str) -> None:
     importlib.invalidate_caches()
     root = tree(context)
     program = script(root, f"benchmarks/dynamo/{suite}.py")
@@ -87,7 +87,7 @@ def _run(context: Context, suite: str) -> None:
 
 
 def _verdict(model: str, ended: Ended, found: dict[str, str]) -> str:
-    """Return the script's own word, or how it ended without one."""
+    """Return the script's own result, or how it ended without one."""
     if model in found and not ended.timed_out and ended.status >= 0:
         return found[model]
     if not ended.ok:
@@ -96,13 +96,13 @@ def _verdict(model: str, ended: Ended, found: dict[str, str]) -> str:
 
 
 def _declare(suite: str, title: str) -> None:
-    def run(context: Context) -> None:
+    def run(context: SuiteContext) -> None:
         _run(context, suite)
 
-    run.__doc__ = f"Run benchmarks/dynamo/{suite}.py for a few models and read what it wrote."
+    run.__doc__ = f"Run benchmarks/dynamo/{suite}.py for a few models and check its results."
     check(f"dynamo.{suite}", title, suites=_SUITE, deadline_s=_DEADLINE_S)(run)
 
 
-_declare("huggingface", "PyTorch's accuracy script for HuggingFace models")
-_declare("timm_models", "PyTorch's accuracy script for TIMM models")
-_declare("torchbench", "PyTorch's accuracy script for TorchBench models")
+_declare("huggingface", "PyTorch's accuracy script for HuggingFace models passes")
+_declare("timm_models", "PyTorch's accuracy script for TIMM models passes")
+_declare("torchbench", "PyTorch's accuracy script for TorchBench models passes")

@@ -1,4 +1,4 @@
-"""Group ``image``: what can be said of a torch where there is no GPU, as on machines that build images."""
+"""Group ``image``: checks of a torch on machines without a GPU, such as those that build images."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .context import CheckSkippedError, Context, require
+from .context import CheckSkippedError, SuiteContext, require
 from .registry import IMAGE, check
 
 #: Parts of the driver, which the machine that runs the image brings.
@@ -15,13 +15,13 @@ _DRIVER = re.compile(r"^(libcuda\.so|libnvidia-|libze_intel|libze_loader\.so|lib
 _PACKAGES = ("torch", "triton", "torchvision", "torchaudio", "xpubuild_ops", "intel_extension_for_pytorch")
 
 
-def _is_xpu(context: Context) -> bool:
+def _is_xpu(context: SuiteContext) -> bool:
     xpu = getattr(context.torch, "xpu", None)
     return bool(xpu is not None and xpu._is_compiled())
 
 
-def _libraries(context: Context) -> list[Path]:
-    """Return the shared libraries of torch and of what is installed beside it."""
+def _libraries(context: SuiteContext) -> list[Path]:
+    """Return the shared libraries of torch and of the packages that are installed with it."""
     site = Path(context.torch.__file__).parent.parent
     folders = [site / name for name in _PACKAGES if (site / name).is_dir()]
     return sorted(path for folder in folders for path in folder.rglob("*.so*") if _is_elf(path))
@@ -37,18 +37,19 @@ def _is_elf(path: Path) -> bool:
 
 @check(
     "image.linkage",
-    "every library that torch needs is there",
+    "all libraries that torch needs are installed",
     needs=("import.torch",),
     suites=IMAGE,
     deadline_s=120,
 )
-def linkage(context: Context) -> None:
-    """Follow what torch's libraries need, from their files; nothing is loaded, the driver may lack."""
+def linkage(context: SuiteContext) -> None:
+    """Resolve the dependencies of torch's libraries from their files; nothing is loaded, the driver may
+    be missing."""
     from .elf import closure
 
     libraries = _libraries(context)
     own = Path(context.torch.__file__).parent / "lib"
-    require(any(path.parent == own for path in libraries), f"there are no libraries in {own}")
+    require(any(path.parent == own for path in libraries), f"{own} contains no libraries")
     found = closure(libraries)
     require(not found.damaged, "; ".join(found.damaged[:3]))
     driver = {name: path for name, path in found.missing.items() if _DRIVER.match(name)}
@@ -65,14 +66,14 @@ def linkage(context: Context) -> None:
     )
     context.note(f"{len(libraries)} libraries need {len(found.found)} others")
     if driver:
-        context.note(f"the driver has to bring {', '.join(sorted(driver))}")
+        context.note(f"the driver has to provide {', '.join(sorted(driver))}")
 
 
 @check(
-    "image.one_libsycl", "an XPU build finds exactly one SYCL runtime", needs=("image.linkage",), suites=IMAGE
+    "image.one_libsycl", "an XPU build uses exactly one SYCL runtime", needs=("image.linkage",), suites=IMAGE
 )
-def one_libsycl(context: Context) -> None:
-    """Look for libsycl among what is needed and what this process has loaded: two do not share devices."""
+def one_libsycl(context: SuiteContext) -> None:
+    """Search for libsycl among the needed libraries and those that this process has loaded."""
     from .elf import closure
 
     needed = {path.resolve() for name, path in closure(_libraries(context)).found.items() if _is_sycl(name)}
@@ -80,12 +81,12 @@ def one_libsycl(context: Context) -> None:
     names = sorted(str(path) for path in needed | {path.resolve() for path in loaded})
     context.metric("libsycl", names)
     if not _is_xpu(context):
-        require(not loaded, f"this torch is no XPU build, but loads {', '.join(map(str, loaded))}")
+        require(not loaded, f"this torch is not an XPU build, but loads {', '.join(map(str, loaded))}")
         raise CheckSkippedError(
-            f"this torch ({context.torch.__version__}) is no XPU build: it needs no libsycl"
+            f"this torch ({context.torch.__version__}) is not an XPU build: it needs no libsycl"
         )
     require(names, "this torch is an XPU build, but none of its libraries needs libsycl")
-    require(len(names) == 1, f"there are {len(names)} SYCL runtimes: {', '.join(names)}")
+    require(len(names) == 1, f"{len(names)} SYCL runtimes found: {', '.join(names)}")
     context.note(names[0])
 
 
@@ -99,9 +100,9 @@ def _mapped() -> list[str]:
     return sorted({line.split(None, 5)[5] for line in lines if line.count("/")})
 
 
-@check("image.build", "torch says what it was built for", needs=("import.torch",), suites=IMAGE)
-def build(context: Context) -> None:
-    """Tell an XPU, CUDA or CPU build apart by torch's own words and by its libraries; they have to agree."""
+@check("image.build", "torch reports its backends correctly", needs=("import.torch",), suites=IMAGE)
+def build(context: SuiteContext) -> None:
+    """Compare the backends (XPU, CUDA, CPU) that torch reports with its libraries."""
     torch = context.torch
     own = {path.name for path in (Path(torch.__file__).parent / "lib").glob("*.so*")}
     said = {"xpu": _is_xpu(context), "cuda": torch.version.cuda is not None}
@@ -109,17 +110,17 @@ def build(context: Context) -> None:
         there = f"libtorch_{name}.so" in own
         require(
             there == claimed,
-            f"torch says that it was built {'with' if claimed else 'without'} {name.upper()}, "
-            f"but libtorch_{name}.so is {'there' if there else 'not there'}",
+            f"torch reports that it was built {'with' if claimed else 'without'} {name.upper()}, "
+            f"but libtorch_{name}.so is {'installed' if there else 'missing'}",
         )
     kinds = [name.upper() for name, claimed in said.items() if claimed]
     context.metric("built_for", kinds or ["CPU"])
     context.note(f"built for {' and '.join(kinds or ['the CPU only'])}")
 
 
-@check("image.meta", "a network's shapes follow on the meta device", needs=("import.torch",), suites=IMAGE)
-def meta(context: Context) -> None:
-    """Run resnet50 forward and backward on the device that has shapes and no data."""
+@check("image.meta", "a network runs on the meta device", needs=("import.torch",), suites=IMAGE)
+def meta(context: SuiteContext) -> None:
+    """Run resnet50 forward and backward on the meta device, which computes only shapes."""
     torch = context.torch
     from .resnet import PARAMETERS, ResNet50
 
@@ -136,13 +137,13 @@ def meta(context: Context) -> None:
 
 @check(
     "image.compile",
-    "what compiles at run time compiles without a device",
+    "torch.compile and triton compile without a device",
     needs=("import.torch",),
     suites=IMAGE,
     deadline_s=300,
 )
-def compile_only(context: Context) -> None:
-    """Trace a function to a graph, let inductor compile it for the CPU, and triton a kernel."""
+def compile_only(context: SuiteContext) -> None:
+    """Trace a function to a graph, compile it for the CPU with inductor, and compile a triton kernel."""
     torch = context.torch
 
     def block(left: Any, right: Any) -> Any:
@@ -150,11 +151,13 @@ def compile_only(context: Context) -> None:
 
     graph = torch.export.export(_module(torch, block), (torch.randn(8, 4), torch.randn(4, 6))).graph
     called = [str(node.target) for node in graph.nodes if node.op == "call_function"]
-    require(any("matmul" in name or "mm" in name for name in called), f"the graph holds {', '.join(called)}")
+    require(
+        any("matmul" in name or "mm" in name for name in called), f"the graph contains {', '.join(called)}"
+    )
     left, right = torch.randn(8, 4), torch.randn(4, 6)
     found = torch.compile(block, fullgraph=True)(left, right)
     close = torch.allclose(found, block(left, right), rtol=1e-4, atol=1e-5)
-    require(close, "the compiled function gives another result than the eager one")
+    require(close, "the compiled function gives another result than eager mode")
     context.note(_triton_kernel(context))
 
 
@@ -166,15 +169,15 @@ def _module(torch: Any, function: Any) -> Any:
     return Block()
 
 
-def _triton_kernel(context: Context) -> str:
-    """Compile the suite's kernel to device code where a compiler of triton's needs no device for that."""
+def _triton_kernel(context: SuiteContext) -> str:
+    """Compile the suite's kernel to device code if triton's backend needs no device for that."""
     try:
         import triton
         from triton.backends.compiler import GPUTarget
     except ImportError:
-        return "no triton"
+        return "triton is not installed"
     if context.torch.version.cuda is None:
-        return "triton's kernel not compiled: its backend asks the device for what it can do"
+        return "the triton kernel was not compiled: its backend queries the device"
     from .triton_kernel import scaled_sum
 
     signature = {
@@ -183,5 +186,5 @@ def _triton_kernel(context: Context) -> str:
     }  # fmt: skip
     source = triton.compiler.ASTSource(fn=scaled_sum, signature=signature, constexprs={"block": 512})
     made = triton.compile(source, target=GPUTarget("cuda", 90, 32))
-    require(made.asm.get("ptx"), "triton made no PTX")
-    return "triton made PTX"
+    require(made.asm.get("ptx"), "triton generated no PTX")
+    return "triton generated PTX"

@@ -1,4 +1,4 @@
-"""Group ``import``: torch loads, and is what it says."""
+"""Group ``import``: torch can be imported, and its build information is right."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import sys
 from pathlib import Path
 
-from .context import Context, require
+from .context import SuiteContext, require
 from .registry import IMAGE, SMOKE, check
 
 # c10::detail::torchCheckFail(char const*, char const*, unsigned, std::string const&): every extension that
@@ -19,8 +19,8 @@ _CHECK_FAIL = {
 
 
 @check("import.torch", "torch can be imported", needs=(), deadline_s=120)
-def import_torch(context: Context) -> None:
-    """Import torch and record what it is; the error of a broken one is the finding."""
+def import_torch(context: SuiteContext) -> None:
+    """Import torch and record its build information."""
     torch = context.torch
     xpu = getattr(torch, "xpu", None)
     context.facts["torch"] = {
@@ -37,11 +37,11 @@ def import_torch(context: Context) -> None:
 
 
 @check(
-    "import.abi", "libc10 has the C++ ABI that torch reports", needs=("import.torch",),
+    "import.abi", "the C++ ABI of libc10 matches what torch reports", needs=("import.torch",),
     suites=(*SMOKE, *IMAGE),
 )  # fmt: skip
-def import_abi(context: Context) -> None:
-    """Compare torch's own flag with the symbols that libc10 really exports."""
+def import_abi(context: SuiteContext) -> None:
+    """Compare `torch.compiled_with_cxx11_abi()` with the symbols that libc10 exports."""
     torch = context.torch
     flag = int(torch._C._GLIBCXX_USE_CXX11_ABI)
     library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))

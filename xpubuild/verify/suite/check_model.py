@@ -1,11 +1,11 @@
-"""Group ``model``: a whole network, forward, against a double-precision run on the CPU."""
+"""Group ``model``: inference of a complete network, compared with double precision on the CPU."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
 
-from .context import Context, require
+from .context import SuiteContext, require
 from .registry import FULL, check
 from .tolerance import network_limit, relative_error, unit_roundoff
 
@@ -13,11 +13,11 @@ _SIDE = 224
 
 
 def _first_activation_bytes(batch: int, side: int) -> int:
-    """Return the size of what the first convolution makes (64 channels, half the side), in a 2-byte type."""
+    """Return the size of the first convolution's output (64 channels, half the side), in a 2-byte type."""
     return batch * 64 * (side // 2) ** 2 * 2
 
 
-def _infer(context: Context, dtype: Any) -> None:
+def _infer(context: SuiteContext, dtype: Any) -> None:
     """Run inference under autocast to ``dtype`` (None: without) and compare it with float64 on the CPU."""
     torch = context.torch
     from .placement import DeviceMemory, require_placed
@@ -47,13 +47,14 @@ def _infer(context: Context, dtype: Any) -> None:
 
 
 @check("model.resnet50_inference", "resnet50 inference, float32", deadline_s=180)
-def resnet50_inference(context: Context) -> None:
-    """Output finite, the same twice, independent of the batch, and that of float64 on the CPU."""
+def resnet50_inference(context: SuiteContext) -> None:
+    """The output must be finite, reproducible, independent of the batch, and agree with float64 on the
+    CPU."""
     _infer(context, None)
 
 
 @check("model.resnet50_inference_bf16", "resnet50 inference, autocast to bfloat16", deadline_s=180)
-def resnet50_inference_bf16(context: Context) -> None:
+def resnet50_inference_bf16(context: SuiteContext) -> None:
     """Check the same as float32 inference, with the tolerance of bfloat16."""
     _infer(context, context.torch.bfloat16)
 
@@ -61,13 +62,13 @@ def resnet50_inference_bf16(context: Context) -> None:
 @check(
     "model.resnet50_inference_fp16", "resnet50 inference, autocast to float16", suites=FULL, deadline_s=180
 )
-def resnet50_inference_fp16(context: Context) -> None:
+def resnet50_inference_fp16(context: SuiteContext) -> None:
     """Check the same as float32 inference, with the tolerance of float16."""
     _infer(context, context.torch.float16)
 
 
 @check("model.resnet50_compile", "resnet50 inference, torch.compile", suites=FULL, deadline_s=600)
-def resnet50_compile(context: Context) -> None:
+def resnet50_compile(context: SuiteContext) -> None:
     """Compile the network with inductor and compare it with the eager run."""
     torch = context.torch
     from torch._dynamo.utils import counters

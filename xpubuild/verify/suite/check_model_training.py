@@ -1,4 +1,4 @@
-"""Group ``model``, training: the loss falls as it does in double precision, and a checkpoint holds it all."""
+"""Group ``model``, training: the loss agrees with double precision, and a checkpoint is complete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .context import Context, require
+from .context import SuiteContext, require
 from .registry import FULL, check
 from .tolerance import gradient_limit, network_limit, relative_error, trajectory_limit, unit_roundoff
 
@@ -36,13 +36,13 @@ def _parameter_bytes(model: Any) -> int:
     return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
 
 
-def _loss(context: Context, model: Any, data: Any, target: Any, dtype: Any) -> Any:
+def _loss(context: SuiteContext, model: Any, data: Any, target: Any, dtype: Any) -> Any:
     torch = context.torch
     with torch.autocast(data.device.type, dtype=dtype, enabled=dtype is not None):
         return torch.nn.functional.cross_entropy(model(data), target)
 
 
-def _train(context: Context, model: Any, data: Any, target: Any, dtype: Any = None) -> _Run:
+def _train(context: SuiteContext, model: Any, data: Any, target: Any, dtype: Any = None) -> _Run:
     """Train a few steps; ``dtype`` is that of autocast, whose gradients go through a GradScaler."""
     torch, run = context.torch, _Run()
     optimizer = torch.optim.SGD(model.parameters(), lr=_RATE, momentum=0.9)
@@ -70,7 +70,7 @@ def _train(context: Context, model: Any, data: Any, target: Any, dtype: Any = No
 
 
 def _backward(torch: Any, loss: Any, model: Any) -> None:
-    """Set the gradients; in double precision by another way, to hold one against the other on the CPU too."""
+    """Set the gradients; in double precision by another method, so that the CPU is tested too."""
     if loss.dtype != torch.float64:
         loss.backward()
         return
@@ -79,7 +79,7 @@ def _backward(torch: Any, loss: Any, model: Any) -> None:
         parameter.grad = gradient
 
 
-def _limits(context: Context, dtype: Any) -> tuple[float, float]:
+def _limits(context: SuiteContext, dtype: Any) -> tuple[float, float]:
     """Return the limits of the relative errors of forward and gradient."""
     from .workload import KINKS, LAYERS, WIDEST
 
@@ -89,7 +89,7 @@ def _limits(context: Context, dtype: Any) -> tuple[float, float]:
     return forward, gradient_limit(KINKS, forward)
 
 
-def _check_training(context: Context, dtype: Any) -> None:
+def _check_training(context: SuiteContext, dtype: Any) -> None:
     torch = context.torch
     from .placement import DeviceMemory, require_placed
     from .workload import build, images, labels
@@ -115,7 +115,7 @@ def _check_training(context: Context, dtype: Any) -> None:
     context.note(f"loss {found.losses[0]:.3f} to {found.losses[-1]:.3f} in {_STEPS} steps")
 
 
-def _compare(context: Context, found: _Run, reference: _Run, dtype: Any) -> None:
+def _compare(context: SuiteContext, found: _Run, reference: _Run, dtype: Any) -> None:
     forward, gradient = _limits(context, dtype)
     first = reference.losses[0]
     context.within("loss_error", abs(found.losses[0] - first) / first, forward)
@@ -137,8 +137,8 @@ def _gradient_error(torch: Any, found: list[Any], reference: list[Any]) -> float
 
 
 @check("model.resnet50_train_step", "resnet50 training steps, float32", deadline_s=240)
-def resnet50_train_step(context: Context) -> None:
-    """Train a few steps on fixed data: losses and gradients are those of float64 on the CPU."""
+def resnet50_train_step(context: SuiteContext) -> None:
+    """Train a few steps on fixed data; losses and gradients must agree with float64 on the CPU."""
     _check_training(context, None)
 
 
@@ -148,13 +148,14 @@ def resnet50_train_step(context: Context) -> None:
     suites=FULL,
     deadline_s=300,
 )
-def resnet50_train_amp(context: Context) -> None:
-    """Train the same in float16 (bfloat16 on the CPU); the scaler's factor must not show in the gradients."""
+def resnet50_train_amp(context: SuiteContext) -> None:
+    """Train the same in float16 (bfloat16 on the CPU); the scaler's factor must not appear in the
+    gradients."""
     torch = context.torch
     _check_training(context, torch.bfloat16 if context.backend.name == "cpu" else torch.float16)
 
 
-def _state(context: Context) -> dict[str, Any]:
+def _state(context: SuiteContext) -> dict[str, Any]:
     """Return a small network after two steps of Adam, with its optimizer and the generator's state."""
     torch = context.torch
     torch.manual_seed(5)
@@ -180,8 +181,8 @@ def _tensors(tree: Any, path: str = "") -> dict[str, Any]:
     return {name: leaf for part in parts for name, leaf in part.items()}
 
 
-@check("model.checkpoint", "a checkpoint that is read back holds every tensor and trains on", suites=FULL)
-def checkpoint(context: Context) -> None:
+@check("model.checkpoint", "a checkpoint can be loaded and training resumed", suites=FULL)
+def checkpoint(context: SuiteContext) -> None:
     """Save model and optimizer from the device, load on the CPU and on the device, and take one more step."""
     torch = context.torch
     from .placement import require_placed
@@ -197,10 +198,10 @@ def checkpoint(context: Context) -> None:
         there = torch.load(path, map_location=context.device, weights_only=True)
     for what, loaded in (("on the CPU", _tensors(on_cpu)), ("on the device", _tensors(there))):
         lost = sorted(set(wanted) - set(loaded))
-        require(not lost, f"read back {what}, {', '.join(lost[:3])} is missing")
+        require(not lost, f"loaded {what}, {', '.join(lost[:3])} is missing")
         changed = [name for name, leaf in wanted.items() if not _same(torch, leaf, loaded[name])]
-        require(not changed, f"read back {what}, {', '.join(changed[:3])} differs")
-    require_placed(context, "parameters read back are", there["model"].values())
+        require(not changed, f"loaded {what}, {', '.join(changed[:3])} differs")
+    require_placed(context, "loaded parameters are", there["model"].values())
     _trains_on(context, state, there)
     context.metric("tensors", sum(isinstance(leaf, torch.Tensor) for leaf in wanted.values()))
 
@@ -211,8 +212,8 @@ def _same(torch: Any, left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _trains_on(context: Context, state: dict[str, Any], loaded: dict[str, Any]) -> None:
-    """Take the next step with the network that was saved and with one that was read back."""
+def _trains_on(context: SuiteContext, state: dict[str, Any], loaded: dict[str, Any]) -> None:
+    """Take the next step with the saved network and with the loaded one."""
     torch = context.torch
     twin = copy.deepcopy(state["model"])
     with torch.no_grad():
@@ -228,4 +229,4 @@ def _trains_on(context: Context, state: dict[str, Any], loaded: dict[str, Any]) 
     for (name, left), (_, right) in zip(state["model"].named_parameters(), twin.named_parameters()):
         # Gradients of convolutions are summed in no fixed order on some devices.
         close = torch.allclose(left, right, rtol=1e-3, atol=1e-5)
-        require(close, f"the next step after reading back changes {name} differently")
+        require(close, f"the next step after loading changes {name} differently")

@@ -1,6 +1,6 @@
-"""Group ``onednn``: convolutions and matrix products of every type.
+"""Group ``onednn``: convolutions and matrix products for all dtypes.
 
-The name is that of the library behind them on the CPU and on Intel GPUs; the checks are the same for others.
+Named after the library for the CPU and Intel GPUs; the checks are the same for other backends.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .context import CheckSkippedError, Context, require
+from .context import CheckSkippedError, SuiteContext, require
 from .hardware import has_float64, has_kernel
 from .registry import FULL, check
 from .tolerance import (
@@ -34,17 +34,17 @@ _CONVOLUTIONS: tuple[tuple[str, tuple[int, ...], dict[str, Any]], ...] = (
 _PRODUCTS = ((64, 256, 96), (33, 1001, 65), (1, 64, 1), (7, 3, 5), (256, 1, 256))
 
 
-def _numbers(context: Context, *shape: int, seed: int, dtype: Any) -> Any:
+def _numbers(context: SuiteContext, *shape: int, seed: int, dtype: Any) -> Any:
     generator = context.torch.Generator().manual_seed(seed)
     return context.torch.randn(*shape, generator=generator).to(dtype)
 
 
-def _kept(context: Context, dtype: Any) -> dict[str, Any]:
+def _kept(context: SuiteContext, dtype: Any) -> dict[str, Any]:
     """Return what a result of ``dtype`` is kept and accumulated in."""
     return {"result_dtype": dtype, "accumulate": accumulator(context.torch, dtype)}
 
 
-def _near(context: Context, what: str, result: Any, reference: Any, limit: Any) -> None:
+def _near(context: SuiteContext, what: str, result: Any, reference: Any, limit: Any) -> None:
     """Fail unless the result is on the device and within its limit; keep the largest error as a figure."""
     where = result.device.type
     require(where == context.backend.name, f"{what}: the result is on {where}")
@@ -53,7 +53,7 @@ def _near(context: Context, what: str, result: Any, reference: Any, limit: Any) 
     context.metric("error_of_allowed", max(error, context.metrics.get("error_of_allowed", 0.0)))
 
 
-def _convolve(context: Context, dtype: Any, extra: Callable[..., Any] | None = None) -> None:
+def _convolve(context: SuiteContext, dtype: Any, extra: Callable[..., Any] | None = None) -> None:
     """Convolve, in both layouts, with a bias; ``extra`` adds to the limit."""
     torch = context.torch
     for name, (batch, inner, outer, height, width, kernel), arguments in _CONVOLUTIONS:
@@ -87,7 +87,7 @@ def _name(layout: Any) -> str:
     return str(layout).partition(".")[2].replace("_", " ")
 
 
-def _multiply(context: Context, dtype: Any, extra: Callable[..., Any] | None = None) -> None:
+def _multiply(context: SuiteContext, dtype: Any, extra: Callable[..., Any] | None = None) -> None:
     """Multiply matrices, batches and with a bias, plain and transposed; ``extra`` adds to the limit."""
     torch = context.torch
     for rows, inner, columns in _PRODUCTS:
@@ -117,8 +117,8 @@ def _multiply(context: Context, dtype: Any, extra: Callable[..., Any] | None = N
 
 
 @check("onednn.conv_fp32", "convolutions in float32 agree with double precision", suites=FULL, deadline_s=180)
-def conv_fp32(context: Context) -> None:
-    """Convolve with every kernel shape that networks use, in both memory layouts."""
+def conv_fp32(context: SuiteContext) -> None:
+    """Convolve with all common kernel shapes, in both memory layouts."""
     context.full_precision()
     _convolve(context, context.torch.float32)
 
@@ -126,20 +126,20 @@ def conv_fp32(context: Context) -> None:
 @check(
     "onednn.conv_bf16", "convolutions in bfloat16 agree with double precision", suites=FULL, deadline_s=180
 )
-def conv_bf16(context: Context) -> None:
+def conv_bf16(context: SuiteContext) -> None:
     """Convolve in bfloat16; kernels accumulate in float32."""
     _convolve(context, context.torch.bfloat16)
 
 
 @check("onednn.conv_fp16", "convolutions in float16 agree with double precision", suites=FULL, deadline_s=180)
-def conv_fp16(context: Context) -> None:
+def conv_fp16(context: SuiteContext) -> None:
     """Convolve in float16; kernels accumulate in float32."""
     _convolve(context, context.torch.float16)
 
 
 @check("onednn.conv_fp64", "convolutions in float64 agree with the CPU", suites=FULL, deadline_s=180)
-def conv_fp64(context: Context) -> None:
-    """Convolve in float64, where the hardware has it."""
+def conv_fp64(context: SuiteContext) -> None:
+    """Convolve in float64, if the hardware supports it."""
     _need_float64(context)
     _convolve(context, context.torch.float64)
 
@@ -147,7 +147,7 @@ def conv_fp64(context: Context) -> None:
 @check(
     "onednn.gemm_fp32", "matrix products in float32 agree with double precision", suites=FULL, deadline_s=120
 )
-def gemm_fp32(context: Context) -> None:
+def gemm_fp32(context: SuiteContext) -> None:
     """Multiply with odd and extreme sizes, transposed, in batches, with bias and scale."""
     with _tf32(context, on=False):
         _multiply(context, context.torch.float32)
@@ -156,7 +156,7 @@ def gemm_fp32(context: Context) -> None:
 @check(
     "onednn.gemm_bf16", "matrix products in bfloat16 agree with double precision", suites=FULL, deadline_s=120
 )
-def gemm_bf16(context: Context) -> None:
+def gemm_bf16(context: SuiteContext) -> None:
     """Multiply in bfloat16; kernels accumulate in float32."""
     _multiply(context, context.torch.bfloat16)
 
@@ -164,19 +164,19 @@ def gemm_bf16(context: Context) -> None:
 @check(
     "onednn.gemm_fp16", "matrix products in float16 agree with double precision", suites=FULL, deadline_s=120
 )
-def gemm_fp16(context: Context) -> None:
+def gemm_fp16(context: SuiteContext) -> None:
     """Multiply in float16; kernels accumulate in float32."""
     _multiply(context, context.torch.float16)
 
 
 @check("onednn.gemm_fp64", "matrix products in float64 agree with the CPU", suites=FULL, deadline_s=120)
-def gemm_fp64(context: Context) -> None:
-    """Multiply in float64, where the hardware has it."""
+def gemm_fp64(context: SuiteContext) -> None:
+    """Multiply in float64, if the hardware supports it."""
     _need_float64(context)
     _multiply(context, context.torch.float64)
 
 
-def _need_float64(context: Context) -> None:
+def _need_float64(context: SuiteContext) -> None:
     if not has_float64(context):
         raise CheckSkippedError("the device has no float64")
 
@@ -184,7 +184,7 @@ def _need_float64(context: Context) -> None:
 class _tf32:  # noqa: N801 - a context manager, used like a function
     """Switch TF32 for products and convolutions on or off, and back; skips where this torch cannot."""
 
-    def __init__(self, context: Context, *, on: bool) -> None:
+    def __init__(self, context: SuiteContext, *, on: bool) -> None:
         self._context, self._on = context, on
         self._old: list[tuple[Any, str, Any]] = []
 
@@ -215,12 +215,12 @@ class _tf32:  # noqa: N801 - a context manager, used like a function
 
 @check(
     "onednn.tf32",
-    "TF32 is as precise as it should be, and off where it is switched off",
+    "TF32 has the expected precision and can be disabled",
     suites=FULL,
     deadline_s=180,
 )
-def tf32(context: Context) -> None:
-    """Multiply and convolve float32 with TF32 allowed, then again without, within each one's error."""
+def tf32(context: SuiteContext) -> None:
+    """Multiply and convolve float32 with TF32 allowed, then without, within the error bound of each."""
     torch = context.torch
 
     def extra(apply: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
@@ -234,9 +234,7 @@ def tf32(context: Context) -> None:
     )
     with _tf32(context, on=True) as there_is_one:
         if not there_is_one:
-            raise CheckSkippedError(
-                f"torch {torch.__version__} has no switch for TF32 on {context.backend.name}"
-            )
+            raise CheckSkippedError(f"torch {torch.__version__} cannot enable TF32 on {context.backend.name}")
         _multiply(context, torch.float32, extra)
         _convolve(context, torch.float32, extra)
         product = left.to(context.device) @ right.to(context.device)
@@ -245,13 +243,15 @@ def tf32(context: Context) -> None:
         loose = excess(torch, product, exact, strict)
     with _tf32(context, on=False):
         tight = excess(torch, left.to(context.device) @ right.to(context.device), exact, strict)
-    require(tight <= 1, f"with TF32 switched off a product is off by {tight:.3g} times what float32 allows")
+    require(
+        tight <= 1, f"with TF32 disabled a product is off by {tight:.3g} times the error allowed for float32"
+    )
     context.metric("in_effect", loose > 1)
-    context.note("TF32 in effect" if loose > 1 else "TF32 allowed, and not used for this product")
+    context.note("TF32 was used" if loose > 1 else "TF32 was allowed, but not used for this product")
 
 
 @check("onednn.int8", "int8 products are exact", suites=FULL, deadline_s=120)
-def int8(context: Context) -> None:
+def int8(context: SuiteContext) -> None:
     """Multiply int8 matrices into int32 and compare with integers."""
     torch = context.torch
     if not has_kernel(context, "aten::_int_mm"):

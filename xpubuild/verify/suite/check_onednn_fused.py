@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .check_onednn import _kept, _near, _numbers
-from .context import Context, require
+from .context import SuiteContext, require
 from .hardware import float_types, has_float64, has_kernel, onednn_computes_in
 from .registry import FULL, check
 from .tolerance import (
@@ -18,12 +18,12 @@ from .tolerance import (
 )
 
 
-def _has_fused(context: Context, operator: str, dtype: Any) -> bool:
+def _has_fused(context: SuiteContext, operator: str, dtype: Any) -> bool:
     """Return whether this torch has oneDNN's fused operator, with support for ``dtype`` on the device."""
     return has_kernel(context, operator) and onednn_computes_in(context, dtype)
 
 
-def _say_what_is_lacking(context: Context, instead: str) -> None:
+def _say_what_is_lacking(context: SuiteContext, instead: str) -> None:
     """Note the dtypes that oneDNN does not support on this device, and what was compared for them."""
     types = [dtype for dtype in _fused_types(context) if not onednn_computes_in(context, dtype)]
     names = " and ".join(str(dtype).partition(".")[2] for dtype in types)
@@ -31,7 +31,7 @@ def _say_what_is_lacking(context: Context, instead: str) -> None:
         context.note(f"oneDNN does not support {names} on this {context.backend.name.upper()}: {instead}")
 
 
-def _linear_forms(context: Context, x: Any, weight: Any, bias: Any) -> dict[str, tuple[Any, Any]]:
+def _linear_forms(context: SuiteContext, x: Any, weight: Any, bias: Any) -> dict[str, tuple[Any, Any]]:
     """Return results of linear with an activation, and the function from the exact linear part to the
     exact result."""
     torch = context.torch
@@ -53,7 +53,7 @@ def _linear_forms(context: Context, x: Any, weight: Any, bias: Any) -> dict[str,
     return forms
 
 
-def _fused_types(context: Context) -> tuple[Any, ...]:
+def _fused_types(context: SuiteContext) -> tuple[Any, ...]:
     """Return the dtypes that fused kernels support."""
     return float_types(context)[:3]
 
@@ -64,7 +64,7 @@ def _fused_types(context: Context) -> tuple[Any, ...]:
     suites=FULL,
     deadline_s=120,
 )
-def fused_linear(context: Context) -> None:
+def fused_linear(context: SuiteContext) -> None:
     """Compare separate operators and this torch's fused kernels for the device with float64 on the CPU."""
     context.full_precision()
     torch = context.torch
@@ -88,7 +88,7 @@ def fused_linear(context: Context) -> None:
 
 
 def _conv_forms(
-    context: Context, x: Any, weight: Any, bias: Any, other: Any
+    context: SuiteContext, x: Any, weight: Any, bias: Any, other: Any
 ) -> dict[str, tuple[Any, Any]]:
     """Return results of a 3x3 convolution with fused operations, as ``_linear_forms`` does."""
     torch = context.torch
@@ -133,7 +133,7 @@ def _conv_forms(
     suites=FULL,
     deadline_s=180,
 )
-def fused_conv(context: Context) -> None:
+def fused_conv(context: SuiteContext) -> None:
     """Compare separate operators and this torch's fused kernels for the device with float64 on the CPU."""
     context.full_precision()
     torch = context.torch
@@ -165,7 +165,7 @@ def fused_conv(context: Context) -> None:
     suites=FULL,
     deadline_s=180,
 )
-def backward(context: Context) -> None:
+def backward(context: SuiteContext) -> None:
     """Compare the gradients by input, weight and bias with those in float64 on the CPU."""
     context.full_precision()
     torch = context.torch
@@ -196,7 +196,7 @@ def _gradients(torch: Any, x: Any, weight: Any, bias: Any, grad: Any) -> tuple[A
     return tuple(torch.autograd.grad(result, leaves, grad))
 
 
-def _gradient_limit(context: Context, dtype: Any, reference: Any, size: Any, number: int) -> Any:
+def _gradient_limit(context: SuiteContext, dtype: Any, reference: Any, size: Any, number: int) -> Any:
     """Return the limit of a sum of ``number`` products whose absolute values sum up to ``size``.
 
     Of numbers of one size, ``size / sqrt(number)`` is the root mean square of such a sum: partial sums of

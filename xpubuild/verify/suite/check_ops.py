@@ -1,11 +1,11 @@
-"""Group ``ops``: the smoke extension loads into this torch and computes what it should."""
+"""Group ``ops``: the test extension can be imported and computes correctly."""
 
 from __future__ import annotations
 
 import importlib.util
 from typing import Any
 
-from .context import CheckFailedError, CheckSkippedError, Context, require
+from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 from .registry import FULL, check
 from .tolerance import excess, product_limit, unit_roundoff
 
@@ -18,9 +18,9 @@ def _ops() -> Any:
     return xpubuild_ops
 
 
-@check("ops.import", "xpubuild_ops loads into this torch", needs=("import.torch",))
-def import_ops(context: Context) -> None:
-    """Import the extension; one that is there and does not load is a failure, a missing one is not."""
+@check("ops.import", "xpubuild_ops can be imported", needs=("import.torch",))
+def import_ops(context: SuiteContext) -> None:
+    """Import the extension; a failing import is a failure, a missing extension is not."""
     if importlib.util.find_spec("xpubuild_ops") is None:
         context.absent("ops", "xpubuild_ops is not installed")
     try:
@@ -30,7 +30,7 @@ def import_ops(context: Context) -> None:
 
 
 @check("ops.build_info", "xpubuild_ops was built for this torch", needs=("ops.import",))
-def build_info(context: Context) -> None:
+def build_info(context: SuiteContext) -> None:
     """Compare the C++ ABI and the torch version that it was compiled with."""
     info = _ops().build_info()
     context.metrics.update(info)
@@ -38,20 +38,21 @@ def build_info(context: Context) -> None:
     require(info["cxx11_abi"] == flag, f"xpubuild_ops has C++ ABI {info['cxx11_abi']}, torch has {flag}")
     version = str(context.torch.__version__)
     require(
-        info["torch"] == version, f"xpubuild_ops was built against torch {info['torch']}, this is {version}"
+        info["torch"] == version,
+        f"xpubuild_ops was built for torch {info['torch']}, but this is torch {version}",
     )
     context.note(f"{info['compiler']}, C++ ABI {info['cxx11_abi']}, XPU {'on' if info['xpu'] else 'off'}")
 
 
-def _require_kernel(context: Context) -> None:
+def _require_kernel(context: SuiteContext) -> None:
     if not context.backend.fused_kernel:
         raise CheckSkippedError(f"xpubuild_ops has no kernel for {context.backend.name}")
     if context.backend.name == "xpu" and not _ops().build_info()["xpu"]:
         context.absent("ops", "this xpubuild_ops was built without XPU")
 
 
-def _inputs(context: Context, dtype: Any) -> list[tuple[str, Any, Any, Any]]:
-    """Return (name, gate, up, gradient) on the CPU for every way in which tensors can lie in memory."""
+def _inputs(context: SuiteContext, dtype: Any) -> list[tuple[str, Any, Any, Any]]:
+    """Return (name, gate, up, gradient) on the CPU for all memory layouts."""
     torch = context.torch
     generator = torch.Generator().manual_seed(21)
     base = torch.randn(66, 514, generator=generator).to(dtype)
@@ -73,13 +74,13 @@ def _reference(torch: Any, gate: Any, up: Any, grad: Any) -> tuple[Any, Any, Any
     return result.detach(), by_gate, by_up
 
 
-def _has_fp64(context: Context) -> bool:
+def _has_fp64(context: SuiteContext) -> bool:
     if context.backend.name == "cpu":
         return True
     return bool(getattr(context.module.get_device_properties(), "has_fp64", True))
 
 
-def _dtypes(context: Context) -> tuple[Any, ...]:
+def _dtypes(context: SuiteContext) -> tuple[Any, ...]:
     torch = context.torch
     dtypes = (torch.float32, torch.bfloat16, torch.float16)
     return (*dtypes, torch.float64) if _has_fp64(context) else dtypes
@@ -90,7 +91,7 @@ def _dtypes(context: Context) -> tuple[Any, ...]:
 _OPERATIONS = 16
 
 
-def _limit(context: Context, reference: Any, scale: Any, dtype: Any) -> Any:
+def _limit(context: SuiteContext, reference: Any, scale: Any, dtype: Any) -> Any:
     torch = context.torch
     stored = unit_roundoff(torch, dtype) * reference.abs()
     # Half-precision results below the normal range are rounded to multiples of the smallest subnormal.
@@ -99,8 +100,8 @@ def _limit(context: Context, reference: Any, scale: Any, dtype: Any) -> Any:
     return stored + _OPERATIONS * unit_roundoff(torch, computed) * scale.abs() + smallest
 
 
-@check("ops.swiglu_forward", "the fused kernel agrees with a composition in double precision", needs=_KERNEL)
-def swiglu_forward(context: Context) -> None:
+@check("ops.swiglu_forward", "the fused kernel agrees with double precision", needs=_KERNEL)
+def swiglu_forward(context: SuiteContext) -> None:
     """Compare values for every dtype and stride."""
     _require_kernel(context)
     torch, worst = context.torch, 0.0
@@ -118,7 +119,7 @@ def swiglu_forward(context: Context) -> None:
 
 
 @check("ops.swiglu_backward", "gradients of the fused kernel agree with double precision", needs=_KERNEL)
-def swiglu_backward(context: Context) -> None:
+def swiglu_backward(context: SuiteContext) -> None:
     """Compare both gradients for every dtype and stride."""
     _require_kernel(context)
     torch, worst = context.torch, 0.0
@@ -143,7 +144,7 @@ def swiglu_backward(context: Context) -> None:
 
 
 @check("ops.swiglu_gradcheck", "first and second derivatives agree with finite differences", needs=_KERNEL)
-def swiglu_gradcheck(context: Context) -> None:
+def swiglu_gradcheck(context: SuiteContext) -> None:
     """Run torch's own gradcheck and gradgradcheck in float64."""
     _require_kernel(context)
     if not _has_fp64(context):
@@ -152,12 +153,14 @@ def swiglu_gradcheck(context: Context) -> None:
     generator = torch.Generator().manual_seed(22)
     base = torch.randn(3, 8, dtype=torch.float64, generator=generator).to(context.device)
     leaves = [half.detach().requires_grad_() for half in base.chunk(2, dim=1)]
-    require(torch.autograd.gradcheck(_ops().swiglu, leaves), "gradcheck says no")
-    require(torch.autograd.gradgradcheck(_ops().swiglu, leaves), "gradgradcheck says no")
+    require(torch.autograd.gradcheck(_ops().swiglu, leaves), "gradcheck failed")
+    require(torch.autograd.gradgradcheck(_ops().swiglu, leaves), "gradgradcheck failed")
 
 
-@check("ops.mkl_sgemm", "the static MKL multiplies matrices", needs=("ops.import",))
-def mkl_sgemm(context: Context) -> None:
+@check(
+    "ops.mkl_sgemm", "matrix products with the static MKL agree with double precision", needs=("ops.import",)
+)
+def mkl_sgemm(context: SuiteContext) -> None:
     """Compare plain, transposed, strided and empty operands with double precision, and the gradient once."""
     torch = context.torch
     generator = torch.Generator().manual_seed(23)
@@ -182,9 +185,9 @@ def mkl_sgemm(context: Context) -> None:
     context.metric("error_of_allowed", max(worst, error))
 
 
-@check("ops.mkl_version", "the static MKL says its version", needs=("ops.import",))
-def mkl_version(context: Context) -> None:
-    """Ask the MKL that is linked into the extension, and name torch's own beside it."""
+@check("ops.mkl_version", "the static MKL reports its version", needs=("ops.import",))
+def mkl_version(context: SuiteContext) -> None:
+    """Query the MKL that is linked into the extension, and show torch's own version."""
     version = _ops().mkl_version()
     require("Math Kernel Library" in version, f"mkl_version() is {version!r}")
     context.metric("mkl", version)
@@ -196,7 +199,7 @@ def mkl_version(context: Context) -> None:
 @check(
     "ops.compile", "the fused kernel works inside torch.compile", needs=_KERNEL, suites=FULL, deadline_s=300
 )
-def compile_ops(context: Context) -> None:
+def compile_ops(context: SuiteContext) -> None:
     """Compile a function around the kernel without graph breaks; compare values and gradients with eager."""
     _require_kernel(context)
     torch = context.torch

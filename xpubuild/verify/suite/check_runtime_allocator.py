@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .context import CheckFailedError, Context, require
+from .context import CheckFailedError, SuiteContext, require
 from .registry import FULL, check
 from .runtime import Load, need_api, need_statistics, need_streams
 
@@ -13,13 +13,13 @@ _MIB = 2**20
 _FRACTION = 0.02
 
 
-def _empty(context: Context, size: int) -> Any:
+def _empty(context: SuiteContext, size: int) -> Any:
     return context.torch.empty(size, dtype=context.torch.uint8, device=context.device)
 
 
-@check("runtime.allocator_statistics", "the allocator counts what it gives out and gets back", suites=FULL)
-def allocator_statistics(context: Context) -> None:
-    """Watch the figures while tensors come and go."""
+@check("runtime.allocator_statistics", "allocator statistics match allocations and frees", suites=FULL)
+def allocator_statistics(context: SuiteContext) -> None:
+    """Compare the statistics while tensors are allocated and freed."""
     need_statistics(context)
     module = context.module
     module.synchronize()
@@ -38,23 +38,24 @@ def allocator_statistics(context: Context) -> None:
     del second
     held = module.memory_allocated() - before
     require(
-        _BYTES <= held <= _BYTES + 8 * _MIB, f"of 3 parts 2 were freed, memory_allocated() is up by {held}"
+        _BYTES <= held <= _BYTES + 8 * _MIB,
+        f"after freeing 2 of 3 tensors memory_allocated() is {held} bytes higher than before",
     )
     peak = module.max_memory_allocated() - before
-    require(peak >= 3 * _BYTES, f"the peak is {peak} bytes for {3 * _BYTES} that were held at once")
+    require(peak >= 3 * _BYTES, f"the peak is {peak} bytes, but {3 * _BYTES} bytes were allocated at once")
     module.reset_peak_memory_stats()
     peak = module.max_memory_allocated() - before
     require(peak < 2 * _BYTES, f"after the reset the peak is still {peak} bytes")
     del first
     require(
         module.memory_allocated() == before,
-        f"{module.memory_allocated() - before} bytes are still allocated after all was freed",
+        f"{module.memory_allocated() - before} bytes are still allocated after everything was freed",
     )
 
 
-@check("runtime.allocator_leak", "repeated work leaves no memory behind", suites=FULL, deadline_s=120)
-def allocator_leak(context: Context) -> None:
-    """Run forward, backward and an exception often: the same memory is allocated after as before."""
+@check("runtime.allocator_leak", "repeated work does not leak memory", suites=FULL, deadline_s=120)
+def allocator_leak(context: SuiteContext) -> None:
+    """Run forward, backward and an exception repeatedly; allocated memory must be the same as before."""
     need_statistics(context)
     torch, module = context.torch, context.module
     weight = torch.full((256, 256), 1 / 256, device=context.device, requires_grad=True)
@@ -69,7 +70,7 @@ def allocator_leak(context: Context) -> None:
             hidden @ torch.ones(3, 3, device=context.device)
         except RuntimeError:
             return
-        raise CheckFailedError("a product of shapes that do not fit raised no error")
+        raise CheckFailedError("a product of incompatible shapes raised no error")
 
     turn()  # libraries keep workspaces from their first call on
     module.synchronize()
@@ -83,9 +84,9 @@ def allocator_leak(context: Context) -> None:
     require(grown <= 8 * _MIB, f"50 rounds of the same work made the allocator reserve {grown} bytes more")
 
 
-@check("runtime.allocator_cache", "freed memory is used again, and empty_cache gives it back", suites=FULL)
-def allocator_cache(context: Context) -> None:
-    """Free and allocate the same size, then empty the cache; note the driver's own figure too."""
+@check("runtime.allocator_cache", "freed memory is reused, and empty_cache() releases it", suites=FULL)
+def allocator_cache(context: SuiteContext) -> None:
+    """Free and allocate the same size, then empty the cache; record the driver's figure too."""
     need_statistics(context)
     need_api(context, "empty_cache")
     module = context.module
@@ -98,39 +99,42 @@ def allocator_cache(context: Context) -> None:
     for _ in range(20):
         del held
         require(
-            module.memory_reserved() == reserved, "freeing a tensor gave its memory away: nothing is cached"
+            module.memory_reserved() == reserved, "freeing a tensor released its memory: nothing is cached"
         )
         held = _empty(context, _BYTES)
     again = module.memory_reserved()
-    require(again == reserved, f"20 times the same size took {again - reserved} bytes more from the driver")
+    require(again == reserved, f"20 allocations of the same size reserved {again - reserved} more bytes")
     del held
     free = module.mem_get_info()[0] if hasattr(module, "mem_get_info") else None
     module.empty_cache()
     emptied = module.memory_reserved()
     require(
         emptied <= reserved - _BYTES,
-        f"empty_cache() left {emptied} of {reserved} bytes reserved, {_BYTES} were free",
+        f"empty_cache() left {emptied} of {reserved} bytes reserved, although {_BYTES} were free",
     )
     if free is not None:
         context.metric("driver_bytes_back", module.mem_get_info()[0] - free)
 
 
-def _exhausted(context: Context) -> Any:
-    """Return the kind of error that says that memory is used up."""
+def _exhausted(context: SuiteContext) -> Any:
+    """Return the type of out-of-memory errors."""
     torch = context.torch
     if not context.backend.allocator_statistics:
         return RuntimeError
     return getattr(torch, "OutOfMemoryError", None) or torch.cuda.OutOfMemoryError
 
 
-def _still_right(context: Context, when: str) -> None:
+def _still_right(context: SuiteContext, when: str) -> None:
     total = context.torch.full((1 << 20,), 0.5, device=context.device).sum().item()
     require(total == 2.0**19, f"{when} a sum is {total} instead of {2.0**19}")
 
 
-@check("runtime.out_of_memory", "asking for too much is an error that can be caught", suites=FULL)
-def out_of_memory(context: Context) -> None:
-    """Ask several times for far more than there is: the right error, nothing lost, and the device goes on."""
+@check(
+    "runtime.out_of_memory", "an allocation that is too large raises an error that can be caught", suites=FULL
+)
+def out_of_memory(context: SuiteContext) -> None:
+    """Allocate far more than available several times: the right error, no leak, and the device stays
+    usable."""
     counted = context.backend.allocator_statistics and hasattr(context.module, "memory_allocated")
     # Address spaces end at 2^57 bytes: no machine gives this out, however it overcommits.
     size = 2**58
@@ -141,25 +145,28 @@ def out_of_memory(context: Context) -> None:
         except _exhausted(context) as error:
             text = str(error).splitlines()[0]
         else:
-            raise CheckFailedError(f"{size} bytes were given out")
+            raise CheckFailedError(f"an allocation of {size} bytes succeeded")
         _still_right(context, "after running out of memory")
-    require(any(word in text for word in ("memory", "alloc")), f"the error says nothing of memory: {text}")
+    require(
+        any(word in text for word in ("memory", "alloc")),
+        f"the error message does not mention memory: {text}",
+    )
     context.note(text[:120])
     if counted:
         left = context.module.memory_allocated() - before
-        require(left == 0, f"allocations that failed left {left} bytes allocated")
+        require(left == 0, f"failed allocations left {left} bytes allocated")
 
 
 @check(
     "runtime.allocator_limit",
-    "memory that ran out can be used again once it is freed",
+    "memory can be allocated again after an out-of-memory error",
     suites=FULL,
     deadline_s=120,
 )
-def allocator_limit(context: Context) -> None:
-    """Set a limit for this process, fill it until it is used up, free, and fill it again.
+def allocator_limit(context: SuiteContext) -> None:
+    """Set a memory limit for this process, allocate up to it, free, and allocate again.
 
-    What is cached has to be given up before an allocation fails.
+    Cached memory has to be released before an allocation fails.
     """
     need_statistics(context)
     need_api(context, "set_per_process_memory_fraction", "get_device_properties", "empty_cache")
@@ -181,31 +188,34 @@ def allocator_limit(context: Context) -> None:
         module.set_per_process_memory_fraction(1.0)
         module.empty_cache()
     context.metric("parts", counts)
-    require(counts[0] == counts[1], f"{counts[0]} parts of {part} bytes fitted at first, later {counts[1]}")
+    require(
+        counts[0] == counts[1],
+        f"{counts[0]} parts of {part} bytes fit the first time, {counts[1]} the second time",
+    )
     left = module.memory_allocated() - before
-    require(left == 0, f"{left} bytes are still allocated after all was freed")
+    require(left == 0, f"{left} bytes are still allocated after everything was freed")
 
 
-def _fill(context: Context, part: int, limit: int) -> int:
-    """Allocate parts until that fails and return how many there were; they are freed on return."""
+def _fill(context: SuiteContext, part: int, limit: int) -> int:
+    """Allocate parts until that fails and return their number; they are freed on return."""
     held = []
     for _ in range(limit // part + 2):
         try:
             held.append(_empty(context, part))
         except _exhausted(context):
-            require(held, f"not even {part} bytes were given out below a limit of {limit}")
+            require(held, f"an allocation of {part} bytes failed below a limit of {limit}")
             return len(held)
-    raise CheckFailedError(f"{len(held)} parts of {part} bytes were given out beyond the limit of {limit}")
+    raise CheckFailedError(f"{len(held)} parts of {part} bytes were allocated beyond the limit of {limit}")
 
 
 @check(
     "runtime.allocator_streams",
-    "memory that another stream still reads is not given out",
+    "memory in use by another stream is not reused (record_stream)",
     suites=FULL,
     deadline_s=180,
 )
-def allocator_streams(context: Context) -> None:
-    """Free a tensor with record_stream while slow work stands before its reader; fill what comes next."""
+def allocator_streams(context: SuiteContext) -> None:
+    """Free a tensor with record_stream before a delayed read of it; then fill the next allocation."""
     need_streams(context)
     torch, module = context.torch, context.module
     load, reader = Load(context), module.Stream()
@@ -221,7 +231,5 @@ def allocator_streams(context: Context) -> None:
     others = [torch.full((number,), 9.0, device=context.device) for _ in range(3)]
     reader.synchronize()
     found = result.sum().item() / number
-    require(
-        found == 3.0, f"a stream read {found} where 3 had been: its memory was given out before it had read"
-    )
-    require(others[0][0].item() == 9.0, "a tensor that was filled with 9 holds something else")
+    require(found == 3.0, f"a stream read {found} instead of 3: its memory was reused before the read")
+    require(others[0][0].item() == 9.0, "a tensor that was filled with 9 contains other values")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .context import CheckSkippedError, Context, require
+from .context import CheckSkippedError, SuiteContext, require
 from .registry import FULL, check
 from .runtime import Load, need_devices, need_streams
 
 _NUMBER = 1 << 24
 
 
-def _pinned(context: Context, tensor: Any) -> Any:
-    """Return a copy in locked host memory; torch before 2.6 wants to be told for which device."""
+def _pinned(context: SuiteContext, tensor: Any) -> Any:
+    """Return a copy in pinned host memory; torch before 2.6 needs the device."""
     if not context.backend.pinned:
-        raise CheckSkippedError(f"{context.backend.name} has no locked host memory")
+        raise CheckSkippedError(f"{context.backend.name} has no pinned host memory")
     major, minor = (int(part) for part in str(context.torch.__version__).split(".")[:2])
     if (major, minor) >= (2, 6) or context.backend.name == "cuda":
         locked = tensor.pin_memory()
@@ -23,15 +23,17 @@ def _pinned(context: Context, tensor: Any) -> Any:
     else:
         locked = tensor.pin_memory(context.backend.name)
         found = locked.is_pinned(context.backend.name)
-    require(found, "pin_memory() returned memory that is not locked")
-    require(locked.device.type == "cpu", f"locked host memory is on {locked.device}")
+    require(found, "pin_memory() returned memory that is not pinned")
+    require(locked.device.type == "cpu", f"pinned host memory is on {locked.device}")
     require(context.torch.equal(locked, tensor), "pin_memory() changed the values")
     return locked
 
 
-@check("runtime.copy_pinned", "locked host memory is copied right, both ways", suites=FULL, deadline_s=120)
-def copy_pinned(context: Context) -> None:
-    """Copy 64 MiB there and back, waiting and not waiting, also at odd offsets."""
+@check(
+    "runtime.copy_pinned", "copies from and to pinned host memory are correct", suites=FULL, deadline_s=120
+)
+def copy_pinned(context: SuiteContext) -> None:
+    """Copy 64 MiB to the device and back, blocking and non-blocking, also at odd offsets."""
     torch = context.torch
     source = torch.arange(_NUMBER, dtype=torch.int32)
     locked = _pinned(context, source)
@@ -41,16 +43,15 @@ def copy_pinned(context: Context) -> None:
             back = _pinned(context, torch.zeros_like(source[offset:]))
             back.copy_(there, non_blocking=not waiting)
             context.module.synchronize()
-            where = f"from element {offset}, {'waiting' if waiting else 'not waiting'}"
+            where = f"from element {offset}, {'blocking' if waiting else 'non-blocking'}"
             require(torch.equal(there.cpu(), source[offset:]), f"the copy to the device is wrong ({where})")
             require(torch.equal(back, source[offset:]), f"the copy to the host is wrong ({where})")
 
 
-@check(
-    "runtime.copy_async", "copies that need not be waited for keep their place", suites=FULL, deadline_s=180
-)
-def copy_async(context: Context) -> None:
-    """Copy a result out behind slow work: not there at once, right after the event."""
+@check("runtime.copy_async", "non-blocking copies are ordered on their stream", suites=FULL, deadline_s=180)
+def copy_async(context: SuiteContext) -> None:
+    """Copy a result to the host after slow work: the copy returns at once, and is complete after the
+    event."""
     need_streams(context)
     torch, module = context.torch, context.module
     load = Load(context)
@@ -65,15 +66,16 @@ def copy_async(context: Context) -> None:
         pending = not event.query()
     event.synchronize()
     found = target.double().mean().item() / load.value
-    require(abs(found - 1) < 1e-2, f"the copy holds {found:.3g} of the result: it did not wait for its turn")
-    require(pending, "a copy that need not be waited for was waited for")
+    require(
+        abs(found - 1) < 1e-2,
+        f"the copy holds {found:.3g} of the result: it started before the work in front of it was done",
+    )
+    require(pending, "a non-blocking copy was blocking")
 
 
-@check(
-    "runtime.copy_conversion", "copies that convert, spread or gather move the right elements", suites=FULL
-)
-def copy_conversion(context: Context) -> None:
-    """Copy between layouts and dtypes on the way to the device, on it, and back."""
+@check("runtime.copy_conversion", "copies that change dtype or layout are correct", suites=FULL)
+def copy_conversion(context: SuiteContext) -> None:
+    """Copy between layouts and dtypes to the device, on it, and back."""
     torch = context.torch
     source = torch.arange(-3000, 3000, dtype=torch.int32).reshape(20, 300)
     there = source.to(context.device)
@@ -96,7 +98,7 @@ def copy_conversion(context: Context) -> None:
             ):
                 require(
                     torch.equal(found.cpu(), expected),
-                    f"{name}, int32 to {dtype}, {what}: elements are wrong",
+                    f"{name}, int32 to {dtype}, {what}: wrong elements",
                 )
     whole = torch.zeros(20, 600, dtype=torch.int32, device=context.device)
     whole[:, 1::2] = there
@@ -105,9 +107,10 @@ def copy_conversion(context: Context) -> None:
     require(torch.equal(whole.cpu(), expected), "writing every other column changed other elements")
 
 
-@check("runtime.copy_peer", "every device copies to every other", suites=FULL, deadline_s=240)
-def copy_peer(context: Context) -> None:
-    """Copy 64 MiB and a strided part between each two devices (tiles count as such), behind slow work too."""
+@check("runtime.copy_peer", "copies between devices are correct", suites=FULL, deadline_s=240)
+def copy_peer(context: SuiteContext) -> None:
+    """Copy 64 MiB and a strided part between each pair of devices (tiles are devices), also after slow
+    work."""
     number = need_devices(context, 2)
     torch, module, name = context.torch, context.module, context.backend.name
     source = torch.arange(_NUMBER, dtype=torch.int32)
@@ -129,8 +132,8 @@ def copy_peer(context: Context) -> None:
             expected[:, 1:3] = source[:4000].reshape(1000, 4)[:, 2:]
             require(torch.equal(part.cpu(), expected), f"{pair}: a copy of a part is wrong")
     context.metric("pairs", number * (number - 1))
-    context.metric("direct_pairs", direct if reach else "not known")
+    context.metric("direct_pairs", direct if reach else "unknown")
     load = Load(context, 60.0)
     other = (module.current_device() + 1) % number
     moved = load.queue().to(f"{name}:{other}", non_blocking=True)
-    load.right(moved.sum().item(), "a copy behind slow work")
+    load.right(moved.sum().item(), "a copy after slow work")

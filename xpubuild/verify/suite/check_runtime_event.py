@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .context import CheckSkippedError, Context, require
+from .context import CheckSkippedError, SuiteContext, require
 from .registry import FULL, check
 from .runtime import Load, need_streams, timed_event
 
@@ -14,12 +14,12 @@ _TIMES = 4
 
 @check(
     "runtime.event_state",
-    "an event is pending while its work runs and complete after",
+    "an event is pending until the work before it is complete",
     suites=FULL,
     deadline_s=180,
 )
-def event_state(context: Context) -> None:
-    """Ask an event before, during and after the work in front of it, and record it a second time."""
+def event_state(context: SuiteContext) -> None:
+    """Query an event before, during and after the work that precedes it, and record it a second time."""
     need_streams(context)
     module = context.module
     load = Load(context)
@@ -31,11 +31,11 @@ def event_state(context: Context) -> None:
         pending = not event.query()
         event.synchronize()
         require(event.query(), f"after synchronize() the {turn} record of an event is not complete")
-        require(pending, f"the {turn} record of an event was complete before the work in front of it")
+        require(pending, f"the {turn} record of an event was complete before the work that precedes it")
         load.right(result.sum().item(), f"after the event's {turn} synchronize()")
 
 
-def _elapsed(begin: Any, end: Any, context: Context) -> float:
+def _elapsed(begin: Any, end: Any, context: SuiteContext) -> float:
     try:
         return float(begin.elapsed_time(end))
     except NotImplementedError as error:
@@ -45,9 +45,11 @@ def _elapsed(begin: Any, end: Any, context: Context) -> float:
         raise
 
 
-@check("runtime.event_timing", "the time between two events is that of the work", suites=FULL, deadline_s=240)
-def event_timing(context: Context) -> None:
-    """Compare with the host's clock around the same work, and four times the work with once."""
+@check(
+    "runtime.event_timing", "elapsed_time between two events matches the work", suites=FULL, deadline_s=240
+)
+def event_timing(context: SuiteContext) -> None:
+    """Compare with the host's clock, and the time of four repetitions with the time of one."""
     need_streams(context)
     load = Load(context, 60.0)
     measured: dict[int, list[float]] = {1: [], _TIMES: []}
@@ -65,7 +67,7 @@ def event_timing(context: Context) -> None:
             load.right(result.sum().item(), "after the event")
             require(
                 wall / 10 <= elapsed <= wall * 1.1 + 1,
-                f"by the events the work took {elapsed:.3f} ms, by the host's clock {wall:.3f} ms",
+                f"the events report {elapsed:.3f} ms for the work, the host's clock {wall:.3f} ms",
             )
             found.append(elapsed)
     once, more = min(measured[1]), min(measured[_TIMES])

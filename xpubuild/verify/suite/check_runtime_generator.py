@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .context import Context, require
+from .context import SuiteContext, require
 from .registry import FULL, check
 from .runtime import need_devices
 from .tolerance import mean_limit
@@ -12,8 +12,8 @@ from .tolerance import mean_limit
 _DRAWS = 1 << 20
 
 
-def _draws(context: Context, generator: Any) -> list[Any]:
-    """Return numbers of several distributions, in an order that is always the same."""
+def _draws(context: SuiteContext, generator: Any) -> list[Any]:
+    """Return numbers of several distributions, always in the same order."""
     torch, device = context.torch, context.device
     return [
         torch.rand(1001, generator=generator, device=device),
@@ -24,16 +24,16 @@ def _draws(context: Context, generator: Any) -> list[Any]:
     ]
 
 
-def _same(context: Context, left: list[Any], right: list[Any]) -> bool:
+def _same(context: SuiteContext, left: list[Any], right: list[Any]) -> bool:
     return all(context.torch.equal(a, b) for a, b in zip(left, right))
 
 
-def _differ(context: Context, left: list[Any], right: list[Any]) -> bool:
+def _differ(context: SuiteContext, left: list[Any], right: list[Any]) -> bool:
     return not any(context.torch.equal(a, b) for a, b in zip(left, right))
 
 
-@check("runtime.generator_seed", "the same seed gives the same numbers, another seed others", suites=FULL)
-def generator_seed(context: Context) -> None:
+@check("runtime.generator_seed", "random numbers depend only on the seed", suites=FULL)
+def generator_seed(context: SuiteContext) -> None:
     """Seed generators and the default one; draw twice."""
     torch = context.torch
     first, second, third = (torch.Generator(context.device) for _ in range(3))
@@ -43,7 +43,10 @@ def generator_seed(context: Context) -> None:
     third.manual_seed(1235)
     require(first.initial_seed() == 1234, f"after manual_seed(1234) the seed is {first.initial_seed()}")
     numbers = _draws(context, first)
-    require(_same(context, numbers, _draws(context, second)), "two generators of one seed give other numbers")
+    require(
+        _same(context, numbers, _draws(context, second)),
+        "two generators with the same seed give different numbers",
+    )
     require(_differ(context, numbers, _draws(context, third)), "another seed gives the same numbers")
     require(_differ(context, numbers, _draws(context, first)), "a generator repeats itself")
     torch.manual_seed(99)
@@ -56,8 +59,8 @@ def generator_seed(context: Context) -> None:
     )
 
 
-@check("runtime.generator_state", "a saved state brings the same numbers back", suites=FULL)
-def generator_state(context: Context) -> None:
+@check("runtime.generator_state", "a saved generator state can be restored", suites=FULL)
+def generator_state(context: SuiteContext) -> None:
     """Save and restore states; draws from one generator leave another alone."""
     torch = context.torch
     generator, other = torch.Generator(context.device), torch.Generator(context.device)
@@ -70,10 +73,11 @@ def generator_state(context: Context) -> None:
     require(not torch.equal(state, generator.get_state()), "drawing does not change the generator's state")
     require(torch.equal(quiet, other.get_state()), "draws from one generator changed the state of another")
     generator.set_state(state)
-    require(_same(context, numbers, _draws(context, generator)), "a restored state gives other numbers")
+    require(_same(context, numbers, _draws(context, generator)), "a restored state gives different numbers")
     other.set_state(state)
     require(
-        _same(context, numbers, _draws(context, other)), "a state means something else in another generator"
+        _same(context, numbers, _draws(context, other)),
+        "a state gives different numbers in another generator",
     )
     get, put = _default_state(context)
     state = get()
@@ -81,18 +85,18 @@ def generator_state(context: Context) -> None:
     put(state)
     require(
         _same(context, numbers, _draws(context, None)),
-        "a restored state of the default generator gives others",
+        "a restored state of the default generator gives different numbers",
     )
 
 
-def _default_state(context: Context) -> tuple[Any, Any]:
+def _default_state(context: SuiteContext) -> tuple[Any, Any]:
     owner = context.torch if context.backend.name == "cpu" else context.module
     return owner.get_rng_state, owner.set_rng_state
 
 
-@check("runtime.generator_distribution", "random numbers have the distribution they should", suites=FULL)
-def generator_distribution(context: Context) -> None:
-    """Compare ranges, means and spreads with their expectations, within what chance allows."""
+@check("runtime.generator_distribution", "random numbers have the right distribution", suites=FULL)
+def generator_distribution(context: SuiteContext) -> None:
+    """Compare ranges, means and spreads with their expectations, within statistical limits."""
     torch, device = context.torch, context.device
     generator = torch.Generator(device).manual_seed(77)
     uniform = torch.rand(_DRAWS, generator=generator, device=device)
@@ -120,12 +124,14 @@ def generator_distribution(context: Context) -> None:
         found = values.cpu().double().mean().item()
         context.within(f"mean_of_{name.replace(' ', '_')}", abs(found - mean), mean_limit(deviation, _DRAWS))
     order = torch.randperm(10007, generator=generator, device=device).cpu()
-    require(torch.equal(order.sort().values, torch.arange(10007)), "a random permutation is none")
+    require(
+        torch.equal(order.sort().values, torch.arange(10007)), "a random permutation is not a permutation"
+    )
 
 
 @check("runtime.generator_devices", "each device has its own generator", suites=FULL)
-def generator_devices(context: Context) -> None:
-    """Seed all devices, draw on one, and find the others where they were."""
+def generator_devices(context: SuiteContext) -> None:
+    """Seed all devices, draw on one; the other generators must not change."""
     number = need_devices(context, 2)
     torch, module, name = context.torch, context.module, context.backend.name
     module.manual_seed_all(31)
@@ -133,7 +139,7 @@ def generator_devices(context: Context) -> None:
     first = [torch.rand(100, device=f"{name}:{index}").cpu() for index in range(number)]
     require(
         all(torch.equal(first[0], numbers) for numbers in first),
-        "one seed gives other numbers on another device",
+        "one seed gives different numbers on another device",
     )
     for index in range(number):
         module.set_rng_state(states[index], f"{name}:{index}")

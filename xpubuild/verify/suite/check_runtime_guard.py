@@ -1,24 +1,25 @@
-"""Group ``runtime``: what a context changes is restored; what a device says of itself is consistent."""
+"""Group ``runtime``: contexts restore what they change; device properties are consistent."""
 
 from __future__ import annotations
 
 import functools
 
-from .context import CheckFailedError, CheckSkippedError, Context, require
+from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 from .registry import FULL, check
 from .runtime import leave_by_exception, need_api, need_devices
 
 
 @check("runtime.guard_default", "the default device is restored, also after an exception", suites=FULL)
-def guard_default(context: Context) -> None:
-    """Make tensors inside ``torch.device`` contexts, leave them normally and by an exception."""
+def guard_default(context: SuiteContext) -> None:
+    """Create tensors inside ``torch.device`` contexts; leave them normally and by an exception."""
     torch = context.torch
     before = torch.empty(1).device
 
     def inside() -> None:
         made = torch.ones(2).device
         require(
-            made.type == context.backend.name, f"inside torch.device({context.backend.name!r}) it is {made}"
+            made.type == context.backend.name,
+            f"inside torch.device({context.backend.name!r}) the default device is {made}",
         )
         with torch.device("meta"):
             require(torch.ones(2).device.type == "meta", "an inner torch.device context has no effect")
@@ -35,9 +36,9 @@ def guard_default(context: Context) -> None:
     require(after == before, f"after an exception the default device is {after} instead of {before}")
 
 
-@check("runtime.guard_autocast", "autocast ends with its context, also after an exception", suites=FULL)
-def guard_autocast(context: Context) -> None:
-    """Multiply inside and outside of autocast to bfloat16."""
+@check("runtime.guard_autocast", "autocast is restored, also after an exception", suites=FULL)
+def guard_autocast(context: SuiteContext) -> None:
+    """Multiply inside and outside autocast to bfloat16."""
     torch = context.torch
     matrix = torch.ones(16, 16, device=context.device)
 
@@ -46,20 +47,20 @@ def guard_autocast(context: Context) -> None:
         require(found == torch.bfloat16, f"under autocast to bfloat16 a product is {found}")
         with torch.autocast(context.backend.name, enabled=False):
             found = (matrix @ matrix).dtype
-            require(found == torch.float32, f"where autocast is switched off a product is {found}")
+            require(found == torch.float32, f"with autocast disabled a product is {found}")
         found = (matrix @ matrix).dtype
         require(found == torch.bfloat16, f"after an inner context without autocast a product is {found}")
 
     leave_by_exception(torch.autocast(context.backend.name, dtype=torch.bfloat16), inside)
     found = (matrix @ matrix).dtype
-    require(found == torch.float32, f"after an exception autocast goes on: a product is {found}")
+    require(found == torch.float32, f"after an exception autocast is still enabled: a product is {found}")
 
 
 @check("runtime.guard_device", "the current device is restored, also after an exception", suites=FULL)
-def guard_device(context: Context) -> None:
-    """Enter every device in turn, nested and by an exception; tensors are made on the current one."""
+def guard_device(context: SuiteContext) -> None:
+    """Enter every device in turn, nested and with an exception; tensors are created on the current one."""
     if not context.backend.device_index_checked:
-        raise CheckSkippedError(f"{context.backend.name} has one device, which is always current")
+        raise CheckSkippedError(f"{context.backend.name} has only one device")
     need_api(context, "device", "current_device", "set_device")
     torch, module, name = context.torch, context.module, context.backend.name
     before = module.current_device()
@@ -95,8 +96,8 @@ def guard_device(context: Context) -> None:
     require(module.current_device() == before, "making a missing device current changed the current device")
 
 
-@check("runtime.guard_streams_of_devices", "each device keeps its own current stream", suites=FULL)
-def guard_streams_of_devices(context: Context) -> None:
+@check("runtime.guard_streams_of_devices", "each device has its own current stream", suites=FULL)
+def guard_streams_of_devices(context: SuiteContext) -> None:
     """Enter a stream of the second device from the first and come back."""
     need_devices(context, 2)
     torch, module, name = context.torch, context.module, context.backend.name
@@ -118,11 +119,11 @@ def guard_streams_of_devices(context: Context) -> None:
     )
 
 
-@check("runtime.properties", "what the device says of itself is consistent", suites=FULL)
-def properties(context: Context) -> None:
+@check("runtime.properties", "device properties are consistent", suites=FULL)
+def properties(context: SuiteContext) -> None:
     """Compare names, memory figures and counts from the different places that report them."""
     if context.backend.name == "cpu" and not context.backend.device_index_checked:
-        raise CheckSkippedError("torch knows no properties of the CPU")
+        raise CheckSkippedError("torch reports no properties of the CPU")
     need_api(context, "get_device_properties", "get_device_name", "current_device")
     torch, module = context.torch, context.module
     for index in range(module.device_count()):
@@ -135,7 +136,8 @@ def properties(context: Context) -> None:
             free, whole = module.mem_get_info(index)
             require(0 < free <= whole, f"device {index}: {free} of {whole} bytes are free")
             require(
-                abs(whole - total) <= 0.15 * total, f"device {index} has {total} bytes of memory, or {whole}"
+                abs(whole - total) <= 0.15 * total,
+                f"device {index} has {total} bytes of memory, but also {whole}",
             )
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None and hasattr(accelerator, "current_accelerator"):
@@ -146,6 +148,6 @@ def properties(context: Context) -> None:
         )
         require(
             accelerator.device_count() == module.device_count(),
-            f"torch.accelerator counts {accelerator.device_count()} devices, "
+            f"torch.accelerator has {accelerator.device_count()} devices, "
             f"torch.{context.backend.name} {module.device_count()}",
         )

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 
-from .context import Context, require
+from .context import SuiteContext, require
 from .registry import FULL, check
 from .runtime import Load, leave_by_exception, need_streams
 
 _NEEDS = ("device.availability",)
 
 
-@check(
-    "runtime.stream_order", "work on one stream runs in the order it was queued", suites=FULL, deadline_s=180
-)
-def stream_order(context: Context) -> None:
-    """Queue dependent steps behind slow work on a side stream; one order only gives the right number."""
+@check("runtime.stream_order", "work on one stream runs in order", suites=FULL, deadline_s=180)
+def stream_order(context: SuiteContext) -> None:
+    """Queue dependent steps after slow work on a side stream; only one order gives the right result."""
     need_streams(context)
     torch, module = context.torch, context.module
     load, side = Load(context), module.Stream()
@@ -33,13 +31,15 @@ def stream_order(context: Context) -> None:
     found = values.cpu()
     require(
         bool((found / expected - 1).abs().max() < 1e-2),
-        f"steps on one stream gave {found.min()} to {found.max()} instead of {expected}: they changed places",
+        f"steps on one stream gave {found.min()} to {found.max()} instead of {expected}: they ran out of"
+        " order",
     )
 
 
-@check("runtime.stream_async", "launches return before their work is done", suites=FULL, deadline_s=180)
-def stream_async(context: Context) -> None:
-    """Queue slow work: the event behind it is pending at once, complete after synchronize, result right."""
+@check("runtime.stream_async", "kernel launches are asynchronous", suites=FULL, deadline_s=180)
+def stream_async(context: SuiteContext) -> None:
+    """Queue slow work: the event after it is pending at first, complete after synchronize(), the result
+    right."""
     need_streams(context)
     module = context.module
     load, side = Load(context), module.Stream()
@@ -53,26 +53,26 @@ def stream_async(context: Context) -> None:
     began = time.perf_counter()
     side.synchronize()
     context.metric("waited_ms", (time.perf_counter() - began) * 1000)
-    require(done.query() and side.query(), "after synchronize() the stream says that it is still busy")
+    require(done.query() and side.query(), "after synchronize() the stream is still busy")
     load.right(result.sum().item(), "after the stream's synchronize()")
     require(
         pending and busy,
-        f"queueing {load.steps} products of about {load.each_ms:.2f} ms took until they were done: "
-        "nothing runs asynchronously",
+        f"queueing {load.steps} products of about {load.each_ms:.2f} ms blocked until they were done:"
+        " nothing runs asynchronously",
     )
 
 
 @check(
     "runtime.stream_overlap",
-    "a short stream is done before a long one beside it",
+    "streams run independently of each other",
     suites=FULL,
     deadline_s=240,
 )
-def stream_overlap(context: Context) -> None:
+def stream_overlap(context: SuiteContext) -> None:
     """Start short work on one stream after slow work on another.
 
-    Whether a device runs them at the same time is its own affair (one kernel may fill it): only wrong results
-    fail, and a short stream that hangs. That the overlap was seen is said, not demanded.
+    A device need not run them at the same time (one kernel may fill it): only wrong results and a hanging
+    short stream are failures. An overlap is reported, but not required.
     """
     need_streams(context)
     torch, module = context.torch, context.module
@@ -91,25 +91,25 @@ def stream_overlap(context: Context) -> None:
             short_done.record()
         short_done.synchronize()
         seen = seen or not long_done.query()
-        require(short_done.query(), "an event's synchronize() came back before the event")
+        require(short_done.query(), "an event's synchronize() returned before the event")
         with module.stream(short):
             found = total.item()
         require(found == 2016.0 + 64 * number, f"the short stream computed {found}")
         long.synchronize()
-        require(long_done.query(), "a stream's synchronize() came back before its event")
+        require(long_done.query(), "a stream's synchronize() returned before its event")
         load.right(result.sum().item(), "the long stream")
     context.metric("overlap", seen)
-    context.note("overlap seen" if seen else "no overlap seen, which a device may do")
+    context.note("overlap observed" if seen else "no overlap observed (not required)")
 
 
 @check(
     "runtime.stream_wait",
-    "a stream that waits for another sees what that one wrote",
+    "wait_stream and wait_event order work on different streams",
     suites=FULL,
     deadline_s=180,
 )
-def stream_wait(context: Context) -> None:
-    """Join streams in each way there is; a stream that does not wait reads zeros."""
+def stream_wait(context: SuiteContext) -> None:
+    """Synchronize streams in every available way; a stream that does not wait reads zeros."""
     need_streams(context)
     torch, module = context.torch, context.module
     load = Load(context)
@@ -135,21 +135,19 @@ def stream_wait(context: Context) -> None:
             found = total.item() / (64 * 64 * load.value)
         require(
             abs(found - 1) < 1e-2,
-            f"{name}: the waiting stream read {found:.3g} of what the other wrote: it did not wait",
+            f"{name}: the waiting stream read {found:.3g} of the other stream's result: it did not wait",
         )
 
 
-@check(
-    "runtime.stream_priority", "streams have the priority they were asked for", suites=FULL, deadline_s=120
-)
-def stream_priority(context: Context) -> None:
-    """Make streams of normal and high priority and compute on both."""
+@check("runtime.stream_priority", "streams have the requested priority", suites=FULL, deadline_s=120)
+def stream_priority(context: SuiteContext) -> None:
+    """Create streams of normal and high priority and compute on both."""
     need_streams(context)
     torch, module = context.torch, context.module
     for priority in (0, -1):
         stream = module.Stream(priority=priority)
         found = getattr(stream, "priority", None)
-        require(found == priority, f"a stream of priority {priority} says it has {found}")
+        require(found == priority, f"a stream of priority {priority} reports priority {found}")
         stream.wait_stream(module.current_stream())
         with module.stream(stream):
             total = torch.arange(1000.0, device=context.device).sum()
@@ -159,7 +157,7 @@ def stream_priority(context: Context) -> None:
 
 
 @check("runtime.guard_stream", "the current stream is restored, also after an exception", suites=FULL)
-def guard_stream(context: Context) -> None:
+def guard_stream(context: SuiteContext) -> None:
     """Nest stream contexts and leave one by an exception."""
     need_streams(context)
     module = context.module

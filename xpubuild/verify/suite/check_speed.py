@@ -1,18 +1,18 @@
-"""Group ``speed``: how fast it is. A slow device is a warning with figures, never a failure."""
+"""Group ``speed``: performance. A slow device is a warning with figures, never a failure."""
 
 from __future__ import annotations
 
 import functools
 from typing import Any
 
-from .context import Context, require
+from .context import SuiteContext, require
 from .registry import SPEED, check
 
 _NEEDS = ("device.availability", "device.properties")
 
 
-def _peak(context: Context) -> Any:
-    """Return (peak, tiles) of the device, None for one whose peaks the table does not hold."""
+def _peak(context: SuiteContext) -> Any:
+    """Return (peak, tiles) of the device, None if its peaks are not in the table."""
     from .peaks import find
 
     if context.backend.name == "cpu":
@@ -22,8 +22,8 @@ def _peak(context: Context) -> Any:
     return find(str(properties.name), int(engines))
 
 
-def _against(context: Context, name: str, value: float, peak: float) -> None:
-    """Record a speed beside its peak; warn where it is below the stated fraction."""
+def _against(context: SuiteContext, name: str, value: float, peak: float) -> None:
+    """Record a speed and its peak; warn if it is below the given fraction."""
     from .peaks import FRACTION, FRACTIONS
 
     context.metric(f"{name}_of_peak", round(value / peak, 4))
@@ -31,7 +31,7 @@ def _against(context: Context, name: str, value: float, peak: float) -> None:
         context.warn(f"{name} is {value:.4g}, {value / peak:.0%} of the device's peak of {peak:.4g}")
 
 
-def _sides(context: Context) -> dict[str, int]:
+def _sides(context: SuiteContext) -> dict[str, int]:
     """Return the side of square operands by type: large enough to fill the device, short to run."""
     torch = context.torch
     if context.backend.name == "cpu":
@@ -44,8 +44,8 @@ def _sides(context: Context) -> dict[str, int]:
     return {**sides, "int8": 8192} if hasattr(torch, "_int_mm") else sides
 
 
-def _operands(context: Context, kind: str, side: int) -> tuple[Any, Any]:
-    """Return two matrices of random numbers: with zeros, clocks stay higher than they would."""
+def _operands(context: SuiteContext, kind: str, side: int) -> tuple[Any, Any]:
+    """Return two matrices of random numbers: zeros would give higher clocks."""
     torch = context.torch
     if kind == "int8":
         left, right = (torch.randint(-9, 9, (side, side), device=context.device) for _ in range(2))
@@ -58,7 +58,7 @@ def _operands(context: Context, kind: str, side: int) -> tuple[Any, Any]:
     )
 
 
-def _gemm_seconds(context: Context, kind: str, side: int) -> float:
+def _gemm_seconds(context: SuiteContext, kind: str, side: int) -> float:
     from .stopwatch import seconds
 
     torch = context.torch
@@ -70,9 +70,9 @@ def _gemm_seconds(context: Context, kind: str, side: int) -> float:
     return seconds(context, lambda: torch.mm(left, right, out=out))
 
 
-@check("speed.gemm", "speed of matrix products by type", needs=_NEEDS, suites=SPEED, deadline_s=180)
-def gemm(context: Context) -> None:
-    """Multiply large square matrices of random numbers in each type that the device has."""
+@check("speed.gemm", "speed of matrix products by dtype", needs=_NEEDS, suites=SPEED, deadline_s=180)
+def gemm(context: SuiteContext) -> None:
+    """Multiply large square matrices of random numbers in each dtype of the device."""
     peak = _peak(context)
     for kind, side in _sides(context).items():
         try:
@@ -93,8 +93,8 @@ def gemm(context: Context) -> None:
 
 
 @check("speed.memory", "speed of the device's memory", needs=_NEEDS, suites=SPEED)
-def memory(context: Context) -> None:
-    """Copy and add arrays much larger than the caches, counting bytes read and written."""
+def memory(context: SuiteContext) -> None:
+    """Copy and add arrays much larger than the caches; bytes read and written count."""
     from .stopwatch import seconds
 
     torch, peak = context.torch, _peak(context)
@@ -116,8 +116,8 @@ def memory(context: Context) -> None:
 
 
 @check("speed.launch", "time to launch a kernel", needs=_NEEDS, suites=SPEED)
-def launch(context: Context) -> None:
-    """Time a small operator in a row of a thousand, and one with a wait for its end."""
+def launch(context: SuiteContext) -> None:
+    """Time a thousand small operators in a row, and one with synchronization."""
     from .stopwatch import wall_seconds
 
     torch = context.torch
@@ -138,13 +138,13 @@ def launch(context: Context) -> None:
 
 
 @check("speed.copies", "speed of copies between host and device", needs=_NEEDS, suites=SPEED)
-def copies(context: Context) -> None:
-    """Copy between the device and host memory, pageable and (where it can be) locked."""
+def copies(context: SuiteContext) -> None:
+    """Copy between the device and host memory, pageable and (if possible) pinned."""
     from .context import CheckSkippedError
     from .stopwatch import seconds
 
     if context.backend.name == "cpu":
-        raise CheckSkippedError("the CPU's memory is the host's")
+        raise CheckSkippedError("the CPU uses the host's memory")
     torch = context.torch
     there = torch.ones(1 << 26, device=context.device)
     moved = there.numel() * there.element_size()
@@ -160,8 +160,9 @@ def copies(context: Context) -> None:
 
 
 @check("speed.resnet50", "resnet50 inference, images per second", needs=_NEEDS, suites=SPEED, deadline_s=240)
-def resnet50(context: Context) -> None:
-    """Time a batch in float32 and, with autocast, in the half types; channels last, as its guide has it."""
+def resnet50(context: SuiteContext) -> None:
+    """Time a batch in float32 and, with autocast, in float16 and bfloat16; channels last, as in
+    PyTorch's guide."""
     from .stopwatch import seconds
     from .workload import build
 

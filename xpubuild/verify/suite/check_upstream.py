@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from .children import Ended, python, run_one
-from .context import CheckFailedError, Context, require
+from .context import CheckFailedError, SuiteContext, require
 from .registry import check
 from .source_tree import names, need_packages, script, tree
 
@@ -41,11 +41,11 @@ class Counts:
 
 
 def read_junit(path: Path) -> Counts:
-    """Return what a JUnit file of pytest says. Raises CheckFailedError where it is none."""
+    """Return the results in a JUnit file of pytest. Raises CheckFailedError if it is not one."""
     try:
         root = ET.parse(path).getroot()  # noqa: S314 - written by pytest a moment ago
     except (OSError, ET.ParseError) as error:
-        raise CheckFailedError(f"{path.name} is no JUnit report: {error}") from error
+        raise CheckFailedError(f"{path.name} is not a JUnit report: {error}") from error
     counts = Counts()
     for case in root.iter("testcase"):
         counts.run += 1
@@ -59,7 +59,7 @@ def read_junit(path: Path) -> Counts:
 
 
 def read_unittest(output: str) -> Counts:
-    """Return what unittest's last lines say."""
+    """Return the results in unittest's last lines."""
     ran = re.search(r"^Ran (\d+) tests? in", output, re.MULTILINE)
     if ran is None:
         raise CheckFailedError("the tests ended without a summary")
@@ -68,8 +68,8 @@ def read_unittest(output: str) -> Counts:
     return Counts(int(ran[1]), int(skipped[1]) if skipped else 0, bad)
 
 
-def _run_file(context: Context, root: Path, name: str, folder: Path) -> Counts:
-    """Run one file from the tree's test folder; its own imports count from there."""
+def _run_file(context: SuiteContext, root: Path, name: str, folder: Path) -> Counts:
+    """Run one file from the tree's test folder, where it finds its imports."""
     path = script(root, name)
     report = folder / "junit.xml"
     report.unlink(missing_ok=True)
@@ -97,8 +97,8 @@ def _counts(name: str, ended: Ended, report: Path) -> Counts:
 
 
 @check("upstream.tests", "PyTorch's own tests for the device", suites=("upstream",), deadline_s=4 * 3600.0)
-def tests(context: Context) -> None:
-    """Run a chosen list of files, or those of --tests, each in a process of its own."""
+def tests(context: SuiteContext) -> None:
+    """Run a default list of files, or those of --tests, each in its own process."""
     root = tree(context)
     chosen = names(context, "tests", _TESTS[context.backend.name])
     for name in chosen:

@@ -1,11 +1,11 @@
-"""Group ``vision``: torchvision loads beside this torch, and its own operators compute on the device."""
+"""Group ``vision``: torchvision can be imported, and its operators run on the device."""
 
 from __future__ import annotations
 
 import importlib.util
 from typing import Any
 
-from .context import CheckFailedError, Context, require
+from .context import CheckFailedError, SuiteContext, require
 from .registry import FULL, check
 from .tolerance import excess
 
@@ -14,18 +14,18 @@ _NEEDS = ("device.availability", "vision.import")
 
 @check(
     "vision.import",
-    "torchvision loads beside this torch, with its operators",
+    "torchvision and its operators can be imported",
     needs=("import.torch",),
     suites=FULL,
 )
-def import_vision(context: Context) -> None:
-    """Import torchvision; one that was made for another torch or backend lacks its operators."""
+def import_vision(context: SuiteContext) -> None:
+    """Import torchvision; one that was built for another torch or backend has no operators."""
     if importlib.util.find_spec("torchvision") is None:
         context.absent("vision", "torchvision is not installed")
     try:
         import torchvision
     except Exception as error:
-        raise CheckFailedError(f"torchvision does not load: {type(error).__name__}: {error}") from error
+        raise CheckFailedError(f"torchvision cannot be imported: {type(error).__name__}: {error}") from error
     context.note(f"torchvision {torchvision.__version__}")
     context.metric("version", str(torchvision.__version__))
     require(hasattr(context.torch.ops.torchvision, "nms"), "torchvision's C++ operators are not registered")
@@ -43,7 +43,7 @@ def _release(version: Any) -> str | None:
     return version or None
 
 
-def _boxes(context: Context) -> tuple[Any, Any]:
+def _boxes(context: SuiteContext) -> tuple[Any, Any]:
     torch = context.torch
     generator = torch.Generator().manual_seed(51)
     corner = torch.rand(200, 2, generator=generator) * 80
@@ -68,9 +68,9 @@ def _overlap(one: list[float], two: list[float]) -> float:
     return shared / (areas - shared)
 
 
-@check("vision.nms", "non-maximum suppression keeps the right boxes", needs=_NEEDS, suites=FULL)
-def nms(context: Context) -> None:
-    """Compare with the same in plain Python."""
+@check("vision.nms", "nms keeps the right boxes", needs=_NEEDS, suites=FULL)
+def nms(context: SuiteContext) -> None:
+    """Compare with an implementation in plain Python."""
     from torchvision.ops import nms as suppress
 
     from .placement import require_placed
@@ -79,7 +79,7 @@ def nms(context: Context) -> None:
     found = suppress(boxes.to(context.device), scores.to(context.device), 0.35)
     require_placed(context, "the indices are", (found,))
     wanted = _kept(boxes.tolist(), scores.tolist(), 0.35)
-    require(found.tolist() == wanted, f"nms kept {found.tolist()[:6]}..., the definition {wanted[:6]}...")
+    require(found.tolist() == wanted, f"nms kept {found.tolist()[:6]}..., expected {wanted[:6]}...")
     context.metric("kept", len(wanted))
 
 
@@ -111,10 +111,8 @@ def _bilinear(plane: Any, y: float, x: float) -> float:
     return float(above * (1 - dy) + below * dy)
 
 
-@check(
-    "vision.roi_align", "roi_align averages the right samples, and has a gradient", needs=_NEEDS, suites=FULL
-)
-def roi_align(context: Context) -> None:
+@check("vision.roi_align", "roi_align and its gradient are correct", needs=_NEEDS, suites=FULL)
+def roi_align(context: SuiteContext) -> None:
     """Compare with bilinear sampling in plain Python; the gradient of the sum is that of averaging."""
     from torchvision.ops import roi_align as align
 
@@ -135,4 +133,7 @@ def roi_align(context: Context) -> None:
     require(error <= 1, f"roi_align is off by {error:.3g} times the allowed error")
     (gradient,) = torch.autograd.grad(found.sum(), there)
     total = float(gradient.sum())
-    require(abs(total - found.numel()) < 1e-2, f"weights of all samples sum to {total}, not {found.numel()}")
+    require(
+        abs(total - found.numel()) < 1e-2,
+        f"the weights of all samples sum to {total} instead of {found.numel()}",
+    )

@@ -1,7 +1,7 @@
-"""Programs that a check starts itself: the ranks of a collective, PyTorch's own scripts.
+"""Programs that checks start: the ranks of a collective, PyTorch's own scripts.
 
-They run in the target's interpreter, each in a process group of its own with a deadline. The suite has
-nothing of xpubuild's engine at hand; whatever is left over here, the harness ends with the check.
+They run in the target's interpreter, each in its own process group with a timeout. The suite cannot import
+xpubuild's engine; the harness kills processes that are left when the check ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TICK_S = 0.05
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended. ``status`` is negative where a signal ended it."""
+    """How a program ended. ``status`` is negative if a signal killed it."""
 
     status: int
     timed_out: bool
@@ -30,7 +30,7 @@ class Ended:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself with status 0."""
+        """Whether it exited with code 0."""
         return self.status == 0 and not self.timed_out
 
     def describe(self, what: str) -> str:
@@ -38,10 +38,10 @@ class Ended:
         last = next((line.strip() for line in reversed(self.output.splitlines()) if line.strip()), "")
         said = f": {last[:400]}" if last else ""
         if self.timed_out:
-            return f"{what} was still running at its deadline{said}"
+            return f"{what} timed out{said}"
         if self.status < 0:
-            return f"{what} was ended by {_signal(-self.status)}{said}"
-        return f"{what} ended with status {self.status}{said}"
+            return f"{what} was killed by {_signal(-self.status)}{said}"
+        return f"{what} exited with code {self.status}{said}"
 
 
 def _signal(number: int) -> str:
@@ -59,10 +59,10 @@ def run_beside(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> list[Ended]:
-    """Run programs beside each other; when one fails, the others, which may wait for it, are ended too.
+    """Run programs in parallel; if one fails, the others, which may wait for it, are killed too.
 
-    ``env`` is added to this process's environment, which the harness has built. Output goes through files in
-    ``folder``: a pipe that nobody reads would stop them.
+    ``env`` is added to this process's environment, which the harness has built. Output goes to files in
+    ``folder``: a full pipe would block them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     logs = [folder / f"output-{os.getpid()}-{number}.txt" for number in range(len(commands))]
@@ -101,9 +101,9 @@ def python(script: Path, *words: object) -> list[str]:
 
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]], deadline_s: float) -> list[subprocess.Popen[bytes]]:
-    """Wait until all ended, or one failed; return those that were over their time."""
+    """Wait until all ended, or one failed; return those that timed out."""
     end = time.monotonic() + deadline_s
-    # All are asked each time: the one that failed may be the last.
+    # All are polled each time: the last one may be the one that failed.
     while None in (codes := [process.poll() for process in processes]):
         if any(codes):
             _grace(processes)
@@ -115,7 +115,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], deadline_s: float) -> li
 
 
 def _grace(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Give the others a moment to find out for themselves and say so."""
+    """Give the others a moment to notice the failure and report it."""
     end = time.monotonic() + 3.0
     while time.monotonic() < end and None in [process.poll() for process in processes]:
         time.sleep(_TICK_S)

@@ -1,4 +1,4 @@
-"""What a check gets and how it answers."""
+"""The context of a check, and how it reports its result."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class CheckFailedError(Exception):
-    """The device, torch or an extension did not do what it should; the message is the finding."""
+    """The device, torch or an extension gave a wrong result; the message is the detail."""
 
 
 class CheckSkippedError(Exception):
     """The check does not apply here; the message is the reason."""
 
 
-class Context:
-    """The device under test, and the place for notes and figures of one check.
+class SuiteContext:
+    """The device under test, and the notes and metrics of one check.
 
     ``torch`` is the imported module, ``device`` a ``torch.device`` and ``module`` the backend's own module
-    (``torch.xpu``). ``required`` names the optional parts whose absence is a failure, ``options`` are
-    those of the command line that some check reads (``source``).
+    (``torch.xpu``). ``required`` are the optional parts whose absence is a failure, ``options`` are
+    command-line options that some checks read (``source``).
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Context:
 
     @property
     def torch(self) -> Any:
-        """Return torch, imported on first use: importing it is a check of its own."""
+        """Return torch, imported on first use: the import is a separate check."""
         import torch
 
         return torch
@@ -59,7 +59,7 @@ class Context:
         return getattr(self.torch, self.backend.name)
 
     def full_precision(self) -> None:
-        """Make float32 mean float32 in this process: some backends use TF32 by default."""
+        """Disable TF32 in this process: some backends use it by default."""
         for path in self.backend.tf32_switches:
             holder: Any = self.torch.backends
             *names, switch = path.split(".")
@@ -70,30 +70,30 @@ class Context:
                 return
 
     def note(self, text: str) -> None:
-        """Add to the detail that is shown beside the result."""
+        """Add to the detail that is shown with the result."""
         self.notes.append(text)
 
     def warn(self, text: str) -> None:
-        """Say what is worth a look and no failure."""
+        """Add a warning, which is not a failure."""
         self.warnings.append(text)
 
     def metric(self, name: str, value: Any) -> None:
-        """Record a figure; a float that JSON cannot hold becomes text."""
+        """Record a metric; a float that JSON cannot represent becomes text."""
         if isinstance(value, float) and not math.isfinite(value):
             value = str(value)
         self.metrics[name] = value
 
     def within(self, name: str, value: float, limit: float) -> None:
-        """Record an error beside its limit and fail where it is larger (or not a number)."""
+        """Record an error and its limit, and fail if it is larger (or NaN)."""
         self.metric(name, value)
         self.metric(f"{name}_limit", limit)
         if not value <= limit:
-            raise CheckFailedError(f"{name.replace('_', ' ')} is {value:.3g}, allowed is {limit:.3g}")
+            raise CheckFailedError(f"{name.replace('_', ' ')} is {value:.3g}, the limit is {limit:.3g}")
 
     def absent(self, part: str, reason: str) -> NoReturn:
-        """End the check because an optional part is not there: a skip, or a failure where it is required."""
+        """End the check because an optional part is missing: a skip, or a failure if it is required."""
         if part in self.required:
-            raise CheckFailedError(f"{reason}; it is required here")
+            raise CheckFailedError(f"{reason}; --require makes this a failure")
         raise CheckSkippedError(reason)
 
 

@@ -1,8 +1,7 @@
-"""Which libraries a library needs and where the dynamic linker finds them: read, nothing is loaded.
+"""The libraries that a library needs and where the dynamic linker finds them, without loading anything.
 
-So a machine without GPU and driver can say whether all that torch needs is there. Rules of ld.so(8): RPATH
-of the library and of those that asked for it (unless it has a RUNPATH), LD_LIBRARY_PATH, RUNPATH, then the
-folders of ld.so.conf and the default ones.
+This works on machines without GPU and driver. Rules of ld.so(8): RPATH of the library and of those that need
+it (unless it has a RUNPATH), LD_LIBRARY_PATH, RUNPATH, then the folders of ld.so.conf and the default ones.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ _DEFAULT = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
 
 class ElfError(ValueError):
-    """The file is no 64-bit little-endian ELF file, or is damaged."""
+    """The file is not a 64-bit little-endian ELF file, or is damaged."""
 
 
 @dataclass(frozen=True)
 class Dynamic:
-    """What a library's dynamic section says."""
+    """The data of a library's dynamic section."""
 
     needed: tuple[str, ...] = ()
     soname: str = ""
@@ -33,12 +32,12 @@ class Dynamic:
 
 
 def read_dynamic(path: Path) -> Dynamic:
-    """Return what a library needs and where it says to look. Raises ElfError."""
+    """Return the libraries that a library needs and its search paths. Raises ElfError."""
     try:
         with path.open("rb") as stream:
             head = stream.read(64)
             if head[:6] != b"\x7fELF\x02\x01":
-                raise ElfError(f"{path} is no 64-bit little-endian ELF file")
+                raise ElfError(f"{path} is not a 64-bit little-endian ELF file")
             (offset,), (size, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
             stream.seek(offset)
             headers = [struct.unpack("<IIQQQQQQ", stream.read(size)[:56]) for _ in range(count)]
@@ -101,7 +100,7 @@ def _configured(path: Path, found: list[str], seen: set[Path]) -> None:
 class Closure:
     """All libraries that some need, found or not.
 
-    ``found`` maps names to files, ``missing`` names to the file that asked; ``damaged`` holds findings.
+    ``found`` maps names to files, ``missing`` names to the file that needs them; ``damaged`` has messages.
     """
 
     found: dict[str, Path] = field(default_factory=dict)
@@ -110,9 +109,9 @@ class Closure:
 
 
 def closure(roots: Iterable[Path]) -> Closure:
-    """Follow what the libraries need to the end.
+    """Resolve all direct and indirect dependencies of libraries.
 
-    Libraries that lie beside each other in one process satisfy each other by soname: torch loads its own with
+    Libraries in one process satisfy each other by soname: torch loads its own with
     their full path before it loads what needs them.
     """
     result = Closure()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .context import Context
+from .context import SuiteContext
 
 
-def has_float64(context: Context) -> bool:
+def has_float64(context: SuiteContext) -> bool:
     """Return whether the device supports float64: Arc GPUs do not, and report it."""
     if context.backend.name == "cpu":
         return True
     return bool(getattr(context.module.get_device_properties(), "has_fp64", True))
 
 
-def float_types(context: Context) -> tuple[Any, ...]:
+def float_types(context: SuiteContext) -> tuple[Any, ...]:
     """Return the floating-point dtypes to test; float64 last, if the device supports it."""
     torch = context.torch
     types = (torch.float32, torch.bfloat16, torch.float16)
@@ -28,7 +28,7 @@ def float_types(context: Context) -> tuple[Any, ...]:
 _ONEDNN_HAS = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}
 
 
-def onednn_computes_in(context: Context, dtype: Any) -> bool:
+def onednn_computes_in(context: SuiteContext, dtype: Any) -> bool:
     """Return whether oneDNN supports ``dtype`` on this device; float16 needs avx512_fp16 on most CPUs.
 
     torch's CPU code uses the same functions: its fused operators reject the dtype, and plain convolutions
@@ -43,7 +43,7 @@ def onednn_computes_in(context: Context, dtype: Any) -> bool:
     return bool(getattr(torch.ops.mkldnn, question)())
 
 
-def has_kernel(context: Context, operator: str) -> bool:
+def has_kernel(context: SuiteContext, operator: str) -> bool:
     """Return whether this torch has a kernel for the operator on the backend."""
     try:
         return bool(
@@ -53,7 +53,7 @@ def has_kernel(context: Context, operator: str) -> bool:
         return False
 
 
-def free_memory(context: Context) -> int:
+def free_memory(context: SuiteContext) -> int:
     """Return the free bytes on the device, or its total memory if the free bytes are unknown."""
     module = context.module
     if context.backend.name == "cpu":

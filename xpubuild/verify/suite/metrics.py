@@ -1,4 +1,4 @@
-"""What the end of a metric's name says: its unit, and which way is better."""
+"""The meaning of the end of a metric's name: its unit, and whether more is better."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ DIRECTIONS = {"_tflops": 1, "_gb_s": 1, "_per_s": 1, "_us": -1}
 
 
 def direction(name: str) -> int:
-    """Return 1 for a speed, -1 for a time, 0 for what is neither."""
+    """Return 1 for a speed, -1 for a time, 0 for other metrics."""
     return next((sign for suffix, sign in DIRECTIONS.items() if name.endswith(suffix)), 0)
 
 

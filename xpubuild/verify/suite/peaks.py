@@ -1,4 +1,4 @@
-"""What devices can reach at most, by their makers.
+"""Peak performance of devices, as stated by their vendors.
 
 Figures of Intel's Max series follow from units and clock, for one stack (tile): 512 vector engines of a 1550
 and 448 of a 1100 at 1.6 and 1.55 GHz; per engine and clock 32 float32 or float64 operations, and with its

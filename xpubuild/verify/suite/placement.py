@@ -1,4 +1,4 @@
-"""Whether work ran where it was meant to."""
+"""Whether work ran on the device under test."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
-from .context import Context, require
+from .context import SuiteContext, require
 
-# What the profilers of CUDA and of Level Zero call transfers and fills (D: device, H or M: host, S: shared).
+# Transfers and fills in the profilers of CUDA and Level Zero (D: device, H or M: host, S: shared).
 _NOT_COMPUTING = re.compile(r"mem(cpy|set)|memory(copy|fill)", re.IGNORECASE)
 _TO_HOST = re.compile(r"DtoH|D2[HMS]\b|Device -> (Pageable|Pinned)")
 
 
-def require_placed(context: Context, what: str, tensors: Iterable[Any]) -> None:
+def require_placed(context: SuiteContext, what: str, tensors: Iterable[Any]) -> None:
     """Fail unless every tensor is on the device under test."""
     elsewhere = sorted(
         {str(tensor.device) for tensor in tensors if tensor.device.type != context.backend.name}
@@ -25,12 +25,12 @@ def require_placed(context: Context, what: str, tensors: Iterable[Any]) -> None:
 
 
 class Recorder:
-    """Records what ran on the device meanwhile: ``names``, and ``fallbacks`` that torch itself warned of.
+    """Records what ran on the device: ``names`` of kernels, and ``fallbacks`` that torch warned about.
 
-    ``names`` stays None where this torch has no profiler for the device.
+    ``names`` is None if this torch has no profiler for the device.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: SuiteContext) -> None:
         self._context = context
         self.names: list[str] | None = None
         self.fallbacks: list[str] = []
@@ -63,7 +63,7 @@ class Recorder:
 
     @property
     def kernels(self) -> list[str]:
-        """Return the names of what computed on the device: no transfers."""
+        """Return the names of kernels on the device, without transfers."""
         return [name for name in self.names or () if not _NOT_COMPUTING.search(name)]
 
     @property
@@ -72,12 +72,12 @@ class Recorder:
         return [name for name in self.names or () if _TO_HOST.search(name)]
 
 
-def _profile(context: Context) -> Any:
+def _profile(context: SuiteContext) -> Any:
     profiler = context.torch.profiler
     return profiler.profile(activities=[getattr(profiler.ProfilerActivity, context.backend.activity)])
 
 
-def _device_names(context: Context, profile: Any) -> list[str]:
+def _device_names(context: SuiteContext, profile: Any) -> list[str]:
     wanted = context.backend.name.upper()
     return [event.name for event in profile.events() if event.device_type.name == wanted]
 
@@ -90,10 +90,10 @@ def _works(torch: Any, activity: str) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _sees(torch: Any, device: str, name: str, activity: str) -> bool:
-    """Return whether the profiler sees a kernel that did run: it may lack a library, or a permission."""
+    """Return whether the profiler records a kernel that ran: it may lack a library or a permission."""
     values = torch.ones(64, device=device)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the first profile of a process says what it does with older events
+        warnings.simplefilter("ignore")  # the first profile of a process warns about older events
         with torch.profiler.profile(
             activities=[getattr(torch.profiler.ProfilerActivity, activity)]
         ) as profile:
@@ -101,14 +101,14 @@ def _sees(torch: Any, device: str, name: str, activity: str) -> bool:
     return any(event.device_type.name == name.upper() for event in profile.events())
 
 
-def _profiler_works(context: Context) -> bool:
+def _profiler_works(context: SuiteContext) -> bool:
     torch, backend = context.torch, context.backend
     return _works(torch, backend.activity) and _sees(
         torch, str(context.device), backend.name, backend.activity
     )
 
 
-def recorded(context: Context, function: Callable[[], Any]) -> tuple[Any, Recorder]:
+def recorded(context: SuiteContext, function: Callable[[], Any]) -> tuple[Any, Recorder]:
     """Return what the function returns and the record of what it ran on the device."""
     with Recorder(context) as recorder:
         result = function()
@@ -118,14 +118,14 @@ def recorded(context: Context, function: Callable[[], Any]) -> tuple[Any, Record
 class DeviceMemory:
     """Fails the check unless the work inside ran on the device.
 
-    It has to take at least ``expected_bytes`` from the device's allocator, the profiler has to see kernels
-    there, and torch must not say that an operator ran on the CPU: a fall-back to the CPU keeps results
-    right, the allocator still, and the device idle. What a backend or release cannot tell is left out: the
-    CPU has none of them, xpu no statistics before torch 2.6, a torch built without Kineto no profiler. The
-    metric ``device_evidence`` says what was seen.
+    It has to allocate at least ``expected_bytes`` on the device, the profiler has to record kernels there,
+    and torch must not warn that an operator ran on the CPU: after a fallback to the CPU results are
+    right, but nothing is allocated and the device is idle. What a backend or release cannot report is not
+    tested: the CPU has none of these, xpu no statistics before torch 2.6, a torch built without Kineto no
+    profiler. The metric ``device_evidence`` lists what was tested.
     """
 
-    def __init__(self, context: Context, expected_bytes: int) -> None:
+    def __init__(self, context: SuiteContext, expected_bytes: int) -> None:
         self._context = context
         self._expected = expected_bytes
         self._measured = context.backend.allocator_statistics and hasattr(context.module, "memory_allocated")
@@ -162,7 +162,7 @@ class DeviceMemory:
         self._context.metric("device_memory_bytes", taken)
         require(
             taken >= self._expected,
-            f"the device's allocator gave out {taken} bytes for work that needs at least {self._expected}: "
+            f"the device's allocator provided {taken} bytes for work that needs at least {self._expected}: "
             "it did not run there",
         )
 
@@ -172,5 +172,7 @@ class DeviceMemory:
         if recorder.names is not None:
             evidence.append("profiler")
             self._context.metric("device_kernels", len(recorder.kernels))
-            require(recorder.kernels, "the profiler saw no kernel on the device: the work did not run there")
+            require(
+                recorder.kernels, "the profiler recorded no kernel on the device: the work did not run there"
+            )
         self._context.metric("device_evidence", evidence)

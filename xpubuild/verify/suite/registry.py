@@ -1,4 +1,4 @@
-"""What checks there are: the decorator that declares one, and questions about the whole set."""
+"""The registry of checks: the decorator that declares one, and functions on all of them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .context import Context
+    from .context import SuiteContext
 
-#: A check of the smoke suite is part of the full one too.
+#: A check of the smoke suite is also part of the full suite.
 SMOKE = ("smoke", "full")
 FULL = ("full",)
 SPEED = ("full", "speed")
-#: For builders of images: nothing in it looks for a device.
+#: For building images: no check needs a device.
 IMAGE = ("image",)
 SUITES = ("smoke", "full", "speed", "image", "dynamo", "upstream")
 
@@ -26,23 +26,23 @@ GROUPS = (
     "distributed", "speed", "image", "dynamo", "upstream",
 )  # fmt: skip
 
-#: How a need that was not met is put into words.
+#: Texts for the status of a needed check.
 OUTCOMES = {
     "fail": "which failed",
     "skip": "which was skipped",
     "crash": "which crashed",
-    "timeout": "which passed its deadline",
+    "timeout": "which timed out",
 }
 
-CheckFunction = Callable[["Context"], None]
+CheckFunction = Callable[["SuiteContext"], None]
 
 
 @dataclass(frozen=True)
 class Check:
     """One declared check.
 
-    ``needs`` are ids of checks without whose success this one says nothing. ``deadline_s`` is the time after
-    which it counts as hanging, on a slow machine.
+    ``needs`` are ids of checks that must pass first. ``deadline_s`` is the timeout, long enough for a slow
+    machine.
     """
 
     id: str
@@ -109,9 +109,9 @@ def closure(identifiers: Iterable[str], checks: Mapping[str, Check]) -> list[str
 
 
 def blocked_by(check: Check, statuses: Mapping[str, str]) -> str | None:
-    """Return why a check cannot say anything, given the statuses so far; None where it can run.
+    """Return why a check cannot run, given the statuses so far; None if it can.
 
-    Of a chain of checks that were skipped for each other, the first link is named.
+    In a chain of checks that were skipped because of each other, the first one is reported.
     """
     for need in check.needs:
         status = statuses.get(need)

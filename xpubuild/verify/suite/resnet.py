@@ -1,4 +1,4 @@
-"""ResNet-50 where torchvision is not there: the architecture of He et al., "Deep Residual Learning for Image
+"""ResNet-50 if torchvision is not installed: the architecture of He et al., "Deep Residual Learning for Image
 Recognition" (2015), with the stride of a bottleneck in its 3x3 convolution as torchvision has it.
 
 Names of parameters are those of torchvision, so that one state fits both.

@@ -1,6 +1,6 @@
 """Runs checks of one group in the target interpreter and reports while it goes.
 
-``python run.py --hello`` prints what this interpreter is. ``python run.py --device D --require PART ...
+``python run.py --hello`` prints the interpreter's version. ``python run.py --device D --require PART ...
 --option NAME=VALUE ... -- ID ...`` runs the checks in the given order. Each record is a line that starts with
 the ASCII record separator and holds one JSON object; all else on the streams is output of the check that
 started last.
@@ -34,7 +34,7 @@ _LONGEST_DETAIL = 1500
 
 
 def _load_suite() -> None:
-    """Import this folder as a package of its own name, wherever it lies and whatever lies beside it."""
+    """Import this folder as a package with its own name, wherever it is."""
     folder = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != folder]
     spec = importlib.util.spec_from_file_location(
@@ -100,7 +100,7 @@ def _run_all(options: argparse.Namespace) -> None:
         importlib.import_module(f"{_PACKAGE}.settling").settle(torch)
     for identifier in options.ids:
         check = checks[identifier]
-        context = errors.Context(backend, frozenset(options.require), given)
+        context = errors.SuiteContext(backend, frozenset(options.require), given)
         started = time.monotonic()
         reason = registry.blocked_by(check, statuses)
         if reason is None:
@@ -125,7 +125,7 @@ def _run_all(options: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run what the command line names; the exit status says nothing about the checks."""
+    """Run the checks of the command line; the exit code does not depend on their results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--hello", action="store_true")
     parser.add_argument("--device", default="cpu")

@@ -8,23 +8,23 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .context import CheckFailedError, CheckSkippedError, Context, require
+from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 
 _SIDE = 2048
 _MOST_STEPS = 600
 
 
-def need_streams(context: Context) -> None:
-    """Skip where a backend has no streams, or where the user made each launch wait."""
+def need_streams(context: SuiteContext) -> None:
+    """Skip if a backend has no streams, or if launches are synchronous."""
     if not context.backend.streams:
         raise CheckSkippedError(f"{context.backend.name} has no streams")
     for name in context.backend.blocking_variables:
         if os.environ.get(name, "0") not in ("", "0"):
-            raise CheckSkippedError(f"{name}={os.environ[name]} makes each launch wait for its end")
+            raise CheckSkippedError(f"{name}={os.environ[name]} makes kernel launches synchronous")
 
 
-def need_api(context: Context, *names: str) -> None:
-    """Skip where this release's module has no such functions; a failure where every release has them."""
+def need_api(context: SuiteContext, *names: str) -> None:
+    """Skip if this release's module lacks functions; fail if every release has them."""
     missing = [name for name in names if not hasattr(context.module, name)]
     if not missing:
         return
@@ -34,8 +34,8 @@ def need_api(context: Context, *names: str) -> None:
     raise CheckFailedError(lacking)
 
 
-def need_statistics(context: Context) -> None:
-    """Skip where nothing counts what the allocator gives out."""
+def need_statistics(context: SuiteContext) -> None:
+    """Skip if the backend has no allocator statistics."""
     if not context.backend.allocator_statistics:
         raise CheckSkippedError(f"{context.backend.name} has no caching allocator")
     need_api(
@@ -43,16 +43,16 @@ def need_statistics(context: Context) -> None:
     )
 
 
-def need_devices(context: Context, number: int) -> int:
-    """Return how many devices there are; skip where they are fewer than ``number``."""
+def need_devices(context: SuiteContext, number: int) -> int:
+    """Return the number of devices; skip if there are fewer than ``number``."""
     found = int(context.module.device_count())
     if found < number:
-        raise CheckSkippedError(f"{found} device{'' if found == 1 else 's'} visible, this needs {number}")
+        raise CheckSkippedError(f"{found} device{'' if found == 1 else 's'} visible, but {number} needed")
     return found
 
 
-def timed_event(context: Context) -> Any:
-    """Return an event that keeps the time."""
+def timed_event(context: SuiteContext) -> Any:
+    """Return an event that records the time."""
     return context.module.Event(enable_timing=True)
 
 
@@ -72,12 +72,12 @@ def leave_by_exception(manager: Any, inside: Callable[[], None] = lambda: None) 
 
 
 class Load:
-    """Work that keeps the device busy for about ``milliseconds``, so that what does not wait is seen.
+    """Work that keeps the device busy for about ``milliseconds``, so that missing synchronization is noticed.
 
     ``queue`` returns a matrix that is ``value`` everywhere, once the work is done.
     """
 
-    def __init__(self, context: Context, milliseconds: float = 150.0) -> None:
+    def __init__(self, context: SuiteContext, milliseconds: float = 150.0) -> None:
         torch = context.torch
         self.value = 1.0 / _SIDE
         self._matrix = torch.full((_SIDE, _SIDE), self.value, device=context.device)
@@ -92,7 +92,7 @@ class Load:
         context.metric("load_ms", self.each_ms * self.steps)
 
     def queue(self, *, times: int = 1) -> Any:
-        """Queue the work on the current stream and return its result, which is not there yet."""
+        """Queue the work on the current stream and return its result, which is not complete yet."""
         product = self._matrix
         for _ in range(self.steps * times):
             product = product @ self._matrix

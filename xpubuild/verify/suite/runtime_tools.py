@@ -16,7 +16,7 @@ _DEADLINE_S = 120.0
 
 
 def compiler() -> str | None:
-    """Return the C++ compiler that inductor takes: CXX, or the first of its own list that is on PATH."""
+    """Return the C++ compiler that inductor uses: CXX, or the first on PATH from its list."""
     named = os.environ.get("CXX")
     return next(
         (found for name in (named, "g++", "clang++", "icpx") if name and (found := shutil.which(name))), None
@@ -87,7 +87,7 @@ def _named(variable: str) -> Path | None:
 
 
 def stale_caches() -> list[tuple[Path, int]]:
-    """Return the user's shared cache folders that hold something, with the number of compiled files."""
+    """Return the user's shared cache folders that are not empty, with the number of compiled files."""
     shared = [Path.home() / ".triton" / "cache"]
     with contextlib.suppress(KeyError, OSError):  # a user without a name
         shared.append(Path("/tmp") / f"torchinductor_{getpass.getuser()}")  # noqa: S108 - inductor's default

@@ -1,4 +1,4 @@
-"""The tree of PyTorch that ``--source`` names, and what it lacks for a script of its own."""
+"""The PyTorch source tree of ``--source``, and what its scripts need."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
-from .context import CheckFailedError, CheckSkippedError, Context
+from .context import CheckFailedError, CheckSkippedError, SuiteContext
 
 
-def tree(context: Context) -> Path:
-    """Return the tree; that none is named is a skip, that there is none of that name a failure."""
+def tree(context: SuiteContext) -> Path:
+    """Return the tree; without the option the check is skipped, a missing folder is a failure."""
     named = context.options.get("source")
     if not named:
-        raise CheckSkippedError("no source tree of PyTorch: --source names one")
+        raise CheckSkippedError("needs a PyTorch source tree (--source)")
     root = Path(named)
     if not root.is_dir():
-        raise CheckFailedError(f"there is no folder {root}, which --source names")
+        raise CheckFailedError(f"the --source folder {root} does not exist")
     return root
 
 
 def script(root: Path, name: str) -> Path:
-    """Return a script of the tree. Fails where the tree has none of that name."""
+    """Return a script of the tree. Fails if the tree has no such script."""
     path = root / name
     if not path.is_file():
-        raise CheckFailedError(f"{root} holds no {name}: it is no tree of PyTorch, or of another release")
+        raise CheckFailedError(
+            f"{root} contains no {name}: it is not a PyTorch source tree, or one of another release"
+        )
     return path
 
 
@@ -32,10 +34,10 @@ def need_packages(what: str, names: Iterable[str]) -> None:
     """Fail with the names of the packages that a script imports and this environment lacks."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        raise CheckFailedError(f"{what} needs {', '.join(missing)}, not installed beside this torch")
+        raise CheckFailedError(f"{what} needs {', '.join(missing)}, which are not installed")
 
 
-def names(context: Context, option: str, default: Iterable[str]) -> list[str]:
-    """Return the names that an option holds, or the default."""
+def names(context: SuiteContext, option: str, default: Iterable[str]) -> list[str]:
+    """Return the names in an option, or the default."""
     given = context.options.get(option, "")
     return [name for name in given.split(",") if name] or list(default)

@@ -1,4 +1,4 @@
-"""Measuring: warm-up, the device's own clock where it has one, and the median of several samples."""
+"""Measurement: warm-up, the device's own clock if it has one, and the median of several samples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .context import Context
+from .context import SuiteContext
 
 _WARM_UP = 3
 _SAMPLES = 9
@@ -16,7 +16,7 @@ _SHORTEST_S = 0.004
 _MOST_S = 1.5
 
 
-def seconds(context: Context, function: Callable[[], Any]) -> float:
+def seconds(context: SuiteContext, function: Callable[[], Any]) -> float:
     """Return the median time of one call, work on the device included."""
     for _ in range(_WARM_UP):
         function()
@@ -32,7 +32,7 @@ def seconds(context: Context, function: Callable[[], Any]) -> float:
     return statistics.median(found)
 
 
-def _sample(context: Context, function: Callable[[], Any], repeats: int) -> float:
+def _sample(context: SuiteContext, function: Callable[[], Any], repeats: int) -> float:
     if not context.backend.streams:
         start = time.perf_counter()
         for _ in range(repeats):
@@ -49,7 +49,7 @@ def _sample(context: Context, function: Callable[[], Any], repeats: int) -> floa
     return float(begin.elapsed_time(end)) / 1000 / repeats
 
 
-def wall_seconds(context: Context, function: Callable[[], Any], calls: int) -> float:
+def wall_seconds(context: SuiteContext, function: Callable[[], Any], calls: int) -> float:
     """Return the median time on the host for one of ``calls`` calls and the wait for the last."""
     found: list[float] = []
     for _ in range(_SAMPLES):

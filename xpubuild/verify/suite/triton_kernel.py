@@ -1,4 +1,4 @@
-"""The suite's own triton kernel. Triton reads the source of a kernel from its file: it cannot be made up."""
+"""The suite's triton kernel. Triton reads a kernel's source from its file, so it must be one."""
 
 from __future__ import annotations
 

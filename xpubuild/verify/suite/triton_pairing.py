@@ -1,4 +1,4 @@
-"""Which triton is installed, and which one torch asks for."""
+"""The installed triton and the one that torch requires."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PIN = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*\(?==\s*([^\s;,)]+)")
 
 
 def distributions() -> dict[str, str]:
-    """Return name and version of every installed distribution that owns ``triton``."""
+    """Return name and version of every installed distribution that contains ``triton``."""
     found = {}
     for name in NAMES:
         try:
@@ -22,7 +22,7 @@ def distributions() -> dict[str, str]:
 
 
 def pinned() -> dict[str, str]:
-    """Return the triton that torch's own metadata asks for; a torch built from source asks for none."""
+    """Return the triton that torch's metadata requires; a torch built from source requires none."""
     try:
         required = metadata.requires("torch") or []
     except metadata.PackageNotFoundError:

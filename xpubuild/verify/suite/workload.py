@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .context import Context, require
+from .context import SuiteContext, require
 from .resnet import PARAMETERS, ResNet50
 
 #: Layers that round what they store: 53 convolutions, as many normalisations, 16 sums and the classifier.
@@ -29,10 +29,10 @@ def _architecture() -> tuple[nn.Module, str]:
     except ImportError:
         return ResNet50(), "the suite (no torchvision)"
     except Exception as error:  # noqa: BLE001 - a torchvision of another torch dies in many ways
-        return ResNet50(), f"the suite (torchvision does not work: {type(error).__name__}: {error})"[:300]
+        return ResNet50(), f"the suite (torchvision cannot be used: {type(error).__name__}: {error})"[:300]
 
 
-def build(context: Context) -> nn.Module:
+def build(context: SuiteContext) -> nn.Module:
     """Return resnet50 on the CPU, in float32, with generated weights and calibrated normalisation.
 
     Weights come from one seeded generator in the order of the parameters' names, so both definitions get

@@ -1,0 +1,1 @@
+"""A sampled mutation run: which changes of the program no test notices."""

@@ -1,0 +1,200 @@
+"""Which tests run a line: recorded once, a batch of test files at a time, and kept in a folder."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+import coverage
+
+from mutation.edits import Mutant
+from mutation.trial import Workspace
+
+_BATCH = 12
+_BATCH_S = 3600.0
+
+
+def digest(path: Path) -> str:
+    """Return what tells one content of a file from another."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+class Recording:
+    """What the tests of a few files run, and the texts that the lines are of."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.about: dict[str, Any] = json.loads((folder / "about.json").read_text("utf-8"))
+        self._users: dict[str, list[str]] = defaultdict(list)
+        for test, fixtures in self.about["fixtures"].items():
+            for fixture in fixtures:
+                self._users[fixture].append(test)
+
+    def knows(self, path: str, text: str) -> str:
+        """Return where a file was then, which may have moved since: the one with most of its lines, or ""."""
+        sources: dict[str, str] = self.about["sources"]
+        if path in sources:
+            return path
+        lines = _lines(text)
+        then, same = max(
+            ((name, len(lines & _lines(old))) for name, old in sources.items()), key=lambda pair: pair[1]
+        )
+        return then if same > len(lines) / 2 else ""
+
+    def tests(self, path: str, text: str, lines: Iterable[int] | None = None) -> set[str]:
+        """Return the tests that run one of these lines of a file as it is now; None: any of its lines."""
+        then = self.knows(path, text)
+        data = coverage.CoverageData(basename=str(self.folder / "data"))
+        data.read()
+        contexts = data.contexts_by_lineno(f"{self.about['tree']}/{then}")
+        if lines is not None:
+            numbers = _numbers_then(self.about["sources"].get(then, ""), text)
+            contexts = {line: contexts.get(numbers.get(line, 0), []) for line in lines}
+        found = {
+            test for names in contexts.values() for name in names for test in self._users.get(name, [name])
+        }
+        return found | set(self.about["launched"].get(then, ()))
+
+
+@functools.lru_cache(maxsize=2048)
+def _lines(text: str) -> frozenset[str]:
+    return frozenset(map(str.strip, text.splitlines()))
+
+
+@functools.lru_cache(maxsize=64)
+def _numbers_then(old: str, new: str) -> dict[int, int]:
+    """Return for each line of a text the one of an earlier text; a new line has that before it."""
+    before, after = old.splitlines(), new.splitlines()
+    same = {}
+    for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
+        same |= {block.b + index + 1: block.a + index + 1 for index in range(block.size)}
+    last = 0
+    return {line: (last := same.get(line, last)) for line in range(1, len(after) + 1)}
+
+
+class Map:
+    """All recordings in a folder: of each test file the newest, if the file is as it was then."""
+
+    def __init__(self, folder: Path, root: Path, test_files: list[str]) -> None:
+        self.folder, self.root, self.test_files = folder, root, test_files
+        self.recordings: dict[str, Recording] = {}
+        for path in sorted(folder.glob("*/about.json")):
+            recording = Recording(path.parent)
+            for file, content in recording.about["files"].items():
+                if file in test_files and digest(root / file) == content:
+                    self.recordings[file] = recording
+        self.seconds: dict[str, float] = {}
+        self.sound: set[str] = set()  # tests of which a mutation run itself has seen that they pass
+        for file, recording in self.recordings.items():
+            passed = recording.about["passed"]
+            self.seconds |= {test: passed[test] for test in passed if test.partition("::")[0] == file}
+
+    def missing(self) -> list[list[str]]:
+        """Return the test files that no recording has, in batches."""
+        lacking = [file for file in self.test_files if file not in self.recordings]
+        return [lacking[start : start + _BATCH] for start in range(0, len(lacking), _BATCH)]
+
+    def _all(self) -> Iterable[Recording]:
+        return {id(recording): recording for recording in self.recordings.values()}.values()
+
+    def knows(self, path: str, text: str) -> bool:
+        """Whether a file is no newer than the map."""
+        return any(recording.knows(path, text) for recording in self._all())
+
+    def candidates(self, mutant: Mutant, text: str) -> list[str]:
+        """Return the tests that may notice a mutant, the most promising first.
+
+        What runs at import runs for whoever imports the module: the tests of its functions, and those of the
+        files that import it. Tests of these files come first, eight of each in turn, the quick ones first.
+        """
+        importing = {file for file in self.recordings if _module(mutant.path) in _imports(self.root / file)}
+        first, last = mutant.statement
+        found: set[str] = set()
+        for recording in self._all():
+            found |= recording.tests(mutant.path, text, range(first, last + 1))
+            if mutant.at_import:
+                found |= recording.tests(mutant.path, text)
+        if mutant.at_import:
+            found |= {test for test in self.seconds if test.partition("::")[0] in importing}
+        by_file = defaultdict(list)
+        for test in sorted(found & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
+            by_file[test.partition("::")[0]].append(test)
+        ranked = [
+            ((file not in importing) + rank // 8, rank, self.seconds[test], test)
+            for file, tests in by_file.items()
+            for rank, test in enumerate(tests)
+        ]
+        return [test for *_, test in sorted(ranked)]
+
+
+def record(space: Workspace, folder: Path, files: list[str], sources: list[str], without: list[str]) -> str:
+    """Record what the tests of these files run; return what failed, which no mutant is tried with."""
+    space.record(sources)
+    run = space.pytest(files, {"without_fixtures": without}, _BATCH_S)
+    space.restore()
+    if run.status not in {0, 5} and not run.seconds:
+        raise RuntimeError(f"the tests of {', '.join(files)} do not run: {run.output[-2000:]}")
+    target = folder / f"{len(list(folder.glob('*'))):04d}-{digest(space.root / files[0])}"
+    partial = folder.parent / f"{target.name}.part"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    whole = coverage.Coverage(data_file=str(partial / "data"), config_file=False, messages=False)
+    whole.combine([str(space.state)])
+    whole.save()
+    gone = {*run.failed, *run.skipped}
+    about = {
+        "tree": str(space.tree),
+        "files": {file: digest(space.root / file) for file in files},
+        "passed": {test: round(seconds, 3) for test, seconds in run.seconds.items() if test not in gone},
+        "fixtures": json.loads((space.state / "fixtures.json").read_text("utf-8")),
+        "launched": _launched(space),
+        "sources": {name: text for source in sources for name, text in _texts(space.root, source)},
+    }
+    (partial / "about.json").write_text(json.dumps(about), "utf-8")
+    space.forget()
+    folder.mkdir(parents=True, exist_ok=True)
+    partial.rename(target)
+    return "".join(
+        f"not used, it fails while lines are recorded: {test}\n" for test in sorted(set(run.failed))
+    )
+
+
+def _texts(root: Path, source: str) -> Iterator[tuple[str, str]]:
+    for path in sorted((root / source).rglob("*.py")):
+        yield path.relative_to(root).as_posix(), path.read_text("utf-8")
+
+
+def _launched(space: Workspace) -> dict[str, list[str]]:
+    """Return the files of the tree that tests started as programs, by path."""
+    found = defaultdict(set)
+    log = space.state / "launched.jsonl"
+    for line in log.read_text("utf-8").splitlines() if log.exists() else ():
+        record = json.loads(line)
+        for file in record["files"]:
+            if Path(file).is_relative_to(space.tree):
+                found[Path(file).relative_to(space.tree).as_posix()].add(record["test"])
+    return {path: sorted(tests) for path, tests in found.items()}
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+@functools.cache
+def _imports(path: Path) -> set[str]:
+    """Return every module that a file names in its imports."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names

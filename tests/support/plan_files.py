@@ -1,0 +1,169 @@
+"""Plans as readable data files: tests/data/plans has what each step of a few plans hands on.
+
+``make plans`` rewrites the files; a test compares. Words that only a reader sees (titles) are left out.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from support.data_files import DATA, dumped, placed
+from support.plans import plan_of
+from support.releases import recipe_of
+from xpubuild.compatibility.situation import Situation
+from xpubuild.engine.fingerprint import digest
+from xpubuild.engine.model import Command, Plan, Step
+from xpubuild.packages.conda.lockfile import write_lock
+from xpubuild.packages.conda.model import CondaLock, CondaPackage
+from xpubuild.planning.planner import requirement_names
+from xpubuild.planning.request import Choice, Compilers, Downloads, Facts, OneapiFacts, Request, Resolved
+from xpubuild.recipe.load import requirement_file
+
+FOLDER = DATA / "plans"
+_WORKSPACE, _CACHE, _ONEAPI = "/somewhere/my space", "/somewhere/cache", "/somewhere/oneapi"
+_PLACES = {
+    f"{_WORKSPACE}/env/lib/python3.12/site-packages": "{site}",
+    _WORKSPACE: "{workspace}",
+    quote(_WORKSPACE): "{workspace, in a URL}",
+    _CACHE: "{cache}",
+    _ONEAPI: "{oneapi}",
+}
+#: Texts with more characters are shown by their digest.
+_LONG = 600
+
+_SENTENCES = ("chosen", "loses", "notes", "not_known", "warnings")
+
+_CONDA = "https://conda.example.invalid/forge/linux-64"
+_LOCK = CondaLock(
+    tuple(
+        CondaPackage(name, version, "h0", f"{name}-{version}-h0.conda", f"{_CONDA}/{name}-{version}-h0.conda",
+                     "0" * 64, "0" * 32)
+        for name, version in (("cmake", "3.31.2"), ("mkl-static", "2026.0.0"), ("python", "3.12.4"))
+    ), ("conda-forge",), "0" * 64, (),
+)  # fmt: skip
+_OPEN = {
+    name: Resolved("main", digit * 40, f"https://git.example.invalid/{name}", "2026-01-01T00:00:00Z")
+    for name, digit in (("torch", "1"), ("triton", "2"), ("vision", "3"), ("audio", "4"))
+}
+
+
+def _oneapi(version: str) -> OneapiFacts:
+    return OneapiFacts(
+        env={"CMPLR_ROOT": f"{_ONEAPI}/compiler/{version}", "CMAKE_PREFIX_PATH": f"{_ONEAPI}/tbb/lib/cmake"},
+        path_prefix=(f"{_ONEAPI}/compiler/{version}/bin",),
+        digest="0" * 64,
+        compiler_version=f"{version}.0",
+    )
+
+
+def _plan(
+    name: str, *, oneapi: str | None = None, facts: Mapping[str, Any] | None = None, **asked: Any
+) -> Plan:
+    """Return the plan of a recipe for a made-up host: for XPU where it has a oneAPI, else for the CPU."""
+    loaded = recipe_of(name)
+    request = Request(loaded, Path(_WORKSPACE), target="cpu" if oneapi is None else "xpu", **asked)
+    every = Choice(request.target or "cpu", 1, tuple(loaded.recipe.components), None, (), {})
+    known = Facts(
+        python="/usr/bin/python3.12",
+        python_version="3.12.4",
+        compilers=Compilers("/usr/bin/gcc", "/usr/bin/g++", "13.2.0", {"cc": "gcc 13.2.0"}, "gcc"),
+        jobs=6,
+        jobs_reason="asked for",
+        cache=Path(_CACHE),
+        requirements={
+            file: requirement_file(loaded, file).read_text("utf-8")
+            for file in requirement_names(request, every)
+        },
+        oneapi=_oneapi(oneapi) if oneapi else None,
+        situation=Situation(
+            target=request.target or "cpu", gpu="max", driver="lts-2350", oneapi=(oneapi,) if oneapi else (),
+            python=("3.12.4",), gcc="13.2.0", host_compiler="GNU",
+        ),
+    )  # fmt: skip
+    return plan_of(request, replace(known, **(facts or {})))
+
+
+_MIRROR = Downloads(
+    Path("/somewhere/mirror"), offline=True, pip={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/somewhere/mirror"}
+)
+#: Name of the file -> the plan in it. Each route through the planner is in one of them.
+PLANS: dict[str, Callable[[], Plan]] = {
+    "quickstart-venv": lambda: _plan("quickstart"),
+    "quickstart-conda-offline": lambda: _plan(
+        "quickstart", facts={"conda_lock": write_lock(_LOCK), "downloads": _MIRROR}
+    ),
+    "quickstart-editable-with-edits": lambda: _plan(
+        "quickstart", editable=True, allow_dirty=True, facts={"dirty": {"ops": "5" * 64}}
+    ),
+    "2.8-cpu-vision-audio": lambda: _plan("2.8", with_=("vision", "audio")),
+    "2.13-cpu-minimal": lambda: _plan("2.13", variant="minimal"),
+    "2.13-xpu": lambda: _plan("2.13", oneapi="2025.3", with_=("vision", "audio"), arch=("pvc", "bmg")),
+    "2.13-xpu-editable": lambda: _plan("2.13", oneapi="2025.3", editable=True),
+    "2.6-xpu-abi-0": lambda: _plan("2.6", oneapi="2025.0", cxx11_abi=0),
+    "main-xpu-looked-up": lambda: _plan("main", oneapi="2025.3", facts={"resolved": _OPEN}),
+}
+
+
+def text_of(name: str) -> str:
+    """Return what the file of a plan holds."""
+    plan = PLANS[name]()
+    document = {
+        "lock_digest": plan.lock_digest,
+        "summary": {name: _said(name, value) for name, value in plan.summary.items()},
+        "files": {path: _lines(text.splitlines()) for path, text in plan.files.items()},
+        "steps": [_step(step, plan.fingerprints[step.id]) for step in plan.steps],
+    }
+    return dumped(placed(document, _PLACES))
+
+
+def _said(name: str, value: Any) -> Any:
+    """Return a value of the summary; of sentences, how many there are, of the recipe its name."""
+    if name == "recipe":
+        return str(value).partition(":")[0]
+    return len(value) if name in _SENTENCES else _plain(value)
+
+
+def _step(step: Step, fingerprint: str) -> dict[str, Any]:
+    """Return every field of a step that is not at its default."""
+    shown = _fields(step, ("title",))
+    shown["commands"] = [_command(command) for command in step.commands]
+    shown["proofs"] = [proof.key() for proof in step.proofs]
+    return {
+        "id": step.id,
+        "fingerprint": fingerprint,
+        **{key: value for key, value in shown.items() if value},
+    }
+
+
+def _command(command: Command) -> dict[str, Any]:
+    shown = _fields(command)
+    return shown if command.portable is None else {**shown, "portable": _lines(command.portable)}
+
+
+def _lines(lines: Sequence[str]) -> Sequence[str] | str:
+    return list(lines) if sum(map(len, lines)) < _LONG else f"{len(lines)} lines, sha256 {digest(lines)}"
+
+
+def _fields(item: Any, left_out: Sequence[str] = ()) -> dict[str, Any]:
+    found = {field.name: getattr(item, field.name) for field in fields(item) if field.name not in left_out}
+    return {name: _plain(value) for name, value in found.items() if value}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as YAML has it: a function by its name and what it is given."""
+    if isinstance(value, functools.partial):
+        return {value.func.__name__: [_plain(item) for item in value.args], **_plain(value.keywords)}
+    if is_dataclass(value):
+        return {type(value).__name__: _fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    return (
+        value if isinstance(value, (str, int, float, type(None))) else getattr(value, "__name__", str(value))
+    )

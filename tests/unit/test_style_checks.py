@@ -1,0 +1,78 @@
+"""Every check of doctor has a test that brings it to a finding, and one in which it is ok."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from integration.test_doctor_hosts_env import WRONG
+from support.doctor_frame import a_context
+from support.doctor_shows import shows
+from support.gpu_hosts import ALL, WELL
+from support.imports import ROOT
+
+from xpubuild.doctor.checks.gpu import GpuPresent
+from xpubuild.doctor.registry import arranged, shipped
+
+TESTS = ROOT / "tests"
+
+
+def shown_in(source: str) -> Iterator[tuple[str, str]]:
+    """Yield (check, status) of each ``@shows`` of a test function."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            for call in node.decorator_list:
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "shows":
+                    status, *identifiers = map(ast.literal_eval, call.args)
+                    yield from ((name, status) for name in identifiers)
+
+
+def shown() -> set[tuple[str, str]]:
+    """Return what all tests show: by decorator, and in the tables of simulated hosts.
+
+    ``test_doctor_hosts_env`` and ``test_doctor_hosts_gpu`` compare all that doctor finds with the tables.
+    """
+    files = (path for path in TESTS.rglob("test_*.py") if path != Path(__file__))
+    found = {item for path in files for item in shown_in(path.read_text("utf-8"))}
+    found |= {item for _, expected in WRONG for item in expected.items()}
+    found |= {(name, "fail") for host in ALL for name in host.expect}
+    found |= {(name, "warn") for host in ALL for name in host.warns}
+    return found | {(name, "ok") for names in WELL.values() for name in names}
+
+
+SHOWN = shown()
+
+
+@pytest.mark.parametrize("identifier", [check.id for check in arranged(shipped())])
+def test_a_check_is_shown_with_a_finding_and_without(identifier: str) -> None:
+    """See docs/how-to/add-a-doctor-check.md."""
+    statuses = {status for name, status in SHOWN if name == identifier}
+    assert "ok" in statuses, f"no test has @shows('ok', {identifier!r})"
+    assert statuses & {"warn", "fail"}, f"no test has @shows('warn' or 'fail', {identifier!r})"
+
+
+def test_what_is_shown_is_a_check() -> None:
+    assert {name for name, _ in SHOWN} <= {check.id for check in shipped()}
+
+
+def test_a_mention_shows_nothing(tmp_path: Path) -> None:
+    """The decorator looks at what the check answered, whatever the test itself asserts."""
+
+    @shows("ok", "gpu.present")
+    def mentions() -> None:
+        assert GpuPresent.id == "gpu.present"
+
+    @shows("fail", "gpu.present")
+    def runs() -> None:
+        GpuPresent().run(a_context(tmp_path))  # an image has no devices: it is skipped
+
+    for test in (mentions, runs):
+        with pytest.raises(AssertionError, match=r"not shown by this test: .*gpu\.present"):
+            test()
+    assert list(shown_in("# @shows('ok', 'a.b')\ndef helper():\n    shows('ok', 'a.b')\n")) == []
+    assert list(shown_in("@shows('ok', 'a.b', 'a.c')\ndef test_it():\n    pass\n")) == [
+        ("a.b", "ok"),
+        ("a.c", "ok"),
+    ]

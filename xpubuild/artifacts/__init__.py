@@ -1,0 +1,1 @@
+"""Wheels, shared objects and installed distributions, read from their files."""

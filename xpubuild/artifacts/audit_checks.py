@@ -1,0 +1,154 @@
+"""The checks of the objects of a wheel, one function per check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from xpubuild.artifacts.abi import AbiCount
+from xpubuild.artifacts.audit_report import AuditPolicy, Finding
+from xpubuild.artifacts.elf import ElfObject
+from xpubuild.artifacts.linkage import Closure, missing_versions, rpath_problem, sycl_runtimes
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import query
+from xpubuild.errors import ToolchainError
+
+_MACHINES = {
+    "x86_64": "EM_X86_64",
+    "aarch64": "EM_AARCH64",
+    "i686": "EM_386",
+    "ppc64le": "EM_PPC64",
+    "s390x": "EM_S390",
+    "riscv64": "EM_RISCV",
+}
+_MOST_SYMBOLS = 3
+_LONGEST_NAME = 160
+
+
+def machine_findings(tags: Iterable[str], elves: Mapping[str, ElfObject]) -> Iterator[Finding]:
+    """Yield objects for another processor than the platform tag; code for a GPU is none of its business."""
+    platforms = sorted({tag.rpartition("-")[2] for tag in tags})
+    wanted = {machine for name, machine in _MACHINES.items() for tag in platforms if tag.endswith(f"_{name}")}
+    for name, elf in elves.items():
+        if wanted and elf.machine in _MACHINES.values() and elf.machine not in wanted:
+            message = f"{name} is for {elf.machine}, but the wheel's file name has {', '.join(platforms)}"
+            yield Finding("error", "tags", name, elf.machine, message)
+
+
+def abi_findings(name: str, count: AbiCount, policy: AuditPolicy) -> Iterator[Finding]:
+    """Yield an object of the other C++ ABI, or of both."""
+    wanted = policy.cxx11_abi
+    if wanted is None or not (count.new or count.old):
+        return
+    against = count.against(wanted)
+    tally = f"{count.new} of its symbols have the C++11 ABI (1), {count.old} the old one (0)"
+    if count.verdict != wanted:
+        message = (
+            f"{name} was not compiled for C++11 ABI {wanted}: {tally}, for example {readable(against[0])}"
+        )
+        yield Finding("error", "abi", name, against[0], message)
+    elif count.mixed:
+        message = f"{name} mixes both C++ ABIs: {tally}, for example {readable(against[0])}"
+        yield Finding("warning", "abi", name, against[0], message)
+
+
+def readable(symbol: str) -> str:
+    """Return a symbol for a message: demangled and shortened, where the binutils are there to do it."""
+    try:
+        answer = query(["c++filt", symbol], env=base_environment())
+    except ToolchainError:
+        return symbol
+    text = answer.stdout.strip()
+    if not answer.ok or not text or text == symbol:
+        return symbol
+    return f"{text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + '...'} [{symbol}]"
+
+
+def linkage_findings(
+    name: str, elf: ElfObject, closure: Closure, search: Sequence[Path]
+) -> Iterator[Finding]:
+    """Yield libraries that nobody provides, that the loader will not find, or that are too old."""
+    folders = "".join(f", {folder}" for folder in search)
+    for missing in closure.missing:
+        chain = " -> ".join(missing.chain)
+        message = (
+            f"{chain} needs {missing.library}, which is not on its RPATH, in the wheel{folders} or on "
+            "the system"
+        )
+        yield Finding("error", "missing-library", name, missing.library, message)
+    for library in elf.needed:
+        provider = closure.found.get(library)
+        if provider is not None and provider.how == "elsewhere":
+            message = (
+                f"{name} needs {library}, which is in the wheel at {provider.path}, but not on its RPATH"
+            )
+            yield Finding("warning", "not-on-rpath", name, library, message)
+    for version, provider in missing_versions(elf, closure):
+        message = f"{name} needs {version} of {provider.library}, but {provider.path} does not have it"
+        yield Finding("error", "missing-version", name, version, message)
+
+
+def symbol_findings(name: str, unresolved: Sequence[str], policy: AuditPolicy) -> Iterator[Finding]:
+    """Yield an object whose symbols are not all defined by what it needs."""
+    if unresolved:
+        shown = ", ".join(map(readable, unresolved[:_MOST_SYMBOLS]))
+        more = f" and {len(unresolved) - _MOST_SYMBOLS} more" if len(unresolved) > _MOST_SYMBOLS else ""
+        message = f"{name} needs symbols that none of its libraries has: {shown}{more}"
+        yield Finding(policy.unresolved_symbols, "unresolved-symbol", name, unresolved[0], message)
+
+
+def rpath_findings(elves: Mapping[str, ElfObject], policy: AuditPolicy) -> Iterator[Finding]:
+    """Yield search paths that lead somewhere else on another machine, each once."""
+    entries: dict[tuple[str, str], list[str]] = {}
+    for name, elf in elves.items():
+        for entry in dict.fromkeys((*elf.rpath, *elf.runpath)):
+            problem = rpath_problem(entry, policy.allowed_rpaths)
+            if problem:
+                entries.setdefault((problem, entry), []).append(name)
+    for (problem, entry), names in entries.items():
+        who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        if problem == "relative":
+            why = f"{who}: RPATH has '{entry}', which is relative to the current folder"
+            yield Finding("error", "rpath", names[0], entry, why)
+        else:
+            why = f"{who}: RPATH has {entry}, a folder of the build machine"
+            yield Finding(policy.absolute_rpath, "rpath", names[0], entry, why)
+
+
+def forbidden_findings(elves: Mapping[str, ElfObject], policy: AuditPolicy) -> Iterator[Finding]:
+    """Yield objects that need, or are, a library that must not be shared here."""
+    for name, elf in elves.items():
+        for library in dict.fromkeys((*elf.needed, elf.soname, PurePosixPath(name).name)):
+            pattern = next((p for p in policy.forbid_needed if _is_forbidden(name, library, p)), None)
+            if pattern is not None:
+                how = "needs" if library in elf.needed else "is"
+                message = f"{name} {how} {library}, which must be linked statically here ({pattern})"
+                yield Finding("error", "forbidden-library", name, library, message)
+
+
+def _is_forbidden(name: str, library: str, pattern: str) -> bool:
+    """Whether a pattern means a library, in every object or, as ``OBJECT:LIBRARY``, in some."""
+    where, colon, what = pattern.rpartition(":")
+    if colon and not fnmatchcase(PurePosixPath(name).name, where):
+        return False
+    return fnmatchcase(library, what)
+
+
+def sycl_findings(libraries: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Finding]:
+    """Yield a second SYCL runtime among (object, the libraries it leads to)."""
+    runtimes = sycl_runtimes(libraries)
+    if len(runtimes) > 1:
+        parts = [f"{runtime} by {names[0]}" for runtime, names in sorted(runtimes.items())]
+        last = max(runtimes, key=lambda runtime: (int(runtime.rpartition(".")[2]), runtime))
+        message = f"more than one SYCL runtime is needed: {', '.join(parts)}"
+        yield Finding("error", "two-sycl", runtimes[last][0], last, message)
+
+
+def string_findings(label: str, found: Iterable[Sequence[str]], policy: AuditPolicy) -> Iterator[Finding]:
+    """Yield a wheel without any of the required strings; ``found`` are those of each object."""
+    wanted = policy.require_strings
+    if wanted and not any(found):
+        texts = " or ".join(f"'{text}'" for text in wanted)
+        message = f"no object of {label} contains {texts}"
+        yield Finding("error", "missing-string", label, wanted[0], message)

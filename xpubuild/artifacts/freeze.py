@@ -1,0 +1,244 @@
+"""Keeps installed packages: later pip steps must not replace torch or triton.
+
+After a component is installed, its version is written to a constraints file, with the hash of its RECORD in a
+comment. Each later pip gets these files. pip can be told to ignore dependencies, and two distributions of
+different names can contain the same package, so the installed packages are checked after each step as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from xpubuild.artifacts.repair import remove_dist
+from xpubuild.artifacts.site_packages import InstalledDist, declared, installed_dists, record_entries
+from xpubuild.engine.files import write_atomic
+from xpubuild.errors import AuditError
+
+#: Import packages that several distributions bring under different names.
+PACKAGES = ("torch", "triton")
+#: The distributions that bring ``triton/``: CUDA's, and the XPU one under its names up to 2.9 and from 2.10.
+TRITON = ("pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "triton", "triton-xpu")
+_KEY = re.compile(r"^# RECORD sha256=([0-9a-f]{64})$", re.MULTILINE)
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)$", re.MULTILINE)
+_AGAIN = "then run the same command again: damaged packages are reinstalled"
+
+
+def record_key(dist: InstalledDist) -> str:
+    """Return the sha256 of what RECORD lists below site-packages, names and hashes.
+
+    Left out is what an installer makes itself, and differently each time: scripts, compiled files, metadata.
+
+    Raises:
+        OSError, ValueError: there is no usable RECORD.
+    """
+    lines = sorted(
+        f"{entry.name},{entry.checksum}"
+        for entry in record_entries(dist)
+        if entry.checksum and not entry.name.startswith("..") and ".dist-info/" not in entry.name
+    )
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def hold(site_packages: Path, name: str, file: Path) -> str:
+    """Write down what is installed under a distribution's name; return ``name==version``.
+
+    Raises:
+        AuditError: it is not installed, or not as a whole.
+    """
+    dist = _find(site_packages, name)
+    try:
+        key = None if dist is None else record_key(dist)
+    except (OSError, ValueError) as error:
+        raise AuditError(f"the RECORD of {name} cannot be used", why=str(error), fix=_fix(name)) from error
+    if dist is None:
+        raise AuditError(f"{name} is not installed in {site_packages}", fix=_fix(name))
+    pin = f"{name}=={dist.version}"
+    text = f"# what later pip steps must leave alone\n# RECORD sha256={key}\n{pin}\n"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(file, text.encode())
+    return pin
+
+
+def let_go(site_packages: Path, file: Path) -> str | None:
+    """Remove a distribution that is no longer what was held, so that pip installs it anew; say what was done.
+
+    pip looks at the version alone, and takes another build of the same version for the right one.
+    """
+    if not file.exists():
+        return None
+    name, (version, key) = _read(file)
+    dist = _find(site_packages, name)
+    if dist is None or dist.version != version:
+        return None
+    try:
+        if record_key(dist) == key:
+            return None
+    except (OSError, ValueError):
+        return None  # not sound: repaired before
+    count = remove_dist(site_packages, dist.name)
+    return f"{_label(dist)} and {count} of its files: another build than the one that was installed"
+
+
+def portable_hold(python: str, name: str, file: str) -> tuple[str, ...]:
+    """Return shell lines that write the same constraint without xpubuild."""
+    program = f'from importlib.metadata import version; print("{name}==" + version("{name}"))'
+    folder = shlex.quote(str(Path(file).parent))
+    return (
+        f"mkdir -p -- {folder}",
+        f"{shlex.quote(python)} -I -c {shlex.quote(program)} > {shlex.quote(file)}",
+    )
+
+
+@dataclass(frozen=True)
+class HeldProof:
+    """torch and triton are still what was installed, and nobody else brings their files.
+
+    ``held`` are the constraints files that ``hold`` wrote in the steps before.
+    """
+
+    site_packages: str
+    held: tuple[str, ...]
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        names = [Path(file).stem for file in self.held]
+        kept = f", and {', '.join(names)} unchanged" if names else ""
+        return f"one owner each of {' and '.join(f'{name}/' for name in PACKAGES)}{kept}"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the check depends on."""
+        return {"proof": "held", "site_packages": self.site_packages, "held": list(self.held)}
+
+    def check(self) -> dict[str, Any]:
+        """Return the owner of each package and the versions that were held.
+
+        Raises:
+            AuditError: a package has two owners, something held was replaced, or another distribution asks
+                for another version of it.
+        """
+        site = Path(self.site_packages)
+        dists = installed_dists(site)
+        owners = {name: _owners(dists, name) for name in PACKAGES}
+        for package, found in owners.items():
+            if len(found) > 1:
+                raise self._two_owners(package, found)
+        held = dict(_read(Path(file)) for file in self.held)
+        for name, (version, key) in held.items():
+            self._still(name, version, key)
+        self._asked(dists, {canonicalize_name(name): version for name, (version, _) in held.items()})
+        return {
+            "owners": {name: [_label(dist) for dist in found] for name, found in owners.items() if found},
+            "held": {name: version for name, (version, _) in held.items()},
+        }
+
+    def _two_owners(self, package: str, found: Sequence[InstalledDist]) -> AuditError:
+        names = [_label(dist) for dist in found]
+        kept = {canonicalize_name(Path(file).stem) for file in self.held}
+        foreign = [dist.name for dist in found if dist.name not in kept] or [found[-1].name]
+        return AuditError(
+            f"{len(found)} distributions contain {package}/: {', '.join(names)}",
+            why="the one that was installed last has overwritten files of the other",
+            fix=f"remove all of them, and make sure that {', '.join(foreign)} is not installed, {_AGAIN}",
+            commands=(self._pip("uninstall", "--yes", *(dist.name for dist in found)),),
+            evidence={"package": package, "owners": names},
+        )
+
+    def _still(self, name: str, version: str, key: str) -> None:
+        dist = _find(Path(self.site_packages), name)
+        found = "nothing" if dist is None else _label(dist)
+        if dist is not None and dist.version == version:
+            try:
+                if record_key(dist) == key:
+                    return
+            except (OSError, ValueError) as error:
+                found = f"a {name} with an unusable RECORD ({error})"
+            else:
+                found = f"another build of {name} {version}"
+        raise AuditError(
+            f"{name} {version} was replaced by a later pip step",
+            why=(
+                f"{found} is installed; packages that use {name} were built for the one that xpubuild "
+                "installed"
+            ),
+            fix=f"remove it, and do not install the package that requires it, {_AGAIN}",
+            commands=(self._pip("uninstall", "--yes", name),),
+            evidence={"name": name, "held": version, "found": found},
+        )
+
+    def _asked(self, dists: Iterable[InstalledDist], held: dict[str, str]) -> None:
+        for dist in dists:
+            for requirement in declared(dist):
+                version = held.get(canonicalize_name(requirement.name))
+                if version is None or requirement.specifier.contains(version, prereleases=True):
+                    continue
+                raise self._other_version(dist, requirement, version)
+
+    def _other_version(self, dist: InstalledDist, wanted: Requirement, held: str) -> AuditError:
+        here = f"{wanted.name} {held}"
+        return AuditError(
+            f"{_label(dist)} requires {wanted.name}{wanted.specifier}, but this workspace uses {here}",
+            why="the next pip command that resolves dependencies would replace it",
+            fix=(
+                f"use a version of {dist.name} that is compatible with {here}, or exclude it (--without); "
+                "then run the same command again"
+            ),
+            commands=(self._pip("uninstall", "--yes", dist.name),),
+            evidence={"distribution": _label(dist), "asks": str(wanted), "held": held},
+        )
+
+    def _pip(self, *words: str) -> str:
+        python = Path(self.site_packages).parents[2] / "bin" / "python"
+        return shlex.join([str(python), "-m", "pip", *words])
+
+
+def _fix(name: str) -> str:
+    return f"run the same command again to reinstall {name}"
+
+
+def _label(dist: InstalledDist) -> str:
+    return f"{dist.name} {dist.version}"
+
+
+def _find(site_packages: Path, name: str) -> InstalledDist | None:
+    wanted = canonicalize_name(name)
+    return next((dist for dist in installed_dists(site_packages) if dist.name == wanted), None)
+
+
+def _owners(dists: Iterable[InstalledDist], package: str) -> list[InstalledDist]:
+    """Return the distributions with files below ``package/``; one without a RECORD cannot be told."""
+    found = []
+    for dist in dists:
+        try:
+            entries = record_entries(dist)
+        except (OSError, ValueError):
+            continue
+        if any(entry.name.startswith(f"{package}/") for entry in entries):
+            found.append(dist)
+    return found
+
+
+def _read(file: Path) -> tuple[str, tuple[str, str]]:
+    """Return the name, version and RECORD key that ``hold`` wrote."""
+    try:
+        text = file.read_text("utf-8")
+    except OSError as error:
+        raise AuditError(
+            f"{file} was removed", why=str(error), fix="run the same command again; it is written again"
+        ) from error
+    pin, key = _PIN.search(text), _KEY.search(text)
+    if pin is None or key is None:
+        raise AuditError(
+            f"{file} was changed",
+            fix="remove it and run the same command again",
+            commands=(f"rm {shlex.quote(str(file))}",),
+        )
+    return pin[1], (pin[2], key[1])

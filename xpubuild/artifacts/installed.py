@@ -1,0 +1,196 @@
+"""Checks the installed packages of an environment against their RECORD; its Python is never started."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
+
+from xpubuild.artifacts.record import HASHES, hash_file, is_record_file, record_hash
+from xpubuild.artifacts.site_packages import (
+    InstalledDist,
+    RecordEntry,
+    installed_dists,
+    optional,
+    prefix_of,
+    quick_problem,
+    record_entries,
+)
+from xpubuild.artifacts.wheel import record_of
+from xpubuild.errors import AuditError
+
+_THREADS = 4
+_MOST_SHOWN = 3
+# What pip writes beside the wheel's own files, and what it makes anew at every installation.
+_INSTALLERS_OWN = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
+
+
+def verify_installed(site_packages: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Hash every file of some distributions and hold it against RECORD.
+
+    ``names`` are names or requirements (``torch==2.13.0``). Returns for each name ``version``, ``record``
+    (its ``.dist-info`` folder), ``files``, ``bytes`` and ``problems`` (empty for a sound one).
+    """
+    dists = {dist.name: dist for dist in installed_dists(site_packages)}
+    return {name: _verify_one(name, dists) for name in names}
+
+
+def wheel_matches_installed(wheel: Path, site_packages: Path) -> list[str]:
+    """Return how what is installed differs from a wheel, file by file; empty where it does not.
+
+    The wheel's RECORD is the measure, which the audit has held against the wheel's contents. Scripts are left
+    out, because pip rewrites their first line.
+
+    Raises:
+        AuditError: the wheel cannot be read.
+    """
+    entries = []
+    for name, (checksum, size) in record_of(wheel).items():
+        target = _target(PurePosixPath(name), site_packages)
+        if target is not None and checksum:
+            entries.append(RecordEntry(name, target, checksum, int(size) if size.isdigit() else None))
+    return _content_problems(entries)
+
+
+@dataclass(frozen=True)
+class InstalledProof:
+    """Distributions are installed, file by file as their RECORD says."""
+
+    site_packages: str
+    names: tuple[str, ...]
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        return f"installed as recorded: {', '.join(self.names)}"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the check depends on."""
+        return {"proof": "installed", "site_packages": self.site_packages, "names": list(self.names)}
+
+    def check(self) -> dict[str, Any]:
+        """Return version, number of files and bytes of each distribution.
+
+        Raises:
+            AuditError: a distribution is not installed, or a file is not what RECORD says.
+        """
+        found = verify_installed(Path(self.site_packages), self.names)
+        problems = [f"{name}: {problem}" for name, item in found.items() for problem in item["problems"]]
+        if problems:
+            damaged = [item["record"] for item in found.values() if item["problems"] and item["record"]]
+            raise self._error(problems, damaged)
+        return {"installed": found}
+
+    def _error(self, problems: Sequence[str], records: Sequence[str]) -> AuditError:
+        more = f" and {len(problems) - _MOST_SHOWN} more" if len(problems) > _MOST_SHOWN else ""
+        return AuditError(
+            f"the packages installed in {self.site_packages} do not match their records",
+            why="; ".join(problems[:_MOST_SHOWN]) + more,
+            fix="remove the record of the damaged package, then run the same command again to reinstall it"
+            if records
+            else "run the same command again",
+            commands=[f"rm -r {shlex.quote(record)}" for record in records],
+            evidence={"problems": list(problems)},
+        )
+
+
+def _verify_one(name: str, dists: Mapping[str, InstalledDist]) -> dict[str, Any]:
+    result: dict[str, Any] = {"version": None, "record": None, "files": 0, "bytes": 0, "problems": []}
+    dist, problem = _find(name, dists)
+    if dist is not None:
+        result.update(version=dist.version, record=str(dist.info))
+        problem = problem or quick_problem(dist)
+    if dist is None or problem is not None:
+        result["problems"] = [problem]
+        return result
+    entries = record_entries(dist)
+    result["files"] = len(entries)
+    result["bytes"] = sum(entry.size or 0 for entry in entries)
+    result["problems"] = _content_problems(entries)
+    return result
+
+
+def _find(name: str, dists: Mapping[str, InstalledDist]) -> tuple[InstalledDist | None, str | None]:
+    """Return the distribution that a requirement names, and what is wrong with its version."""
+    try:
+        requirement = Requirement(name)
+        dist = dists.get(canonicalize_name(requirement.name))
+        if dist is None:
+            return None, "it is not installed"
+        fits = requirement.specifier.contains(dist.version, prereleases=True)
+    except (InvalidRequirement, InvalidVersion) as error:
+        return None, str(error)
+    return dist, None if fits else f"version {dist.version} is installed, {requirement.specifier} is required"
+
+
+def _content_problems(entries: Sequence[RecordEntry]) -> list[str]:
+    """Read the largest files first, so that the threads end together."""
+    ordered = sorted(entries, key=lambda entry: entry.size or 0, reverse=True)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return sorted(filter(None, pool.map(_content_problem, ordered)))
+
+
+def _content_problem(entry: RecordEntry) -> str | None:
+    if optional(entry):
+        return None
+    algorithm = entry.checksum.partition("=")[0]
+    try:
+        if entry.size is not None and entry.path.stat().st_size != entry.size:
+            return f"{entry.name} has {entry.path.stat().st_size} bytes instead of {entry.size}"
+        if algorithm in HASHES and record_hash(hash_file(entry.path, algorithm), algorithm) != entry.checksum:
+            return f"{entry.name} does not match its hash in RECORD"
+    except OSError as error:
+        return f"{entry.name} cannot be read: {error.strerror}"
+    return (
+        None if algorithm in HASHES or is_record_file(entry.name) else f"{entry.name} has no hash in RECORD"
+    )
+
+
+def _target(name: PurePosixPath, site_packages: Path) -> Path | None:
+    """Where pip puts a member of a wheel; None for what pip changes or writes itself."""
+    first, *rest = name.parts
+    if first.endswith(".dist-info") and name.name in _INSTALLERS_OWN:
+        return None
+    if not first.endswith(".data"):
+        return site_packages / name
+    if rest and rest[0] in ("purelib", "platlib"):
+        return site_packages.joinpath(*rest[1:])
+    if rest and rest[0] == "data":
+        return prefix_of(site_packages).joinpath(*rest[1:])
+    return None
+
+
+def installed_stamp(site_packages: Path, names: Sequence[str]) -> int:
+    """Return a number that changes when a recorded file is lost, or changes its size or time.
+
+    Cheap: one look at each file's entry. Compiled Python files come and go with use and do not count.
+    """
+    wanted = {canonicalize_name(name) for name in names}
+    total = hashlib.sha256()
+    for dist in installed_dists(site_packages):
+        if dist.name not in wanted:
+            continue
+        try:
+            entries = sorted(record_entries(dist), key=lambda entry: str(entry.path))
+        except (OSError, ValueError):
+            total.update(b"unreadable")
+            continue
+        for entry in entries:
+            if not str(entry.path).endswith(".pyc"):
+                total.update(f"{entry.path} {_look(entry.path)}".encode("utf-8", "surrogateescape"))
+    return int.from_bytes(total.digest()[:7], "big")
+
+
+def _look(path: Path) -> str:
+    try:
+        status = path.lstat()
+    except OSError:
+        return "gone"
+    return f"{status.st_size} {status.st_mtime_ns}"

@@ -1,0 +1,192 @@
+"""Find what is installed in an environment by its files; the environment's Python is never started."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from xpubuild.artifacts.record import parse_record
+from xpubuild.errors import ToolchainError
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+# site-packages is PREFIX/lib/python3.X/site-packages.
+_LEVELS_BELOW_PREFIX = 3
+
+
+@dataclass(frozen=True)
+class RecordEntry:
+    """One line of an installed RECORD; ``size`` is in bytes, None where RECORD does not say."""
+
+    name: str
+    path: Path
+    checksum: str
+    size: int | None
+
+
+@dataclass(frozen=True)
+class InstalledDist:
+    """One ``.dist-info`` folder. ``name`` is normalised."""
+
+    name: str
+    version: str
+    info: Path
+
+    @property
+    def site_packages(self) -> Path:
+        """The folder it is installed in."""
+        return self.info.parent
+
+
+def site_packages_of(env: Path) -> Path:
+    """Return the site-packages folder of a virtual or conda environment.
+
+    Raises:
+        ToolchainError: the folder is no such environment, or has not exactly one such folder.
+    """
+    # Python of conda-forge has a link lib/python3.1 to its real folder.
+    found = sorted(
+        path
+        for path in env.glob("lib/python3*/site-packages")
+        if path.is_dir() and not path.parent.is_symlink()
+    )
+    if is_environment(env) and len(found) == 1:
+        return found[0]
+    if is_environment(env):
+        why = f"it has {len(found)} folders lib/python3*/site-packages instead of one"
+    else:
+        why = "it has neither pyvenv.cfg nor conda-meta"
+    raise ToolchainError(
+        f"{env} is not a complete Python environment",
+        why=why,
+        fix="remove the folder and run the same command again; it will be created again",
+        commands=(f"rm -r '{env}'",),
+        evidence={"env": str(env)},
+    )
+
+
+def is_environment(prefix: Path) -> bool:
+    """Whether a folder is the prefix of a virtual environment or of one of conda packages."""
+    return (prefix / "pyvenv.cfg").is_file() or (prefix / "conda-meta").is_dir()
+
+
+def prefix_of(site_packages: Path) -> Path:
+    """Return the folder that files of RECORD may be in: the environment, or site-packages itself.
+
+    A RECORD line such as ``../../../bin/x`` leads into the environment only where this is one.
+    """
+    place = site_packages.absolute()
+    above = list(place.parents)[_LEVELS_BELOW_PREFIX - 1 : _LEVELS_BELOW_PREFIX]
+    return next((prefix for prefix in above if is_environment(prefix)), place)
+
+
+def installed_dists(site_packages: Path) -> list[InstalledDist]:
+    """Return every ``.dist-info`` folder, complete or not, sorted by name."""
+    found = []
+    for info in sorted(site_packages.glob("*.dist-info")):
+        stem, _, version = info.name.removesuffix(".dist-info").rpartition("-")
+        # pip renames what it is about to remove; such a folder is a leftover and no distribution.
+        if info.is_dir() and stem and not stem.startswith("~"):
+            found.append(InstalledDist(canonicalize_name(stem), version, info))
+    return found
+
+
+def record_entries(dist: InstalledDist) -> list[RecordEntry]:
+    """Return the lines of a distribution's RECORD.
+
+    Raises:
+        OSError: there is no RECORD, or it cannot be read.
+        ValueError: it is not in the form of a RECORD.
+    """
+    entries = []
+    try:
+        for name, checksum, size in parse_record((dist.info / "RECORD").read_text("utf-8")):
+            entries.append(
+                RecordEntry(name, dist.site_packages / name, checksum, int(size) if size else None)
+            )
+    except csv.Error as error:
+        raise ValueError(str(error)) from error
+    return entries
+
+
+def quick_problem(dist: InstalledDist) -> str | None:
+    """Say what an interrupted installation left undone, without reading files; None for a sound one.
+
+    pip copies the wheel's own RECORD with the other files and replaces it at the very end by one that lists
+    what pip itself made, INSTALLER among it. So a RECORD without INSTALLER is that of an unfinished run.
+    """
+    try:
+        entries = record_entries(dist)
+    except (OSError, ValueError) as error:
+        return f"its RECORD cannot be used: {error}"
+    if not (dist.info / "METADATA").is_file():
+        return "it has no METADATA"
+    if not any(entry.name == f"{dist.info.name}/INSTALLER" for entry in entries):
+        return "its installation was not completed"
+    bad = [entry.name for entry in entries if wrong_size(entry)]
+    return f"{len(bad)} of {len(entries)} files are missing or incomplete: {bad[0]}" if bad else None
+
+
+def damaged_dists(site_packages: Path) -> dict[str, str]:
+    """Return the ``.dist-info`` folders that are not sound: folder name -> what is wrong with it."""
+    dists = installed_dists(site_packages)
+    found = {}
+    for dist in dists:
+        problem = quick_problem(dist)
+        twins = [other for other in dists if other.name == dist.name and other.info != dist.info]
+        if problem is None and twins:
+            problem = f"{twins[0].info.name}: another version is installed as well"
+        if problem is not None:
+            found[dist.info.name] = problem
+    return found
+
+
+def wrong_size(entry: RecordEntry) -> bool:
+    """Whether a file is gone or has another size than RECORD says."""
+    if optional(entry):
+        return False
+    try:
+        found = entry.path.stat().st_size
+    except OSError:
+        return True
+    return entry.size is not None and found != entry.size
+
+
+def optional(entry: RecordEntry) -> bool:
+    """Whether a file may be missing or another: Python makes what it compiled again.
+
+    Some wheels ship such files with a hash (numpy before 2.4), and pip compiles over them.
+    """
+    if not entry.name.endswith(".pyc"):
+        return False
+    return not entry.checksum or entry.path.parent.name == "__pycache__"
+
+
+def declared(dist: InstalledDist, environment: Mapping[str, str] | None = None) -> list[Requirement]:
+    """Return what a distribution asks for, extras left out.
+
+    ``environment`` are marker variables of its interpreter; without them those of this one stand in.
+    """
+    # Its parser takes time to import, and doctor asks for this module and not for requirements.
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415
+
+    try:
+        text = (dist.info / "METADATA").read_text("utf-8", "replace")
+    except OSError:
+        return []
+    found: list[Requirement] = []
+    for line in HeaderParser().parsestr(text).get_all("Requires-Dist", []):
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue
+        if requirement.marker is None or requirement.marker.evaluate({**(environment or {}), "extra": ""}):
+            found.append(requirement)
+    return found

@@ -1,0 +1,229 @@
+"""Read a wheel without trusting it: names, RECORD, hashes, metadata and tags.
+
+Everything is read once, member by member, so that a wheel of several GB needs no more room than its largest
+shared object.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from xpubuild.artifacts.elf import MAGIC
+from xpubuild.artifacts.record import HASHES, is_record_file, parse_record, record_hash
+from xpubuild.artifacts.wheel_metadata import (
+    WheelName,
+    WheelProblem,
+    metadata_problems,
+    parse_name,
+    unsafe_name,
+)
+from xpubuild.engine.files import explained
+from xpubuild.engine.temporary import scratch_folder
+from xpubuild.errors import AuditError
+
+_CHUNK = 1 << 20
+# What zipfile and its decompressors raise for damaged, encrypted or unknown content.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError, csv.Error)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One file of a wheel, with the hash of what is really in it."""
+
+    name: str
+    size: int
+    sha256: str
+    is_elf: bool
+
+
+@dataclass(frozen=True)
+class WheelContents:
+    """What a wheel holds, and what is wrong with it as a package."""
+
+    path: Path
+    claimed: WheelName
+    members: tuple[Member, ...]
+    problems: tuple[WheelProblem, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the sorted names and hashes without RECORD: two wheels with equal contents agree."""
+        total = hashlib.sha256()
+        for member in sorted(self.members, key=lambda member: member.name):
+            if not is_record_file(member.name):
+                total.update(f"{member.name}\0{member.sha256}\n".encode())
+        return total.hexdigest()
+
+
+def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] | None = None) -> WheelContents:
+    """Read a wheel; ``on_object`` is called with the name and a temporary copy of every ELF file in it.
+
+    Raises:
+        AuditError: the file cannot be opened as a wheel at all. Whatever else is wrong is in ``problems``.
+        NoSpaceError: a shared object did not fit into the folder for temporary files.
+    """
+    claimed = parse_name(wheel)
+    with scratch_folder("audit") as folder, _open(wheel) as archive:
+        reader = _Reader(wheel.name, archive, folder, on_object)
+        reader.read()
+    infos = sorted({name.split("/")[0] for name in reader.texts})
+    objects = [member.name for member in reader.members if member.is_elf]
+    reader.problems.extend(metadata_problems(wheel.name, claimed, infos, reader.texts, objects))
+    return WheelContents(wheel, claimed, tuple(reader.members), tuple(reader.problems))
+
+
+def record_of(wheel: Path) -> dict[str, tuple[str, str]]:
+    """Return RECORD of a wheel: path -> (hash in RECORD's form, size), both may be empty.
+
+    Raises:
+        AuditError: the file is no readable wheel or has no proper RECORD.
+    """
+    with _open(wheel) as archive:
+        try:
+            return _record(archive)
+        except _DAMAGE as error:
+            raise _unreadable(wheel, error) from error
+
+
+def _open(wheel: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(wheel)
+    except _DAMAGE as error:
+        raise _unreadable(wheel, error) from error
+
+
+def _unreadable(wheel: Path, error: Exception) -> AuditError:
+    return AuditError(
+        f"{wheel.name} is not a readable wheel",
+        why=str(error),
+        fix="build or download it again; the cause may be a full disk or an interrupted download",
+        evidence={"wheel": str(wheel)},
+    )
+
+
+def _record(archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
+    names = [
+        name for name in archive.namelist() if name.endswith(".dist-info/RECORD") and name.count("/") == 1
+    ]
+    if len(names) != 1:
+        raise ValueError(f"the wheel has {len(names)} RECORD files instead of one")
+    found: dict[str, tuple[str, str]] = {}
+    for path, checksum, size in parse_record(archive.read(names[0]).decode("utf-8")):
+        if path in found:
+            raise ValueError(f"RECORD lists {path} twice")
+        found[path] = (checksum, size)
+    return found
+
+
+class _Reader:
+    """One pass over a wheel. ``members``, ``problems`` and ``texts`` (of ``.dist-info``) are its result."""
+
+    def __init__(
+        self,
+        label: str,
+        archive: zipfile.ZipFile,
+        folder: Path,
+        on_object: Callable[[str, Path], None] | None,
+    ) -> None:
+        self._label = label
+        self._archive = archive
+        self._folder = folder
+        self._on_object = on_object
+        self.texts: dict[str, str] = {}
+        self.members: list[Member] = []
+        self.problems: list[WheelProblem] = []
+
+    def read(self) -> None:
+        try:
+            record = _record(self._archive)
+        except _DAMAGE as error:
+            record = {}
+            self._problem("record", self._label, f"RECORD cannot be used: {error}")
+        seen: set[str] = set()
+        for info in self._archive.infolist():
+            wrong = unsafe_name(info)
+            if wrong:
+                self._problem("unsafe-name", info.orig_filename, f"{info.orig_filename!r} is {wrong}")
+            elif info.filename in seen:
+                self._problem("duplicate", info.filename, f"{info.filename} is in the wheel twice")
+            elif not info.is_dir():
+                seen.add(info.filename)
+                self._member(info, record)
+        for name in sorted(set(record) - seen):
+            self._problem("record", name, f"RECORD lists {name}, which is not in the wheel")
+
+    def _problem(self, kind: str, path: str, message: str) -> None:
+        self.problems.append(WheelProblem(kind, path, message))
+
+    def _member(self, info: zipfile.ZipInfo, record: Mapping[str, tuple[str, str]]) -> None:
+        name = info.filename
+        checksum, size = record.get(name, ("", ""))
+        algorithm = checksum.partition("=")[0]
+        sha256 = hashlib.sha256()
+        recorded = hashlib.new(algorithm) if algorithm in HASHES - {"sha256"} else sha256
+        copy = self._folder / "object"
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            self._problem("damaged", name, f"{name} is compressed in a way that pip may not read")
+            return
+        try:
+            with self._archive.open(info) as stream:
+                length, is_elf = self._consume(name, stream, {sha256, recorded}, copy)
+        except _DAMAGE as error:
+            self._problem("damaged", name, f"{name} cannot be unpacked: {error}")
+            return
+        if is_elf and self._on_object is not None:
+            self._on_object(name, copy)
+        self.members.append(Member(name, length, sha256.hexdigest(), is_elf))
+        if is_record_file(name):
+            return
+        if name not in record:
+            self._problem("record", name, f"{name} is in the wheel but not in its RECORD")
+        else:
+            actual = record_hash(recorded.digest(), recorded.name)
+            self._compare(name, (checksum, actual), (size, str(length)))
+
+    def _compare(self, name: str, checksum: tuple[str, str], size: tuple[str, str]) -> None:
+        """Each pair is (what RECORD says, what was found)."""
+        if checksum[0].partition("=")[0] not in HASHES:
+            self._problem("record", name, f"RECORD has no accepted hash for {name}: {checksum[0] or 'none'}")
+        elif checksum[0] != checksum[1]:
+            self._problem("changed", name, f"{name} has {checksum[1]}, but RECORD says {checksum[0]}")
+        elif size[0] != size[1]:
+            self._problem(
+                "changed", name, f"{name} has {size[1]} bytes, but RECORD says {size[0] or 'nothing'}"
+            )
+
+    def _consume(
+        self, name: str, stream: IO[bytes], hashes: set[hashlib._Hash], copy: Path
+    ) -> tuple[int, bool]:
+        """Hash one member; copy it out where it is an ELF object that somebody wants to see."""
+        chunk = stream.read(_CHUNK)
+        folder, _, rest = name.partition("/")
+        if folder.endswith(".dist-info") and "/" not in rest:
+            self.texts[name] = chunk.decode("utf-8", "replace")
+        is_elf = chunk[: len(MAGIC)] == MAGIC
+        if not is_elf or self._on_object is None:
+            return _hash_rest(chunk, stream, hashes), is_elf
+        with explained(copy, f"unpacking {name} to inspect it"), copy.open("wb") as target:
+            return _hash_rest(chunk, stream, hashes, target), is_elf
+
+
+def _hash_rest(
+    chunk: bytes, stream: IO[bytes], hashes: set[hashlib._Hash], copy: IO[bytes] | None = None
+) -> int:
+    length = 0
+    while chunk:
+        for total in hashes:
+            total.update(chunk)
+        if copy is not None:
+            copy.write(chunk)
+        length += len(chunk)
+        chunk = stream.read(_CHUNK)
+    return length

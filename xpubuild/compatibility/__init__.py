@@ -1,0 +1,1 @@
+"""The constraint solver for releases, drivers, oneAPI, Python and GCC."""

@@ -1,0 +1,290 @@
+"""The constraint solver: can a host build and run a release, and which features would be disabled. Pure.
+
+Unknown facts give the answer "unknown", never "yes". Each answer has the constraint, what was found, the
+source of the constraint and what to do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+
+from packaging.version import Version
+
+from xpubuild.compatibility.conditions import Case, holds, told
+from xpubuild.compatibility.pairing import pairing_reasons
+from xpubuild.compatibility.situation import Answer, Lost, Reason, Situation, Verdict
+from xpubuild.compatibility.versions import fits
+from xpubuild.recipe.model import Recipe
+
+_RANK: dict[Answer, int] = {"no": 0, "unknown": 1, "yes": 2}
+#: AOT targets of the devices of each family; a GPU that is known by its family alone has one of them.
+TARGETS_OF_FAMILY: dict[str, tuple[str, ...]] = {
+    "max": ("pvc",),
+    "flex": ("ats-m150", "ats-m75"),
+    "arc-a": ("dg2",),
+    "arc-b": ("bmg",),
+    "core-ultra": ("mtl-h", "mtl-u", "arl-h", "arl-u", "arl-s", "lnl-m"),
+    "panther-lake": ("ptl-h", "ptl-u"),
+}
+_NO_AOT = "none"
+_KNOWS_NONE = Version("2.8")
+# Families of device names (`ocloc compile --help`), device ids, and versions such as 12.60.7.
+_DEVICE = re.compile(
+    r"(pvc|bmg|cri|dg1|dg2|ats|acm|arl|mtl|lnl|ptl|wcl|nvl|tgl|adl|rpl|xe[a-z0-9]*)(-[a-z0-9]+)*(:[0-9a-z.-]+)?"
+    r"|0x[0-9a-f]{4}|[0-9]+\.[0-9]+\.[0-9]+"
+)
+
+
+def solve(recipe: Recipe, situation: Situation) -> Verdict:
+    """Return whether ``situation`` can build and run ``recipe``; never raises for what it is given.
+
+    Of several interpreters and oneAPI versions the pair with the best answer is taken, the first of equals.
+    """
+    case = _best_case(recipe, situation)
+    reasons = tuple(_reasons(case))
+    return Verdict(
+        builds=_worst(reason.answer for reason in reasons if reason.concern == "builds"),
+        runs=_worst(reason.answer for reason in reasons if reason.concern == "runs"),
+        reasons=reasons,
+        loses=tuple(_losses(case)),
+        oneapi=case.oneapi,
+        python=case.python,
+    )
+
+
+def _worst(answers: Iterable[Answer]) -> Answer:
+    return min(answers, key=_RANK.__getitem__, default="yes")
+
+
+def _best_case(recipe: Recipe, situation: Situation) -> Case:
+    pythons = situation.python or (None,)
+    toolkits = (situation.oneapi or (None,)) if situation.target == "xpu" else (None,)
+    cases = [Case(recipe, situation, *pair) for pair in itertools.product(toolkits, pythons)]
+    return max(cases, key=lambda case: _RANK[_worst(reason.answer for reason in _of_versions(case))])
+
+
+def _of_versions(case: Case) -> Iterator[Reason]:
+    """Return the reasons that depend on which interpreter and which oneAPI is used."""
+    yield from _python(case)
+    yield from _oneapi(case)
+    yield from _refusals(case)
+
+
+def _reasons(case: Case) -> Iterator[Reason]:
+    yield from _target(case)
+    yield from _oneapi(case)
+    yield from _python(case)
+    yield from _compiler(case)
+    yield from _cmake(case)
+    yield from _abi(case)
+    yield from pairing_reasons(case)
+    yield from _gpu(case)
+    yield from _driver(case)
+    yield from _refusals(case)
+    yield from _arch(case)
+
+
+def _target(case: Case) -> Iterator[Reason]:
+    if case.situation.target not in case.recipe.targets:
+        yield case.reason(
+            "target", "builds", "no",
+            wanted="target " + " or ".join(case.recipe.targets),
+            found=f"target {case.situation.target} was requested",
+            todo=f"use --target {case.recipe.targets[0]}",
+            path="targets",
+        )  # fmt: skip
+
+
+def _oneapi(case: Case) -> Iterator[Reason]:
+    wanted, path = case.recipe.needs.oneapi, "needs.oneapi"
+    if case.situation.target != "xpu":
+        return
+    if wanted is None:
+        yield from case.if_unknown("oneapi", "builds", path)
+        return
+    answer = "no" if case.situation.oneapi == () else fits(case.oneapi, wanted)
+    if answer != "yes":
+        yield case.reason(
+            "oneapi", "builds", answer,
+            wanted=f"oneAPI {wanted}",
+            found=_here("oneAPI", case.situation.oneapi),
+            todo=f"install oneAPI {wanted} as well, or use a compatible release",
+            path=path,
+        )  # fmt: skip
+
+
+def _python(case: Case) -> Iterator[Reason]:
+    wanted = case.recipe.needs.python
+    answer = "no" if case.situation.python == () else fits(case.python, wanted)
+    if answer != "yes":
+        yield case.reason(
+            "python", "builds", answer,
+            wanted=f"Python {wanted}",
+            found=_here("Python", case.situation.python),
+            todo=f"use Python {wanted} with --python",
+            path="needs.python",
+        )  # fmt: skip
+
+
+def _here(what: str, versions: tuple[str, ...] | None) -> str:
+    if versions is None:
+        return f"it is unknown which {what} the host has"
+    return f"the host has {', '.join(versions)}" if versions else f"the host has no {what}"
+
+
+def _compiler(case: Case) -> Iterator[Reason]:
+    needs, situation = case.recipe.needs, case.situation
+    # That another compiler leaves XPU kernels out is of no concern to a build for the CPU.
+    must_be_gcc = (needs.host_compiler == "GNU" and situation.target == "xpu") or needs.gcc is not None
+    kind = situation.host_compiler or ("GNU" if situation.gcc else None)
+    if must_be_gcc and kind != "GNU":
+        yield case.reason(
+            "host_compiler", "builds", "unknown" if kind is None else "no",
+            wanted="GCC as host compiler",
+            found="the compiler is unknown" if kind is None else f"the host has {kind}{_left_out(case)}",
+            todo="set CC and CXX to GCC",
+            path="needs.host_compiler",
+        )  # fmt: skip
+        return
+    if needs.gcc is None:
+        yield from case.if_unknown("gcc", "builds", "needs.gcc")
+        return
+    answer = fits(situation.gcc, needs.gcc)
+    if answer != "yes":
+        yield case.reason(
+            "gcc", "builds", answer,
+            wanted=f"GCC {needs.gcc}",
+            found=told(situation.gcc, "the GCC"),
+            todo=f"set CC and CXX to a GCC {needs.gcc}",
+            path="needs.gcc",
+        )  # fmt: skip
+
+
+def _left_out(case: Case) -> str:
+    lost = case.recipe.needs.host_compiler == "GNU" and case.situation.target == "xpu"
+    return "; with it, the XPU kernels are not built, without an error" if lost else ""
+
+
+def _cmake(case: Case) -> Iterator[Reason]:
+    """A build brings its own CMake, so only one that is named is held against the constraint."""
+    wanted, here = case.recipe.needs.cmake, case.situation.cmake
+    answer = fits(here, wanted)
+    if here is not None and answer != "yes":
+        yield case.reason(
+            "cmake", "builds", answer,
+            wanted=f"CMake {wanted}",
+            found=f"this host uses {here}",
+            todo=f"use CMake {wanted}",
+            path="needs.cmake",
+        )  # fmt: skip
+
+
+def _abi(case: Case) -> Iterator[Reason]:
+    rule, wanted = case.recipe.abi, case.situation.cxx11_abi
+    if wanted is None or rule.honoured or wanted == rule.default:
+        return
+    yield case.reason(
+        "cxx11_abi", "builds", "no",
+        wanted=f"always C++11 ABI {rule.default}",
+        found=f"{wanted} was requested" + (f"; {rule.note}" if rule.note else ""),
+        todo=f"use --cxx11-abi {rule.default}, or a release that honours the switch",
+        path="abi",
+    )  # fmt: skip
+
+
+def _gpu(case: Case) -> Iterator[Reason]:
+    gpus, here = case.recipe.needs.gpus, case.situation.gpu
+    if case.situation.target != "xpu":
+        return
+    if not gpus:
+        yield from case.if_unknown("gpu", "runs", "needs.gpus")
+    elif here not in gpus:
+        yield case.reason(
+            "gpu", "runs", "unknown" if here is None else "no",
+            wanted=f"a GPU of the family {' or '.join(gpus)}",
+            found="the GPU of the host is unknown" if here is None else f"the host has {here}",
+            todo="to build for other machines, pass their targets with --arch",
+            path="needs.gpus",
+        )  # fmt: skip
+
+
+def _driver(case: Case) -> Iterator[Reason]:
+    drivers, here = case.recipe.needs.drivers, case.situation.driver
+    if case.situation.target != "xpu":
+        return
+    if not drivers:
+        yield from case.if_unknown("driver", "runs", "needs.drivers")
+    elif here not in drivers:
+        yield case.reason(
+            "driver", "runs", "unknown" if here is None else "no",
+            wanted=f"driver {' or '.join(drivers)}",
+            found="it is unknown which driver the host has" if here is None else f"the host has {here}",
+            todo=f"install the driver family {drivers[0]}",
+            path="needs.drivers",
+        )  # fmt: skip
+
+
+def _refusals(case: Case) -> Iterator[Reason]:
+    for index, refusal in enumerate(case.recipe.refuses):
+        answer = holds(case, refusal.when, refusal.driver, refusal.gpu, refusal.targets)
+        if answer != "no":
+            yield case.reason(
+                "refused", "runs" if refusal.driver or refusal.gpu else "builds",
+                "no" if answer == "yes" else "unknown",
+                wanted="", found=refusal.why, path=f"refuses.{index}",
+            )  # fmt: skip
+
+
+def _losses(case: Case) -> Iterator[Lost]:
+    for loss in case.recipe.loses:
+        answer = holds(case, loss.when, loss.driver, loss.gpu, loss.targets)
+        if answer != "no":
+            because = case.condition_text(loss.when, loss.driver)
+            yield Lost(loss.feature, because or loss.note, certain=answer == "yes")
+
+
+def _arch(case: Case) -> Iterator[Reason]:
+    situation, recipe = case.situation, case.recipe
+    if situation.target != "xpu":
+        return
+    asked = situation.arch or tuple(recipe.arch) or tuple(recipe.arch_upstream)
+    wrong = [reason for name in asked if (reason := _no_target(case, name, asked)) is not None]
+    if wrong:
+        yield from wrong
+        return
+    mine = situation.gpu_targets or TARGETS_OF_FAMILY.get(situation.gpu or "", ())
+    if not asked or not mine or set(asked) & set(mine):
+        return
+    without = asked == (_NO_AOT,)
+    yield case.reason(
+        "arch", "note", "no",
+        wanted=f"{' or '.join(mine)} among the AOT targets for this GPU",
+        found=("nothing is compiled ahead of time" if without else f"the list is {', '.join(asked)}")
+        + ": kernels are compiled at first use, which is slow"
+        + ("" if without else ", or are wrong"),
+        todo=f"use --arch {','.join((*(() if without else asked), mine[0]))}",
+        path="arch",
+    )  # fmt: skip
+
+
+def _no_target(case: Case, name: str, asked: tuple[str, ...]) -> Reason | None:
+    """Return why a name in the list of AOT targets cannot be compiled for, after hours of compiling."""
+    recipe = case.recipe
+    release = Version(recipe.release) if recipe.release else None
+    found = todo = ""
+    if name == _NO_AOT:
+        if release is not None and release < _KNOWS_NONE:
+            found, todo = f"only {_KNOWS_NONE} and later accept none", "use targets such as pvc"
+        elif len(asked) > 1:
+            found, todo = "none cannot be combined with other targets", "use either none or targets"
+    elif _DEVICE.fullmatch(name) is None:
+        lower = name.lower()
+        found = f"'{name}' is not a device name of ocloc"
+        todo = f"write {lower}" if _DEVICE.fullmatch(lower) else "use targets such as pvc or bmg"
+    if not found:
+        return None
+    return case.reason(
+        "arch", "builds", "no", wanted="AOT targets that ocloc knows", found=found, todo=todo, path="arch"
+    )

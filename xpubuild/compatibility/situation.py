@@ -1,0 +1,112 @@
+"""The input of the constraint solver (a host and what to build) and its verdict. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from xpubuild.recipe.model import DriverFamily, GpuFamily, Target
+
+Answer = Literal["yes", "no", "unknown"]
+Concern = Literal["builds", "runs", "note"]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is there and what is wanted; None (null) is "not known", an empty list is "none there"."""
+
+    target: Target = "xpu"
+    gpu: GpuFamily | None = None
+    gpu_targets: tuple[str, ...] = ()
+    """AOT targets of the detected GPU."""
+    driver: DriverFamily | None = None
+    oneapi: tuple[str, ...] | None = None
+    """The versions that could be used, in the order of preference where there is one; so with `python`."""
+    python: tuple[str, ...] | None = None
+    gcc: str | None = None
+    """The host compiler's version where that is GCC."""
+    host_compiler: str | None = None
+    """What it is, in CMake's words: GNU, Clang, IntelLLVM."""
+    cmake: str | None = None
+    """None where the build brings its own, which it does."""
+    cxx11_abi: int | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of other components, present or wanted, by name: triton, vision, audio."""
+    arch: tuple[str, ...] | None = None
+    """None for the recipe's own choice; so with `components`."""
+    components: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One constraint that is not met, or not known to be met."""
+
+    constraint: str
+    """Name of the constraint, such as oneapi or gcc."""
+    concern: Concern
+    """What it decides; a note decides nothing."""
+    answer: Literal["no", "unknown"]
+    wanted: str
+    """What the release needs."""
+    found: str
+    """What is here, or was asked for."""
+    todo: str = ""
+    """What to do about it."""
+    source: str = ""
+    """Where the constraint is known from."""
+    confidence: str = ""
+    """How sure we are: verified, inferred or unknown; empty: not stated."""
+
+    @property
+    def text(self) -> str:
+        """The reason as half a sentence."""
+        return f"needs {self.wanted}; {self.found}" if self.wanted else self.found
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A feature that the build would lack."""
+
+    feature: str
+    because: str
+    """The condition under which it is lacking, with what is here."""
+    certain: bool = True
+    """False where it is not known whether the condition holds."""
+
+    @property
+    def text(self) -> str:
+        """The loss as half a sentence."""
+        because = f" ({self.because})" if self.because else ""
+        return f"{'' if self.certain else 'perhaps '}{self.feature}{because}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a release can be built and run, why not, and what it would lack."""
+
+    builds: Answer
+    runs: Answer
+    reasons: tuple[Reason, ...] = ()
+    loses: tuple[Lost, ...] = ()
+    oneapi: str | None = None
+    """The installed oneAPI that would be used."""
+    python: str | None = None
+    """The interpreter's version that would be used."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether planning must not go on."""
+        return "no" in (self.builds, self.runs)
+
+    def against(self) -> tuple[Reason, ...]:
+        """Return the reasons that say no."""
+        return tuple(item for item in self.reasons if item.answer == "no" and item.concern != "note")
+
+    def open_questions(self) -> tuple[Reason, ...]:
+        """Return the reasons that say unknown."""
+        return tuple(item for item in self.reasons if item.answer == "unknown" and item.concern != "note")
+
+    def notes(self) -> tuple[Reason, ...]:
+        """Return what is worth knowing and decides nothing."""
+        return tuple(item for item in self.reasons if item.concern == "note")

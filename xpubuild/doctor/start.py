@@ -1,0 +1,116 @@
+"""Makes the context of a run: the machine, the selected interpreter, the recipe."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xpubuild.doctor.context import CheckContext
+from xpubuild.engine.executables import resolve_executable
+from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.host.readers import LIVE_ROOT, exists, inside
+
+if TYPE_CHECKING:
+    from xpubuild.doctor.context import Profile
+    from xpubuild.host.report import HostReport
+
+# Every program that the report runs has 10 s; only a file system can hang longer.
+_HOST_DEADLINE_S = 25.0
+# Set by `eval "$(xpubuild env)"`; build.activation defines it, and importing that takes longer than a run.
+_ENTERED = "XPUBUILD_ENTERED"
+
+
+def begin(
+    environ: Mapping[str, str],
+    *,
+    root: Path = LIVE_ROOT,
+    recipe: str | None = None,
+    python: str | None = None,
+    workspace: Path | None = None,
+    profiles: Collection[Profile] = ("build", "run"),
+) -> Callable[[], CheckContext]:
+    """Start to read the machine's properties; return a function that waits for them and returns the context.
+
+    In between the caller can do other slow work, such as importing the checks.
+
+    Raises:
+        UsageError: ``root`` is no folder.
+        RecipeError: the recipe cannot be used.
+        ToolchainError: the selected interpreter does not exist, or (from the returned function) reading the
+            machine's properties timed out.
+    """
+    live = root == LIVE_ROOT
+    if not live and not root.is_dir():
+        raise UsageError(
+            f"{root} is not a folder", fix="pass the folder of an unpacked image or of a recorded file tree"
+        )
+    given = dict(environ) if live else {}
+    place = workspace or _entered(given)
+    interpreter = _interpreter(python, given, root, place)
+    host = _looked_at(root, interpreter, place, given)
+    loaded = None
+    if recipe is not None:
+        from xpubuild.recipe.load import load  # noqa: PLC0415 - pydantic takes its time
+
+        loaded = load(recipe)
+
+    def wait() -> CheckContext:
+        try:
+            report = host.result(_HOST_DEADLINE_S)
+        except FutureTimeoutError as error:  # the builtin one from Python 3.11 on
+            raise ToolchainError(
+                f"reading the properties of this machine took longer than {_HOST_DEADLINE_S:g} s",
+                why="a file system or a program on PATH does not respond",
+                fix="try from another folder, and check the mounts and the folders on PATH",
+                commands=("cd / && xpubuild doctor", "df"),
+            ) from error
+        return CheckContext(report, given, root, loaded, interpreter, place, frozenset(profiles))
+
+    return wait
+
+
+def _looked_at(
+    root: Path, python: Path | None, workspace: Path | None, environ: Mapping[str, str]
+) -> Future[HostReport]:
+    """Return the report as a future; a daemon thread makes it, so a hanging mount cannot block the exit."""
+    future: Future[HostReport] = Future()
+
+    def work() -> None:
+        from xpubuild.host.report import host_report  # noqa: PLC0415 - beside what else is imported
+
+        try:
+            # A compiler's words are parsed, hence the locale.
+            words = {**environ, "LC_ALL": "C.UTF-8"}
+            future.set_result(host_report(root, workspace=workspace, python=python, environment=words))
+        except Exception as error:  # noqa: BLE001 - it is raised again where the report is wanted
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="host report", daemon=True).start()
+    return future
+
+
+def _entered(environ: Mapping[str, str]) -> Path | None:
+    folder = environ.get(_ENTERED)
+    return Path(folder) if folder and exists(Path(folder)) else None
+
+
+def _interpreter(
+    named: str | None, environ: Mapping[str, str], root: Path, workspace: Path | None
+) -> Path | None:
+    """Return the selected interpreter: from the option, of the workspace, or active."""
+    if root != LIVE_ROOT:
+        return inside(root / named.lstrip("/"), root) if named else None
+    if named is not None:
+        path = Path(named).expanduser()
+        return Path(resolve_executable(str(path.absolute()) if os.sep in named else named, environ))
+    folders = [workspace / "env" if workspace else None]
+    folders += [
+        Path(folder) if (folder := environ.get(name)) else None for name in ("VIRTUAL_ENV", "CONDA_PREFIX")
+    ]
+    candidates = (folder / "bin" / "python" for folder in folders if folder is not None)
+    return next((path for path in candidates if exists(path)), None)

@@ -1,0 +1,129 @@
+"""Temporary folders and files: removed when their block ends, or by the next process if one was killed.
+
+The name identifies the process that made it: process id, start time, and a digest of the boot and the
+namespaces to which these two belong. What other machines, containers or boots made in a shared folder is
+kept, because their processes may still run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+#: What the names of unfinished files begin with.
+DRAFT = ".xpubuild-"
+#: Folders have a purpose in their names, drafts of files a dot before it.
+_NAME = re.compile(
+    r"(?:xpubuild-[a-z]+|(?P<file>\.xpubuild))-(?P<pid>\d+)-(?P<start>\d+)-(?P<world>[0-9a-f]{8})-.+"
+)
+_PROC = Path("/proc")
+_BOOT = _PROC / "sys/kernel/random/boot_id"
+# proc(5): fields after the name, which may hold spaces and brackets; the state is the 3rd field of the file.
+_STATE, _START = 0, 19
+_ENDED = frozenset({"Z", "X"})
+
+
+@contextlib.contextmanager
+def scratch_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
+    """Yield a new folder for this user alone, after those of processes that are dead were removed.
+
+    ``purpose`` is a word of its name; ``parent`` is the folder for temporary files where none is given.
+    """
+    place = parent or Path(tempfile.gettempdir())
+    remove_dead(place)
+    prefix = f"xpubuild-{purpose}-{_owner()}"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def new_draft(folder: Path) -> tuple[int, Path]:
+    """Make an empty file for this user alone; return its descriptor and place.
+
+    What killed processes left in the folder is removed, once in the life of this one.
+    """
+    _remove_dead_once(folder, os.getpid())
+    descriptor, name = tempfile.mkstemp(prefix=f"{DRAFT}{_owner()}", dir=folder)
+    return descriptor, Path(name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _remove_dead_once(folder: Path, _process: int) -> None:
+    remove_dead(folder)
+
+
+def remove_dead(folder: Path) -> None:
+    """Remove what this user's processes that have ended left in a folder; what cannot be removed stays."""
+    world = _world()
+    if world is None:
+        return
+    for path in _left(folder, world):
+        if path.name.startswith("."):
+            with contextlib.suppress(OSError):
+                path.unlink()
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _left(folder: Path, world: str) -> Iterator[Path]:
+    """Yield what is known to be of a process that has ended."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            name = _NAME.fullmatch(path.name)
+            if name is None or name["world"] != world or not _is_ours(path, bool(name["file"])):
+                continue
+            try:
+                start = _start(int(name["pid"]))
+            except OSError:
+                continue  # a /proc that hides the processes of others (hidepid): it may live
+            # A process of the same number that started at another time is another process.
+            if start != int(name["start"]):
+                yield path
+
+
+def _owner() -> str:
+    """Return what a name says of this process; nothing where that cannot be known."""
+    world = _world()
+    start = _start(os.getpid()) if world is not None else None
+    return f"{os.getpid()}-{start}-{world}-" if start is not None else ""
+
+
+def _is_ours(path: Path, is_file: bool) -> bool:
+    with contextlib.suppress(OSError):
+        status = path.lstat()
+        right = stat.S_ISREG(status.st_mode) if is_file else stat.S_ISDIR(status.st_mode)
+        return right and status.st_uid == os.getuid()
+    return False
+
+
+def _world() -> str | None:
+    """Return a digest of what process ids and start times hold in; None where that cannot be known.
+
+    Start times are shown as a time namespace has them, and a ``/proc`` of other processes tells of those.
+    """
+    try:
+        if (_PROC / "self").readlink() != Path(str(os.getpid())):
+            return None
+        parts = [_BOOT.read_bytes().decode(), str((_PROC / "self/ns/pid").readlink())]
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):  # before Linux 5.6 there is none
+        parts.append(str((_PROC / "self/ns/time").readlink()))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+
+
+def _start(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since the boot; None where it has ended."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(b")")[2].decode("ascii", "replace").split()
+    return None if fields[_STATE] in _ENDED else int(fields[_START])

@@ -1,0 +1,168 @@
+"""Checks after a step: environment, installed wheel, ABI of a library, verify."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from xpubuild.artifacts.abi import classify
+from xpubuild.artifacts.elf import read_shared_object
+from xpubuild.artifacts.installed import wheel_matches_installed
+from xpubuild.errors import AuditError, ToolchainError, VerifyError
+
+
+@dataclass(frozen=True)
+class EnvironmentProof:
+    """The environment has its own interpreter of the planned version."""
+
+    env: str
+    version: str
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        return f"environment has its own Python {self.version}"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the check depends on."""
+        return {"proof": "environment", "env": self.env, "version": self.version}
+
+    def check(self) -> dict[str, Any]:
+        """Return the version found."""
+        settings = self._settings()
+        found = settings.get("version_info", settings.get("version", ""))
+        interpreter = Path(self.env) / "bin" / "python"
+        if not interpreter.exists() or not found.startswith(self.version):
+            raise ToolchainError(
+                f"the environment {self.env} is not a Python {self.version} environment",
+                why=f"its interpreter {'is missing' if not interpreter.exists() else 'is ' + found}",
+                fix="remove the folder and run the same command again",
+                commands=(f"rm -r '{self.env}'",),
+            )
+        return {"python": found}
+
+    def _settings(self) -> dict[str, str]:
+        try:
+            text = (Path(self.env) / "pyvenv.cfg").read_text("utf-8")
+        except OSError:
+            return {}
+        pairs = (line.partition("=") for line in text.splitlines())
+        return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def find_wheel(folder: Path, dist: str) -> Path:
+    """Return the one wheel of a distribution in a folder.
+
+    Raises:
+        AuditError: there is none, or several.
+    """
+    wanted = canonicalize_name(dist)
+    found = [path for path in sorted(folder.glob("*.whl")) if parse_wheel_filename(path.name)[0] == wanted]
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise AuditError(
+            f"{folder} should have one wheel of {dist}",
+            why=f"it has: {names}",
+            fix="remove the other files and run the same command again",
+        )
+    return found[0]
+
+
+@dataclass(frozen=True)
+class SameWheelProof:
+    """The installed files are those of the wheel that was built."""
+
+    wheels: str
+    dist: str
+    site_packages: str
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        return f"installed {self.dist} is the wheel that was built"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the check depends on."""
+        return {"proof": "same-wheel", "dist": self.dist, "site_packages": self.site_packages}
+
+    def check(self) -> dict[str, Any]:
+        """Return the wheel's name."""
+        wheel = find_wheel(Path(self.wheels), self.dist)
+        problems = wheel_matches_installed(wheel, Path(self.site_packages))
+        if problems:
+            raise AuditError(
+                f"the installed {self.dist} is not the wheel {wheel.name}",
+                why="; ".join(problems[:3]),
+                fix="run the same command again to reinstall it",
+                evidence={"problems": problems},
+            )
+        return {"wheel": wheel.name}
+
+
+@dataclass(frozen=True)
+class AbiOfInstalledProof:
+    """The C++ ABI of an installed distribution, read from the symbols of its libraries."""
+
+    dist: str
+    folder: str
+    cxx11_abi: int
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        return f"{self.dist} has C++11 ABI {self.cxx11_abi} in its symbols"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the check depends on."""
+        return {"proof": "abi", "folder": self.folder, "cxx11_abi": self.cxx11_abi}
+
+    def check(self) -> dict[str, Any]:
+        """Return the verdict and the symbol counts of the c10 libraries."""
+        counts: Counter[str] = Counter()
+        for path in sorted(Path(self.folder).glob("libc10*.so")):
+            found = classify(read_shared_object(path))
+            counts.update({"new": found.new, "old": found.old})
+        verdict = None if not counts else int(counts["new"] > counts["old"])
+        if verdict != self.cxx11_abi:
+            raise AuditError(
+                (
+                    f"the installed {self.dist} has C++11 ABI {verdict}, but the recipe requires "
+                    f"{self.cxx11_abi}"
+                ),
+                why=f"{self.folder}: {counts['new']} symbols of the new ABI, {counts['old']} of the old one",
+                fix="another build of it was installed: check the index and the wheel folder that pip uses",
+            )
+        return {"cxx11_abi": verdict, "symbols": dict(counts)}
+
+
+@dataclass(frozen=True)
+class VerifyProof:
+    """The verify report exists and has no failure."""
+
+    report: str
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        return "verify found no failure"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the check depends on."""
+        return {"proof": "verify", "report": self.report}
+
+    def check(self) -> dict[str, Any]:
+        """Return the counts by status."""
+        try:
+            document = json.loads(Path(self.report).read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise VerifyError(
+                "verify wrote no report", why=str(error), fix="run the same command again and read the log"
+            ) from error
+        counts = Counter(check["status"] for check in document["checks"])
+        if document["status"] != "pass":
+            bad = [check["id"] for check in document["checks"] if check["status"] not in ("pass", "skip")]
+            raise VerifyError(
+                f"verify found {len(bad)} failures", why=", ".join(bad), fix="read the report for the details"
+            )
+        return {"status": document["status"], "counts": dict(counts)}

@@ -1,0 +1,118 @@
+"""The kind of project of a source tree, read from its files without running anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
+from xpubuild.errors import RecipeError
+
+#: What pip takes where ``pyproject.toml`` names no backend, or is not there (PEP 517).
+LEGACY = "setuptools.build_meta:__legacy__"
+_SECTION = re.compile(r"^\[build-system\][^\n]*$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
+_BACKEND = re.compile(r"""^\s*build-backend\s*=\s*(['"])(.+?)\1""", re.MULTILINE)
+_REQUIRES = re.compile(r"^\s*requires\s*=\s*\[", re.MULTILINE)
+_COMMENT_OR_TEXT = re.compile(r"""#[^\n]*|"([^"\n]*)"|'([^'\n]*)'|\]""")
+# Understood by scikit-build-core alone; other backends ignore what they do not know.
+_SCIKIT = re.compile(
+    r"build-dir|cmake\.|ninja\.|wheel\.|editable\.|install\.|build\.|strict-config|skbuild\."
+)
+
+
+@dataclass(frozen=True)
+class TreeKind:
+    """``backend`` is what pip will call, ``requires`` what the tree says that needs to be there."""
+
+    files: tuple[str, ...]
+    backend: str
+    requires: tuple[str, ...]
+
+    @property
+    def scikit(self) -> bool:
+        """Whether it is a tree of scikit-build-core."""
+        return self.backend.startswith("scikit_build_core")
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        return f"{' and '.join(self.files)}, backend {self.backend}"
+
+
+def look(folder: Path) -> TreeKind:
+    """Return what kind of project a folder is.
+
+    Raises:
+        RecipeError: it is none.
+    """
+    present = tuple(name for name in ("pyproject.toml", "setup.py") if (folder / name).is_file())
+    if not present:
+        raise RecipeError(
+            f"{folder} has neither pyproject.toml nor setup.py",
+            why="there is nothing to build",
+            fix="set build.source_dir to the folder inside the checkout that has one",
+        )
+    text = (folder / present[0]).read_text("utf-8", "replace") if present[0] == "pyproject.toml" else ""
+    section = _SECTION.search(text)
+    inside = section[1] if section else ""
+    backend = _BACKEND.search(inside)
+    return TreeKind(present, backend[2] if backend else LEGACY, tuple(_requires(inside)))
+
+
+def _requires(section: str) -> Iterator[str]:
+    start = _REQUIRES.search(section)
+    if start is None:
+        return
+    for match in _COMMENT_OR_TEXT.finditer(section, start.end()):
+        if match[0] == "]":
+            return
+        found = match[1] if match[1] is not None else match[2]
+        if found:
+            yield found
+
+
+def check(folder: Path, env: Path, *, wanted: str, settings: Collection[str]) -> Iterator[str]:
+    """Compare a tree with what a recipe says about its front end; yield what was found, line by line.
+
+    Raises:
+        RecipeError: the recipe says what the tree cannot do, or would ignore.
+        ToolchainError: the environment is none.
+    """
+    kind = look(folder)
+    yield f"{folder}: {kind}"
+    if wanted == "setup.py" and "setup.py" not in kind.files:
+        raise RecipeError(
+            f"{folder} has no setup.py, but the recipe sets front_end: setup.py",
+            why=f"it has {kind}",
+            fix="remove build.front_end from the recipe: pip can build every kind of tree",
+        )
+    ignored = [] if kind.scikit else sorted(key for key in settings if _SCIKIT.match(key))
+    if ignored:
+        raise RecipeError(
+            f"the recipe's config settings {', '.join(ignored)} would be ignored",
+            why=f"they are for scikit-build-core, but the tree has {kind}",
+            fix="remove build.config_settings, and set the same with build.env",
+        )
+    if kind.scikit and "build-dir" not in settings:
+        yield "no build-dir in the config settings: every build starts from scratch"
+    missing = _missing(kind, env)
+    if missing:
+        # No error: trees name what only some of their builds use, PyTorch's did so with astunparse for years.
+        yield f"the tree requires {', '.join(missing)} to build, but the environment does not have it"
+
+
+def _missing(kind: TreeKind, env: Path) -> list[str]:
+    """Return what the tree builds with and is not installed; versions are the recipe's business."""
+    present = {dist.name for dist in installed_dists(site_packages_of(env))}
+    needed = []
+    for text in kind.requires or ("setuptools",):
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        if requirement.marker is None or requirement.marker.evaluate():
+            needed.append(re.sub(r"[-_.]+", "-", requirement.name).lower())
+    return [name for name in dict.fromkeys(needed) if name not in present]

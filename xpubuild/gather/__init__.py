@@ -1,0 +1,1 @@
+"""Gathers the inputs of a plan: recipe, host, lock and options, each read once."""

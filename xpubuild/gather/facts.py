@@ -1,0 +1,180 @@
+"""The facts of a plan: interpreter, compilers, jobs, requirement files, oneAPI, conda packages."""
+
+from __future__ import annotations
+
+import os
+
+import platformdirs
+from packaging.specifiers import SpecifierSet
+
+from xpubuild.compatibility.host import of_host
+from xpubuild.engine.environment import base_environment
+from xpubuild.errors import UnsatisfiableError, UsageError
+from xpubuild.gather.downloads import downloads_from
+from xpubuild.gather.ignored_env import ignored_variables
+from xpubuild.gather.options import PlanOptions
+from xpubuild.host.jobs import LargeUnit, plan_jobs
+from xpubuild.host.report import HostReport
+from xpubuild.oneapi.envdiff import apply
+from xpubuild.oneapi.environment import OneapiNeeds, oneapi_environment
+from xpubuild.planning.planner import requirement_names
+from xpubuild.planning.request import Choice, Compilers, Facts, OneapiFacts, Request
+from xpubuild.recipe.load import requirement_file
+from xpubuild.recipe.model import Recipe
+from xpubuild.source.integrity import dirty_digest
+from xpubuild.toolchain.compilers import choose_compilers
+from xpubuild.toolchain.pythons import require_python, resolve_python
+from xpubuild.workspace.layout import Layout
+
+_GIB = 1 << 30
+_GIB_PER_JOB = 2.0
+
+
+def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostReport) -> Facts:
+    """Return what the planner may know of this host.
+
+    Raises:
+        XpuBuildError: an interpreter, compiler, oneAPI or conda package that is needed is not there.
+    """
+    recipe = request.loaded.recipe
+    conda = conda_lock_of(options, request)
+    python, version = _python(options, request, host, conda)
+    compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os)
+    jobs = plan_jobs(
+        host.cpu.usable,
+        host.memory.usable_bytes,
+        options.job_count,
+        _bytes_per_job(recipe, choice),
+        _largest_units(recipe, choice, compilers.cxx.version),
+    )
+    return Facts(
+        python=python,
+        python_version=version,
+        compilers=Compilers(
+            cc=compilers.cc.path,
+            cxx=compilers.cxx.path,
+            version=compilers.cxx.version,
+            key=compilers.relevant(),
+            kind=compilers.cxx.kind,
+        ),
+        jobs=jobs.jobs,
+        jobs_reason=jobs.reason,
+        cache=platformdirs.user_cache_path("xpubuild"),
+        requirements={
+            name: requirement_file(request.loaded, name).read_text("utf-8")
+            for name in requirement_names(request, choice)
+        },
+        oneapi=_oneapi(options, request, choice),
+        dirty=_dirty(request, choice),
+        warnings=ignored_variables(recipe, choice, os.environ),
+        situation=of_host(host, choice.target),
+        downloads=downloads_from(options.mirror_folder, offline=options.offline),
+        conda_lock=conda,
+    )
+
+
+def conda_lock_of(options: PlanOptions, request: Request) -> str | None:
+    """Return the text of the conda-lock.yml for ``--env conda``; None for a virtual environment.
+
+    Raises:
+        UnsatisfiableError, RecipeError, FetchError, ToolchainError: see ``conda_gather.conda_lock``.
+    """
+    if options.env != "conda":
+        if options.conda_lock is not None:
+            raise UsageError("--conda-lock needs --env conda", fix="add --env conda, or omit --conda-lock")
+        return None
+    from xpubuild.gather.conda_packages import CondaRequest, conda_lock  # noqa: PLC0415 - for few
+
+    return conda_lock(
+        CondaRequest(
+            recipe=request.loaded.recipe,
+            layout=Layout(request.workspace),
+            cache=platformdirs.user_cache_path("xpubuild") / "conda",
+            python=options.python,
+            channels=options.conda_channel,
+            lock=options.conda_lock,
+            update=options.update,
+            offline=options.offline,
+            mirror=options.mirror_folder,
+        ),
+        options.report,
+    )
+
+
+def _python(options: PlanOptions, request: Request, host: HostReport, conda: str | None) -> tuple[str, str]:
+    """Return the interpreter and its version: of this machine, or the one that conda will install."""
+    needs = request.loaded.recipe.needs.python
+    if conda is None:
+        found = require_python(resolve_python(options.python, base_environment()), needs, system=host.os)
+        return found.executable, found.version
+    from xpubuild.gather.conda_packages import python_of  # noqa: PLC0415 - for few
+
+    version = python_of(conda)
+    if version not in SpecifierSet(needs):
+        raise UnsatisfiableError(
+            f"the conda lock has Python {version}, recipe '{request.loaded.recipe.name}' needs {needs}",
+            fix="use another version with --python, such as --python 3.12, or another --conda-lock",
+            evidence={"found": version, "needs": needs},
+        )
+    return str(Layout(request.workspace).python), version
+
+
+def _bytes_per_job(recipe: Recipe, choice: Choice) -> int:
+    sizes = [recipe.components[name].build.memory_gib_per_job for name in choice.components]
+    return int(max(sizes, default=_GIB_PER_JOB) * _GIB)
+
+
+def _largest_units(recipe: Recipe, choice: Choice, gcc: str) -> LargeUnit | None:
+    """Return the most demanding units that this build compiles: for this target, with this compiler."""
+    found = [
+        LargeUnit(unit.what, int(unit.gib_each * _GIB), int(unit.gib_largest * _GIB))
+        for name in choice.components
+        for unit in recipe.components[name].build.large_units
+        if choice.target in unit.targets and (unit.gcc is None or gcc in SpecifierSet(unit.gcc))
+    ]
+    return max(found, key=lambda unit: unit.largest_bytes, default=None)
+
+
+def _oneapi(options: PlanOptions, request: Request, choice: Choice) -> OneapiFacts | None:
+    needs = request.loaded.recipe.needs
+    if choice.target != "xpu" or needs.oneapi is None:
+        return None
+    captured = oneapi_environment(
+        OneapiNeeds(
+            versions=needs.oneapi,
+            components=tuple(needs.oneapi_components),
+            beside_compiler=tuple(needs.oneapi_beside_compiler),
+        ),
+        explicit_root=options.oneapi_root,
+        caller_env=os.environ,
+        cache_dir=platformdirs.user_cache_path("xpubuild"),
+        mode=options.oneapi_mode,
+    )
+    base = base_environment()
+    whole = apply(captured.diff, base)
+    known = base.get("PATH", "").split(os.pathsep)
+    front = tuple(item for item in whole.get("PATH", "").split(os.pathsep) if item and item not in known)
+    return OneapiFacts(
+        env={name: value for name, value in whole.items() if name != "PATH" and base.get(name) != value},
+        path_prefix=front,
+        difference=captured.diff.to_json(),
+        digest=captured.digest,
+        compiler_version=captured.compiler_version,
+        components=tuple(component.to_json() for component in captured.components),
+        warnings=tuple(finding.message for finding in captured.warnings),
+    )
+
+
+def _dirty(request: Request, choice: Choice) -> dict[str, str]:
+    if not request.allow_dirty:
+        return {}
+    layout = Layout(request.workspace)
+    found = {}
+    for name in choice.components:
+        checkout = layout.src / name
+        source = request.loaded.recipe.components[name].source
+        skip = source.skip_submodules if source is not None else ()
+        edits = dirty_digest(checkout, skip=skip) if (checkout / ".git").exists() else None
+        if edits is not None:
+            found[name] = edits
+    return found

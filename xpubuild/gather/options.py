@@ -1,0 +1,89 @@
+"""The build options of the command line, and the request that they make to the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+
+from xpubuild.engine.events import NullSink, Sink
+from xpubuild.errors import UsageError
+from xpubuild.mirror.remote.location import Location
+from xpubuild.oneapi.selection import Mode
+from xpubuild.planning.request import EnvKind, Request, Resolved
+from xpubuild.recipe.model import LoadedRecipe, Target
+from xpubuild.workspace.moved import place_of
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """The build options as the command line gives them."""
+
+    recipe: str | None
+    workspace: Path | None = None
+    with_: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    cxx11_abi: str | None = None
+    target: Target | None = None
+    variant: str | None = None
+    arch: tuple[str, ...] = ()
+    python: str | None = None
+    jobs: str = "auto"
+    oneapi_root: Path | None = None
+    oneapi_mode: Mode = "components"
+    editable: bool = False
+    allow_dirty: bool = False
+    update: bool = False
+    mirror: Path | Location | None = None
+    offline: bool = False
+    env: EnvKind = "venv"
+    conda_lock: Path | None = None
+    conda_channel: tuple[str, ...] = ()
+    report: Callable[[str], None] = lambda _: None
+    telling: Callable[[], Sink] = NullSink
+    resolved: Mapping[str, Resolved] | None = None
+
+    @property
+    def mirror_folder(self) -> Path | None:
+        """The folder of the mirror; ``prepare`` has put it in the place of a URL."""
+        return self.mirror if isinstance(self.mirror, Path) else None
+
+    @property
+    def job_count(self) -> int | Literal["auto"]:
+        """The requested number of compile jobs.
+
+        Raises:
+            UsageError: it is no number.
+        """
+        if self.jobs == "auto":
+            return "auto"
+        if not (self.jobs.isascii() and self.jobs.isdigit()) or int(self.jobs) < 1:
+            raise UsageError(
+                f"--jobs (or XPUBUILD_JOBS) must be a number of at least 1 or 'auto', not '{self.jobs}'",
+                fix="use a number such as --jobs 8, or --jobs auto",
+            )
+        return int(self.jobs)
+
+
+def default_workspace(recipe: str) -> Path:
+    """Return ``$XDG_DATA_HOME/xpubuild/<recipe>``."""
+    return platformdirs.user_data_path("xpubuild") / recipe
+
+
+def request_of(options: PlanOptions, loaded: LoadedRecipe) -> Request:
+    """Return the request for the planner."""
+    return Request(
+        loaded=loaded,
+        workspace=place_of(options.workspace or default_workspace(loaded.recipe.name)),
+        with_=options.with_,
+        without=options.without,
+        cxx11_abi=None if options.cxx11_abi is None else int(options.cxx11_abi),
+        target=options.target,
+        variant=options.variant,
+        arch=options.arch,
+        editable=options.editable,
+        allow_dirty=options.allow_dirty,
+    )

@@ -1,0 +1,225 @@
+"""``install`` as a library: lock the workspace, run the plan, write the receipt."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from xpubuild import __version__
+from xpubuild.artifacts.audit import check_documents
+from xpubuild.engine import files
+from xpubuild.engine.events import Sink
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.lock import WorkspaceLock
+from xpubuild.engine.model import Plan
+from xpubuild.engine.process import Cancel
+from xpubuild.engine.redact import Redactor
+from xpubuild.engine.runner import notify, run_plan
+from xpubuild.engine.state import plan_states
+from xpubuild.engine.temporary import DRAFT
+from xpubuild.errors import NoSpaceError, UsageError, XpuBuildError
+from xpubuild.gather.open_commits import keep_resolved
+from xpubuild.gather.prepare import Prepared
+from xpubuild.installing.receipt import make_receipt, write_receipt
+from xpubuild.offline.inventory import take_stock
+from xpubuild.toolchain.envmark import MARK as ENV_MARK
+from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.moved import settle_here
+
+_OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
+_GIB = 1 << 30
+
+
+def open_workspace(root: Path) -> None:
+    """Create the workspace folder, or accept an empty one or an existing workspace.
+
+    Raises:
+        UsageError: the folder has other files; they are not touched.
+        NoSpaceError, ToolchainError: it cannot be made.
+    """
+    with files.explained(root, "making the workspace"):
+        if root.exists() and not root.is_dir():
+            raise UsageError(
+                f"the workspace {root} is not a folder", fix="use another folder with --workspace"
+            )
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except FileNotFoundError as error:  # /proc, for example: its file system creates no folders
+            raise UsageError(
+                f"the workspace {root} cannot be created",
+                why=str(error.strerror),
+                fix="use another folder with --workspace",
+            ) from error
+        present = {entry.name for entry in root.iterdir() if not entry.name.startswith(DRAFT)}
+    if "journal.db" not in present and present - _OURS and not _was_ours(root):
+        raise UsageError(
+            f"the folder {root} is not empty and not a workspace of xpubuild",
+            why=f"it has {', '.join(sorted(present - _OURS)[:5])}; installing there could overwrite them",
+            fix="use an empty or new folder with --workspace",
+        )
+
+
+def _was_ours(root: Path) -> bool:
+    """Whether a folder without a journal was made by xpubuild all the same."""
+    return (root / "receipt.json").is_file() or (root / "env" / ENV_MARK).is_file()
+
+
+def _adopt(root: Path, journal: Journal) -> None:
+    """Take build folders as ours where the journal that said so is lost; sources are judged by git."""
+    if not journal.runs() and _was_ours(root):
+        journal.add_made("adopted", [str(Layout(root).build), str(Layout(root).env)])
+
+
+def apply(
+    prepared: Prepared,
+    *,
+    sink: Sink,
+    cancel: Cancel,
+    until: str | None = None,
+    patience_s: float = 10.0,
+    wheel_dir: Path | None = None,
+) -> dict[str, Any]:
+    """Run a plan in its workspace and return the receipt.
+
+    Raises:
+        XpuBuildError: the first failure; the receipt of what was done is written all the same.
+    """
+    plan = prepared.plan
+    check_until(plan, until)
+    root = Path(plan.workspace)
+    open_workspace(root)
+    with (
+        WorkspaceLock(
+            root,
+            command=f"xpubuild install {plan.recipe}",
+            patience_s=patience_s,
+            cancel=cancel,
+            on_wait=lambda text: notify(sink, text),
+        ) as lock,
+        Journal(Layout(root).journal) as journal,
+    ):
+        if journal.set_aside is not None:
+            notify(sink, f"the journal was damaged; it is kept as {journal.set_aside.name}", level="warning")
+        found = settle_here(root, journal)
+        if found is not None:
+            notify(sink, found.told(settled=True), level="warning")
+        _adopt(root, journal)
+        _check_space(prepared, journal)
+        _warn(prepared, sink)
+        redact = Redactor.from_environment(os.environ)
+        journal.start_run(plan.recipe, [redact(item) for item in sys.argv], __version__)
+        with _closing_the_run(journal, cancel):
+            _before_the_steps(prepared, journal, sink, cancel)
+        outcome = run_plan(plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd, until=until)
+        receipt = make_receipt(plan, prepared.facts, prepared.host, journal)
+        receipt["ran"] = outcome.ran
+        receipt["up_to_date"] = outcome.up_to_date
+        if outcome.errors:
+            _try_write(Layout(root), receipt)
+            raise outcome.errors[0]
+        write_receipt(Layout(root), receipt)
+        check_documents(receipt["wheels"])
+        if wheel_dir is not None:
+            _copy_wheels(Layout(root), receipt, wheel_dir)
+    return receipt
+
+
+@contextlib.contextmanager
+def _closing_the_run(journal: Journal, cancel: Cancel) -> Iterator[None]:
+    """Close the run on any error: before the first step nobody else does, and status calls it interrupted."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(XpuBuildError):  # a full disk: the first error is the one that matters
+            journal.end_run("cancelled" if cancel else "failed")
+        raise
+
+
+def _before_the_steps(prepared: Prepared, journal: Journal, sink: Sink, cancel: Cancel) -> None:
+    """Write the plan's files, and check what the build will take from outside."""
+    plan = prepared.plan
+    layout = Layout(Path(plan.workspace))
+    journal.add_made("install", list(plan.files))
+    keep_resolved(layout, prepared.facts.resolved)
+    for path, text in plan.files.items():
+        files.write_atomic(Path(path), text.encode())
+    # pip writes its reports there, also where a recipe has no requirement file.
+    with files.explained(layout.root, "making the workspace"):
+        layout.pip_report("", "").parent.mkdir(parents=True, exist_ok=True)
+    states = plan_states(plan, journal)
+    done = [step.id for step in plan.steps if states[step.id].done]
+    take_stock(prepared, done, report=lambda text: notify(sink, text), cancel=cancel)
+
+
+def _warn(prepared: Prepared, sink: Sink) -> None:
+    """Warn about surprising results before the build."""
+    if any(character.isspace() for character in prepared.plan.workspace):
+        # Seen with torch 2.13: Inductor writes its compiler command as one text and splits it at blanks.
+        notify(
+            sink,
+            (
+                "the path of the workspace has a space: torch.compile for the CPU cannot link there, "
+                "everything else works"
+            ),
+            level="warning",
+        )
+    for text in prepared.facts.oneapi.warnings if prepared.facts.oneapi else ():
+        notify(sink, text, level="warning")
+    for text in prepared.facts.warnings:
+        notify(sink, text, level="warning")
+    summary = prepared.plan.summary
+    if summary.get("chosen"):
+        notify(sink, str(summary["chosen"]))
+    for text in summary.get("loses", ()):
+        notify(sink, f"the build will lack: {text}", level="warning")
+    for text in summary.get("notes", ()):
+        notify(sink, text, level="warning")
+
+
+def _try_write(layout: Layout, receipt: Mapping[str, Any]) -> None:
+    # After a full disk the receipt may not fit either; the failure itself is what the user must hear of.
+    with contextlib.suppress(NoSpaceError):
+        write_receipt(layout, receipt)
+
+
+def check_until(plan: Plan, until: str | None) -> None:
+    """Reject the name of a step that the plan does not have.
+
+    Raises:
+        UsageError: naming the steps.
+    """
+    names = [step.id for step in plan.steps]
+    if until is not None and until not in names:
+        raise UsageError(
+            f"the plan has no step '{until}'",
+            why=f"its steps are: {', '.join(names)}",
+            fix="use one of them with --until",
+        )
+
+
+def _check_space(prepared: Prepared, journal: Journal) -> None:
+    """Fail early if the disk is too small for the result; existing files are not counted again."""
+    if plan_states(prepared.plan, journal)[prepared.plan.steps[0].id].done:
+        return
+    root = Path(prepared.plan.workspace)
+    free = shutil.disk_usage(root).free
+    if free < prepared.disk_gib * _GIB:
+        raise NoSpaceError(
+            f"{root} has {free / _GIB:.1f} GiB free, recipe '{prepared.plan.recipe}' needs about"
+            f" {prepared.disk_gib:g} GiB",
+            why="sources, build trees, the Python environment and wheels are all kept in the workspace",
+            fix="free some space, or use a folder on a larger disk with --workspace",
+            commands=(f"df -h '{root}'",),
+        )
+
+
+def _copy_wheels(layout: Layout, receipt: Mapping[str, Any], folder: Path) -> None:
+    for wheel in receipt["wheels"]:
+        source = layout.wheels / wheel["file"]
+        if not (folder / wheel["file"]).exists() or not (folder / wheel["file"]).samefile(source):
+            files.copy_durable(source, folder)

@@ -1,1 +1,0 @@
-"""The closed lock: one document that names every input of a build."""

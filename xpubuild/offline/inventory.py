@@ -1,0 +1,147 @@
+"""Checks, before an install that uses a mirror, that all required files are present and valid.
+
+An offline install must report a missing file before the first build, not after hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import FetchError
+from xpubuild.gather.downloads import PAGE
+from xpubuild.gather.prepare import Prepared, git_store
+from xpubuild.locking.open_wheels import in_mirror
+from xpubuild.mirror.entries import FILES, INDEX, entry_id
+from xpubuild.mirror.store import Mirror, damage_error
+from xpubuild.offline.repositories import bring_repositories, refuse_unknown
+from xpubuild.packages.conda.archives import Supply as CondaSupply
+from xpubuild.packages.conda.archives import in_folder, missing_packages, nowhere
+from xpubuild.packages.conda.lockfile import read_lock
+from xpubuild.packages.index.config import IndexConfig, read_config
+from xpubuild.packages.index.wanted import wanted_files
+from xpubuild.planning.inputs import Inputs, OpenWheel, inputs_of
+from xpubuild.source.urls import mirror_name
+
+_JOBS = 4
+
+
+def take_stock(
+    prepared: Prepared, done: Collection[str], *, report: Callable[[str], None], cancel: Cancel
+) -> None:
+    """Prove that what the steps other than ``done`` will take from outside is here, as far as it must be.
+
+    With a mirror, every byte of it that this recipe can use is compared with its manifest. Offline, all
+    repositories are brought into the user's own mirrors, each object hashed, and all packages are looked up.
+
+    Raises:
+        FetchError: offline, the first thing that is missing.
+        SourceIntegrityError: the mirror is damaged; everything damaged is named.
+        RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    downloads = prepared.facts.downloads
+    if downloads.mirror is None and not downloads.offline:
+        return
+    inputs = _still_needed(prepared, done)
+    conda = prepared.facts.conda_lock is not None and "env" not in done
+    if not (inputs.repositories or inputs.requirements or inputs.wheels or conda):
+        return
+    mirror = Mirror.open(downloads.mirror) if downloads.mirror is not None else None
+    if mirror is not None:
+        report(f"checking the mirror {mirror.path}")
+        found = mirror.check(_entries(mirror, prepared.plan.recipe))
+        # Who has the folder needs no index.json: that is for those who read the mirror over http.
+        damages = [damage for damage in found if damage.entry != INDEX]
+        if damages:
+            raise damage_error(mirror.path, damages)
+    if downloads.offline:
+        report("looking up all required files")
+        try:
+            store = git_store(prepared.facts, cancel=cancel)
+            _, unknown = bring_repositories(store, inputs.repositories, jobs=_JOBS, report=_silent)
+            refuse_unknown(unknown)
+            _require_conda(prepared, done, mirror)
+            _require_packages(inputs, mirror, cancel)
+        except FetchError as error:
+            if mirror is None:
+                error.fix = f"pass a mirror with --mirror, or remove --offline; or {error.fix}"
+                error.commands = (f"xpubuild fetch {prepared.plan.recipe} --mirror DIR", *error.commands)
+            raise
+
+
+def _silent(_: str) -> None:
+    """Say nothing: git tells the progress of every small repository."""
+
+
+def _still_needed(prepared: Prepared, done: Collection[str]) -> Inputs:
+    """Return the inputs of the steps that will run."""
+    context = prepared.context
+    whole = inputs_of(context)
+    todo = [step for step in prepared.plan.steps if step.id not in done]
+    names = {step.id for step in todo}
+    read = {path for step in todo for path in step.inputs}
+    return replace(
+        whole,
+        repositories=tuple(
+            item
+            for item in whole.repositories
+            if {f"{item.component}.source", f"{item.component}.repositories"} & names
+        ),
+        requirements=tuple(
+            item for item in whole.requirements if str(context.requirement_path(item.name)) in read
+        ),
+        wheels=tuple(item for item in whole.wheels if item.component in names),
+    )
+
+
+def _entries(mirror: Mirror, recipe: str) -> set[str] | None:
+    """Return the entries that fetches of this recipe brought; all where none of them is known here."""
+    sets = [item for item in mirror.sets() if item.recipe == recipe]
+    if not sets:
+        return None
+    repositories = {
+        entry_id("git", mirror_name(use.url, len(use.commit))) for item in sets for use in item.repositories
+    }
+    files = {entry_id("wheel", sha256) for item in sets for sha256 in item.files}
+    names = {entry_id("set", item.name) for item in sets}
+    return {*repositories, *files, *names, entry_id("page", "")}
+
+
+def _require_conda(prepared: Prepared, done: Collection[str], mirror: Mirror | None) -> None:
+    """Look for every archive of a conda environment that is still to be made."""
+    text = prepared.facts.conda_lock
+    if text is None or "env" in done:
+        return
+    find = in_folder(mirror.path / FILES) if mirror is not None else None
+    supply = CondaSupply(cache=prepared.facts.cache / "conda", find=find, offline=True)
+    missing = missing_packages(read_lock(text).packages, supply)
+    if missing:
+        raise nowhere(missing)
+
+
+def _require_packages(inputs: Inputs, mirror: Mirror | None, cancel: Cancel) -> None:
+    """Look up, as pip will, every package for the interpreter of this build."""
+    if mirror is None:
+        config = read_config(base_environment())
+        folders = tuple(item for item in config.find_links if "://" not in item or item.startswith("file:"))
+        config = replace(config, indexes=(), find_links=folders)
+    else:
+        config = IndexConfig(indexes=(), find_links=((mirror.path / PAGE).as_uri(),))
+    files = [(item.text, ()) for item in inputs.requirements]
+    files += [(_hashed(wheel, mirror), ()) for wheel in inputs.wheels]
+    wanted_files(files, [inputs.python_version], config, sdists=False, cancel=cancel)
+
+
+def _hashed(wheel: OpenWheel, mirror: Mirror | None) -> str:
+    """Return a wheel whose hash the recipe does not know as a requirement, with the hashes of the mirror."""
+    found = list(in_mirror(mirror, wheel))
+    if not found:
+        raise FetchError(
+            f"{wheel.dist} {wheel.version} is missing, and the run is offline",
+            why="the recipe has no hash of it, so it can only come from a mirror that fetch has filled",
+            fix="fetch the recipe on a machine with a network, and pass that mirror with --mirror",
+            evidence={"reason": "offline", "dist": wheel.dist, "version": wheel.version},
+        )
+    return f"{wheel.dist}=={wheel.version} " + " ".join(f"--hash=sha256:{digest}" for digest in found)

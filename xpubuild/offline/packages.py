@@ -1,0 +1,192 @@
+"""Downloads the Python and conda packages of a build into a mirror."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+from xpubuild.engine.files import remove_tree
+from xpubuild.engine.process import Cancel
+from xpubuild.engine.reporter import Teller
+from xpubuild.engine.temporary import scratch_folder
+from xpubuild.errors import FetchError
+from xpubuild.gather.conda_packages import file_name
+from xpubuild.mirror.entries import PAGE, Entry, FileRecord
+from xpubuild.mirror.naming import described
+from xpubuild.mirror.reading import digest_of
+from xpubuild.mirror.store import DOWNLOADS, Mirror
+from xpubuild.packages.conda.lockfile import packages_of
+from xpubuild.packages.index.choice import matches, may_install, offer
+from xpubuild.packages.index.config import IndexConfig
+from xpubuild.packages.index.download import download
+from xpubuild.packages.index.files import RemoteFile
+from xpubuild.packages.index.threads import in_threads
+from xpubuild.packages.index.wanted import wanted_files, wanted_open
+from xpubuild.planning.inputs import Inputs, OpenWheel
+
+
+def python_files(
+    inputs: Inputs, pythons: Sequence[str], config: IndexConfig, *, cancel: Cancel
+) -> list[RemoteFile]:
+    """Return every file that pip may pick for ``pythons``, as the indexes offer it.
+
+    Raises:
+        FetchError, SourceIntegrityError, RecipeError, UsageError, InterruptedByUserError.
+    """
+    texts = [(item.text, item.indexes) for item in inputs.requirements]
+    found = wanted_files(texts, pythons, config, cancel=cancel)
+    for wheel in inputs.wheels:
+        found += wanted_open(wheel.dist, wheel.version, pythons, wheel.indexes, config, cancel=cancel)
+    return _once(found)
+
+
+def files_here(mirror: Mirror, inputs: Inputs, pythons: Sequence[str], *, cancel: Cancel) -> list[Entry]:
+    """Return the files of the mirror that pip may pick for ``pythons``; nothing but the mirror is asked.
+
+    Raises:
+        FetchError: one is not here; the message names the distribution.
+        SourceIntegrityError: the manifest is damaged, or the mirror has other files than those pinned.
+    """
+    known = {entry.sha256: entry for entry in mirror.files()}
+    alone = IndexConfig(indexes=(), find_links=(str(mirror.path / PAGE),) if known else ())
+    texts = [(item.text, ()) for item in inputs.requirements]
+    found = wanted_files(texts, pythons, alone, cancel=cancel)
+    entries = [known[file.sha256] for file in found if file.sha256 in known]
+    for wheel in inputs.wheels:
+        for python in pythons:
+            entries += _open_wheels(mirror, known.values(), wheel, python)
+    return list({entry.id: entry for entry in entries}.values())
+
+
+def _open_wheels(mirror: Mirror, known: Iterable[Entry], wheel: OpenWheel, python: str) -> list[Entry]:
+    found = []
+    for entry in known:
+        item = offer(entry.name) if entry.kind == "wheel" else None
+        if (
+            item is not None
+            and item.dist == canonicalize_name(wheel.dist)
+            and matches(item.version, SpecifierSet(f"=={wheel.version}"))
+            and may_install(item, python)
+        ):
+            found.append(entry)
+    if not found:
+        raise FetchError(
+            f"a wheel of {wheel.dist} {wheel.version} for Python {python} is not in the mirror {mirror.path}",
+            why="it was not fetched",
+            fix="fetch the recipe on a machine with a network",
+            evidence={"reason": "offline", "distribution": wheel.dist, "version": wheel.version},
+        )
+    return found
+
+
+def conda_files(conda_lock_text: str) -> list[RemoteFile]:
+    """Return the package archives of a conda-lock.yml.
+
+    Raises:
+        RecipeError: it is no conda-lock.yml in which every package has a sha256.
+    """
+    return [
+        RemoteFile(item.name, item.version, item.filename, item.sha256, item.size, item.url)
+        for item in packages_of(conda_lock_text)
+    ]
+
+
+def keep_conda_lock(mirror: Mirror, recipe: str, text: str | None) -> str | None:
+    """Put a conda-lock.yml into the mirror, for an install that has no other; return its sha256."""
+    if text is None:
+        return None
+    data = text.encode()
+    sha256 = hashlib.sha256(data).hexdigest()
+    with scratch_folder("fetch") as folder:
+        path = folder / file_name(recipe)
+        path.write_bytes(data)
+        mirror.add_file(
+            path,
+            sha256=sha256,
+            name=path.name,
+            kind="conda",
+            dist=f"{recipe}.conda-lock",
+            version=sha256[:12],
+        )
+    return sha256
+
+
+def entry_of(mirror_files: Iterable[Entry], file: RemoteFile) -> Entry | None:
+    """Return the entry of a remote file that is here: by its hash, or by name where no index states one."""
+    for entry in mirror_files:
+        if file.sha256 is not None:
+            if entry.sha256 == file.sha256:
+                return entry
+        elif entry.name == file.filename and (not file.allowed or entry.sha256 in file.allowed):
+            return entry
+    return None
+
+
+def missing_files(mirror: Mirror | None, files: Sequence[RemoteFile]) -> list[RemoteFile]:
+    """Return what of ``files`` the mirror lacks."""
+    present = [] if mirror is None else mirror.files()
+    by_hash = {entry.sha256 for entry in present}
+    return [
+        file
+        for file in files
+        if file.sha256 not in by_hash and (file.sha256 is not None or entry_of(present, file) is None)
+    ]
+
+
+def bring(
+    mirror: Mirror, files: Sequence[RemoteFile], config: IndexConfig, teller: Teller, *, cancel: Cancel
+) -> list[Entry]:
+    """Download what the mirror lacks of ``files`` and put it in place; return the new entries.
+
+    Raises:
+        FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    lacking = missing_files(mirror, files)
+    teller.expect(sum(file.size or 0 for file in lacking))
+    waiting = mirror.path / DOWNLOADS
+
+    def fetch(file: RemoteFile) -> Path:
+        seen = 0
+
+        def on_bytes(here: int) -> None:
+            nonlocal seen
+            teller.count(here - seen, file.filename)
+            seen = here
+
+        # A folder for each: two indexes may have files of one name.
+        return download(file, waiting / _key(file), config, on_bytes=on_bytes, cancel=cancel)
+
+    def take(file: RemoteFile) -> str:
+        place = fetch(file)
+        _, digest = digest_of(place)
+        kind, _, _ = described(file.filename)
+        mirror.add_file(
+            place, sha256=digest, name=file.filename, kind=kind, dist=file.dist, version=file.version,
+            url=file.url, move=True,
+        )  # fmt: skip
+        remove_tree(place.parent)
+        return digest
+
+    digests = in_threads(take, lacking, cancel)
+    if waiting.is_dir() and not any(waiting.iterdir()):
+        waiting.rmdir()
+    entries = {entry.sha256: entry for entry in mirror.files()} if digests else {}
+    return [entries[digest] for digest in digests]
+
+
+def _key(file: RemoteFile) -> str:
+    return file.sha256 or f"{file.filename}.unhashed"
+
+
+def _once(files: Iterable[RemoteFile]) -> list[RemoteFile]:
+    return list({(file.sha256 or file.url, file.filename): file for file in files}.values())
+
+
+def as_remote(entry: Entry) -> RemoteFile:
+    """Return a file of the manifest as one that can be fetched again, where it came from."""
+    record: FileRecord = entry.files[0]
+    return RemoteFile(entry.dist, entry.version, entry.name, record.sha256, record.size, entry.url)

@@ -1,0 +1,219 @@
+"""Repairs a damaged mirror: only damaged files are downloaded again."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xpubuild.engine.files import explained, remove_tree
+from xpubuild.engine.process import Cancel
+from xpubuild.engine.reporter import Teller
+from xpubuild.errors import XpuBuildError
+from xpubuild.mirror.entries import FILES, GIT, INDEX, PAGE_ID, SETS, Entry, EntryError, entry_id, is_sha256
+from xpubuild.mirror.failures import damage_error
+from xpubuild.mirror.needs import set_damages, set_of
+from xpubuild.mirror.reading import Damage, read_manifest
+from xpubuild.mirror.repositories import is_mutable, is_sound
+from xpubuild.mirror.sets import MirrorSet
+from xpubuild.mirror.store import Mirror
+from xpubuild.offline.packages import as_remote, bring
+from xpubuild.packages.index.config import IndexConfig
+from xpubuild.source.bare import RepositoryStore
+from xpubuild.source.git import Git
+from xpubuild.source.named import remember
+from xpubuild.source.urls import mirror_name
+
+_NAMED = "refs/xpubuild/named/"
+
+
+@dataclass
+class Repair:
+    """Repairs ``mirror``, whose lock the caller holds; ``hints`` are tags that have held a commit."""
+
+    mirror: Mirror
+    git: Git
+    config: IndexConfig
+    teller: Teller
+    cancel: Cancel
+    hints: dict[str, str]
+
+    def run(self, damages: Sequence[Damage]) -> None:
+        """Repair what ``check`` has found.
+
+        Raises:
+            FetchError: what is damaged cannot be had again.
+            SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
+        """
+        by_entry: dict[str, list[Damage]] = {}
+        for damage in damages:
+            if damage.entry == INDEX:
+                # Every writer writes it anew, from the manifest as it is when all of this is done.
+                self.teller.notice(f"damaged: {damage}; written again", "warning")
+            else:
+                by_entry.setdefault(damage.entry, []).append(damage)
+        # The manifest first: the rest is repaired by what it says.
+        sound = read_manifest(self.mirror.path).entries
+        lost = [name for name in by_entry if name not in sound]
+        for identifier in sorted(by_entry, key=lambda name: (name not in lost, name)):
+            self._one(identifier, sound.get(identifier), by_entry[identifier])
+        self._satisfy_sets()
+        if any(name.startswith(("file-", PAGE_ID)) for name in by_entry):
+            self.mirror.write_page()
+
+    def _one(self, identifier: str, entry: Entry | None, damages: Sequence[Damage]) -> None:
+        for damage in damages:
+            self.teller.notice(f"damaged: {damage}; fetched again", "warning")
+        kind, _, name = identifier.partition("-")
+        if kind == "git":
+            self._repository(identifier, name, entry, damages)
+        elif entry is not None and entry.is_file:
+            self.mirror.drop(identifier, entry.folder)
+            bring(self.mirror, [as_remote(entry)], self.config, self.teller, cancel=self.cancel)
+        elif kind == "file" and is_sha256(name):
+            self._unlist(identifier)
+            if not self.mirror.reenter(name):
+                self.mirror.drop(identifier, f"{FILES}/{name}")
+        elif entry is not None and _readable(self.mirror, entry) is not None:
+            return  # only what it needs is missing: _satisfy_sets
+        elif kind == "set":
+            # What an earlier fetch needed cannot be known again; this one writes its own.
+            self._unlist(identifier)
+            remove_tree(self.mirror.path / SETS / f"{name}.json")
+        elif identifier:
+            self._unlist(identifier)
+
+    def _satisfy_sets(self) -> None:
+        """Bring the commits that the sets need; forget a set whose file nothing names any more."""
+        mirror = self.mirror
+        for needed in self._sets():
+            for use in needed.repositories:
+                entry = mirror.entry(entry_id("git", mirror_name(use.url, len(use.commit))))
+                if entry is None or use.commit not in entry.pins:
+                    self._ensure(use.url, use.commit)
+                    mirror.note_repository(use.url, use.commit)
+        entries = read_manifest(mirror.path).entries.values()
+        for damage in list(set_damages(mirror.path, _set_entries(mirror), entries, ())):
+            name = damage.entry.partition("-")[2]
+            self.teller.notice(f"{damage}; removed: fetch the recipe of {name} again", "warning")
+            self._unlist(damage.entry)
+            remove_tree(mirror.path / SETS / f"{name}.json")
+
+    def _unlist(self, identifier: str) -> None:
+        self.mirror.drop(identifier, "")
+
+    # --- repositories ----------------------------------------------------------------------------------
+
+    def _repository(self, identifier: str, name: str, entry: Entry | None, damages: Sequence[Damage]) -> None:
+        prefix = f"{GIT}/{name}/"
+        if entry is None:
+            self._unlisted_repository(identifier, name)
+            return
+        known = {record.path for record in entry.files}
+        harmless = all(
+            damage.path not in known or is_mutable(damage.path.removeprefix(prefix)) for damage in damages
+        )
+        keeps = harmless and is_sound(self.git, self.mirror.path, name, cancel=self.cancel)
+        if not keeps:
+            self._again(identifier, name, entry)
+        self._remember(name, entry)
+        self.mirror.note_repository(entry.url, entry.pins[0])
+
+    def _unlisted_repository(self, identifier: str, name: str) -> None:
+        """Keep a repository without an entry where git finds all of it sound; its fetch enters it again."""
+        self._unlist(identifier)
+        url = self._url_of(name)
+        if is_sound(self.git, self.mirror.path, name, cancel=self.cancel):
+            pins = self.mirror.path / GIT / name / "refs/xpubuild/pins"
+            if url:
+                self.mirror.note_repository(url, sorted(item.name for item in pins.iterdir())[0])
+            return
+        uses = [use for needed in self._sets() for use in needed.repositories if use.url == url]
+        with self._set_aside(name):
+            for commit in dict.fromkeys(use.commit for use in uses if url):
+                self._ensure(url, commit)
+                self.mirror.note_repository(url, commit)
+
+    def _again(self, identifier: str, name: str, entry: Entry) -> None:
+        with self._set_aside(name):
+            for commit in entry.pins:
+                self._ensure(entry.url, commit)
+        self._unlist(identifier)
+
+    def _ensure(self, url: str, commit: str) -> None:
+        mirror = self._store.mirror(url, commit)
+        mirror.ensure(commit, ref=self.hints.get(commit), report=self.teller.line)
+
+    @contextlib.contextmanager
+    def _set_aside(self, name: str) -> Iterator[None]:
+        """Move a damaged repository away; where it cannot be fetched again, it comes back as it was."""
+        place = self.mirror.path / GIT / name
+        aside = place.with_suffix(".damaged")
+        remove_tree(aside)
+        with explained(place, "setting a damaged repository aside"):
+            if place.exists():
+                place.rename(aside)
+        try:
+            yield
+        except XpuBuildError:
+            remove_tree(place)
+            if aside.exists():
+                aside.rename(place)
+            raise
+        remove_tree(aside)
+
+    def _remember(self, name: str, entry: Entry) -> None:
+        """Bring back which tag was at which commit: the manifest has the hash of what the reference held."""
+        prefix = f"{GIT}/{name}/{_NAMED}"
+        held = {hashlib.sha256(f"{commit}\n".encode()).hexdigest(): commit for commit in entry.pins}
+        for record in entry.files:
+            if record.path.startswith(prefix) and record.sha256 in held:
+                ref = record.path.removeprefix(prefix)
+                remember(self._store, entry.url, ref, held[record.sha256])
+
+    @property
+    def _store(self) -> RepositoryStore:
+        return self.mirror.git_store(self.git, cancel=self.cancel)
+
+    def _sets(self) -> Iterable[MirrorSet]:
+        return sound_sets(self.mirror)
+
+    def _url_of(self, name: str) -> str:
+        for needed in self._sets():
+            for use in needed.repositories:
+                if mirror_name(use.url, len(use.commit)) == name:
+                    return use.url
+        return ""
+
+
+def sound_sets(mirror: Mirror) -> list[MirrorSet]:
+    """Return the sets of a mirror that are not damaged."""
+    return [needed for entry in _set_entries(mirror) if (needed := _readable(mirror, entry)) is not None]
+
+
+def _set_entries(mirror: Mirror) -> list[Entry]:
+    return [entry for entry in read_manifest(mirror.path).entries.values() if entry.kind == "set"]
+
+
+def _readable(mirror: Mirror, entry: Entry) -> MirrorSet | None:
+    try:
+        return set_of(mirror.path, entry)
+    except EntryError:
+        return None
+
+
+def require_sound(mirror: Mirror, damages: Sequence[Damage]) -> None:
+    """Reject a damaged mirror.
+
+    Raises:
+        SourceIntegrityError: there is damage; the message names it.
+    """
+    if damages:
+        raise damage_error(mirror.path, list(damages))
+
+
+def checked(mirror: Mirror, teller: Teller, only: Collection[str] | None = None) -> list[Damage]:
+    """Verify every file of a mirror, or of some entries, and report progress; return the damage."""
+    teller.expect(sum(entry.size for entry in read_manifest(mirror.path).entries.values()))
+    return mirror.check(only, teller.count)

@@ -1,0 +1,1 @@
+"""Python and conda packages: indexes, downloads, environments, requirement files."""

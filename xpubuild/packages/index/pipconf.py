@@ -1,0 +1,84 @@
+"""pip's settings as pip itself merges them: files, then ``PIP_*`` variables.
+
+The rules are those of pip's ``configuration.py`` and ``cli/parser.py`` (22 to 26). The files are read here
+instead of asking a pip: the one that will install is that of an environment which may not exist yet, and the
+interpreter that runs xpubuild may have none. An environment's own ``pip.conf`` is left out: the environments
+that xpubuild makes have none.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from xpubuild.errors import ToolchainError
+
+#: Sections that count for ``pip install``, each overriding those before it; last comes the environment.
+_SECTIONS = ("global", "install")
+_BASENAME = "pip.conf"
+
+
+def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
+    """Return long option name (without dashes) -> text, as ``pip install`` takes it; empty ones are left out.
+
+    Raises:
+        ToolchainError: a configuration file cannot be read.
+    """
+    sections: dict[str, dict[str, str]] = {name: {} for name in _SECTIONS}
+    for path in _files(env):
+        for section, values in _read(path).items():
+            if section in sections:
+                sections[section].update(values)
+    merged: dict[str, str] = {}
+    for values in sections.values():
+        merged.update({name: value for name, value in values.items() if value})
+    merged.update(
+        {_option(name[4:]): value for name, value in env.items() if name.startswith("PIP_") and value}
+    )
+    return {name: merged[name] for name in sorted(merged)}
+
+
+def switched_on(text: str | None) -> bool:
+    """Return a pip switch as a truth value ("yes", "true", "1", "on")."""
+    return (text or "").strip().lower() in ("y", "yes", "t", "true", "on", "1")
+
+
+def _files(env: Mapping[str, str]) -> Iterator[Path]:
+    named = env.get("PIP_CONFIG_FILE")
+    if named == os.devnull:
+        return
+    home = Path(env.get("HOME") or "~").expanduser()
+    for folder in (env.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep):
+        yield Path(folder) / "pip" / _BASENAME
+    yield Path("/etc") / _BASENAME
+    if not (named and Path(named).exists()):
+        yield home / ".pip" / _BASENAME
+        yield Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "pip" / _BASENAME
+    if named:
+        yield Path(named)
+
+
+def _read(path: Path) -> dict[str, dict[str, str]]:
+    if not path.is_file():
+        return {}
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(path.read_text("utf-8"), str(path))
+    except (OSError, UnicodeDecodeError, configparser.Error) as error:
+        raise ToolchainError(
+            f"pip's configuration file {path} cannot be read",
+            # The text of a parser's error quotes the line, which may hold a password.
+            why=type(error).__name__ if isinstance(error, configparser.Error) else str(error),
+            fix="correct it, or set PIP_CONFIG_FILE to another file",
+            commands=("pip config debug",),
+        ) from None
+    return {
+        section: {_option(name): value for name, value in parser.items(section)}
+        for section in parser.sections()
+    }
+
+
+def _option(name: str) -> str:
+    return name.lower().replace("_", "-").removeprefix("--")

@@ -1,0 +1,1 @@
+"""Turns a request and facts into a plan. Pure: no I/O."""

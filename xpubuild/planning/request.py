@@ -1,0 +1,127 @@
+"""The two inputs of the planner: what an install should do, and what is known about the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from xpubuild.compatibility.situation import Situation
+from xpubuild.recipe.model import LoadedRecipe, Target
+
+#: What the environment of a workspace is made of.
+EnvKind = Literal["venv", "conda"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of ``plan`` and ``install``, checked for form but not yet against the recipe."""
+
+    loaded: LoadedRecipe
+    workspace: Path
+    with_: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    cxx11_abi: int | None = None
+    target: Target | None = None
+    variant: str | None = None
+    arch: tuple[str, ...] = ()
+    editable: bool = False
+    allow_dirty: bool = False
+
+
+@dataclass(frozen=True)
+class OneapiFacts:
+    """The oneAPI environment as captured: what it adds to a build's environment, and what it is.
+
+    ``compiler_version`` is what icpx itself says, which counts more than the name of its folder.
+    """
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    path_prefix: tuple[str, ...] = ()
+    difference: Mapping[str, Any] = field(default_factory=dict)
+    digest: str = ""
+    compiler_version: str | None = None
+    components: tuple[Mapping[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compilers:
+    """The host compilers: full paths, the version to show, what fingerprints carry, gcc, clang or icx."""
+
+    cc: str
+    cxx: str
+    version: str
+    key: Mapping[str, str] = field(default_factory=dict)
+    kind: str | None = None
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A commit that the recipe leaves open and that upstream was asked for."""
+
+    ref: str
+    """Tag or branch of the recipe."""
+    commit: str
+    url: str
+    when: str
+    """When it was asked; the workspace keeps it until --update."""
+
+
+@dataclass(frozen=True)
+class Downloads:
+    """Where sources and packages come from: a mirror folder first, and the network unless ``offline``.
+
+    ``pip`` is what that means for pip's environment. None of it changes what is built: no fingerprint has it.
+    """
+
+    mirror: Path | None = None
+    offline: bool = False
+    pip: Mapping[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        """Return what tells xpubuild's own commands of it."""
+        mirror = {"XPUBUILD_MIRROR": str(self.mirror)} if self.mirror is not None else {}
+        return {**mirror, "XPUBUILD_OFFLINE": "1"} if self.offline else mirror
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the planner knows about the host; gathered before, so that planning does no I/O.
+
+    ``requirements`` maps the names of hashed requirement files to their text; ``dirty`` maps a component to
+    the digest of the user's edits in its checkout, where building with edits was asked for. ``situation`` is
+    what the constraint solver is told of the host, ``chosen`` why this recipe, where none was named.
+    ``resolved`` maps a component to the commit that was looked up for it; ``warnings`` are for the user.
+    ``downloads`` says where sources and packages come from, ``conda_lock`` of which conda packages the
+    environment is made (the text of a conda-lock.yml); None for a virtual environment.
+    """
+
+    python: str
+    python_version: str
+    compilers: Compilers
+    jobs: int
+    jobs_reason: str
+    cache: Path
+    requirements: Mapping[str, str]
+    oneapi: OneapiFacts | None = None
+    dirty: Mapping[str, str] = field(default_factory=dict)
+    resolved: Mapping[str, Resolved] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    situation: Situation | None = None
+    chosen: str = ""
+    downloads: Downloads = Downloads()
+    conda_lock: str | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The request resolved against the recipe: complete and consistent."""
+
+    target: Target
+    cxx11_abi: int
+    components: tuple[str, ...]
+    variant: str | None
+    arch: tuple[str, ...]
+    switches: Mapping[str, Mapping[str, str]]

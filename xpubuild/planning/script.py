@@ -1,0 +1,127 @@
+"""``plan --format sh``: the plan as a bash script that makes the same wheels without xpubuild."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator
+
+from xpubuild.engine.model import XPUBUILD, Command, Plan, Publish, Step
+
+_END = "XPUBUILD_END_OF_FILE"
+#: Set for a build from a mirror; a script clones from the network.
+_OF_A_MIRROR = frozenset({"GIT_ALLOW_PROTOCOL"})
+_HEAD = r"""#!/usr/bin/env bash
+# Made by: xpubuild plan %(recipe)s --format sh
+# Builds the wheels of recipe '%(recipe)s' (inputs sha256 %(digest)s) into the folder wheels of a workspace.
+# Usage: bash THIS-FILE [WORKSPACE]; PYTHON=EXE names another interpreter of the same version
+# Needs git, a C++ compiler and Python with venv, not xpubuild. xpubuild's checks of the results (ABI,
+# linkage, RECORD, verify) is not part of this script.
+set -euo pipefail
+WORKSPACE=${1:-%(workspace)s}
+mkdir -p -- "$WORKSPACE/build/requirements"
+WORKSPACE=$(cd -- "$WORKSPACE" && pwd)
+if [ -z "${XPUBUILD_CLEAN:-}" ]; then
+  # The build gets this environment and nothing else of the caller's.
+  keep=(XPUBUILD_CLEAN=1 "HOME=$HOME" "PATH=$PATH" LC_ALL=C.UTF-8 PYTHONUNBUFFERED=1 PYTHONNOUSERSITE=1)
+  for name in $(compgen -e); do
+    case $name in
+      PYTHON|USER|LOGNAME|TMPDIR|SSH_AUTH_SOCK|*_proxy|*_PROXY|SSL_CERT_*|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|GIT_SSL_CAINFO|PIP_*)
+        keep+=("$name=${!name}") ;;
+    esac
+  done
+  exec env -i "${keep[@]}" bash "${BASH_SOURCE[0]}" "$WORKSPACE"
+fi
+cd -- "$WORKSPACE"
+"""
+
+
+def script(plan: Plan) -> str:
+    """Return the script for a plan; xpubuild's own commands appear as their plain equivalents."""
+    head = _HEAD % {
+        "recipe": plan.recipe,
+        "digest": plan.lock_digest,
+        "workspace": shlex.quote(plan.workspace),
+    }
+    parts = [head]
+    parts += [_file(path, text, plan.workspace) for path, text in plan.files.items()]
+    # What only xpubuild's own commands write is missing here: no variable may name it.
+    missing = frozenset(path for step in plan.steps if not _lines(step) for path in step.witnesses)
+    for step in plan.steps:
+        parts.append("\n".join(_step(step, plan.workspace, missing)))
+    parts.append('printf "\\nWheels in %s:\\n" "$WORKSPACE/wheels"\nls -l -- "$WORKSPACE/wheels"')
+    return "\n".join(parts) + "\n"
+
+
+def relocatable(line: str, workspace: str) -> str:
+    """Return a shell line with every mention of the workspace replaced by ``"$WORKSPACE"``.
+
+    Inside single quotes the quote is closed and opened again around the variable, so the line stays one
+    with the same words.
+    """
+    result: list[str] = []
+    quoted = False
+    position = 0
+    while position < len(line):
+        if line.startswith(workspace, position) and _ends_here(line, position + len(workspace)):
+            result.append("'\"$WORKSPACE\"'" if quoted else '"$WORKSPACE"')
+            position += len(workspace)
+            continue
+        character = line[position]
+        quoted ^= character == "'"
+        result.append(character)
+        position += 1
+    return "".join(result)
+
+
+def _ends_here(line: str, end: int) -> bool:
+    return end == len(line) or line[end] in "/'\" :;,"
+
+
+def _file(path: str, text: str, workspace: str) -> str:
+    target = relocatable(shlex.quote(path), workspace)
+    return (
+        f"mkdir -p -- \"$(dirname -- {target})\"\ncat > {target} <<'{_END}'\n{text.rstrip(chr(10))}\n{_END}\n"
+    )
+
+
+def _lines(step: Step, missing: Collection[str] = ()) -> list[str]:
+    return [line for command in step.commands for line in _command(command, missing)]
+
+
+def _step(step: Step, workspace: str, missing: Collection[str]) -> Iterator[str]:
+    lines = _lines(step, missing)
+    if not lines:
+        return
+    yield f"\nprintf '\\n== %s\\n' {shlex.quote(step.title)}"
+    for path in step.fresh:
+        yield relocatable(f"rm -rf -- {shlex.quote(path)}", workspace)
+    if step.publish is not None:
+        yield relocatable(f"mkdir -p -- {shlex.quote(step.publish.stage)}", workspace)
+    for line in lines:
+        yield relocatable(line, workspace)
+    if step.publish is not None:
+        yield from (relocatable(line, workspace) for line in _publish(step.publish))
+
+
+def _publish(publish: Publish) -> Iterator[str]:
+    stage, folder = shlex.quote(publish.stage), shlex.quote(publish.folder)
+    yield f"mkdir -p -- {folder}"
+    yield f"mv -f -- {stage}/{publish.pattern} {folder}/"
+    yield f"rmdir -- {stage}"
+
+
+def _command(command: Command, missing: Collection[str]) -> list[str]:
+    if command.portable is not None:
+        return list(command.portable)
+    if command.argv[0] == XPUBUILD:
+        return []
+    overlay = [
+        f"{name}={shlex.quote(value)}"
+        for name, value in sorted({**command.env, **command.tuning}.items())
+        if value not in missing and name not in _OF_A_MIRROR
+    ]
+    if command.path_prefix:
+        overlay.insert(0, f'PATH={shlex.quote(":".join(command.path_prefix))}:"$PATH"')
+    prefix = " ".join(["env", *overlay, ""]) if overlay else ""
+    line = " || ".join(prefix + shlex.join(argv) for argv in (command.argv, *command.alternatives))
+    return [f"(cd -- {shlex.quote(command.cwd)} && {{ {line}; }})" if command.cwd else line]

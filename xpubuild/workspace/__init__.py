@@ -1,0 +1,1 @@
+"""A workspace: its layout, status, activation and removal."""

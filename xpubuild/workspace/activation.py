@@ -1,0 +1,74 @@
+"""The variables that activate a workspace in a shell. Only reads the receipt and ``.pth`` files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xpubuild.errors import UsageError
+from xpubuild.oneapi import envdiff
+from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.pth_locale import needed_locale
+
+#: Set in a shell that entered a workspace: what commands without a recipe or --workspace mean.
+ENTERED = "XPUBUILD_ENTERED"
+
+
+def read_receipt(root: Path) -> dict[str, Any]:
+    """Return the receipt of a workspace.
+
+    Raises:
+        UsageError: there is none, or it cannot be read.
+    """
+    path = Layout(root).receipt
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"{root} is not a finished workspace",
+            why=f"it has no readable receipt ({error.strerror})",
+            fix="install a recipe there first, or pass the right folder with --workspace",
+            commands=("xpubuild install quickstart",),
+        ) from error
+    except ValueError as error:
+        raise _damaged(path, str(error)) from error
+    if not isinstance(document, dict):
+        raise UsageError(
+            f"the receipt {path} is damaged", fix="run the same install again, which writes the receipt again"
+        )
+    return document
+
+
+def _damaged(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"the receipt {path} is damaged",
+        why=why,
+        fix="run the same install again, which writes the receipt again",
+    )
+
+
+def assignments(root: Path, caller: Mapping[str, str]) -> dict[str, str | None]:
+    """Return variable -> value (None: unset) that enter the workspace from the caller's environment.
+
+    The workspace's programs come first on PATH, once, however often it is entered.
+    """
+    layout = Layout(root)
+    captured = read_receipt(root).get("activation", {}).get("oneapi")
+    try:
+        changes = envdiff.assignments(envdiff.from_json(captured), caller) if captured else {}
+    except ValueError as error:
+        raise _damaged(layout.receipt, str(error)) from error
+    ours = str(layout.env / "bin")
+    path = changes.get("PATH") or caller.get("PATH", os.defpath)
+    rest = [item for item in path.split(os.pathsep) if item != ours]
+    return {
+        **changes,
+        **needed_locale(layout.env, caller),
+        "VIRTUAL_ENV": str(layout.env),
+        ENTERED: str(root),
+        "PATH": os.pathsep.join([ours, *rest]),
+        "PYTHONHOME": None,
+    }

@@ -1,0 +1,76 @@
+"""The folders and files of a workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things are in a workspace (docs/reference/workspace.md)."""
+
+    root: Path
+
+    @property
+    def env(self) -> Path:
+        """The Python environment that packages are installed into."""
+        return self.root / "env"
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of that environment."""
+        return self.env / "bin" / "python"
+
+    @property
+    def src(self) -> Path:
+        """The checkouts, one folder per component."""
+        return self.root / "src"
+
+    @property
+    def build(self) -> Path:
+        """Build trees and scratch files."""
+        return self.root / "build"
+
+    @property
+    def wheels(self) -> Path:
+        """The finished, audited wheels."""
+        return self.root / "wheels"
+
+    @property
+    def logs(self) -> Path:
+        """One log per step, the previous one as ``.log.1``."""
+        return self.root / "logs"
+
+    @property
+    def journal(self) -> Path:
+        """The journal database."""
+        return self.root / "journal.db"
+
+    @property
+    def receipt(self) -> Path:
+        """The receipt of the last install."""
+        return self.root / "receipt.json"
+
+    @property
+    def resolved(self) -> Path:
+        """Commits of branches and tags that were looked up for this workspace, and are kept for it."""
+        return self.root / "resolved.json"
+
+    @property
+    def verify_report(self) -> Path:
+        """The document of the last verify."""
+        return self.build / "verify.json"
+
+    def pip_report(self, step: str, requirements: str) -> Path:
+        """Return where pip says what it installed of a requirements file in a step; that folder exists."""
+        return self.build / "requirements" / f"{step}+{requirements}.installed.json"
+
+    def pip_reports(self, step: str) -> list[Path]:
+        """Return the reports of a step that are there."""
+        return sorted((self.build / "requirements").glob(f"{step}+*.installed.json"))
+
+    def site_packages(self, python_version: str) -> Path:
+        """Return the site-packages of the environment for a version such as 3.11.7."""
+        major, minor = python_version.split(".")[:2]
+        return self.env / "lib" / f"python{major}.{minor}" / "site-packages"
