@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,24 +82,24 @@ class Built:
     receipt: dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def compiler_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Let gcc and g++ of PATH be ccache where it is installed; it knows files compiled in the same folder."""
+@pytest.fixture(scope="session")
+def compiler_cache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which gcc and g++ are ccache, where it is installed.
+
+    It knows files that were compiled in the same folder.
+    """
     folder = tmp_path_factory.mktemp("ccache")
     ccache = shutil.which("ccache")
     for name in ("gcc", "g++") if ccache else ():
         (folder / name).symlink_to(str(ccache))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(folder), prepend=os.pathsep)
-        patch.setenv("CCACHE_DIR", str(folder / "files"))
-        yield folder
+    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "CCACHE_DIR": str(folder / "files")}
 
 
-@pytest.fixture(scope="module")
-def built(cli: Cli, compiler_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+@pytest.fixture(scope="session")
+def built(cli: Cli, compiler_cache: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Install the quickstart, in a folder with a space and a letter beyond ASCII."""
     workspace = tmp_path_factory.mktemp("quick start é") / "ws"
-    answer = cli("install", "quickstart", "--workspace", workspace, "--json").must(0)
+    answer = cli("install", "quickstart", "--workspace", workspace, "--json", env=compiler_cache).must(0)
     return Built(workspace, answer.document)
 
 

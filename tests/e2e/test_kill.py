@@ -14,9 +14,9 @@ import pytest
 
 from xpubuild.artifacts.wheel import read_wheel
 
-from .conftest import Cli, command
+from .conftest import Built, Cli, command
 
-pytestmark = [pytest.mark.xdist_group("kill"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("quickstart"), pytest.mark.slow]
 
 # A run of the quickstart lasts about a minute: moments early in each step, and some late ones. Every fourth
 # is enough for each run of the tests; --thorough takes all.
@@ -40,7 +40,7 @@ def _assert_nothing_lives(workspace: Path, after: str) -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_killed_at_some_moments(cli: Cli, tmp_path: Path, thorough: bool) -> None:
+def test_killed_at_some_moments(cli: Cli, built: Built, tmp_path: Path, thorough: bool) -> None:
     workspace = tmp_path / "killed ws"
     # The last is the first; a late one leaves most for the early ones after it to come upon.
     moments = list(MOMENTS_S if thorough else MOMENTS_S[1::4])
@@ -61,8 +61,6 @@ def test_killed_at_some_moments(cli: Cli, tmp_path: Path, thorough: bool) -> Non
     assert receipt["verify"]["status"] == "pass"
     assert not _alive(workspace)
     (wheel,) = (workspace / "wheels").iterdir()
-    undisturbed = tmp_path / "undisturbed"
-    again = cli("install", "quickstart", "--workspace", undisturbed, "--until", "ops.wheel", "--json").must(0)
-    assert read_wheel(wheel).digest == again.document["wheels"][0]["content_digest"]
+    assert read_wheel(wheel).digest == built.receipt["wheels"][0]["content_digest"]
     names = {path.name for path in workspace.iterdir()}
     assert names <= {"src", "env", "build", "wheels", "logs", "journal.db", "receipt.json", ".lock"}

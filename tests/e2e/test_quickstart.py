@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,15 @@ from xpubuild.engine.fingerprint import file_sha256
 from .conftest import Built, Cli, git
 
 pytestmark = pytest.mark.xdist_group("quickstart")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compilers(compiler_cache: dict[str, str]) -> Iterator[None]:
+    """Let every test here find the compilers that the quickstart was built with."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in compiler_cache.items():
+            patch.setenv(name, value)
+        yield
 
 
 def test_the_receipt_tells_what_was_built_and_proved(built: Built) -> None:

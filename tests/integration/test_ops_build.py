@@ -78,14 +78,18 @@ def test_library_exports_nothing_and_takes_no_mkl_from_elsewhere(ops_site: OpsSi
     assert any(name.startswith("_ZN3c106detail14torchCheckFail") and "__cxx11" in name for name in undefined)
 
 
-def test_two_builds_in_different_folders_give_the_same_wheel(
-    torch_env: TorchEnv, ops_site: OpsSite, tmp_path: Path
-) -> None:
-    source = copy_sources(tmp_path / "sources with ünïcode")
-    done = build_wheel(torch_env, source, tmp_path / "out")
+@pytest.fixture(scope="module")
+def second(torch_env: TorchEnv, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``src``, a copy of the sources, the wheel of it in ``out``, and ``build``."""
+    folder = tmp_path_factory.mktemp("sources with ünïcode")
+    source = copy_sources(folder / "src")
+    done = build_wheel(torch_env, source, folder / "out", build=folder / "build")
     assert done.returncode == 0, done.stdout + done.stderr
-    second = tmp_path / "out" / ops_site.wheel.name
-    assert second.read_bytes() == ops_site.wheel.read_bytes()
+    return folder
+
+
+def test_two_builds_in_different_folders_give_the_same_wheel(ops_site: OpsSite, second: Path) -> None:
+    assert (second / "out" / ops_site.wheel.name).read_bytes() == ops_site.wheel.read_bytes()
 
 
 def test_library_holds_no_folder_of_the_build(ops_site: OpsSite, torch_env: TorchEnv, tmp_path: Path) -> None:
@@ -164,16 +168,16 @@ def test_xpu_with_a_torch_without_xpu_is_refused(torch_env: TorchEnv, tmp_path: 
     assert "was built without XPU (no libc10_xpu.so)" in output
 
 
-def test_a_link_line_that_takes_the_mkl_of_torch_is_refused(torch_env: TorchEnv, tmp_path: Path) -> None:
-    source = copy_sources(tmp_path / "src")
-    top = source / "CMakeLists.txt"
+def test_a_link_line_that_takes_the_mkl_of_torch_is_refused(torch_env: TorchEnv, second: Path) -> None:
+    """Only the link line is another one, so only the link runs again."""
+    top = second / "src" / "CMakeLists.txt"
     right = "PRIVATE ${MKLStatic_LIBRARIES} fused torch::cpu torch::openmp)"
     text = top.read_text("utf-8")
     assert right in text
     top.write_text(
         text.replace(right, "PRIVATE torch::cpu ${MKLStatic_LIBRARIES} fused torch::openmp)"), "utf-8"
     )
-    done = build_wheel(torch_env, source, tmp_path / "out")
+    done = build_wheel(torch_env, second / "src", second / "refused", build=second / "build")
     assert done.returncode != 0
     assert "takes MKL symbols from another library" in " ".join((done.stdout + done.stderr).split())
 

@@ -94,9 +94,12 @@ def _make_env(folder: Path) -> None:
     _must(*pip, *_BUILD_TOOLS, env=env)
 
 
-def build_wheel(env: TorchEnv, source: Path, out: Path, **defines: str) -> subprocess.CompletedProcess[str]:
-    """Build the ops wheel as the pipeline does; ``defines`` are CMake options."""
+def build_wheel(
+    env: TorchEnv, source: Path, out: Path, *, build: Path | None = None, **defines: str
+) -> subprocess.CompletedProcess[str]:
+    """Build the ops wheel as the pipeline does; ``defines`` are CMake options; ``build`` is kept."""
     options = [f"-Ccmake.define.{name}={value}" for name, value in defines.items()]
+    options += [f"-Cbuild-dir={build}"] if build else []
     words: list[str | Path] = [
         *_pip(env.root),
         "wheel",
