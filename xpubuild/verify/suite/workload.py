@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
 from typing import Any
 
@@ -33,7 +35,18 @@ def _architecture() -> tuple[nn.Module, str]:
 
 
 def build(context: SuiteContext) -> nn.Module:
-    """Return resnet50 on the CPU, in float32, with generated weights and calibrated normalisation.
+    """Return resnet50 on the CPU, in float32, with generated weights and calibrated normalisation."""
+    model, origin = generated()
+    context.note(f"resnet50 of {origin}")
+    context.metric("definition", origin)
+    number = sum(parameter.numel() for parameter in model.parameters())
+    require(number == PARAMETERS, f"resnet50 has {number} parameters instead of {PARAMETERS}")
+    return copy.deepcopy(model)
+
+
+@functools.cache
+def generated() -> tuple[nn.Module, str]:
+    """Return the network that all checks of a process start from, and where its definition is from.
 
     Weights come from one seeded generator in the order of the parameters' names, so both definitions get
     the same. Two things keep rounding errors from growing with depth, as in a trained network: running
@@ -41,10 +54,6 @@ def build(context: SuiteContext) -> nn.Module:
     its shortcut, is small.
     """
     model, origin = _architecture()
-    context.note(f"resnet50 of {origin}")
-    context.metric("definition", origin)
-    number = sum(parameter.numel() for parameter in model.parameters())
-    require(number == PARAMETERS, f"resnet50 has {number} parameters instead of {PARAMETERS}")
     generator = torch.Generator().manual_seed(2015)
     with torch.no_grad():
         for name, parameter in sorted(model.named_parameters()):
@@ -59,7 +68,15 @@ def build(context: SuiteContext) -> nn.Module:
         model.train()(images(4, 64, seed=1))
         for norm in norms:
             norm.momentum = 0.1
-    return model.eval()
+    return model.eval(), origin
+
+
+@functools.cache
+def inference_reference(number: int, side: int, seed: int) -> Any:
+    """Return what the network makes of ``images`` with the same arguments, in float64 on the CPU."""
+    model, _ = generated()
+    with torch.no_grad():
+        return copy.deepcopy(model).double()(images(number, side, seed=seed).double())
 
 
 def _norm_parameter(name: str) -> float:
