@@ -7,11 +7,9 @@ source of the constraint and what to do.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator
 
-from packaging.version import Version
-
+from xpubuild.compatibility.aot import arch_reasons, ocloc_reasons
 from xpubuild.compatibility.conditions import Case, holds, told
 from xpubuild.compatibility.pairing import pairing_reasons
 from xpubuild.compatibility.situation import Answer, Lost, Reason, Situation, Verdict
@@ -19,22 +17,6 @@ from xpubuild.compatibility.versions import fits
 from xpubuild.recipe.model import Recipe
 
 _RANK: dict[Answer, int] = {"no": 0, "unknown": 1, "yes": 2}
-#: AOT targets of the devices of each family; a GPU that is known by its family alone has one of them.
-TARGETS_OF_FAMILY: dict[str, tuple[str, ...]] = {
-    "max": ("pvc",),
-    "flex": ("ats-m150", "ats-m75"),
-    "arc-a": ("dg2",),
-    "arc-b": ("bmg",),
-    "core-ultra": ("mtl-h", "mtl-u", "arl-h", "arl-u", "arl-s", "lnl-m"),
-    "panther-lake": ("ptl-h", "ptl-u"),
-}
-_NO_AOT = "none"
-_KNOWS_NONE = Version("2.8")
-# Families of device names (`ocloc compile --help`), device ids, and versions such as 12.60.7.
-_DEVICE = re.compile(
-    r"(pvc|bmg|cri|dg1|dg2|ats|acm|arl|mtl|lnl|ptl|wcl|nvl|tgl|adl|rpl|xe[a-z0-9]*)(-[a-z0-9]+)*(:[0-9a-z.-]+)?"
-    r"|0x[0-9a-f]{4}|[0-9]+\.[0-9]+\.[0-9]+"
-)
 
 
 def solve(recipe: Recipe, situation: Situation) -> Verdict:
@@ -83,7 +65,8 @@ def _reasons(case: Case) -> Iterator[Reason]:
     yield from _gpu(case)
     yield from _driver(case)
     yield from _refusals(case)
-    yield from _arch(case)
+    yield from arch_reasons(case)
+    yield from ocloc_reasons(case)
 
 
 def _target(case: Case) -> Iterator[Reason]:
@@ -243,48 +226,3 @@ def _losses(case: Case) -> Iterator[Lost]:
         if answer != "no":
             because = case.condition_text(loss.when, loss.driver)
             yield Lost(loss.feature, because or loss.note, certain=answer == "yes")
-
-
-def _arch(case: Case) -> Iterator[Reason]:
-    situation, recipe = case.situation, case.recipe
-    if situation.target != "xpu":
-        return
-    asked = situation.arch or tuple(recipe.arch) or tuple(recipe.arch_upstream)
-    wrong = [reason for name in asked if (reason := _no_target(case, name, asked)) is not None]
-    if wrong:
-        yield from wrong
-        return
-    mine = situation.gpu_targets or TARGETS_OF_FAMILY.get(situation.gpu or "", ())
-    if not asked or not mine or set(asked) & set(mine):
-        return
-    without = asked == (_NO_AOT,)
-    yield case.reason(
-        "arch", "note", "no",
-        wanted=f"{' or '.join(mine)} among the AOT targets for this GPU",
-        found=("nothing is compiled ahead of time" if without else f"the list is {', '.join(asked)}")
-        + ": kernels are compiled at first use, which is slow"
-        + ("" if without else ", or are wrong"),
-        todo=f"use --arch {','.join((*(() if without else asked), mine[0]))}",
-        path="arch",
-    )  # fmt: skip
-
-
-def _no_target(case: Case, name: str, asked: tuple[str, ...]) -> Reason | None:
-    """Return why a name in the list of AOT targets cannot be compiled for, after hours of compiling."""
-    recipe = case.recipe
-    release = Version(recipe.release) if recipe.release else None
-    found = todo = ""
-    if name == _NO_AOT:
-        if release is not None and release < _KNOWS_NONE:
-            found, todo = f"only {_KNOWS_NONE} and later accept none", "use targets such as pvc"
-        elif len(asked) > 1:
-            found, todo = "none cannot be combined with other targets", "use either none or targets"
-    elif _DEVICE.fullmatch(name) is None:
-        lower = name.lower()
-        found = f"'{name}' is not a device name of ocloc"
-        todo = f"write {lower}" if _DEVICE.fullmatch(lower) else "use targets such as pvc or bmg"
-    if not found:
-        return None
-    return case.reason(
-        "arch", "builds", "no", wanted="AOT targets that ocloc knows", found=found, todo=todo, path="arch"
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from xpubuild.compatibility.constraints import TARGETS_OF_FAMILY
+from xpubuild.compatibility.aot import TARGETS_OF_FAMILY
 from xpubuild.compatibility.situation import Situation
 from xpubuild.compatibility.versions import newest
 from xpubuild.host.drivers import driver_family

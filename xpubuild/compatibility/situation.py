@@ -36,6 +36,8 @@ class Situation:
     arch: tuple[str, ...] | None = None
     """None for the recipe's own choice; so with `components`."""
     components: tuple[str, ...] | None = None
+    ocloc_lacks: tuple[str, ...] | None = None
+    """AOT targets of this build that the ocloc here does not compile; None where it was not tried."""
 
 
 @dataclass(frozen=True)

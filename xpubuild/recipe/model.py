@@ -248,6 +248,20 @@ class Refusal(Strict):
     why: str
 
 
+class FixedTargets(Strict):
+    """Kernels that a build compiles for AOT targets of its own, whatever is requested."""
+
+    what: str = Field(description="what they are")
+    targets: list[str] = Field(description="the AOT targets that ocloc is given")
+    when: dict[Literal["gcc", "oneapi", "python"], Specifier] = Field(
+        default_factory=dict, description="versions with which they are compiled"
+    )
+    unless: list[str] = Field(
+        default_factory=list, description="requested AOT targets with which they are compiled for these"
+    )
+    instead: str = Field("", description="how to build without them, and what is lost")
+
+
 class Abi(Strict):
     """The C++ ABI rule: which one is built by default, and whether upstream honours the other."""
 
@@ -321,6 +335,9 @@ class Recipe(Strict):
     arch: list[str] = Field(default_factory=list, description="default AOT targets")
     arch_upstream: list[str] = Field(
         default_factory=list, description="AOT targets that upstream builds by default"
+    )
+    arch_fixed: list[FixedTargets] = Field(
+        default_factory=list, description="kernels whose AOT targets cannot be chosen"
     )
     loses: list[Loss] = Field(default_factory=list)
     refuses: list[Refusal] = Field(default_factory=list)
