@@ -12,6 +12,8 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from support.ocloc_standin import add_ocloc
+
 #: Versions of one bundle, as folders are named (xpubuild/oneapi/bundles.yaml).
 BUNDLE_2025_1 = {"compiler": "2025.1", "pti": "0.12", "umf": "0.10", "mpi": "2021.15", "ccl": "2021.15"}
 BUNDLE_2025_3 = {"compiler": "2025.3", "pti": "0.16", "umf": "1.0", "mpi": "2021.17", "ccl": "2021.17"}
@@ -190,9 +192,10 @@ def add_component(
 
 
 def add_compilers(folder: Path, version: str) -> None:
-    """Put icx and icpx into ``folder``/bin."""
+    """Put icx and icpx into ``folder``/bin, and beside them the driver's ocloc, which a plan needs."""
     for name in ("icx", "icpx"):
         write(folder / "bin" / name, _COMPILER.format(name=name, version=version), mode=0o755)
+    add_ocloc(folder / "bin")
 
 
 def point_latest(root: Path, name: str, version: str) -> None:

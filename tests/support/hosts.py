@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from support.fake_ze.builder import SONAME, fake_driver
+from support.ocloc_standin import ocloc_script
 
 ENTER = Path(__file__).with_name("enter_host.py")
 RENDER_GID = 993
@@ -199,7 +200,7 @@ GROUPS = f"root:x:0:\nvideo:x:{VIDEO_GID}:\nrender:x:{RENDER_GID}:\nada:x:1000:\
 DEVELOPMENT: dict[str, Content] = {
     "/usr/include/level_zero/ze_api.h": "/* stand-in */\n",
     "/usr/include/CL/cl.h": "/* stand-in */\n",
-    "/usr/bin/ocloc": "#!/bin/sh\necho 23.43.27642.40\n",
+    "/usr/bin/ocloc": ocloc_script(),
 }
 OPENCL: dict[str, Content] = {
     "/etc/OpenCL/vendors/intel.icd": "/usr/lib/x86_64-linux-gnu/intel-opencl/libigdrcl.so\n",

@@ -109,6 +109,7 @@ TOOLS: dict[str, Tool] = {
     "mount": Tool("", _can_mount, hint="run as root, with the right to mount"),
     "munged": _program("munge", "munged"),
     "node": _program("nodejs", "node"),
+    "ocloc": _program("intel-opencl-icd", "ocloc"),
     "openssl": _program("openssl", "openssl"),
     "patchelf": _program("patchelf", "patchelf"),
     "root": Tool("", lambda: os.geteuid() == 0, hint="run as root"),

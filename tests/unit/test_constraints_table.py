@@ -36,7 +36,7 @@ def situation(row: dict[str, Any]) -> Situation:
     fields = {name: None if value in ("null", "") else value for name, value in fields.items()}
     if "abi" in fields:
         fields["cxx11_abi"] = int(fields.pop("abi"))
-    for name in ("oneapi", "python", "arch", "components"):
+    for name in ("oneapi", "python", "arch", "components", "ocloc_lacks"):
         if fields.get(name) is not None:
             fields[name] = tuple(fields[name])
     return Situation(**fields)
@@ -75,7 +75,7 @@ def test_every_reason_that_says_no_tells_what_was_found_and_where_it_is_known_fr
         for reason in solve(known[row["release"]].recipe, situation(row)).against():
             assert reason.found
             assert reason.todo, reason
-            if reason.constraint in ("oneapi", "gcc", "python", "cmake", "gpu", "cxx11_abi"):
+            if reason.constraint in ("oneapi", "gcc", "python", "cmake", "gpu", "cxx11_abi", "ocloc"):
                 assert reason.source, (row["release"], reason)
 
 

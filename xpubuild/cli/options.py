@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -85,6 +86,19 @@ def split_trees(_ctx: click.Context, _param: click.Parameter, value: tuple[str, 
     return found
 
 
+def split_folders(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
+    """Split 'a:b' and repeated options into one tuple of absolute folders."""
+    folders = (item for text in value for item in str(text).split(os.pathsep) if item.strip())
+    return tuple(dict.fromkeys(Path(folder).expanduser().absolute() for folder in folders))
+
+
+def folders_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
+    """Return an option that takes folders, repeated or separated by colons as in PATH."""
+    settings.setdefault("metavar", "DIRS")
+    # The type splits the environment variable at colons, not at spaces.
+    return option(*names, multiple=True, type=click.Path(), callback=split_folders, **settings)
+
+
 def names_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     """Return an option that takes names, repeated or separated by commas."""
     settings.setdefault("metavar", "NAMES")
@@ -149,6 +163,14 @@ def build_options(
                 option, "--oneapi-mode", type=click.Choice(["components", "setvars", "unified"]),
                 default="components",
                 help="Scripts to run: those of the components (default), setvars.sh or oneapi-vars.sh.",
+            ),
+            one(
+                folders_option, "--extra-path",
+                help="Folders to add to PATH in builds for the GPU, such as that of a module's ocloc.",
+            ),
+            one(
+                folders_option, "--extra-library-path",
+                help="Folders to add to LD_LIBRARY_PATH there: libraries of ocloc and the GPU driver.",
             ),
             one(option, "--editable", is_flag=True, help="Install source components in editable mode."),
             mirror_option(mirror),

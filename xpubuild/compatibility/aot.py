@@ -29,7 +29,7 @@ _DEVICE = re.compile(
 )
 # What the ocloc of a driver family does not know. LTS 2350 is compute-runtime 23.43: its newest targets are
 # those of Max, Arc A and the first Core Ultra, the latter as mtl-m and mtl-p (intel/compute-runtime
-# releases/23.43, third_party/aot_config_headers/platforms.h; tried with 22.43, which knows the same of these).
+# releases/23.43, third_party/aot_config_headers/platforms.h; 22.43, which was tried, refuses the same ones).
 _UNKNOWN_TO_OCLOC = {"lts-2350": re.compile(r"(?:bmg|cri|arl|lnl|ptl|wcl|nvl|xe[23]p?|mtl-[uh])(?:-.*)?")}
 
 
@@ -50,7 +50,7 @@ def asked_for(case: Case) -> tuple[str, ...]:
 
 
 def aot_lists(case: Case) -> tuple[AotList, ...]:
-    """Return the lists of targets that a build for XPU gives to ocloc, without those it certainly does not."""
+    """Return the lists of targets that a build for XPU gives, or may give, to ocloc."""
     if case.situation.target != "xpu":
         return ()
     asked = asked_for(case)
@@ -69,7 +69,9 @@ def ocloc_reasons(case: Case) -> Iterator[Reason]:
         unknown = [name for name in item.targets if _is_unknown(case, name)]
         if not unknown:
             continue
-        whose = "ocloc here" if situation.ocloc_lacks is not None else f"the ocloc of driver {situation.driver}"
+        whose = (
+            "ocloc here" if situation.ocloc_lacks is not None else f"the ocloc of driver {situation.driver}"
+        )
         here = f"{whose} does not know {', '.join(unknown)}"
         yield case.reason(
             "ocloc", "builds", "no" if item.answer == "yes" else "unknown",
@@ -90,7 +92,7 @@ def _is_unknown(case: Case, name: str) -> bool:
 
 def arch_reasons(case: Case) -> Iterator[Reason]:
     """Return what speaks against the AOT targets as they are named."""
-    situation, recipe = case.situation, case.recipe
+    situation = case.situation
     if situation.target != "xpu":
         return
     asked = asked_for(case)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import platformdirs
 from packaging.specifiers import SpecifierSet
@@ -12,13 +13,12 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UnsatisfiableError, UsageError
 from xpubuild.gather.downloads import downloads_from
 from xpubuild.gather.ignored_env import ignored_variables
+from xpubuild.gather.oneapi_facts import ocloc_lacks, oneapi_facts
 from xpubuild.gather.options import PlanOptions
 from xpubuild.host.jobs import LargeUnit, plan_jobs
 from xpubuild.host.report import HostReport
-from xpubuild.oneapi.envdiff import apply
-from xpubuild.oneapi.environment import OneapiNeeds, oneapi_environment
 from xpubuild.planning.planner import requirement_names
-from xpubuild.planning.request import Choice, Compilers, Facts, OneapiFacts, Request
+from xpubuild.planning.request import Choice, Compilers, Facts, Request
 from xpubuild.recipe.load import requirement_file
 from xpubuild.recipe.model import Recipe
 from xpubuild.source.integrity import dirty_digest
@@ -47,6 +47,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         _bytes_per_job(recipe, choice),
         _largest_units(recipe, choice, compilers.cxx.version),
     )
+    oneapi = oneapi_facts(options, recipe, choice)
     return Facts(
         python=python,
         python_version=version,
@@ -64,10 +65,13 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
             name: requirement_file(request.loaded, name).read_text("utf-8")
             for name in requirement_names(request, choice)
         },
-        oneapi=_oneapi(options, request, choice),
+        oneapi=oneapi,
         dirty=_dirty(request, choice),
         warnings=ignored_variables(recipe, choice, os.environ),
-        situation=of_host(host, choice.target),
+        situation=replace(
+            of_host(host, choice.target),
+            ocloc_lacks=ocloc_lacks(recipe, choice, compilers.cxx.version, oneapi, host.os),
+        ),
         downloads=downloads_from(options.mirror_folder, offline=options.offline),
         conda_lock=conda,
     )
@@ -133,36 +137,6 @@ def _largest_units(recipe: Recipe, choice: Choice, gcc: str) -> LargeUnit | None
         if choice.target in unit.targets and (unit.gcc is None or gcc in SpecifierSet(unit.gcc))
     ]
     return max(found, key=lambda unit: unit.largest_bytes, default=None)
-
-
-def _oneapi(options: PlanOptions, request: Request, choice: Choice) -> OneapiFacts | None:
-    needs = request.loaded.recipe.needs
-    if choice.target != "xpu" or needs.oneapi is None:
-        return None
-    captured = oneapi_environment(
-        OneapiNeeds(
-            versions=needs.oneapi,
-            components=tuple(needs.oneapi_components),
-            beside_compiler=tuple(needs.oneapi_beside_compiler),
-        ),
-        explicit_root=options.oneapi_root,
-        caller_env=os.environ,
-        cache_dir=platformdirs.user_cache_path("xpubuild"),
-        mode=options.oneapi_mode,
-    )
-    base = base_environment()
-    whole = apply(captured.diff, base)
-    known = base.get("PATH", "").split(os.pathsep)
-    front = tuple(item for item in whole.get("PATH", "").split(os.pathsep) if item and item not in known)
-    return OneapiFacts(
-        env={name: value for name, value in whole.items() if name != "PATH" and base.get(name) != value},
-        path_prefix=front,
-        difference=captured.diff.to_json(),
-        digest=captured.digest,
-        compiler_version=captured.compiler_version,
-        components=tuple(component.to_json() for component in captured.components),
-        warnings=tuple(finding.message for finding in captured.warnings),
-    )
 
 
 def _dirty(request: Request, choice: Choice) -> dict[str, str]:

@@ -34,6 +34,8 @@ class PlanOptions:
     jobs: str = "auto"
     oneapi_root: Path | None = None
     oneapi_mode: Mode = "components"
+    extra_path: tuple[Path, ...] = ()
+    extra_library_path: tuple[Path, ...] = ()
     editable: bool = False
     allow_dirty: bool = False
     update: bool = False

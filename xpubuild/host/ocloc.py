@@ -1,7 +1,7 @@
 """ocloc, the offline compiler of the GPU driver: whether it compiles a kernel for a list of AOT targets.
 
-``ocloc ids NAME`` and ``ocloc query`` prove nothing: they neither load the graphics compiler nor take a list of
-targets. So a kernel without instructions is compiled with the options that the SYCL compiler gives ocloc.
+``ocloc ids NAME`` and ``ocloc query`` prove nothing: they neither load the graphics compiler nor take a list
+of targets. So a kernel without instructions is compiled with the options that the SYCL compiler gives ocloc.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shutil
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from xpubuild.engine.process import query
 from xpubuild.engine.temporary import scratch_folder
@@ -26,6 +27,8 @@ _NOT_KNOWN = re.compile(
     r"Failed to parse target : (?P<listed>\S+)"
     r"|(?:Cannot get HW Info for device|Could not determine device target:) (?P<single>\S+)"
 )
+# What the offline compiler and the driver are found by, where a module brings them.
+_DRIVER_LIBRARIES = ("libocloc.so*", "libigc.so*", "libze_intel_gpu.so*")
 # A SPIR-V 1.0 module with one kernel that returns: words as in the SPIR-V specification, opcode first.
 _MAGIC, _VERSION, _BOUND = 0x07230203, 0x00010000, 6
 _NAME = struct.unpack("<2I", b"probe".ljust(8, b"\0"))
@@ -59,6 +62,15 @@ class OclocAnswer:
 def find_ocloc(environment: Mapping[str, str]) -> str | None:
     """Return the ocloc that a process with this environment would start."""
     return shutil.which(PROGRAM, path=environment.get("PATH", ""))
+
+
+def driver_folders(search_path: str) -> tuple[str, ...]:
+    """Return the folders of a search path that hold libraries of the GPU's driver or offline compiler."""
+    return tuple(
+        folder
+        for folder in dict.fromkeys(search_path.split(":"))
+        if folder.startswith("/") and any(any(Path(folder).glob(name)) for name in _DRIVER_LIBRARIES)
+    )
 
 
 def try_ocloc(program: str, targets: Sequence[str], environment: Mapping[str, str]) -> OclocAnswer:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from xpubuild.host.system import OsFacts
 
-Need = Literal["compiler", "python-headers"]
+Need = Literal["compiler", "python-headers", "ocloc"]
 
 _FAMILY_OF = {
     "debian": "debian", "ubuntu": "debian",
@@ -26,6 +26,15 @@ _LABEL = {"debian": "Debian, Ubuntu", "fedora": "Fedora, RHEL", "suse": "SUSE", 
 def _packages(need: Need, python: str) -> dict[str, str]:
     if need == "compiler":
         return {"debian": "gcc g++", "fedora": "gcc gcc-c++", "suse": "gcc gcc-c++", "arch": "gcc"}
+    if need == "ocloc":
+        # Debian 12 and Intel's first LTS have it in intel-opencl-icd, Intel's later repositories apart.
+        theirs = "intel-ocloc (intel-opencl-icd in Debian and in LTS 2350)"
+        return {
+            "debian": theirs,
+            "fedora": "intel-ocloc",
+            "suse": "intel-ocloc",
+            "arch": "intel-compute-runtime",
+        }
     short = python.replace(".", "")
     return {
         "debian": f"python{python}-dev",

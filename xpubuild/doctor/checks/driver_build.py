@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
+import shlex
+from collections.abc import Mapping
 
 from xpubuild.doctor.checks.level_zero import first_names, install_headers
 from xpubuild.doctor.context import CheckContext, Profile
 from xpubuild.doctor.fixes import install_command
 from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.doctor.probes.children import CHECK_DEADLINE_S, child
-from xpubuild.doctor.probes.machine import RUN, wants_driver
+from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
+from xpubuild.doctor.probes.machine import RUN, intel_gpus, wants_driver
+from xpubuild.engine.environment import base_environment
+from xpubuild.host.ocloc import OclocAnswer, driver_folders, find_ocloc, try_ocloc
+from xpubuild.host.pci_names import intel_gpu
 from xpubuild.host.readers import exists
 
 _BUILD: frozenset[Profile] = frozenset({"build"})
+_LIBRARIES = "LD_LIBRARY_PATH"
 _IMAGE_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _INCLUDE = ("/usr/include", "/usr/local/include")
 _ROOTS = ("ZE_PATH", "CONDA_PREFIX", "VIRTUAL_ENV", "CMPLR_ROOT")
@@ -22,56 +27,115 @@ _HEADERS = (_LEVEL_ZERO, _OPENCL)
 
 
 class Ocloc(Check):
-    """The offline compiler runs."""
+    """The offline compiler compiles a kernel for the AOT targets of a build."""
 
     id = "driver.ocloc"
-    title = "ocloc, the GPU driver's offline compiler, runs"
+    title = "ocloc, the GPU driver's offline compiler, compiles for the build's targets"
     severity = "warn"
     profiles = _BUILD
     families = ("P-missing-build-component",)
     deadline_s = CHECK_DEADLINE_S
     explanation = """
-    Searches for `ocloc` on PATH and runs `ocloc query NEO_REVISION`. Ahead-of-time compilation of
+    Searches for `ocloc` on PATH and compiles a small kernel with it, for the AOT targets that the recipe
+    asks for, or for those of this GPU (`pvc` where there is none). Ahead-of-time compilation of
     kernels (`TORCH_XPU_ARCH_LIST`, `--arch`) calls it through llvm-foreach. Without it, linking fails
     after hours with `llvm-foreach: No such file or directory`. A machine that builds needs it, with or
     without a GPU. It is a failure with a recipe that compiles for a GPU, and a warning otherwise;
-    recipes of 2.8 and later can be built with `--arch none`.
+    recipes of 2.8 and 2.9 can be built with `--arch none`.
 
-    In the first LTS driver it is part of `intel-opencl-icd`, in all later ones of `intel-ocloc`. On
-    clusters it is often in a separate module.
+    `ocloc ids NAME` proves nothing. From 2.10 on, with GCC 13 or newer, flash attention is compiled for
+    `pvc,bmg` whatever `--arch` says, and the ocloc of the LTS 2350 driver does not know `bmg`.
+
+    It runs in the environment of a build, which does not have the `LD_LIBRARY_PATH` of this shell. If a
+    module contains ocloc or the driver, pass its folders on with `--extra-path` and
+    `--extra-library-path` (`XPUBUILD_EXTRA_PATH`, `XPUBUILD_EXTRA_LIBRARY_PATH`). In the first LTS driver
+    ocloc is part of `intel-opencl-icd`, in all later ones of `intel-ocloc`.
     """
 
     def run(self, context: CheckContext) -> Outcome:
-        """Find it and run it."""
-        debian = "intel-opencl-icd" if first_names(context) else "intel-ocloc"
-        install = Fix(
-            "install it, or load the environment module that contains it",
-            install_command(context, debian=(debian,), rhel=("intel-ocloc",), suse=("intel-ocloc",)),
-        )
+        """Find it and let it compile."""
+        lists = _lists(context)
+        if not lists:
+            return self.ok("the recipe does not compile kernels ahead of time")
         if not context.live:
             path = next(
                 (f"{folder}/ocloc" for folder in _IMAGE_PATH if exists(context.path(f"{folder}/ocloc"))), None
             )
-            return self.ok(path) if path else self._missing(context, "no ocloc in this image", install)
-        program = shutil.which("ocloc", path=context.environ.get("PATH", ""))
+            return (
+                self.ok(path) if path else self._missing(context, "no ocloc in this image", _install(context))
+            )
+        environment = _build_environment(context.environ)
+        program = find_ocloc(environment)
         if program is None:
-            return self._missing(context, "no ocloc on PATH", install)
-        ending = child(context, [program, "query", "NEO_REVISION"])
-        if ending.how != "ok":
-            words = ending.words.splitlines()[-1:] or [""]
-            return self._missing(context, f"{ending.told(program)} {words[0]}".strip(), install)
-        return self.ok(program, program=program)
+            return self._missing(context, "no ocloc on PATH", _install(context))
+        for targets, what in lists:
+            answer = try_ocloc(program, targets, environment)
+            if not answer.ok:
+                detail, fix = _trouble(context, program, targets, what, answer)
+                return self._missing(context, detail, fix)
+        told = " and ".join(",".join(targets) for targets, _ in lists)
+        return self.ok(f"{program} compiles for {told}", program=program, targets=told)
 
     def _missing(self, context: CheckContext, detail: str, fix: Fix) -> Outcome:
-        if context.recipe is not None:
-            recipe = context.recipe.recipe
-            targets = recipe.arch or recipe.arch_upstream
-            if recipe.target != "xpu" or targets == ["none"]:
-                return self.ok(f"{detail}; the recipe {recipe.name} does not compile kernels ahead of time")
-            return Outcome(
-                "fail", f"{detail}; the recipe {recipe.name} compiles kernels ahead of time", {}, fix
-            )
-        return self.found(detail, fix)
+        if context.recipe is None:
+            return self.found(detail, fix)
+        name = context.recipe.recipe.name
+        return Outcome("fail", f"{detail}; the recipe {name} compiles kernels ahead of time", {}, fix)
+
+
+def _install(context: CheckContext) -> Fix:
+    debian = "intel-opencl-icd" if first_names(context) else "intel-ocloc"
+    return Fix(
+        "install it, or load the environment module that contains it",
+        install_command(context, debian=(debian,), rhel=("intel-ocloc",), suse=("intel-ocloc",)),
+    )
+
+
+def _lists(context: CheckContext) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Return the lists of AOT targets of a build, each with what is compiled for it."""
+    if context.recipe is None:
+        known = (intel_gpu(gpu.device_id) for gpu in intel_gpus(context))
+        return (((next((item.targets[0] for item in known if item and item.targets), "pvc"),), ""),)
+    from xpubuild.compatibility.aot import aot_lists  # noqa: PLC0415 - pydantic, and only with a recipe
+    from xpubuild.compatibility.conditions import Case  # noqa: PLC0415
+    from xpubuild.compatibility.host import of_host  # noqa: PLC0415
+
+    recipe = context.recipe.recipe
+    if recipe.target != "xpu":
+        return ()
+    lists = aot_lists(Case(recipe, of_host(context.host), None, None))
+    return tuple(dict.fromkeys((item.targets, item.what) for item in lists if item.answer == "yes"))
+
+
+def _build_environment(caller: Mapping[str, str]) -> dict[str, str]:
+    """Return what a build gets of this shell, with the folders that the site passes on."""
+    environment = base_environment(caller)
+    own = caller.get("XPUBUILD_EXTRA_PATH")
+    environment["PATH"] = ":".join(filter(None, (own, caller.get("PATH", ""))))
+    libraries = caller.get("XPUBUILD_EXTRA_LIBRARY_PATH")
+    return {**environment, **({_LIBRARIES: libraries} if libraries else {})}
+
+
+def _trouble(
+    context: CheckContext, program: str, targets: tuple[str, ...], what: str, answer: OclocAnswer
+) -> tuple[str, Fix]:
+    listed = ",".join(targets)
+    if answer.unknown:
+        names = ", ".join(answer.unknown)
+        detail = f"{program} does not know {names}" + (f", which {what} is compiled for" if what else "")
+        instead = (
+            "use GCC 12 or older (without flash attention on XPU)"
+            if what
+            else "use other targets with --arch"
+        )
+        return detail, Fix(f"{instead}, or the ocloc of a newer driver", ("xpubuild recipes matrix --here",))
+    folders = driver_folders(context.environ.get(_LIBRARIES, ""))
+    theirs = {**_build_environment(context.environ), _LIBRARIES: ":".join(folders)}
+    if folders and try_ocloc(program, targets, theirs).ok:
+        detail = f"{program} runs with the LD_LIBRARY_PATH of this shell only, which builds do not get"
+        line = f"export XPUBUILD_EXTRA_LIBRARY_PATH={shlex.quote(':'.join(folders))}"
+        return detail, Fix("pass the folders of the driver's libraries on to builds", (line,))
+    return f"{program} does not compile for {listed}: {answer.words}", _install(context)
 
 
 class Headers(Check):

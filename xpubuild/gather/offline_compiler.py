@@ -1,0 +1,89 @@
+"""The offline compiler of a build: found and tried in the build's environment, before hours of compiling."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from xpubuild.compatibility.aot import AotList, aot_lists
+from xpubuild.compatibility.conditions import Case
+from xpubuild.compatibility.situation import Situation
+from xpubuild.errors import ToolchainError
+from xpubuild.gather.site_folders import LIBRARIES, OPTIONS, PATH
+from xpubuild.host.ocloc import driver_folders, find_ocloc, try_ocloc
+from xpubuild.host.packages import install_commands, package_names
+from xpubuild.host.system import OsFacts
+from xpubuild.planning.request import Choice
+from xpubuild.recipe.model import Recipe
+
+
+def lists_of(recipe: Recipe, choice: Choice, gcc: str | None) -> tuple[AotList, ...]:
+    """Return the lists of AOT targets that the build gives to ocloc."""
+    situation = Situation(target=choice.target, arch=choice.arch or None, gcc=gcc)
+    return aot_lists(Case(recipe, situation, None, None))
+
+
+def unknown_targets(
+    lists: tuple[AotList, ...], environment: Mapping[str, str], caller: Mapping[str, str], system: OsFacts
+) -> tuple[str, ...] | None:
+    """Return the AOT targets that ocloc does not compile; None for a build that compiles for none.
+
+    ``environment`` is the build's, whole; ``caller`` is searched for what the build does not get.
+
+    Raises:
+        ToolchainError: ocloc is missing, or compiles nothing in that environment.
+    """
+    if not lists:
+        return None
+    program = find_ocloc(environment)
+    if program is None:
+        raise _missing(lists, environment, system)
+    unknown: dict[str, None] = {}
+    for targets in dict.fromkeys(item.targets for item in lists):
+        answer = try_ocloc(program, targets, environment)
+        if not answer.ok and not answer.unknown:
+            raise _broken(program, targets, answer.words, caller, environment)
+        unknown |= dict.fromkeys(answer.unknown)
+    return tuple(unknown)
+
+
+def _missing(lists: tuple[AotList, ...], environment: Mapping[str, str], system: OsFacts) -> ToolchainError:
+    targets = ", ".join(dict.fromkeys(name for item in lists for name in item.targets))
+    return ToolchainError(
+        "ocloc, the GPU driver's offline compiler, was not found",
+        why=f"the build compiles kernels ahead of time for {targets}; without it the link fails after hours",
+        fix=f"install {package_names('ocloc', system)}; if a module has it, load the module, or name the "
+        f"folder of ocloc with {OPTIONS[PATH]} and that of its libraries with {OPTIONS[LIBRARIES]}",
+        commands=install_commands("ocloc", system),
+        evidence={"PATH": environment.get("PATH", ""), "targets": targets},
+    )
+
+
+def _broken(
+    program: str,
+    targets: tuple[str, ...],
+    words: str,
+    caller: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> ToolchainError:
+    """Return the error for an ocloc that compiles nothing; of one of a module, which folders it lacks."""
+    theirs = {**environment, LIBRARIES: caller.get(LIBRARIES, "")}
+    folders = driver_folders(theirs[LIBRARIES])
+    works = bool(folders) and not _says_nothing(program, targets, theirs)
+    option = f"{OPTIONS[LIBRARIES]} {shlex.quote(':'.join(folders))}"
+    return ToolchainError(
+        f"{program} does not compile kernels in the environment of the build",
+        why=f"it said: {words}"
+        + ("; with the LD_LIBRARY_PATH of this shell, which builds do not get, it works" if works else ""),
+        fix=f"pass the folders of the driver's libraries on with {option}"
+        if works
+        else "reinstall it with its graphics compiler (intel-igc), or use another with "
+        f"{OPTIONS[PATH]} and {OPTIONS[LIBRARIES]}",
+        commands=(f"export XPUBUILD_EXTRA_LIBRARY_PATH={shlex.quote(':'.join(folders))}",) if works else (),
+        evidence={"ocloc": program, "targets": ",".join(targets), "said": words},
+    )
+
+
+def _says_nothing(program: str, targets: tuple[str, ...], environment: Mapping[str, str]) -> bool:
+    answer = try_ocloc(program, targets, environment)
+    return not answer.ok and not answer.unknown
