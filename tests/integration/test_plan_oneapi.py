@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from integration import oneapi_standin as standin
 from support.cli import Xpubuild
+from support.small_elf import library
 
 from xpubuild.workspace.activation import assignments
 
@@ -91,6 +92,29 @@ def test_onemkl_beside_the_compiler_must_be_of_its_version(xpubuild: Xpubuild, t
     result = xpubuild("plan", "2.8", "--oneapi-root", str(root))
     assert result.status == 40
     assert "lacks mkl" in result.err
+
+
+@pytest.mark.needs("g++")
+def test_tcm_is_sourced_where_it_is_installed_and_a_lost_adapter_is_told(
+    xpubuild: Xpubuild, tmp_path: Path
+) -> None:
+    """The adapter for Level Zero needs libumf, and that a library that neither it nor the umf component has."""
+    root = standin.build_root(tmp_path / "oneapi", standin.BUNDLE_2025_1)
+    driver = ("libze_loader.so.1", "libumf.so.1")
+    library(root / "compiler/2025.1/lib/libur_adapter_level_zero.so.0.12.0", needed=driver)
+    library(root / "umf/0.10/lib/libumf.so.1", needed=("libhwloc.so.stand-in",))
+    args = ("plan", "2.8", "--oneapi-root", str(root))
+    plan = xpubuild.json(*args)
+    (warning,) = plan["summary"]["warnings"]
+    assert "libhwloc.so.stand-in, which libumf.so.1 needs, was not found" in warning
+    assert "install oneAPI's tcm" in warning
+    standin.add_component(root, "tcm", "1.3")
+    standin.add_component(root, "tcm", "1.4")
+    library(root / "tcm/1.3/lib/libhwloc.so.stand-in")
+    plan = xpubuild.json(*args)
+    assert plan["summary"]["warnings"] == []
+    verify = next(step for step in plan["steps"] if step["id"] == "verify")
+    assert f"{root.resolve()}/tcm/1.3/lib" in verify["commands"][0]["env"]["LD_LIBRARY_PATH"].split(":")
 
 
 def test_for_the_cpu_none_is_needed(xpubuild: Xpubuild) -> None:

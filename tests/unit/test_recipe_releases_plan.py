@@ -43,7 +43,7 @@ def request_for(name: str, *, target: str = "xpu") -> tuple[Request, Facts]:
         situation=Situation(
             target="xpu" if target == "xpu" else "cpu",
             gpu="max",
-            driver="lts-2350",
+            driver="rolling",
             oneapi=(low[1],),
             python=("3.12.3",),
             gcc="13.2.0",

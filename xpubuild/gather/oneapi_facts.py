@@ -9,6 +9,7 @@ import platformdirs
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.fingerprint import digest
+from xpubuild.gather.adapters import lost_adapters
 from xpubuild.gather.offline_compiler import lists_of, unknown_targets
 from xpubuild.gather.options import PlanOptions
 from xpubuild.gather.site_folders import extended, site_folders
@@ -34,6 +35,7 @@ def oneapi_facts(options: PlanOptions, recipe: Recipe, choice: Choice) -> Oneapi
             versions=needs.oneapi,
             components=tuple(needs.oneapi_components),
             beside_compiler=tuple(needs.oneapi_beside_compiler),
+            optional=tuple(needs.oneapi_optional),
         ),
         explicit_root=options.oneapi_root,
         caller_env=os.environ,
@@ -52,7 +54,7 @@ def oneapi_facts(options: PlanOptions, recipe: Recipe, choice: Choice) -> Oneapi
         digest=digest({"oneapi": captured.digest, "folders": folders}) if folders else captured.digest,
         compiler_version=captured.compiler_version,
         components=tuple(component.to_json() for component in captured.components),
-        warnings=tuple(finding.message for finding in captured.warnings),
+        warnings=(*(finding.message for finding in captured.warnings), *lost_adapters(captured, whole)),
     )
 
 

@@ -29,13 +29,15 @@ class OneapiNeeds:
     ``versions`` is a specifier on the compiler's version (">=2025.1,<2025.2"); ``components`` are names in
     the order in which their scripts are to run; ``component_versions`` are specifiers on folder versions of
     other components, for recipes that want something else than the compiler's bundle. ``beside_compiler`` are
-    components that the build finds itself, at ``../../COMPONENT/latest`` of the compiler.
+    components that the build finds itself, at ``../../COMPONENT/latest`` of the compiler; ``optional`` are
+    sourced after the others where they are installed.
     """
 
     versions: str
     components: tuple[str, ...]
     component_versions: Mapping[str, str] = field(default_factory=dict)
     beside_compiler: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,13 +161,21 @@ def select(root: Root, installed: Sequence[Component], needs: OneapiNeeds, mode:
     if missing:
         folder = "latest" if actual == "setvars" else "VERSION"
         raise advice.missing_components(root, missing, needs.versions, installed, folder)
-    if compiler is not None and compiler.layout == "component":
-        for name in needs.beside_compiler:
-            _require_beside(root, installed, needs, compiler, name)
+    _require_beside(root, installed, needs, compiler)
+    more = [_eligible(installed, compiler, actual, name) for name in needs.optional]
+    chosen += [_choose(found[0].name, found, compiler, needs) for found in more if found]
     return Selection(root, actual, tuple(chosen), _findings(root, installed, chosen, mode, actual))
 
 
 def _require_beside(
+    root: Root, installed: Sequence[Component], needs: OneapiNeeds, compiler: Component | None
+) -> None:
+    if compiler is not None and compiler.layout == "component":
+        for name in needs.beside_compiler:
+            _require_latest(root, installed, needs, compiler, name)
+
+
+def _require_latest(
     root: Root, installed: Sequence[Component], needs: OneapiNeeds, compiler: Component, name: str
 ) -> None:
     """Refuse what ``latest`` of a component beside the compiler leads to, where it is of another bundle."""

@@ -217,7 +217,7 @@ def _summary(context: Context) -> dict[str, Any]:
             for name, item in facts.resolved.items()
         ],
         "workspace": str(context.layout.root),
-        "warnings": list(facts.warnings),
+        "warnings": [*facts.warnings, *(facts.oneapi.warnings if facts.oneapi else ())],
     }
 
 

@@ -224,6 +224,9 @@ class Needs(Strict):
     oneapi: Specifier | None = None
     oneapi_components: list[Name] = Field(default_factory=list)
     oneapi_beside_compiler: list[Name] = Field(default_factory=list)
+    oneapi_optional: list[Name] = Field(
+        default_factory=list, description="components whose scripts are run last, where they are installed"
+    )
     disk_gib: float = Field(5.0, gt=0)
 
 

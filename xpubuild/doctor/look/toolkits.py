@@ -70,6 +70,7 @@ def needs_of(context: CheckContext) -> OneapiNeeds | None:
         needs.oneapi or ANY_VERSION,
         tuple(needs.oneapi_components),
         beside_compiler=tuple(needs.oneapi_beside_compiler),
+        optional=tuple(needs.oneapi_optional),
     )
 
 
