@@ -98,7 +98,7 @@ def test_onemkl_beside_the_compiler_must_be_of_its_version(xpubuild: Xpubuild, t
 def test_tcm_is_sourced_where_it_is_installed_and_a_lost_adapter_is_told(
     xpubuild: Xpubuild, tmp_path: Path
 ) -> None:
-    """The adapter for Level Zero needs libumf, and that a library that neither it nor the umf component has."""
+    """The adapter for Level Zero needs libumf, and that a library of another component."""
     root = standin.build_root(tmp_path / "oneapi", standin.BUNDLE_2025_1)
     driver = ("libze_loader.so.1", "libumf.so.1")
     library(root / "compiler/2025.1/lib/libur_adapter_level_zero.so.0.12.0", needed=driver)

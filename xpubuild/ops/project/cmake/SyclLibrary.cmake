@@ -6,6 +6,8 @@
 find_program(OPS_SYCL_COMPILER NAMES icpx clang++ DOC "Compiler that accepts -fsycl")
 set(OPS_XPU_ARCH "$ENV{TORCH_XPU_ARCH_LIST}" CACHE STRING "Devices to compile SYCL kernels for, comma separated")
 
+include("${CMAKE_CURRENT_LIST_DIR}/TorchSyclFlags.cmake")
+
 function(_require_sycl_compiler)
   if(NOT OPS_SYCL_COMPILER)
     message(FATAL_ERROR
@@ -51,13 +53,14 @@ function(add_sycl_library name)
     set(targets -fsycl-targets=spir64_gen,spir64 -Xsycl-target-backend=spir64_gen "-device ${OPS_XPU_ARCH}")
   endif()
 
+  torch_sycl_flags(flags_of_torch)
   set(library "${CMAKE_CURRENT_BINARY_DIR}/lib${name}.so")
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS third_party/*.h src/*.h)
   # icpx defaults to fast floating point; the kernel is checked against a reference, so it has to be precise.
   # A code object per kernel keeps the fp64 kernels away from devices without fp64.
   add_custom_command(
     OUTPUT "${library}"
-    COMMAND "${OPS_SYCL_COMPILER}" -fsycl ${targets} -fsycl-device-code-split=per_kernel
+    COMMAND "${OPS_SYCL_COMPILER}" -fsycl ${flags_of_torch} ${targets} -fsycl-device-code-split=per_kernel
       -std=c++${CMAKE_CXX_STANDARD} -O2 -ffp-model=precise -fPIC -fvisibility=hidden -shared
       -D_GLIBCXX_USE_CXX11_ABI=${OPS_CXX11_ABI} ${OPS_PREFIX_MAPS} ${includes} ${sources} -o "${library}"
       "${LibTorch_C10_XPU_LIBRARY}" "${LibTorch_CPU_LIBRARY}" "${LibTorch_C10_LIBRARY}"
