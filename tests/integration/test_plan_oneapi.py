@@ -109,7 +109,7 @@ def test_tcm_is_sourced_where_it_is_installed_and_a_lost_adapter_is_told(
     assert "libhwloc.so.stand-in, which libumf.so.1 needs, was not found" in warning
     assert "install oneAPI's tcm" in warning
     standin.add_component(root, "tcm", "1.3")
-    standin.add_component(root, "tcm", "1.4")
+    standin.add_component(root, "tcm", "1.4", latest=False)
     library(root / "tcm/1.3/lib/libhwloc.so.stand-in")
     plan = xpubuild.json(*args)
     assert plan["summary"]["warnings"] == []

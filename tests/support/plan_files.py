@@ -81,7 +81,7 @@ def _plan(
         },
         oneapi=_oneapi(oneapi) if oneapi else None,
         situation=Situation(
-            target=request.target or "cpu", gpu="max", driver="lts-2350", oneapi=(oneapi,) if oneapi else (),
+            target=request.target or "cpu", gpu="max", driver="rolling", oneapi=(oneapi,) if oneapi else (),
             python=("3.12.4",), gcc="13.2.0", host_compiler="GNU",
         ),
     )  # fmt: skip

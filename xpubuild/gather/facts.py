@@ -11,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from xpubuild.compatibility.host import of_host
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UnsatisfiableError, UsageError
+from xpubuild.gather.build_compilers import build_compilers
 from xpubuild.gather.downloads import downloads_from
 from xpubuild.gather.ignored_env import ignored_variables
 from xpubuild.gather.oneapi_facts import ocloc_lacks, oneapi_facts
@@ -18,7 +19,7 @@ from xpubuild.gather.options import PlanOptions
 from xpubuild.host.jobs import LargeUnit, plan_jobs
 from xpubuild.host.report import HostReport
 from xpubuild.planning.planner import requirement_names
-from xpubuild.planning.request import Choice, Compilers, Facts, Request
+from xpubuild.planning.request import Choice, Facts, Request
 from xpubuild.recipe.load import requirement_file
 from xpubuild.recipe.model import Recipe
 from xpubuild.source.integrity import dirty_digest
@@ -51,13 +52,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
     return Facts(
         python=python,
         python_version=version,
-        compilers=Compilers(
-            cc=compilers.cc.path,
-            cxx=compilers.cxx.path,
-            version=compilers.cxx.version,
-            key=compilers.relevant(),
-            kind=compilers.cxx.kind,
-        ),
+        compilers=build_compilers(compilers, oneapi),
         jobs=jobs.jobs,
         jobs_reason=jobs.reason,
         cache=platformdirs.user_cache_path("xpubuild"),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from xpubuild.engine.model import XPUBUILD, Command
 from xpubuild.errors import RecipeError
+from xpubuild.planning import compiler_steps
 from xpubuild.planning.context import Context
 from xpubuild.planning.repository_steps import served_environment
 from xpubuild.planning.sharing import jobs_environment
@@ -49,6 +50,7 @@ def build_environment(context: Context, name: str) -> dict[str, str]:
         env.update(facts.oneapi.env)
         theirs = facts.oneapi.env.get("CMAKE_PREFIX_PATH")
         env["CMAKE_PREFIX_PATH"] = f"{own_prefix}:{theirs}" if theirs else own_prefix
+    env.update(compiler_steps.environment(context))
     env.update(served_environment(context, name))
     if scratch_config(context, name):
         env["DIST_EXTRA_CONFIG"] = str(_scratch_file(context, name))
@@ -141,6 +143,6 @@ def _told(context: Context, name: str, argv: tuple[str, ...], *, cwd: str | None
         argv=argv,
         env=build_environment(context, name),
         cwd=cwd,
-        path_prefix=(str(context.layout.env / "bin"), *oneapi_path),
+        path_prefix=(str(context.layout.env / "bin"), *compiler_steps.path_prefix(context), *oneapi_path),
         tuning={**jobs_environment(context.facts.jobs), **_only_local_git(context)},
     )

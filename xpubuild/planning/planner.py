@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import Plan, Step
-from xpubuild.planning import env_steps, freeze_steps, front_end, gate_steps, source_steps
+from xpubuild.planning import compiler_steps, env_steps, freeze_steps, front_end, gate_steps, source_steps
 from xpubuild.planning.choose import check_host, choose
 from xpubuild.planning.context import Context
 from xpubuild.planning.repository_steps import configured, repositories_step
@@ -62,7 +62,8 @@ def make_plan(context: Context) -> Plan:
 
 def _steps(context: Context) -> tuple[Step, ...]:
     every = _environment(context)
-    base = (every[-1].id,)
+    base = (every[-1].id, *compiler_steps.needed(context))
+    every += compiler_steps.steps(context)
     order = _installing(context)
     last_of: dict[str, str] = {}
     for name in context.choice.components:
@@ -172,6 +173,7 @@ def _files(context: Context) -> dict[str, str]:
     if conda is not None:
         files.update(conda.files(context))
     files.update(freeze_steps.known_beforehand(context))
+    files.update(compiler_steps.files(context))
     for name in context.choice.components:
         if context.component(name).kind == "source":
             files.update(front_end.scratch_config(context, name))

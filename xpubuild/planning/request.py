@@ -48,13 +48,19 @@ class OneapiFacts:
 
 @dataclass(frozen=True)
 class Compilers:
-    """The host compilers: full paths, the version to show, what fingerprints carry, gcc, clang or icx."""
+    """The host compilers: full paths, the version to show, what fingerprints carry, gcc, clang or icx.
+
+    ``names`` are the programs that a build finds first under these names, where PATH has others; ``config``
+    is the text of the configuration file of icx and icpx, where they would take another GCC.
+    """
 
     cc: str
     cxx: str
     version: str
     key: Mapping[str, str] = field(default_factory=dict)
     kind: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
