@@ -86,6 +86,10 @@ def split_trees(_ctx: click.Context, _param: click.Parameter, value: tuple[str, 
     return found
 
 
+EXTRA_PATH = "Folders to add to PATH in builds for the GPU, such as that of a module's ocloc."
+EXTRA_LIBRARY_PATH = "Folders to add to LD_LIBRARY_PATH there: libraries of ocloc and the GPU driver."
+
+
 def split_folders(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
     """Split 'a:b' and repeated options into one tuple of absolute folders."""
     folders = (item for text in value for item in str(text).split(os.pathsep) if item.strip())
@@ -164,14 +168,8 @@ def build_options(
                 default="components",
                 help="Scripts to run: those of the components (default), setvars.sh or oneapi-vars.sh.",
             ),
-            one(
-                folders_option, "--extra-path",
-                help="Folders to add to PATH in builds for the GPU, such as that of a module's ocloc.",
-            ),
-            one(
-                folders_option, "--extra-library-path",
-                help="Folders to add to LD_LIBRARY_PATH there: libraries of ocloc and the GPU driver.",
-            ),
+            one(folders_option, "--extra-path", help=EXTRA_PATH),
+            one(folders_option, "--extra-library-path", help=EXTRA_LIBRARY_PATH),
             one(option, "--editable", is_flag=True, help="Install source components in editable mode."),
             mirror_option(mirror),
             one(option, "--offline", is_flag=True, help=offline),

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 )
 @options.option("--python", "python", default=None, metavar="EXE", help="Interpreter to build for.")
 @options.path_option("--oneapi-root", default=None, help="oneAPI installation to compare with.")
+@options.folders_option("--extra-path", help=options.EXTRA_PATH)
+@options.folders_option("--extra-library-path", help=options.EXTRA_LIBRARY_PATH)
 @options.path_option(
     "--conda-lock",
     default=None,
@@ -45,6 +47,8 @@ def command(
     recipe: str | None,
     python: str | None,
     oneapi_root: Path | None,
+    extra_path: tuple[Path, ...],
+    extra_library_path: tuple[Path, ...],
     conda_lock: Path | None,
     mirror: Path | Location | None,
     offline: bool,
@@ -70,6 +74,8 @@ def command(
     over = {
         "python": python,
         "oneapi_root": oneapi_root,
+        "extra_path": extra_path,
+        "extra_library_path": extra_library_path,
         "conda_lock": conda_lock,
         "mirror": mirror,
         "offline": offline,

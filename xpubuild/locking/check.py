@@ -88,7 +88,7 @@ def check_lock(
     """Compare a lock with its recipe, the sources and this machine.
 
     ``recipe`` is the file of the recipe, where it is not in the search path; ``over`` are more fields of
-    ``PlanOptions`` (mirror, offline, python, oneapi_root, conda_lock).
+    ``PlanOptions`` (mirror, offline, python, oneapi_root, extra_path, conda_lock and others).
 
     Raises:
         LockMismatchError: the recipe does not have what the lock names.
