@@ -10,7 +10,20 @@ from collections.abc import Iterable
 from pathlib import Path
 
 #: All of what upstream compiles for, and what LTS 2350 knows of it.
-EVERY = ("pvc", "bmg", "dg2", "arl-h", "mtl-h", "lnl-m", "ptl-h", "ptl-u", "xe-lpg", "ats-m150")
+EVERY = (
+    "pvc",
+    "bmg",
+    "dg2",
+    "arl-h",
+    "mtl-h",
+    "lnl-m",
+    "ptl-h",
+    "ptl-u",
+    "xe-lpg",
+    "ats-m150",
+    "ats-m75",
+    "mtl-u",
+)
 LTS_2350 = ("pvc", "xe-lpg", "ats-m150")
 
 _SCRIPT = """\
