@@ -112,7 +112,7 @@ def test_tcm_is_sourced_where_it_is_installed_and_a_lost_adapter_is_told(
     standin.add_component(root, "tcm", "1.4", latest=False)
     library(root / "tcm/1.3/lib/libhwloc.so.stand-in")
     plan = xpubuild.json(*args)
-    assert plan["summary"]["warnings"] == []
+    assert "libhwloc" not in str(plan["summary"]["warnings"])
     verify = next(step for step in plan["steps"] if step["id"] == "verify")
     assert f"{root.resolve()}/tcm/1.3/lib" in verify["commands"][0]["env"]["LD_LIBRARY_PATH"].split(":")
 

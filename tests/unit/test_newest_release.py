@@ -52,6 +52,16 @@ def test_max_with_the_oneapi_of_2025_stops_at_2_13(known: tuple[Release, ...], b
         assert f"{passed}: needs oneAPI >=2026.0" in chosen.why
 
 
+def test_what_the_driver_s_ocloc_cannot_compile_is_passed_over(
+    known: tuple[Release, ...], bare: HostReport
+) -> None:
+    situation = replace(HERE, gcc="13.2.0", oneapi=("2025.3", "2025.2"))
+    chosen = choose_release(known, bare, None, situation)
+    assert chosen.recipe == "2.9"
+    assert "2.10.0: needs an ocloc that compiles flash attention" in chosen.why
+    assert choose_release(known, bare, None, replace(situation, driver="rolling")).recipe == "2.13"
+
+
 def test_a_release_whose_commit_is_known_is_preferred(known: tuple[Release, ...], bare: HostReport) -> None:
     situation = replace(HERE, oneapi=("2026.1",))
     chosen = choose_release(known, bare, None, situation)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xpubuild.compatibility.aot import AotList, aot_lists
 from xpubuild.compatibility.conditions import Case
 from xpubuild.compatibility.situation import Situation
+from xpubuild.engine.environment import base_environment
 from xpubuild.errors import ToolchainError
 from xpubuild.gather.site_folders import LIBRARIES, OPTIONS, PATH
 from xpubuild.host.ocloc import driver_folders, find_ocloc, try_ocloc
@@ -15,6 +16,7 @@ from xpubuild.host.packages import install_commands, package_names
 from xpubuild.host.system import OsFacts
 from xpubuild.planning.request import Choice
 from xpubuild.recipe.model import Recipe
+from xpubuild.toolchain.compilers import other_versions
 
 
 def lists_of(recipe: Recipe, choice: Choice, gcc: str | None) -> tuple[AotList, ...]:
@@ -87,3 +89,18 @@ def _broken(
 def _says_nothing(program: str, targets: tuple[str, ...], environment: Mapping[str, str]) -> bool:
     answer = try_ocloc(program, targets, environment)
     return not answer.ok and not answer.unknown
+
+
+def older_gcc(
+    recipe: Recipe, against: Sequence[Mapping[str, str]], caller: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the line that selects an installed GCC without the kernels whose targets ocloc does not know.
+
+    ``against`` are the constraints that rule the build out, as documents have them.
+    """
+    for fixed in recipe.arch_fixed:
+        ruled_out = any(item["constraint"] == "ocloc" and fixed.what in item["wanted"] for item in against)
+        if ruled_out and "gcc" in fixed.when:
+            search_path = base_environment(caller)["PATH"]
+            return other_versions(recipe.needs.gcc or "", search_path, without=fixed.when["gcc"])
+    return ()

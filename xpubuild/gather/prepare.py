@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.gather.facts import facts_of
 from xpubuild.gather.newest_release import built_in, choose_release, entered, situation_for
+from xpubuild.gather.offline_compiler import older_gcc
 from xpubuild.gather.open_commits import resolve
 from xpubuild.gather.options import PlanOptions, request_of
 from xpubuild.host.disk import disk_facts
@@ -158,4 +160,6 @@ def _with_alternatives(
         cxx11_abi=request.cxx11_abi,
         arch=request.arch or None,
     )
-    return with_alternatives(error, recipe, situation, releases())
+    told = with_alternatives(error, recipe, situation, releases())
+    told.commands = (*older_gcc(recipe, told.evidence.get("constraints", ()), os.environ), *told.commands)
+    return told

@@ -130,7 +130,7 @@ def _require_gcc(variable: str, facts: CompilerFacts, needs: str, search_path: s
         )
     if SpecifierSet(needs).contains(facts.version):
         return
-    others = _other_versions(needs, search_path)
+    others = other_versions(needs, search_path)
     raise UnsatisfiableError(
         f"{facts.path} is GCC {facts.version}, but the recipe needs {wanted}",
         why="only these versions can compile its sources",
@@ -145,8 +145,11 @@ def _require_gcc(variable: str, facts: CompilerFacts, needs: str, search_path: s
     )
 
 
-def _other_versions(needs: str, search_path: str) -> tuple[str, ...]:
-    """Return the line that selects an installed g++-N which would fit, newest first."""
+def other_versions(needs: str, search_path: str, *, without: str | None = None) -> tuple[str, ...]:
+    """Return the line that selects an installed g++-N which would fit, newest first.
+
+    ``without`` is a specifier that it must not meet.
+    """
     names = {
         entry.name
         for folder in search_path.split(":")
@@ -157,6 +160,7 @@ def _other_versions(needs: str, search_path: str) -> tuple[str, ...]:
     for name in sorted(names, key=lambda item: -int(item.rpartition("-")[2])):
         major = name.rpartition("-")[2]
         # A name tells the major version only; .99 stands for whatever minor release it is.
-        if SpecifierSet(needs).contains(f"{major}.99"):
+        ruled_out = without is not None and SpecifierSet(without).contains(f"{major}.99")
+        if SpecifierSet(needs).contains(f"{major}.99") and not ruled_out:
             return (f"export CC=gcc-{major} CXX=g++-{major}",)
     return ()
