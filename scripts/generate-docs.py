@@ -16,6 +16,7 @@ from pathlib import Path
 from docgen import (
     cli_page,
     compatibility_page,
+    distributions_page,
     doctor_pages,
     documents_page,
     environment_page,
@@ -39,6 +40,7 @@ def pages() -> dict[str, str]:
     texts = {
         "reference/cli.md": cli_page.page(),
         "reference/compatibility.md": compatibility_page.page(),
+        "reference/distributions.md": distributions_page.page(),
         "reference/documents.md": documents_page.page(),
         "reference/environment.md": environment_page.page(),
         "reference/exit-codes.md": exit_codes_page.page(),

@@ -248,7 +248,7 @@ def test_missing_headers_name_the_package(tmp_path: Path) -> None:
     python = stand_in(tmp_path / "python3", headers=False)
     with pytest.raises(ToolchainError, match=r"headers of Python 3\.11\.9 are missing") as caught:
         require_python(python, ">=3.10", system=DEBIAN)
-    assert caught.value.commands == ("sudo apt-get install python3.11-dev",)
+    assert caught.value.commands[-1] == "sudo apt-get install -y python3.11-dev"
     with pytest.raises(ToolchainError) as caught:
         require_python(python, ">=3.10", system=OsFacts(id="rocky", id_like=("rhel",)))
-    assert caught.value.commands == ("sudo dnf install python3.11-devel",)
+    assert caught.value.commands == ("sudo dnf install -y python3.11-devel",)

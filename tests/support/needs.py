@@ -88,6 +88,7 @@ def _has_git_helper(name: str) -> bool:
 
 
 TOOLS: dict[str, Tool] = {
+    "apt-get": _program("apt", "apt-get"),
     "buildah": _program("buildah", "buildah"),
     "ccache": _program("ccache", "ccache"),
     "cmake": _program("cmake", "cmake"),

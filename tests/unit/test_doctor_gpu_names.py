@@ -78,7 +78,7 @@ def test_names_follow_the_family_that_is_installed(
         ("ubuntu", "", "linux-firmware"),
         ("rhel", "", "linux-firmware"),
         ("sles", "", "kernel-firmware-i915"),
-        ("debian12", "version", "intel-fw-gpu"),
+        ("ubuntu", "version", "intel-fw-gpu"),
         ("sles", "taint", "intel-fw-gpu"),
     ],
 )

@@ -7,8 +7,9 @@ import io
 import pytest
 from support.explain_logs import ordinary
 
+from xpubuild.distribution import System
 from xpubuild.doctor.registry import shipped
-from xpubuild.explain.document import Circumstances, Explanation, conclude, distributions, explain_stream
+from xpubuild.explain.document import Circumstances, Explanation, conclude, explain_stream
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.scan import scan
 from xpubuild.explain.searchterms import search_terms
@@ -73,7 +74,7 @@ def test_the_commands_name_checks_that_doctor_has() -> None:
 )
 def test_a_certificate_is_added_as_the_distribution_does(system: str, tool: str) -> None:
     line = b"fatal: unable to access 'https://g/x/': SSL certificate problem: self-signed certificate\n"
-    known = Circumstances(distributions=distributions((system,)))
+    known = Circumstances(system=System((system,)))
     assert tool in conclude(scan(io.BytesIO(line)), known).findings[0].next_command
 
 

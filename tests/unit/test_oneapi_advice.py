@@ -37,7 +37,7 @@ def test_the_commands_of_xpubuild_that_it_names_exist() -> None:
 
 
 PACKAGE = "intel-deep-learning-essentials-2025.1"
-APT, DNF, ZYPPER = (f"sudo {line} install {PACKAGE}" for line in ("apt-get", "dnf", "zypper"))
+APT, DNF, ZYPPER = (f"sudo {line} install -y {PACKAGE}" for line in ("apt-get", "dnf", "zypper"))
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,15 @@ def test_the_command_is_that_of_the_distribution(
         return release
 
     monkeypatch.setattr(platform, "freedesktop_os_release", read)
+    monkeypatch.setattr("xpubuild.distribution.REPOSITORY_LISTS", ())
     wanted = SpecifierSet(">=2025.1,<2025.2")
-    assert install_commands(wanted) == commands
+    told = install_commands(wanted)
+    assert told[-len(commands) :] == commands
+    added = [line for line in told if "repos.intel.com/oneapi" in line]
+    assert len(added) == (1 if len(commands) == 1 else 0), (
+        "a known distribution is told how to add the repository"
+    )
     error = nothing_found([], wanted)
-    assert error.commands[: len(commands)] == commands
-    assert all(command.startswith("xpubuild ") for command in error.commands[len(commands) :])
+    assert error.commands[: len(told)] == told
+    assert all(command.startswith("xpubuild ") for command in error.commands[len(told) :])
     assert repository in error.fix

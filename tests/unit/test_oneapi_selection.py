@@ -99,7 +99,7 @@ def test_a_wrong_compiler_is_unsatisfiable_and_names_what_is_there(place: Path) 
     assert "2025.3" in caught.value.what
     assert V2025_1 in caught.value.what
     assert "intel-deep-learning-essentials-2025.1" in caught.value.fix
-    assert "sudo apt-get install intel-deep-learning-essentials-2025.1" in caught.value.commands
+    assert "sudo apt-get install -y intel-deep-learning-essentials-2025.1" in caught.value.commands
 
 
 def test_missing_components_are_all_named_with_their_packages(place: Path) -> None:

@@ -78,7 +78,7 @@ def test_too_old_is_refused_with_both_versions_and_the_package(folder: Path) -> 
     assert error.exit_code == 22
     assert "GCC 8.5.0" in error.what
     assert ">=900" in error.what
-    assert error.commands == ("sudo apt-get install gcc g++",)
+    assert error.commands == ("sudo apt-get update", "sudo apt-get install -y gcc g++")
 
 
 def test_a_fitting_gcc_beside_it_is_named(folder: Path) -> None:
@@ -115,7 +115,7 @@ def test_no_compiler_at_all_names_the_package(folder: Path) -> None:
     folder.mkdir()
     with pytest.raises(ToolchainError) as caught:
         choose_compilers(">=9", caller={"PATH": str(folder)}, system=OsFacts(id="fedora"))
-    assert caught.value.commands == ("sudo dnf install gcc gcc-c++",)
+    assert caught.value.commands == ("sudo dnf install -y gcc gcc-c++",)
 
 
 def test_a_compiler_that_does_not_work(folder: Path) -> None:

@@ -57,9 +57,8 @@ def command(log: Path | None, list_: bool, doctor: Path | None, as_json: bool) -
 
 def _circumstances(doctor: Path | None) -> Circumstances:
     from xpubuild.explain.checks import read_checks
-    from xpubuild.explain.document import Circumstances, distributions
+    from xpubuild.explain.document import Circumstances
+    from xpubuild.host.packages import system_of
     from xpubuild.host.system import os_facts
 
-    system = os_facts()
-    names = distributions((system.id, *system.id_like))
-    return Circumstances(distributions=names, checks=read_checks(doctor) if doctor else None)
+    return Circumstances(system=system_of(os_facts()), checks=read_checks(doctor) if doctor else None)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from xpubuild.distribution import family_of
+from xpubuild.distribution import Need, family_of, install, install_oneapi, note
 from xpubuild.doctor.context import CheckContext
+from xpubuild.host.drivers import driver_family
+from xpubuild.host.packages import system_of
 
 
 def distribution(context: CheckContext) -> str:
@@ -22,6 +24,38 @@ def as_root(context: CheckContext, *commands: str) -> tuple[str, ...]:
     if not context.live or os.geteuid() == 0:
         return commands
     return tuple(f"sudo {command}" for command in commands)
+
+
+def install_need(context: CheckContext, *needs: Need) -> tuple[str, ...]:
+    """Return the commands that bring what a GPU needs, with Intel's repository where that is not set up."""
+    system = system_of(context.host.os, context.root)
+    return install(needs, system, sudo=_sudo(context), first_lts=first_names(context))
+
+
+def need_note(context: CheckContext, need: Need) -> str:
+    """Return '; ' and what is to know about the packages of this distribution, or nothing."""
+    told = note(need, system_of(context.host.os, context.root))
+    return f"; {told}" if told else ""
+
+
+def install_oneapi_packages(context: CheckContext, *names: str) -> tuple[str, ...]:
+    """Return the commands that install packages of oneAPI, and first Intel's repository if it is missing."""
+    return install_oneapi(names, system_of(context.host.os, context.root), sudo=_sudo(context))
+
+
+def first_names(context: CheckContext) -> bool:
+    """Whether this host has packages under the names of the first LTS, which Intel changed later.
+
+    Rolling releases used the driver's first name with the loader's second. RPMs kept theirs.
+    """
+    if distribution(context) != "debian":
+        return driver_family(context.host.drivers) == "lts-2350"
+    names = {item.package for item in context.host.drivers}
+    return "libze1" not in names and bool(names & {"intel-level-zero-gpu", "level-zero"})
+
+
+def _sudo(context: CheckContext) -> str:
+    return "" if as_root(context, "") == ("",) else "sudo "
 
 
 def install_command(

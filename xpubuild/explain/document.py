@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xpubuild.distribution import UNKNOWN_SYSTEM, System
 from xpubuild.documents import plain
 from xpubuild.explain.blocks import Reader
 from xpubuild.explain.firsterror import FirstError
@@ -14,8 +15,6 @@ from xpubuild.explain.load import Rules, shipped_rules
 from xpubuild.explain.rank import LikelyCause, rank
 from xpubuild.explain.scan import Outcome, scan, scan_file
 from xpubuild.explain.searchterms import search_terms
-
-_KIN = {"fedora": "rhel", "centos": "rhel", "sles": "suse", "opensuse": "suse", "ubuntu": "debian"}
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,9 @@ class Explanation:
 class Circumstances:
     """What is known besides the log: the host's distribution, doctor's results, facts such as xpu-wanted."""
 
-    distributions: tuple[str, ...] = ()
+    system: System = UNKNOWN_SYSTEM
     checks: Mapping[str, str] | None = None
     facts: frozenset[str] = frozenset()
-
-
-def distributions(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names under which signatures know a distribution, given what os-release calls it."""
-    return tuple(dict.fromkeys(name for item in names for name in (item, _KIN.get(item, item))))
 
 
 def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
@@ -58,7 +52,7 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
         outcome.matches,
         outcome.facts | known.facts,
         outcome.first_error,
-        distributions=known.distributions,
+        system=known.system,
         checks=known.checks,
     )
     return Explanation(outcome.first_error, findings, outcome.lines)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from xpubuild.distribution import UNKNOWN_SYSTEM, System
 from xpubuild.explain.firsterror import FirstError
 from xpubuild.explain.matcher import Match
 from xpubuild.explain.signature import Signature
@@ -54,7 +55,7 @@ def rank(
     facts: Collection[str],
     first_error: FirstError | None,
     *,
-    distributions: tuple[str, ...] = (),
+    system: System = UNKNOWN_SYSTEM,
     checks: Mapping[str, str] | None = None,
 ) -> tuple[LikelyCause, ...]:
     """Return the findings, best first.
@@ -65,7 +66,7 @@ def rank(
     best = _without_superseded(_best_per_signature(matches, facts))
     findings = [
         replace(finding, confidence=_confidence(signature, finding, first_error, checks or {}))
-        for signature, finding in ((match.signature, _finding(match, distributions)) for match in best)
+        for signature, finding in ((match.signature, _finding(match, system)) for match in best)
     ]
     findings.sort(key=lambda item: (-item.confidence, item.line, item.id))
     return tuple(_told(findings))[:_MOST_FINDINGS]
@@ -94,7 +95,7 @@ def _without_superseded(matches: list[Match]) -> list[Match]:
     return [match for match in matches if match.signature.id not in gone]
 
 
-def _finding(match: Match, distributions: tuple[str, ...]) -> LikelyCause:
+def _finding(match: Match, system: System) -> LikelyCause:
     signature = match.signature
     return LikelyCause(
         id=signature.id,
@@ -104,7 +105,7 @@ def _finding(match: Match, distributions: tuple[str, ...]) -> LikelyCause:
         excerpt=match.excerpt,
         cause=" ".join(signature.cause.split()),
         fix=" ".join(signature.fix.split()),
-        next_command=signature.next_command(distributions),
+        next_command=signature.next_command(system),
         confidence=match.matcher.confidence,
         sources=signature.sources,
         releases=signature.releases,

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from xpubuild.distribution import UNKNOWN_SYSTEM, Need, System, family_of, install_line
+
 #: How many lines around a line a condition may ask for; the scanner keeps as many.
 MAX_DISTANCE = 40
 
@@ -88,6 +90,9 @@ class Probe(_Data):
 class Signature(_Data):
     """A known failure. ``next`` is one command, or one per distribution with a ``default``.
 
+    Its ``install`` is a need of ``distributions.yaml`` in place of a command per distribution; ``default`` is
+    taken where no package brings it.
+
     ``fatal`` ones stop a build in which they show; ``error`` is the code of the error it then ends with.
     """
 
@@ -109,6 +114,8 @@ class Signature(_Data):
     def _consistent(self) -> Signature:
         if isinstance(self.next, dict) and "default" not in self.next:
             raise ValueError(f"{self.id}: 'next' has no default")
+        if isinstance(self.next, dict) and self.next.get("install", "driver") not in typing.get_args(Need):
+            raise ValueError(f"{self.id}: 'install' is none of {', '.join(typing.get_args(Need))}")
         if self.fatal and any(m.after or (m.unless and m.unless.after) for m in self.match):
             raise ValueError(f"{self.id}: a fatal signature cannot depend on later lines")
         if self.fatal != (self.error is not None):
@@ -117,11 +124,15 @@ class Signature(_Data):
             raise ValueError(f"{self.id}: a source is an https:// address")
         return self
 
-    def next_command(self, distributions: tuple[str, ...] = ()) -> str:
-        """Return the command for the first of these distributions it has one for, else the default."""
+    def next_command(self, system: System = UNKNOWN_SYSTEM) -> str:
+        """Return the command for a system: of its ID, of what it is like, of its family, else the default."""
         if isinstance(self.next, str):
             return self.next
-        return next((self.next[name] for name in distributions if name in self.next), self.next["default"])
+        if "install" in self.next:
+            need: Need = self.next["install"]  # type: ignore[assignment]  # the validator has compared it
+            return install_line(need, system) or self.next["default"]
+        known = (*system.names, family_of(system.names))
+        return next((self.next[name] for name in known if name in self.next), self.next["default"])
 
 
 class Fact(_Data):

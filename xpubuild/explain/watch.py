@@ -87,5 +87,5 @@ class LogWatcher:
         facts = self._matching.facts | self._known.facts
         # A fact may come to light after the line that needed it.
         doomed = [match for match in self._matching.matches if fits(match, facts)]
-        findings = rank(doomed, facts, None, distributions=self._known.distributions)
+        findings = rank(doomed, facts, None, system=self._known.system)
         return replace(findings[0]) if findings else None

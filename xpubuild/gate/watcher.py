@@ -8,12 +8,13 @@ from typing import Any
 
 from xpubuild.engine.model import Stop, Verdict
 from xpubuild.errors import NoSpaceError, NoXpuError, XpuBuildError
-from xpubuild.explain.document import Circumstances, distributions
+from xpubuild.explain.document import Circumstances
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.rank import LikelyCause
 from xpubuild.explain.signature import Code
 from xpubuild.explain.watch import LogWatcher
 from xpubuild.gate.xpu_gate import Expectation, XpuGate
+from xpubuild.host.packages import system_of
 from xpubuild.host.system import os_facts
 
 _ERRORS: dict[Code, type[XpuBuildError]] = {"no-space": NoSpaceError, "no-xpu": NoXpuError}
@@ -39,10 +40,8 @@ class StepWatcher:
     """Watches one attempt at a step."""
 
     def __init__(self, xpu: bool, expected: Expectation | None) -> None:
-        system = os_facts()
-        names = distributions((system.id, *system.id_like))
         self._gate = XpuGate(expected) if expected is not None else None
-        self._log = LogWatcher(Circumstances(distributions=names, facts=frozenset({_FACTS[xpu]})))
+        self._log = LogWatcher(Circumstances(system=system_of(os_facts()), facts=frozenset({_FACTS[xpu]})))
         self._document: dict[str, Any] | None = None
 
     def line(self, text: str, number: int) -> Sequence[Verdict]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from packaging.specifiers import SpecifierSet
 
-from xpubuild.distribution import Family, family_of, names_here
+from xpubuild.distribution import family_of, here, install_oneapi, table
 from xpubuild.errors import ToolchainError
 from xpubuild.oneapi.bundles import load_bundles
 from xpubuild.oneapi.components import Component
@@ -16,31 +16,17 @@ from xpubuild.oneapi.roots import Root
 _ON_THIS_HOST = ("xpubuild recipes matrix --here --target cpu", "xpubuild doctor --profile build")
 
 
-_MANAGERS: dict[Family, tuple[str, str]] = {
-    "debian": ("APT", "sudo apt-get install"),
-    "rhel": ("DNF", "sudo dnf install"),
-    "suse": ("Zypper", "sudo zypper install"),
-}
-
-
 def install_bundle(wanted: SpecifierSet) -> str:
     """Return one sentence on the package that brings a compiler meeting ``wanted``."""
     package = load_bundles().package_for(wanted)
-    family = family_of(names_here())
-    manager = _MANAGERS[family][0] if family is not None else "APT, DNF or Zypper"
+    family = family_of(here().names)
+    manager = table()["families"][family]["manager"] if family is not None else "APT, DNF or Zypper"
     return f"install {package} from Intel's {manager} repository, or pass an installation with --oneapi-root"
 
 
 def install_commands(wanted: SpecifierSet) -> tuple[str, ...]:
-    """Return the command of the distribution at hand; Intel's repository must be set up."""
-    return _commands(load_bundles().package_for(wanted))
-
-
-def _commands(package: str) -> tuple[str, ...]:
-    """Return the line that installs a package here, or every manager's where the distribution is unknown."""
-    family = family_of(names_here())
-    managers = _MANAGERS.values() if family is None else (_MANAGERS[family],)
-    return tuple(f"{command} {package}" for _, command in managers)
+    """Return the commands for the distribution at hand; they add Intel's repository if it is missing."""
+    return install_oneapi([load_bundles().package_for(wanted)], here())
 
 
 def install_component(name: str) -> str:
@@ -63,7 +49,7 @@ def missing_components(
         + ", ".join(f"{name}/{folder}/env/vars.sh" for name in names)
         + " and the same names in VERSION/etc of the unified layout",
         fix="; ".join(install_component(name) for name in names),
-        commands=tuple(dict.fromkeys(line for package in packages for line in _commands(package))),
+        commands=install_oneapi(list(dict.fromkeys(packages)), here()),
         evidence={
             "root": str(root.path),
             "missing": names,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xpubuild.doctor.checks.level_zero import install_driver
 from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.fixes import as_root, distribution, install_command
+from xpubuild.doctor.fixes import as_root, distribution, install_command, need_note
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
 from xpubuild.doctor.probes.level_zero import unmasked
@@ -82,7 +82,11 @@ class Family(Check):
             )
         return self.found(
             "no Level Zero driver for Intel GPUs was found by dpkg or rpm or in the library folders",
-            Fix("install it; for a Data Center GPU Max use Intel's LTS repository", install_driver(context)),
+            Fix(
+                "install it; for a Data Center GPU Max use Intel's LTS repository"
+                + need_note(context, "driver"),
+                install_driver(context),
+            ),
         )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from xpubuild.doctor.checks.level_zero import first_names, install_headers
+from xpubuild.distribution import Need
 from xpubuild.doctor.context import CheckContext, Profile
-from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.fixes import install_need, need_note
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
 from xpubuild.doctor.probes.machine import RUN, intel_gpus, wants_driver
@@ -23,7 +23,8 @@ _INCLUDE = ("/usr/include", "/usr/local/include")
 _ROOTS = ("ZE_PATH", "CONDA_PREFIX", "VIRTUAL_ENV", "CMPLR_ROOT")
 _SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 _LEVEL_ZERO, _OPENCL = "level_zero/ze_api.h", "CL/cl.h"
-_HEADERS = (_LEVEL_ZERO, _OPENCL)
+_BRINGS: dict[str, Need] = {_LEVEL_ZERO: "level-zero-headers", _OPENCL: "opencl-headers"}
+_HEADERS = tuple(_BRINGS)
 
 
 class Ocloc(Check):
@@ -84,10 +85,9 @@ class Ocloc(Check):
 
 
 def _install(context: CheckContext) -> Fix:
-    debian = "intel-opencl-icd" if first_names(context) else "intel-ocloc"
     return Fix(
-        "install it, or load the environment module that contains it",
-        install_command(context, debian=(debian,), rhel=("intel-ocloc",), suse=("intel-ocloc",)),
+        "install it, or load the environment module that contains it" + need_note(context, "ocloc"),
+        install_need(context, "ocloc"),
     )
 
 
@@ -163,14 +163,9 @@ class Headers(Check):
         ]
         if not missing:
             return self.ok(f"found {', '.join(_HEADERS)}")
-        brings = {_LEVEL_ZERO: install_headers(context), _OPENCL: ("opencl-headers",) * 3}
-        packages = {
-            system: tuple(brings[header][index] for header in missing)
-            for index, system in enumerate(("debian", "rhel", "suse"))
-        }
         return self.found(
             f"no {' and no '.join(missing)}: torch.compile will fail at its first kernel",
-            Fix("install the headers", install_command(context, **packages)),
+            Fix("install the headers", install_need(context, *(_BRINGS[header] for header in missing))),
             missing=missing,
             looked=folders,
         )

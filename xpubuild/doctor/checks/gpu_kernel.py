@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.fixes import as_root, distribution, install_command
+from xpubuild.doctor.fixes import as_root, distribution, install_command, install_need, need_note
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.machine import (
     DRM_DRIVERS,
@@ -53,9 +53,6 @@ _TROUBLE = re.compile(
     re.IGNORECASE,
 )
 _SHOWN_LINES = 5
-# In Intel's repositories, on every distribution that they are for.
-_INTELS_MODULE = ("intel-i915-dkms",)
-_INTELS_FIRMWARE = "intel-fw-gpu"
 #: The first release of Debian whose firmware of Intel's graphics is a package of its own.
 _DEBIAN_SPLIT = 13
 
@@ -131,10 +128,9 @@ def _kernels_own(context: CheckContext, gpu: GpuFacts) -> bool:
 def _intels_driver(context: CheckContext) -> Fix:
     if contained(context):
         return Fix("install Intel's driver module on the host of this container", ())
-    packages = (*_INTELS_MODULE, _INTELS_FIRMWARE)
     return Fix(
         "install Intel's driver module, remove force_probe from the kernel command line, then reboot",
-        install_command(context, debian=packages, rhel=packages, suse=packages),
+        install_need(context, "kernel-module", "firmware"),
     )
 
 
@@ -225,9 +221,9 @@ def _load_it(context: CheckContext, gpu: GpuFacts) -> Fix:
         next(iter(modules.rglob(f"{name}.ko*")), None) is not None for name in DRM_DRIVERS
     )
     if gpu.family in (MAX, UNKNOWN) or (exists(modules) and not known):
-        install = install_command(context, debian=_INTELS_MODULE, rhel=_INTELS_MODULE, suse=_INTELS_MODULE)
         return Fix(
-            "install Intel's driver module for this kernel and load it", (*install, *_modprobe(context))
+            "install Intel's driver module for this kernel and load it" + need_note(context, "kernel-module"),
+            (*install_need(context, "kernel-module"), *_modprobe(context)),
         )
     return Fix("load the driver and read the kernel log", _modprobe(context))
 
@@ -280,8 +276,7 @@ class Firmware(Check):
 def _firmware_packages(context: CheckContext) -> tuple[str, ...]:
     """Return the commands that install the firmware: Intel's own driver module has a separate package."""
     if out_of_tree(context, "i915"):
-        names = (_INTELS_FIRMWARE,)
-        return install_command(context, debian=names, rhel=names, suse=names)
+        return install_need(context, "firmware")
     system = context.host.os
     debian = "linux-firmware"
     if "ubuntu" not in (system.id, *system.id_like):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.fixes import as_root, install_command
+from xpubuild.doctor.fixes import as_root, install_need, need_note
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S, DEADLINE_VARIABLE
 from xpubuild.doctor.probes.level_zero import UNINITIALIZED, Enumeration, enumeration, result_name, unmasked
@@ -24,50 +24,13 @@ _ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
 
 
 def install_loader(context: CheckContext) -> tuple[str, ...]:
-    """Return the commands that install the loader, with its package name on this host."""
-    debian = "level-zero" if first_names(context) else "libze1"
-    rhel = "oneapi-level-zero" if _fedora(context) else "level-zero"
-    return install_command(context, debian=(debian,), rhel=(rhel,), suse=("level-zero",))
+    """Return the commands that install the loader."""
+    return install_need(context, "loader")
 
 
 def install_driver(context: CheckContext) -> tuple[str, ...]:
-    """Return the commands that install loader and driver from the configured repositories.
-
-    Names of Intel's repositories for RHEL and SLES: upstream PyTorch, .ci/docker/common/install_xpu.sh; of
-    Fedora's own: packages.fedoraproject.org, intel-compute-runtime and oneapi-level-zero.
-    """
-    intels = ("intel-level-zero-gpu", "level-zero", "intel-opencl")
-    debian = ("libze-intel-gpu1", "libze1", "intel-opencl-icd")
-    if first_names(context):
-        debian = ("intel-level-zero-gpu", "level-zero", "intel-opencl-icd")
-    fedoras = ("intel-level-zero", "oneapi-level-zero", "intel-opencl")
-    opensuse = context.host.os.id.lower().startswith("opensuse")
-    return install_command(
-        context,
-        debian=debian,
-        rhel=fedoras if _fedora(context) else intels,
-        suse=("libze_intel_gpu1", "level-zero", "intel-opencl") if opensuse else intels,
-    )
-
-
-def install_headers(context: CheckContext) -> tuple[str, str, str]:
-    """Return the name of the package with Level Zero's headers on Debian, RHEL and SUSE."""
-    debian = "level-zero-dev" if first_names(context) else "libze-dev"
-    return debian, "oneapi-level-zero-devel" if _fedora(context) else "level-zero-devel", "level-zero-devel"
-
-
-def first_names(context: CheckContext) -> bool:
-    """Whether this host has packages under the names of the first LTS, which Intel changed later.
-
-    Rolling releases used the driver's first name with the loader's second.
-    """
-    names = {item.package for item in context.host.drivers}
-    return "libze1" not in names and bool(names & {"intel-level-zero-gpu", "level-zero"})
-
-
-def _fedora(context: CheckContext) -> bool:
-    """Whether this is Fedora, which has its own packages; RHEL and compatible systems use Intel's."""
-    return context.host.os.id.lower() == "fedora"
+    """Return the commands that install loader and driver."""
+    return install_need(context, "driver")
 
 
 class Loader(Check):
@@ -215,7 +178,7 @@ def _trouble(context: CheckContext, found: Enumeration) -> tuple[str, Fix]:
     if code == UNINITIALIZED and not path:
         return (
             f"zeInit: {result_name(code)}; the loader found no usable driver (libze_intel_gpu.so.1)",
-            Fix("install the GPU's driver", renew),
+            Fix(f"install the GPU's driver{need_note(context, 'driver')}", renew),
         )
     if code is None:
         return "the device enumeration ended without a result", Fix(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.fixes import install_oneapi_packages
 from xpubuild.doctor.look.places import shown
 from xpubuild.doctor.look.toolkits import (
     ANY_VERSION,
@@ -35,11 +35,11 @@ _CLEAN = Fix(
 
 
 def install_fix(context: CheckContext, summary: str = "") -> Fix:
-    """Return how to install the bundle that the recipe, or any build, needs; Intel's repository is set up."""
+    """Return how to install the bundle that the recipe, or any build, needs."""
     needs = needs_of(context)
     package = load_bundles().package_for(specifier(needs.versions if needs else ANY_VERSION))
     text = summary or f"install {package} from Intel's repository, or set ONEAPI_ROOT to an installation"
-    return Fix(text, install_command(context, debian=[package], rhel=[package], suse=[package]))
+    return Fix(text, install_oneapi_packages(context, package))
 
 
 class OneapiInstalled(Check):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.fixes import install_need
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
 from xpubuild.doctor.probes.level_zero import enumeration
@@ -31,12 +31,7 @@ class OpenclDriver(Check):
     def run(self, context: CheckContext) -> Outcome:
         """Look at the vendor files."""
         named = registered(context)
-        install = Fix(
-            "install the OpenCL driver",
-            install_command(
-                context, debian=("intel-opencl-icd",), rhel=("intel-opencl",), suse=("intel-opencl",)
-            ),
-        )
+        install = Fix("install the OpenCL driver", install_need(context, "opencl"))
         if not named:
             return self.found(f"no file in {VENDORS} lists Intel's GPU library", install)
         lost = {file: library for file, library in named.items() if not library_exists(context, library)}

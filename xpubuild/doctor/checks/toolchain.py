@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from xpubuild.compatibility.versions import fits
 from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.fixes import install_command, install_oneapi_packages
 from xpubuild.doctor.gcc import another_gcc
 from xpubuild.doctor.look.places import inside, shown
 from xpubuild.doctor.look.toolkits import compiler_of, for_cpu, needs_of, selection, version_of
@@ -175,10 +175,7 @@ class ToolchainSyclCmake(Check):
         if pti is None or any(pti.path.glob("lib*/cmake/pti/PtiConfig.cmake")):
             return None
         detail = f"{shown(context, pti.path)} has no lib/cmake/pti/PtiConfig.cmake"
-        names = ["intel-pti-dev"]
-        fix = Fix(
-            "install PTI's development files", install_command(context, debian=names, rhel=names, suse=names)
-        )
+        fix = Fix("install PTI's development files", install_oneapi_packages(context, "intel-pti-dev"))
         return self.found(detail, fix, folder=shown(context, pti.path))
 
 
@@ -208,7 +205,7 @@ def _reinstall(context: CheckContext) -> Fix:
     name = f"intel-oneapi-compiler-dpcpp-cpp-{line}" if line else "intel-oneapi-compiler-dpcpp-cpp"
     return Fix(
         "reinstall the compiler component, or set SYCL_ROOT and CMPLR_ROOT to a complete one",
-        install_command(context, debian=[name], rhel=[name], suse=[name]),
+        install_oneapi_packages(context, name),
     )
 
 
