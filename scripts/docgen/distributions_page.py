@@ -9,9 +9,9 @@ from docgen import markdown as md
 from xpubuild.distribution import NOT_TRIED, System, install, install_oneapi, table
 
 _ABOUT = """
-What `doctor`, the errors of `install` and `explain` say to type on a host that has no GPU driver or no oneAPI:
-how to add Intel's package repositories, and the packages that exist there. A repository that is set up already
-is not added again. One unknown name makes apt refuse the whole line, so no line names a package that the
+What `doctor`, the errors of `install` and `explain` say to type on a host that has no GPU driver or no
+oneAPI: how to add Intel's package repositories, and the packages that exist there. A repository that is set
+up is not added again. One unknown name makes apt refuse the whole line, so no line names a package that the
 distribution does not have.
 
 The lines of Debian were tried with `apt-get -s` against its archive. Nothing else on this page was tried: it

@@ -92,6 +92,7 @@ _MEANINGS = {
     "Recipe.needs": "what the host must have",
     "Recipe.abi": "the rule for the C++ ABI",
     "Recipe.toolchain": "Python packages that build",
+    "Recipe.toolkits": "how upstream stands to each line of oneAPI: its own, tolerated, or only with patches",
     "Recipe.loses": "features that are missing on some hosts although the build succeeds",
     "Recipe.refuses": "combinations that are known not to work",
     "Loss.when": "versions with which it is missing; always, where nothing is named",

@@ -13,6 +13,7 @@ from xpubuild.compatibility.aot import arch_reasons, ocloc_reasons
 from xpubuild.compatibility.conditions import Case, holds, told
 from xpubuild.compatibility.pairing import pairing_reasons
 from xpubuild.compatibility.situation import Answer, Lost, Reason, Situation, Verdict
+from xpubuild.compatibility.toolkits import patches_todo, standing, toolkit_reasons
 from xpubuild.compatibility.versions import fits
 from xpubuild.recipe.model import Recipe
 
@@ -33,6 +34,7 @@ def solve(recipe: Recipe, situation: Situation) -> Verdict:
         loses=tuple(_losses(case)),
         oneapi=case.oneapi,
         python=case.python,
+        toolkit=standing(case),
     )
 
 
@@ -57,6 +59,7 @@ def _of_versions(case: Case) -> Iterator[Reason]:
 def _reasons(case: Case) -> Iterator[Reason]:
     yield from _target(case)
     yield from _oneapi(case)
+    yield from toolkit_reasons(case)
     yield from _python(case)
     yield from _compiler(case)
     yield from _cmake(case)
@@ -93,7 +96,7 @@ def _oneapi(case: Case) -> Iterator[Reason]:
             "oneapi", "builds", answer,
             wanted=f"oneAPI {wanted}",
             found=_here("oneAPI", case.situation.oneapi),
-            todo=f"install oneAPI {wanted} as well, or use a compatible release",
+            todo=f"install oneAPI {wanted} as well, or use a compatible release{patches_todo(case)}",
             path=path,
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ from xpubuild.compatibility.conditions import Case
 from xpubuild.compatibility.constraints import solve
 from xpubuild.compatibility.pairing import version_of
 from xpubuild.compatibility.situation import Situation
+from xpubuild.compatibility.toolkits import patch_text
 from xpubuild.documents import plain
 from xpubuild.recipe.model import Component, Loss, Recipe
 from xpubuild.recipe.releases import Release
@@ -52,6 +53,13 @@ def row(release: Release, situation: Situation | None = None) -> dict[str, Any]:
         "loses": [_loss(loss) for loss in recipe.loses],
         "refuses": [
             {"when": when_text(item.when, item.driver, item.gpu), "why": item.why} for item in recipe.refuses
+        ],
+        "toolkits": [
+            {
+                **item.model_dump(include={"oneapi", "standing", "note", "source"}),
+                "patches": [patch_text(patch) for patch in item.patches],
+            }
+            for item in recipe.toolkits
         ],
         "unknown": [path for path, fact in recipe.facts.items() if fact.confidence == "unknown"],
         "verdict": None if situation is None else plain(solve(recipe, situation)),

@@ -84,6 +84,21 @@ class Lost:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """How upstream stands to the oneAPI that would be used; ``Verdict.runs`` is about the driver."""
+
+    kind: Literal["pairing", "tolerated", "patched"]
+    text: str
+    """The kind in words."""
+    upstream: str
+    """What upstream builds the release with; empty where that is not known."""
+    note: str = ""
+    source: str = ""
+    patches: tuple[str, ...] = ()
+    """Known changes of the sources without which it does not build."""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Whether a release can be built and run, why not, and what it would lack."""
 
@@ -95,6 +110,8 @@ class Verdict:
     """The installed oneAPI that would be used."""
     python: str | None = None
     """The interpreter's version that would be used."""
+    toolkit: Standing | None = None
+    """Null where there is no oneAPI, or nothing is known of its line."""
 
     @property
     def refused(self) -> bool:

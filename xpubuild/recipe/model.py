@@ -265,6 +265,33 @@ class FixedTargets(Strict):
     instead: str = Field("", description="how to build without them, and what is lost")
 
 
+class Patch(Strict):
+    """A change of a source tree with which sites build it with an older oneAPI; xpubuild does not make it."""
+
+    component: Name = "torch"
+    action: Literal["apply", "revert"]
+    url: Index = Field(description="the change upstream")
+    what: str
+
+
+class Toolkit(Strict):
+    """How upstream stands to a line of oneAPI. Whether the driver runs the result is another question."""
+
+    oneapi: Specifier
+    standing: Literal["pairing", "tolerated", "patched"] = Field(
+        description="upstream builds the release with it, it builds it too, or it does so only with patches"
+    )
+    source: str
+    note: str = ""
+    patches: list[Patch] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _patches_where_needed(self) -> Toolkit:
+        if (self.standing == "patched") != bool(self.patches):
+            raise ValueError("'patches' belong to a toolkit with standing 'patched', and it needs them")
+        return self
+
+
 class Abi(Strict):
     """The C++ ABI rule: which one is built by default, and whether upstream honours the other."""
 
@@ -344,6 +371,7 @@ class Recipe(Strict):
     )
     loses: list[Loss] = Field(default_factory=list)
     refuses: list[Refusal] = Field(default_factory=list)
+    toolkits: list[Toolkit] = Field(default_factory=list)
     verify: Verify = Field(default_factory=Verify)
     facts: dict[str, Fact] = Field(default_factory=dict, description="source of each value, by dotted path")
 

@@ -45,6 +45,17 @@ class MatrixRefusal(Part):
     why: str
 
 
+class MatrixToolkit(Part):
+    """How upstream stands to a line of oneAPI."""
+
+    oneapi: str
+    standing: Literal["pairing", "tolerated", "patched"]
+    """What upstream builds the release with, what builds it too, or what builds it only with patches."""
+    note: str
+    source: str
+    patches: list[str]
+
+
 class MatrixRelease(Part):
     """One release; null is what upstream does not tell or the recipe makes no demand on."""
 
@@ -67,6 +78,7 @@ class MatrixRelease(Part):
     components: dict[str, MatrixComponent]
     loses: list[MatrixCondition]
     refuses: list[MatrixRefusal]
+    toolkits: list[MatrixToolkit]
     unknown: list[str]
     """Paths of the recipe's values that upstream does not tell."""
     verdict: Verdict | None

@@ -40,7 +40,7 @@ def verdict(rows: Sequence[Row]) -> str:
     builds = [row for row in rows if row["verdict"]["builds"] == "yes"]
     perhaps = [row for row in rows if row["verdict"]["builds"] == "unknown"]
     if builds:
-        return _newest(builds, len(rows))
+        return _newest(builds, rows)
     if perhaps:
         open_ = _shared([_reasons(row, "unknown", "constraint") for row in perhaps])
         return (
@@ -53,7 +53,7 @@ def verdict(rows: Sequence[Row]) -> str:
     return f"no release builds here: {'; '.join(why) or 'the table has the reason for each release'}"
 
 
-def _newest(builds: Sequence[Row], known: int) -> str:
+def _newest(builds: Sequence[Row], rows: Sequence[Row]) -> str:
     """Return the newest release that builds, whether it runs here, and which one does if it does not."""
     first = builds[0]
     texts = [f"newest that builds here: {first['release']}"]
@@ -67,7 +67,18 @@ def _newest(builds: Sequence[Row], known: int) -> str:
         texts.append("it does not run here" + (f"; newest that builds and runs: {other}" if other else ""))
     lost = [item["feature"] for item in first["verdict"]["loses"] if item["certain"]]
     texts += [f"it lacks {', '.join(lost)}"] if lost else []
-    return "; ".join((*texts, f"{len(builds)} of {known} releases build"))
+    texts += _newer_that_runs(rows, first)
+    return "; ".join((*texts, f"{len(builds)} of {len(rows)} releases build"))
+
+
+def _newer_that_runs(rows: Sequence[Row], first: Row) -> list[str]:
+    """Return the newest release that this driver runs although this oneAPI does not build it."""
+    for row in rows[: rows.index(first)]:
+        verdict = row["verdict"]
+        if verdict["runs"] == "yes" and _reasons(row, "no", "constraint") == ["oneapi"]:
+            told = "with patches alone" if verdict["toolkit"] else "not"
+            return [f"the driver runs {row['release']} too, which this oneAPI builds {told}"]
+    return []
 
 
 def _count(rows: Sequence[Row]) -> str:
@@ -87,11 +98,17 @@ def _shared(texts: Sequence[Sequence[str]]) -> list[str]:
 
 def verdicts(rows: Sequence[Row]) -> Table:
     """Return what the solver says of each release in the situation."""
-    table = TableBuilder(["release", "builds", "runs", "reasons and missing features"])
+    table = TableBuilder(["release", "builds", "runs", "with oneAPI", "reasons and missing features"])
     for row in rows:
         verdict = row["verdict"]
-        table.add(row["release"], verdict["builds"], verdict["runs"], _why(verdict))
+        table.add(row["release"], verdict["builds"], verdict["runs"], _oneapi(verdict), _why(verdict))
     return table.build("Here")
+
+
+def _oneapi(verdict: Mapping[str, Any]) -> str:
+    """Return the oneAPI and how upstream stands to it; a dash where none would be used."""
+    told = verdict["toolkit"]
+    return f"{verdict['oneapi']}: {told['text']}" if told else verdict["oneapi"] or "-"
 
 
 def _reason(item: Mapping[str, str]) -> str:
@@ -111,7 +128,12 @@ def _why(verdict: Mapping[str, Any]) -> str:
         if verdict["builds"] != "no"
     ]
     texts += [item["found"] for item in verdict["reasons"] if item["concern"] == "note"]
+    texts += [f"known patches: {'; '.join(verdict['toolkit']['patches'])}"] if _patched(verdict) else []
     return ". ".join(dict.fromkeys(texts))
+
+
+def _patched(verdict: Mapping[str, Any]) -> bool:
+    return verdict["toolkit"] is not None and bool(verdict["toolkit"]["patches"])
 
 
 def asked_about(situation: Mapping[str, Any]) -> Facts:

@@ -22,7 +22,8 @@ def matrix_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
     if document["situation"] is not None:
         return answer_view(document["situation"], rows)
     lost = lacks(rows)
-    return (built_with(rows), goes_with(rows), runs_on(rows), *([lost] if lost.rows else []))
+    shown = (built_with(rows), toolkits(rows), goes_with(rows), runs_on(rows))
+    return (*shown, *([lost] if lost.rows else []))
 
 
 def built_with(rows: Sequence[Row]) -> Table:
@@ -39,6 +40,19 @@ def built_with(rows: Sequence[Row]) -> Table:
             _abi(row["cxx11_abi"]),
         )
     return table.build("Build requirements")
+
+
+def toolkits(rows: Sequence[Row]) -> Table:
+    """Return which oneAPI upstream builds each release with, and what else builds it."""
+    table = TableBuilder(["release", "upstream's pairing", "tolerated", "only with patches"])
+    for row in rows:
+        cells = (
+            ", ".join(item["oneapi"] for item in row["toolkits"] if item["standing"] == kind)
+            for kind in ("pairing", "tolerated", "patched")
+        )
+        pairing, *others = cells
+        table.add(row["release"], pairing or _UNKNOWN, *(cell or "-" for cell in others))
+    return table.build("Builds with this oneAPI")
 
 
 def goes_with(rows: Sequence[Row]) -> Table:
