@@ -36,6 +36,6 @@ def excepthook(kind: type[BaseException], error: BaseException, trace: Traceback
         pass
     sys.stderr.write(
         f"error: internal error in xpubuild: {kind.__name__}: {told}\n  why: this is a bug in "
-        "xpubuild, not in your input; everything built so far is kept\n  fix: report it and "
-        f"attach this file: {where}\n"
+        "xpubuild, not in your input; everything built so far is kept\n  fix: report it with "
+        f"the file that `xpubuild doctor --bundle report.md` writes; it has the details ({where})\n"
     )

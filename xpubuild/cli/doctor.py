@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     "--bundle",
     metavar="FILE",
     default=None,
-    help="Write a Markdown report for a bug report to this file, without names, addresses and secrets.",
+    help="Write results, and plan, logs, audits and verify of the workspace, to one file without secrets.",
     envvar=None,
 )
 @options.option(
@@ -108,9 +108,29 @@ def command(
     if bundle is not None:
         from xpubuild.doctor.bundle import write_bundle
 
-        write_bundle(document, os.environ, bundle, words)
+        write_bundle(document, os.environ, bundle, words, _evidence(workspace, root, document))
     _show(document, as_json=as_json, log_format=log_format, verbose=verbose)
     return UnfitHostError.exit_code if report.bad else 0
+
+
+def _evidence(workspace: Path | None, root: Path | None, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the bundle tells beside doctor's results: the workspace that is meant, internal errors."""
+    import platformdirs
+
+    from xpubuild.doctor.bundle_workspace import internal_errors, workspace_evidence
+    from xpubuild.doctor.start import entered
+    from xpubuild.explain.document import Circumstances
+    from xpubuild.host.packages import system_of
+    from xpubuild.host.system import os_facts
+
+    if root is not None:
+        return {}
+    meant = workspace or entered(os.environ) or Path.cwd()
+    checks = {check["id"]: check["status"] for check in document["checks"]}
+    known = Circumstances(system=system_of(os_facts()), checks=checks)
+    caches = platformdirs.user_cache_path("xpubuild") / "oneapi"
+    found = workspace_evidence(meant, known, caches) if (meant / "journal.db").is_file() else {}
+    return {**found, "bugs": internal_errors()}
 
 
 def _words(given: Sequence[str], bundle: Path | None) -> Words:

@@ -1,4 +1,4 @@
-"""A report to attach to a bug report: one Markdown file with the JSON document, without personal data."""
+"""The one file that anybody sends to anybody: doctor's report and a workspace's evidence, without secrets."""
 
 from __future__ import annotations
 
@@ -26,17 +26,32 @@ _TOLD = re.compile(
 )
 NO_WORDS = Words(())
 _ORDER = ("fail", "error", "warn", "skip", "ok")
+#: Sections of a workspace, in the order of the file: what failed first, the long documents last.
+_SECTIONS = {
+    "unread": "Could not be read",
+    "explain": "Failures, explained",
+    "gate": "Lines of the XPU gate",
+    "status": "Steps and runs",
+    "audit": "Audits of wheels",
+    "verify": "Verify",
+    "captures": "Captured oneAPI environments",
+    "plan": "Plan",
+}
 
 
 def write_bundle(
-    document: Mapping[str, Any], environ: Mapping[str, str], path: Path, words: Words = NO_WORDS
+    document: Mapping[str, Any],
+    environ: Mapping[str, str],
+    path: Path,
+    words: Words = NO_WORDS,
+    evidence: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the report to a file, without the user's own ``words``.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    text = bundle_text(document, environ, words=words)
+    text = bundle_text(document, environ, words=words, evidence=evidence)
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
@@ -52,8 +67,12 @@ def bundle_text(
     environ: Mapping[str, str],
     identity: Identity | None = None,
     words: Words = NO_WORDS,
+    evidence: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the report: ``document`` is an ``xpubuild.doctor/1`` document, ``environ`` the caller's."""
+    """Return the report: ``document`` is an ``xpubuild.doctor/1`` document, ``environ`` the caller's.
+
+    ``evidence`` is what ``bundle_workspace`` gathers; None where no workspace was meant.
+    """
     known = identity or _identity(environ, Path(document["root"]))
     mask = Anonymiser(known, Redactor.from_environment(environ))
     # Words first: a name of a user inside of one would be masked, and leave the rest of the word behind.
@@ -67,8 +86,11 @@ def bundle_text(
         raise TypeError("a document and an environment are mappings")
     for check, told_of in zip(document["checks"], shown["checks"], strict=True):
         told_of["status"] = check["status"]  # the table is made by it, whatever word it is
+    more = mask.tree(words.tree(evidence or {}))
+    if not isinstance(more, dict):
+        raise TypeError("evidence is a mapping")
     # And last: names of variables and keys hold words too.
-    return words("\n".join(_lines(shown, told)) + "\n")
+    return words("\n".join((*_lines(shown, told), *_workspace(more))) + "\n")
 
 
 def _identity(environ: Mapping[str, str], root: Path) -> Identity:
@@ -85,7 +107,7 @@ def _identity(environ: Mapping[str, str], root: Path) -> Identity:
 
 
 def _lines(document: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[str]:
-    yield "# xpubuild doctor"
+    yield "# xpubuild bundle"
     yield ""
     yield f"{_cell(document['verdict'])}"
     yield ""
@@ -107,6 +129,20 @@ def _lines(document: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[
     yield "## Report"
     yield ""
     yield from _fenced(json.dumps(document, indent=1, ensure_ascii=False), "json")
+
+
+def _workspace(evidence: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is known of a workspace and of internal errors; empty sections are left out."""
+    for key, title in _SECTIONS.items():
+        value = evidence.get(key)
+        if value and any(value.values() if isinstance(value, dict) else value):
+            yield from ("", f"## {title}", "")
+            yield from _fenced(json.dumps(value, indent=1, ensure_ascii=False), "json")
+    for group, title in (("logs", "End of the log"), ("bugs", "Internal error")):
+        for name, lines in (evidence.get(group) or {}).items():
+            if lines:
+                yield from ("", f"## {title}: {name}", "")
+                yield from _fenced("\n".join(lines), "")
 
 
 def _fenced(text: str, kind: str) -> Iterator[str]:

@@ -50,7 +50,7 @@ def begin(
             f"{root} is not a folder", fix="pass the folder of an unpacked image or of a recorded file tree"
         )
     given = dict(environ) if live else {}
-    place = workspace or _entered(given)
+    place = workspace or entered(given)
     interpreter = _interpreter(python, given, root, place)
     host = _looked_at(root, interpreter, place, given)
     loaded = None
@@ -94,7 +94,8 @@ def _looked_at(
     return future
 
 
-def _entered(environ: Mapping[str, str]) -> Path | None:
+def entered(environ: Mapping[str, str]) -> Path | None:
+    """Return the workspace that this shell has entered, or None."""
     folder = environ.get(_ENTERED)
     return Path(folder) if folder and exists(Path(folder)) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import sys
@@ -28,6 +29,7 @@ from xpubuild.gather.prepare import Prepared
 from xpubuild.installing.receipt import make_receipt, write_receipt
 from xpubuild.offline.inventory import take_stock
 from xpubuild.toolchain.envmark import MARK as ENV_MARK
+from xpubuild.workspace.documents import plan_document
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import settle_here
 
@@ -144,14 +146,17 @@ def _before_the_steps(prepared: Prepared, journal: Journal, sink: Sink, cancel: 
     """Write the plan's files, and check what the build will take from outside."""
     plan = prepared.plan
     layout = Layout(Path(plan.workspace))
-    journal.add_made("install", list(plan.files))
+    states = plan_states(plan, journal)
+    journal.add_made("install", [*plan.files, str(layout.plan)])
+    # For a report of this install: what would be planned later may differ.
+    told = json.dumps(plan_document(plan, states), indent=1)
+    files.write_atomic(layout.plan, Redactor.from_environment(os.environ)(told).encode())
     keep_resolved(layout, prepared.facts.resolved)
     for path, text in plan.files.items():
         files.write_atomic(Path(path), text.encode())
     # pip writes its reports there, also where a recipe has no requirement file.
     with files.explained(layout.root, "making the workspace"):
         layout.pip_report("", "").parent.mkdir(parents=True, exist_ok=True)
-    states = plan_states(plan, journal)
     done = [step.id for step in plan.steps if states[step.id].done]
     take_stock(prepared, done, report=lambda text: notify(sink, text), cancel=cancel)
 

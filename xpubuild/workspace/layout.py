@@ -58,6 +58,11 @@ class Layout:
         return self.root / "resolved.json"
 
     @property
+    def plan(self) -> Path:
+        """The plan of the last install, as ``plan --format json`` prints it."""
+        return self.build / "plan.json"
+
+    @property
     def verify_report(self) -> Path:
         """The document of the last verify."""
         return self.build / "verify.json"

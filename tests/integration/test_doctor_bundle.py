@@ -1,0 +1,120 @@
+"""The one bundle, of a real workspace: a build that failed, then done; planted secrets stay out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integration.test_components_held import Site
+from support.cli import XPUBUILD
+
+SECRETS = ("s3cretpw", "tok-99887766", "walterq", "mirror.corp.lan", "quillsmith", "10.11.12.13", "starling")
+PLANTED = (
+    "fetching https://walterq:s3cretpw@mirror.corp.lan/simple as walterq@corp.lan from 10.11.12.13",
+    "-DKEY=tok-99887766 /home/walterq/starling/include /data/quillsmith/x",
+)
+SETUP = f"""\
+import sys
+print("CMake Warning at cmake/Dependencies.cmake:79 (message):")
+print("  Not compiling with XPU.  Could NOT find SYCL.", end="\\n\\n", flush=True)
+for line in {PLANTED!r}:
+    print(line, flush=True)
+print("clang: error: unable to execute command: ocloc: No such file or directory", flush=True)
+sys.exit(1)
+"""
+
+
+def bundle(site: Site, file: Path, *options: str) -> str:
+    env = {
+        **os.environ,
+        "USER": "quillsmith",
+        "HF_TOKEN": "tok-99887766",
+        "XDG_CACHE_HOME": str(site.folder / "c"),
+    }
+    words = ("doctor", "--only", "gpu.present", "--workspace", str(site.workspace), "--bundle", str(file))
+    done = subprocess.run(
+        [*XPUBUILD, *words, "--redact", "starling", *options],
+        env=env, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode in (0, 10), done.stderr
+    return file.read_text("utf-8")
+
+
+def sections(text: str) -> dict[str, str]:
+    parts = [part.partition("\n") for part in text.split("\n## ")[1:]]
+    return {title: body for title, _, body in parts}
+
+
+def documents(text: str) -> dict[str, Any]:
+    """Return the JSON of each section that is some."""
+    return {
+        title: json.loads(body.split("```json\n")[1].partition("\n```")[0])
+        for title, body in sections(text).items()
+        if "```json\n" in body
+    }
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site whose extension failed to build, in a workspace that the real install made."""
+    site = Site(tmp_path_factory.mktemp("bundle") / "a site")
+    site.sources(**{"setup.py": SETUP})
+    site.must(50)
+    captures = site.folder / "c/xpubuild/oneapi"
+    captures.mkdir(parents=True)
+    (captures / "abc.json").write_text(
+        json.dumps({"schema": "xpubuild.oneapi-capture/1", "diff": {"A": PLANTED[1]}})
+    )
+    return site
+
+
+def test_a_failed_build_is_told_whole_and_without_secrets(site: Site, tmp_path: Path) -> None:
+    text = bundle(site, tmp_path / "b.md")
+    for secret in SECRETS:
+        assert secret not in text, secret
+    found = documents(text)
+    findings = found["Failures, explained"]["addon.wheel"]["findings"]
+    assert findings[0]["id"].startswith("ocloc")
+    (gate,) = found["Lines of the XPU gate"]["lines"]
+    assert (gate["log"], "Could NOT find SYCL" in gate["text"]) == ("addon.wheel.log", True)
+    steps = {step["id"]: step["status"] for step in found["Steps and runs"]["steps"]}
+    assert steps["addon.wheel"] == "failed"
+    planned = [step["id"] for step in found["Plan"]["steps"]]
+    assert {*steps} <= {*planned}
+    assert found["Captured oneAPI environments"]["cached"][0]["schema"] == "xpubuild.oneapi-capture/1"
+    log = sections(text)["End of the log: addon.wheel.log"]
+    assert "unable to execute command: ocloc" in log
+    assert "Could not be read" not in found
+
+
+def test_a_finished_build_brings_its_audit_and_what_verify_said(site: Site, tmp_path: Path) -> None:
+    site.sources()
+    site.must(0)
+    report = site.workspace / "build/verify.json"
+    report.write_text(json.dumps({"schema": "xpubuild.verify/1", "status": "pass", "output": PLANTED}))
+    text = bundle(site, tmp_path / "b.md")
+    found = documents(text)
+    assert found["Audits of wheels"][0]["wheel"].startswith("addon-1.0")
+    assert found["Verify"]["status"] == "pass"
+    assert "Failures, explained" not in found
+    for secret in SECRETS:
+        assert secret not in text, secret
+
+
+def test_what_is_damaged_is_named_and_the_rest_is_there(site: Site, tmp_path: Path) -> None:
+    (site.workspace / "build/plan.json").write_text("{")
+    text = bundle(site, tmp_path / "b.md")
+    found = documents(text)
+    assert "the plan" in found["Could not be read"][0]
+    assert "Steps and runs" in found
+    assert "Plan" not in found
+
+
+def test_without_a_workspace_it_is_doctors_report_alone(site: Site, tmp_path: Path) -> None:
+    text = bundle(site, tmp_path / "b.md", "--workspace", str(tmp_path))
+    assert {*documents(text)} == {"Report"}
