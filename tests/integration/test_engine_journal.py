@@ -15,11 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support.engine import eventually, program, small_disk
+from support.engine import FileProof, eventually, make_plan, program, shell, small_disk
 
 from xpubuild.engine import journal as module
+from xpubuild.engine.events import NullSink
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.process import ProcessResult
+from xpubuild.engine.model import Step
+from xpubuild.engine.process import Cancel, ProcessResult
+from xpubuild.engine.runner import Outcome, run_plan
 from xpubuild.errors import NoSpaceError, ToolchainError
 
 RESULT = ProcessResult(
@@ -185,6 +188,61 @@ def test_a_damaged_journal_is_kept_and_a_new_one_begun(damage: object, path: Pat
     with Journal(path) as journal:
         assert journal.set_aside is None
         assert [record.step for record in journal.records()] == ["again"]
+
+
+#: Text in the journal below -> the same with one bit or byte of it changed.
+FLIPS = {
+    "evidence": (b'[{"proof": "flip', b'[;"proof": "flip'),
+    "no UTF-8": (b'"flip me"', b'"fl\xe9p me"'),
+    "witnesses": (b'{"/flip": [1, 2]}', b'{"/flip": "1, 2]}'),
+    "witnesses of another kind": (b'"/flip": [1, 2]', b'"/flip": "1, 2"'),
+    "published": (b'["/w/flip.whl"]', b'["/w/flip.whl"\x1d'),
+    "status": (b"done", b"dnne"),
+    "command": (b'["flip", "argv"]', b'["flip", "argv\x02]'),
+}
+
+
+@pytest.mark.parametrize("flip", FLIPS)
+def test_one_flipped_byte_in_a_cell_sets_the_journal_aside(flip: str, path: Path) -> None:
+    """SQLite finds its own structure sound: what a cell says is not part of its check."""
+    with Journal(path) as journal:
+        journal.start_run("r", ["flip", "argv"], "1")
+        journal.begin("a", "f" * 64)
+        journal.done(
+            "a", evidence=[{"proof": "flip me"}], witnesses={"/flip": [1, 2]}, published=["/w/flip.whl"]
+        )
+    good, bad = FLIPS[flip]
+    data = path.read_bytes()
+    assert data.count(good) >= 1
+    assert len(good) == len(bad)
+    path.write_bytes(data.replace(good, bad))
+    with pytest.raises(ToolchainError, match="cannot be used") as caught:
+        Journal(path, read_only=True)
+    assert "is damaged" in caught.value.why
+    with Journal(path) as journal:
+        assert journal.set_aside is not None
+        assert journal.records() == []
+        finish(journal, "again")
+    with Journal(path) as journal:
+        assert journal.set_aside is None
+
+
+def test_after_a_flipped_byte_the_steps_prove_themselves_again(path: Path) -> None:
+    made, workspace = path.parent / "made", path.parent
+    proof = FileProof(str(made), "x")
+    plan = make_plan(workspace, Step(id="a", title="a", commands=(shell(f"printf x > '{made}'"),),
+                                     proofs=(proof,), outputs=(str(made),)))  # fmt: skip
+
+    def install() -> Outcome:
+        with Journal(path) as journal:
+            return run_plan(plan, journal, sink=NullSink(), cancel=Cancel())
+
+    assert install().ran == ["a"]
+    path.write_bytes(path.read_bytes().replace(b'[{"proof"', b'[{"proof!'))
+    proof.checked.clear()
+    outcome = install()
+    assert (outcome.ran, outcome.errors, proof.checked) == (["a"], [], [str(made)])
+    assert install().up_to_date == ["a"]
 
 
 def test_an_empty_file_is_a_new_journal(path: Path) -> None:

@@ -107,12 +107,12 @@ class Task:
         named = self.build["recipe"] is not None
         if self.action == "check":
             fetch = self._fetch(sink, cancel) if named else None
-            return check_mirror(self.mirror, sink=sink, fetch=fetch)
+            return check_mirror(self.mirror, sink=sink, cancel=cancel, fetch=fetch)
         if self.action == "import" and self.file is not None:
             return import_mirror(self.mirror, self.file, sink=sink, cancel=cancel)
         if self.action == "export" and self.file is not None:
             fetch = self._fetch(sink, cancel) if named else None
-            return export_mirror(self.mirror, self.file, sink=sink, fetch=fetch)
+            return export_mirror(self.mirror, self.file, sink=sink, cancel=cancel, fetch=fetch)
         fetch = self._fetch(sink, cancel)
         return fetch.dry_run() if self.action == "dry-run" else fetch.run()
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import explained
+from xpubuild.engine.journal_cells import unreadable
 from xpubuild.engine.journal_place import led, led_step
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import NoSpaceError, ToolchainError
@@ -314,7 +315,19 @@ def _step(row: sqlite3.Row) -> StepRecord:
 
 
 def _look(db: sqlite3.Connection) -> None:
-    db.execute("SELECT count(*) FROM steps").fetchone()
+    """Read every cell once: what cannot be used is found when the journal is opened, not in the middle."""
+    # A text that is no UTF-8 would be an OperationalError, like a locked database.
+    db.text_factory = bytes
+    try:
+        found = unreadable(lambda table: [_row(row) for row in db.execute(f"SELECT * FROM {table}")])  # noqa: S608 - names of our own
+    finally:
+        db.text_factory = str
+    if found:
+        raise sqlite3.DatabaseError(found)
+
+
+def _row(row: sqlite3.Row) -> dict[str, Any]:
+    return dict(zip(row.keys(), row, strict=True))
 
 
 def _prepare(db: sqlite3.Connection) -> None:

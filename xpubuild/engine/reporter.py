@@ -19,6 +19,7 @@ from xpubuild.engine.events import (
     StepStarted,
 )
 from xpubuild.engine.progress import ProgressMeter
+from xpubuild.engine.watch import Cancel
 from xpubuild.errors import InterruptedByUserError
 
 _SHORTEST_GAP_S = 0.2
@@ -26,10 +27,14 @@ _SHORTEST_GAP_S = 0.2
 
 @dataclass
 class Teller:
-    """Emits the events of one run. Its methods may be called from several threads."""
+    """Emits the events of one run. Its methods may be called from several threads.
+
+    Where ``cancel`` is passed, counting stops when it is set: for long reading and writing in this process.
+    """
 
     sink: Sink
     step: str = ""
+    cancel: Cancel | None = None
     _began: float = field(default_factory=time.monotonic)
     _step_began: float = 0.0
     _done: int = 0
@@ -87,7 +92,13 @@ class Teller:
         self._done, self._total, self._step_began = 0, size, time.monotonic()
 
     def count(self, size: int, detail: str = "") -> None:
-        """Report that ``size`` more bytes were processed; a negative number subtracts."""
+        """Report that ``size`` more bytes were processed; a negative number subtracts.
+
+        Raises:
+            InterruptedByUserError: ``cancel`` was set.
+        """
+        if self.cancel:
+            raise InterruptedByUserError("stopped", fix="run the same command again")
         with self._lock:
             self._done += size
             now = time.monotonic()

@@ -20,14 +20,16 @@ from xpubuild.offline.fetch import Fetch
 from xpubuild.offline.repair import checked
 
 
-def check_mirror(path: Path, *, sink: Sink, fetch: Fetch | None = None) -> dict[str, Any]:
+def check_mirror(
+    path: Path, *, sink: Sink, cancel: Cancel | None = None, fetch: Fetch | None = None
+) -> dict[str, Any]:
     """Verify every file of a mirror, or those that ``fetch`` needs, and return the document.
 
     Raises:
         SourceIntegrityError: something is damaged; the error carries the document.
         FetchError: there is no mirror, or it lacks the recipe.
     """
-    mirror, teller = Mirror.open(path, damaged=True), Teller(sink)
+    mirror, teller = Mirror.open(path, damaged=True), Teller(sink, cancel=cancel)
     only = None if fetch is None else {MARK, INDEX, PAGE_ID, *fetch.needed_entries(mirror)}
     with teller.run("mirror", str(path), [("check", "all files")]), teller.doing("check", "all files"):
         damages = checked(mirror, teller, only)
@@ -45,15 +47,18 @@ def check_mirror(path: Path, *, sink: Sink, fetch: Fetch | None = None) -> dict[
     return {**found, "status": "ok"}
 
 
-def export_mirror(path: Path, target: Path, *, sink: Sink, fetch: Fetch | None = None) -> dict[str, Any]:
+def export_mirror(
+    path: Path, target: Path, *, sink: Sink, cancel: Cancel | None = None, fetch: Fetch | None = None
+) -> dict[str, Any]:
     """Write a mirror, or what ``fetch`` needs of it, to one file; return the document.
 
     Raises:
         SourceIntegrityError: the mirror is damaged; no file is left.
         FetchError: there is no mirror, or it lacks the recipe.
         NoSpaceError, ToolchainError: the file cannot be written.
+        InterruptedByUserError: ``cancel`` was set; no file is left.
     """
-    mirror, teller = Mirror.open(path), Teller(sink)
+    mirror, teller = Mirror.open(path), Teller(sink, cancel=cancel)
     entries = mirror.entries() if fetch is None else fetch.needed_entries(mirror)
     title = target.name
     with teller.run("mirror", str(path), [("export", title)]), teller.doing("export", title):
@@ -78,10 +83,11 @@ def import_mirror(path: Path, source: Path, *, sink: Sink, cancel: Cancel) -> di
         SourceIntegrityError: a byte of the export, or the mirror, is damaged; nothing was put in place.
         FetchError: there is no such file.
         UsageError, NoSpaceError, ToolchainError: the mirror cannot be made or written.
+        InterruptedByUserError: ``cancel`` was set; the mirror is as before, or has all of the export.
     """
-    teller = Teller(sink)
+    teller = Teller(sink, cancel=cancel)
     if not (path / MARK).exists():
-        look_at(source)  # a file that is refused makes no mirror
+        look_at(source, teller.count)  # a file that is refused makes no mirror
     mirror = Mirror.open(path, create=True)
     with (
         teller.run("mirror", str(path), [("import", source.name)]),

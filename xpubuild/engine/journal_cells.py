@@ -1,0 +1,86 @@
+"""What the cells of a journal may hold. SQLite checks its own structure, and no byte of what a cell says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _is_maybe_number(value: Any) -> bool:
+    return value is None or _is_number(value)
+
+
+def _is_status(value: Any) -> bool:
+    return value in ("running", "done", "failed")
+
+
+def _json(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        return _is_text(value) and fits(json.loads(value))
+
+    return check
+
+
+def _is_evidence(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_witnesses(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(mark, list) and all(isinstance(number, int) for number in mark) for mark in value.values()
+    )
+
+
+_CELLS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
+    "runs": {"started": _is_number, "ended": _is_maybe_number, "recipe": _is_text, "argv": _json(_is_texts)},
+    "steps": {
+        "step": _is_text,
+        "fingerprint": _is_text,
+        "status": _is_status,
+        "started": _is_number,
+        "ended": _is_maybe_number,
+        "evidence": _json(_is_evidence),
+        "witnesses": _json(_is_witnesses),
+        "published": _json(_is_texts),
+        "detail": _is_text,
+    },
+    "commands": {
+        "argv": _json(_is_texts),
+        "duration_s": _is_number,
+        "max_rss_bytes": _is_number,
+        "peak_tree_bytes": _is_number,
+        "log": _is_text,
+    },
+    "made": {"path": _is_text, "step": _is_text},
+}
+
+
+def unreadable(rows_of: Callable[[str], Iterable[Mapping[str, Any]]]) -> str:
+    """Return which cell does not hold what is written there, "" if all do.
+
+    ``rows_of`` returns the rows of a table, with texts as the bytes that they are stored as.
+    """
+    for table, cells in _CELLS.items():
+        for row in rows_of(table):
+            for name, fits in cells.items():
+                try:
+                    value = row[name]
+                    sound = fits(value.decode("utf-8") if isinstance(value, bytes) else value)
+                except ValueError:
+                    sound = False
+                if not sound:
+                    return f"a cell of {table}.{name} is damaged"
+    return ""
