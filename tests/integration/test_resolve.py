@@ -196,7 +196,7 @@ def test_clean_removes_the_note(
     workspace = tmp_path / "ws"
     install(xpubuild, recipe, workspace)
     assert (workspace / "resolved.json").is_file()
-    xpubuild.ok("clean", "--workspace", str(workspace))
+    xpubuild.ok("clean", "--workspace", str(workspace), "--yes")
     assert not workspace.exists()
 
 
