@@ -181,7 +181,7 @@ class WorkspaceBusyError(XpuBuildError):
 
 
 class InterruptedByUserError(XpuBuildError):
-    """Ctrl-C or SIGTERM."""
+    """Ctrl-C, SIGTERM or SIGHUP."""
 
     exit_code = 130
     code = "interrupted"

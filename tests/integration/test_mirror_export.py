@@ -242,3 +242,60 @@ def test_an_import_that_is_killed_while_it_reads_leaves_nothing_in_place(here: W
     assert Mirror.open(into).check() == []
     bring(into, pipe)
     assert content(into) == content(tmp_path / "a")
+
+
+#: Runs a command line, and waits for a line of input before it opens the first file whose path has a text.
+_WAITING = """
+import os, sys
+at, seen = sys.argv[1], []
+def wait(event, arguments):
+    if event == "open" and at in str(arguments[0]) and not seen:
+        seen.append(event)
+        print("there", flush=True)
+        sys.stdin.readline()
+sys.addaudithook(wait)
+from xpubuild.cli.app import run
+sys.exit(run(sys.argv[2:]))
+"""
+
+
+def _signalled(number: int, at: str, *words: str) -> tuple[int, str]:
+    """Run a command line, send it a signal when it gets to ``at``, and return how it ended."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _WAITING, at, *words],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as child:  # fmt: skip
+        assert child.stdout is not None
+        assert child.stdout.readline() == "there\n"
+        child.send_signal(number)
+        _, told = child.communicate("\n" if number != signal.SIGKILL else None)
+    return child.returncode, told
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_export_and_import_stop_at_a_signal_and_leave_nothing(
+    number: signal.Signals, here: World, tmp_path: Path
+) -> None:
+    mirror, carried, other = here.filled(tmp_path / "a").path, tmp_path / "out", tmp_path / "b"
+    carried.mkdir()
+    words = ("fetch", "--mirror", str(mirror), "--export", str(carried / "all.tar"))
+    status, told = _signalled(number, f"{mirror}/files/", *words)
+    assert (status, list(carried.iterdir())) == (130, []), told
+    assert "interrupted" in told or "stopped" in told
+    carry(mirror, carried / "all.tar")
+    before = content(Mirror.open(other, create=True).path)
+    words = ("fetch", "--mirror", str(other), "--import", str(carried / "all.tar"))
+    status, told = _signalled(number, "/.stage-", *words)
+    assert status == 130, told
+    assert {name for name in content(other) if name != "index.json"} == set(before)
+    bring(other, carried / "all.tar")
+    assert content(other) == content(mirror)
+
+
+def test_what_a_killed_export_leaves_goes_with_the_next(here: World, tmp_path: Path) -> None:
+    mirror, carried = here.filled(tmp_path / "a").path, tmp_path / "out"
+    carried.mkdir()
+    words = ("fetch", "--mirror", str(mirror), "--export", str(carried / "all.tar"))
+    assert _signalled(signal.SIGKILL, f"{mirror}/files/", *words)[0] == -signal.SIGKILL
+    subprocess.run([sys.executable, "-m", "xpubuild", *words, "--quiet"], check=True)
+    assert [path.name for path in carried.iterdir()] == ["all.tar"]

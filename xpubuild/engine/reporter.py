@@ -97,8 +97,8 @@ class Teller:
         Raises:
             InterruptedByUserError: ``cancel`` was set.
         """
-        if self.cancel:
-            raise InterruptedByUserError("stopped", fix="run the same command again")
+        if self.cancel is not None:
+            self.cancel.stop_here()
         with self._lock:
             self._done += size
             now = time.monotonic()

@@ -11,6 +11,8 @@ from typing import Protocol
 
 import psutil
 
+from xpubuild.errors import InterruptedByUserError
+
 _MEMORY_EVERY_S = 0.5
 _LOOK_EVERY_S = 0.5
 #: Signals in order, each with the seconds it is given before the next; after the last comes SIGKILL.
@@ -33,6 +35,17 @@ class Cancel:
 
     def __bool__(self) -> bool:
         return self._asked
+
+    def stop_here(self, _size: int = 0) -> None:
+        """End work of this process where it was asked to; may be called as progress, with a size.
+
+        Raises:
+            InterruptedByUserError: it was asked to stop.
+        """
+        if self:
+            raise InterruptedByUserError(
+                "stopped", why=self.reason, fix="run the same command again to continue"
+            )
 
 
 class Child(Protocol):

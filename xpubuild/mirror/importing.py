@@ -71,20 +71,25 @@ def import_file(
         SourceIntegrityError: a byte of it is not what its manifest says; the message names the member, and
             nothing was put in place. Or commits that a damaged mirror has would be lost: nothing was changed.
         NoSpaceError, ToolchainError: the mirror cannot be written to.
+        InterruptedByUserError: ``cancel`` was set; the mirror has nothing of the export, or all of it.
     """
     _require_there(source)
+    asked = cancel or Cancel()
     with mirror.stage() as change:
         with explained(mirror.path, f"importing {source.name}"), source.open("rb") as stream:
             contents = _Reader(source, stream, change, progress).run()
         entries = _entries(source, change, contents)
         _require_complete(source, mirror, change, entries)
-        new, known = merge(mirror.path, change, entries, source=source, cancel=cancel or Cancel())
+        new, known = merge(mirror.path, change, entries, source=source, cancel=asked)
         if check(mirror.path, only=[PAGE_ID]):
             change.add_page(read_manifest(mirror.path).entries.values())
+        asked.stop_here()  # the last moment: what is published happens as a whole
         if change.entries:
             change.publish()
         # What was here and sound was looked at before; what came is read once more, from its place.
-        damages = check(mirror.path, only={PAGE_ID, *(entry.id for entry in new)})
+        damages = check(
+            mirror.path, only={PAGE_ID, *(entry.id for entry in new)}, progress=asked.stop_here
+        )
         if damages:
             raise damage_error(mirror.path, damages)
     return Imported(contents, tuple(new), tuple(known))

@@ -35,7 +35,7 @@ def merge(
         ToolchainError: there is no git, and a repository's entry is lost.
     """
     damages: dict[str, list[Damage]] = {}
-    for damage in check(root, only={entry.id for entry in entries}):
+    for damage in check(root, {entry.id for entry in entries}, cancel.stop_here):
         damages.setdefault(damage.entry, []).append(damage)
     present = read_manifest(root).entries
     new, known = [], []
