@@ -6,7 +6,7 @@ to run next and where the log is. Any other exception that reaches ``main`` is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,6 +38,8 @@ class XpuBuildError(Exception):
         self.document: Mapping[str, Any] | None = None
         #: What the log of the failed command says about it: an ``xpubuild.explain/1`` document.
         self.explanation: Mapping[str, Any] | None = None
+        #: Of a failed proof: makes room, so that the commands of its step make again what is damaged.
+        self.mend: Callable[[], None] | None = None
 
     def likely_cause(self) -> str:
         """Return the best finding of the explanation in one sentence, "" if there is none."""

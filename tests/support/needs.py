@@ -102,6 +102,7 @@ TOOLS: dict[str, Tool] = {
     "icecc": _program("icecc", "icecc"),
     "ip": _program("iproute2", "ip"),
     "lspci": _program("pciutils", "lspci"),
+    "mkfs.ext4": _program("e2fsprogs", "mkfs.ext4"),
     "libjpeg": _file("libjpeg-dev", "/usr/include/jpeglib.h"),
     "libpng": _program("libpng-dev", "libpng-config"),
     "libze-dev": _file("libze-dev", "/usr/include/level_zero/ze_api.h"),

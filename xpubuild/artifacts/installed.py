@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from xpubuild.artifacts.record import HASHES, hash_file, is_record_file, record_hash
+from xpubuild.artifacts.repair import KEEP, remove_dist
 from xpubuild.artifacts.site_packages import (
     InstalledDist,
     RecordEntry,
@@ -85,8 +87,18 @@ class InstalledProof:
         problems = [f"{name}: {problem}" for name, item in found.items() for problem in item["problems"]]
         if problems:
             damaged = [item["record"] for item in found.values() if item["problems"] and item["record"]]
-            raise self._error(problems, damaged)
+            error = self._error(problems, damaged)
+            if damaged:
+                error.mend = functools.partial(self._remove, damaged)
+            raise error
         return {"installed": found}
+
+    def _remove(self, records: Sequence[str]) -> None:
+        """Remove damaged distributions: pip takes one of the right version for installed."""
+        infos = {Path(record).name for record in records}
+        for dist in installed_dists(Path(self.site_packages)):
+            if dist.info.name in infos and dist.name not in KEEP:
+                remove_dist(Path(self.site_packages), dist.name)
 
     def _error(self, problems: Sequence[str], records: Sequence[str]) -> AuditError:
         more = f" and {len(problems) - _MOST_SHOWN} more" if len(problems) > _MOST_SHOWN else ""

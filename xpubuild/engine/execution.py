@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from xpubuild.engine import files
-from xpubuild.engine.events import Sink, StepOutput, StepProgress
+from xpubuild.engine.events import Notice, Sink, StepOutput, StepProgress
 from xpubuild.engine.failure import explain_failure, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
@@ -72,11 +72,13 @@ class Execution:
             with files.explained(Path(step.publish.stage), "creating a staging folder"):
                 Path(step.publish.stage).mkdir(parents=True, exist_ok=True)
         self._run_commands()
-        evidence = [*self._prove(), *self._onlooker.evidence()]
+        evidence = [*self._prove_or_again(), *self._onlooker.evidence()]
         published = self._publish(step.publish, before.published if before else [])
         if published:
             hashes = {path: file_sha256(Path(path)) for path in published}
             evidence.append({"proof": "published as proved", PUBLISHED: hashes})
+        # The journal is flushed when it says done; without this a power cut takes what it speaks of.
+        files.sync_filesystems([self.setting.workspace, *map(Path, makes(step))])
         journal.done(
             step.id,
             evidence=evidence,
@@ -167,6 +169,19 @@ class Execution:
                     detail=progress.detail,
                 )
             )
+
+    def _prove_or_again(self) -> list[dict[str, Any]]:
+        """Check the results; what the commands took for whole and is not, they make anew, once."""
+        try:
+            return self._prove()
+        except XpuBuildError as error:
+            if error.mend is None:
+                raise
+            notice = f"{error.what}: {error.why}; what is damaged is made again"
+            self.setting.sink.emit(Notice(time.time(), "warning", notice, self.step.id))
+            error.mend()
+        self._run_commands()
+        return self._prove()
 
     def _prove(self) -> list[dict[str, Any]]:
         evidence = []

@@ -7,7 +7,7 @@ import errno
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,7 +36,7 @@ def explained(path: Path, doing: str) -> Iterator[None]:
     Raises:
         NoSpaceError: the disk or quota is full.
         ToolchainError: no permission, a read-only file system, a file where a folder must be or the other
-            way round, a name that is too long.
+            way round, a name that is too long, a disk that fails.
     """
     try:
         yield
@@ -49,6 +49,13 @@ def explained(path: Path, doing: str) -> Iterator[None]:
                 " again; finished steps are kept",
                 commands=(f"df -h {shlex.quote(str(path.parent))}",),
             ) from error
+        if error.errno == errno.EIO:
+            raise ToolchainError(
+                f"{path} cannot be written: the disk reports an error",
+                why=f"{error.strerror}, while {doing}",
+                fix="look at the kernel's messages for the cause, or use another disk with --workspace",
+                commands=("dmesg --ctime | tail -20",),
+            ) from error
         if error.errno in _REFUSED:
             raise ToolchainError(
                 f"{path} cannot be written",
@@ -56,6 +63,37 @@ def explained(path: Path, doing: str) -> Iterator[None]:
                 fix="use a folder that you can write to with --workspace, or fix its permissions",
             ) from error
         raise
+
+
+def sync_filesystems(paths: Iterable[Path]) -> None:
+    """Flush the file systems that hold these paths, each once; what does not exist is left out.
+
+    For trees of many files, written by programs that flush none of them (git, pip): one call instead of an
+    fsync of each file.
+
+    Raises:
+        NoSpaceError, ToolchainError: something that was written did not get to the disk.
+    """
+    places: dict[int, Path] = {}
+    for path in paths:
+        with contextlib.suppress(OSError):
+            places.setdefault(path.stat().st_dev, path)
+    for path in places.values():
+        with explained(path, "flushing it to the disk"):
+            _sync_filesystem(path)
+
+
+def _sync_filesystem(path: Path) -> None:
+    import ctypes  # noqa: PLC0415 - only what writes much needs it; Python has no syncfs
+
+    syncfs = ctypes.CDLL(None, use_errno=True).syncfs
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if syncfs(fd) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(path))
+    finally:
+        os.close(fd)
 
 
 def fsync_dir(folder: Path) -> None:

@@ -125,22 +125,30 @@ def settle(step: Step, fingerprint: str, journal: Journal) -> StepState:
     """
     state = from_journal(step, fingerprint, journal)
     if state.done and step.always_prove:
-        for proof in step.proofs:
-            proof.check()
+        try:
+            _prove(step)
+        except XpuBuildError as error:
+            if error.mend is None:
+                raise
+            return StepState(done=False, reason=error.what)
     record = journal.record(step.id)
     gone = any(stamp(Path(name)) is None for name in state.changed if name != OUTPUTS)
     if record is None or not state.changed or not step.proofs or gone:
         return state
     if not _only_touched(record, state.changed):
         try:
-            for proof in step.proofs:
-                proof.check()
+            _prove(step)
         except XpuBuildError as error:
-            if step.always_prove:
+            if step.always_prove and error.mend is None:
                 raise
             return StepState(done=False, reason=error.what, changed=state.changed)
     journal.refresh_witnesses(step.id, witnesses_of(step, list(record.witnesses)))
     return StepState(done=True, reason="touched, but unchanged")
+
+
+def _prove(step: Step) -> None:
+    for proof in step.proofs:
+        proof.check()
 
 
 def plan_states(plan: Plan, journal: Journal | None, elsewhere: Elsewhere = HERE) -> Mapping[str, StepState]:

@@ -87,9 +87,7 @@ def import_file(
         if change.entries:
             change.publish()
         # What was here and sound was looked at before; what came is read once more, from its place.
-        damages = check(
-            mirror.path, only={PAGE_ID, *(entry.id for entry in new)}, progress=asked.stop_here
-        )
+        damages = check(mirror.path, only={PAGE_ID, *(entry.id for entry in new)}, progress=asked.stop_here)
         if damages:
             raise damage_error(mirror.path, damages)
     return Imported(contents, tuple(new), tuple(known))

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from xpubuild.engine.files import explained, remove_tree, write_atomic
+from xpubuild.engine.files import explained, remove_tree, sync_filesystems, write_atomic
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import SourceIntegrityError, ToolchainError, UsageError, XpuBuildError
@@ -253,6 +253,8 @@ class Mirror:
         # From where the user's cache is made alike; a mirror is nothing that backups leave out.
         with explained(self.path, "changing the mirror"):
             (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
+        # The index says that all of it is here; git has flushed the objects, and nothing else.
+        sync_filesystems([self.path])
         write_index(self.path, self._cache)
         with explained(self.path, "changing the mirror"):
             (self.path / BEHIND).unlink(missing_ok=True)

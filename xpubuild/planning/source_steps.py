@@ -63,9 +63,12 @@ def source_step(context: Context, name: str) -> Step:
     pin = pin_of(context, name)
     into = context.layout.src / name
     commands: list[Command] = []
-    # What a checkout keeps beside its place: the lock, and a half-made tree after a kill.
+    # What a checkout keeps beside its place: the lock, a half-made tree after a kill, and a damaged one.
     origin: ShellWord | None = None
-    outputs = [str(into), *(str(into.parent / f".{name}.xpubuild-{what}") for what in ("lock", "new"))]
+    outputs = [
+        str(into),
+        *(str(into.parent / f".{name}.xpubuild-{what}") for what in ("lock", "new", "damaged")),
+    ]
     if source is not None and source.embedded is not None:
         folder = _embedded_folder(context, source)
         # A path and no URL: the script may be run with another workspace, and a URL would be percent-encoded.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.files import explained, fsync_dir, remove_tree
+from xpubuild.engine.files import explained, fsync_dir, remove_tree, sync_filesystems
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.source import notes
@@ -23,10 +23,11 @@ from xpubuild.source.fetching import Retry
 from xpubuild.source.git import Git, Report
 from xpubuild.source.integrity import verify
 from xpubuild.source.locks import locked
-from xpubuild.source.move import Move
+from xpubuild.source.move import Move, Seen
 from xpubuild.source.parallel import LinkedCancel, one_at_a_time
 from xpubuild.source.pin import Pin
 from xpubuild.source.populate import Populate
+from xpubuild.source.untouched import is_untouched
 from xpubuild.source.worktree import find_git_dir
 
 
@@ -81,12 +82,36 @@ def checkout(
 
     with locked(_beside(place, "lock"), cancel=linked, on_wait=waiting) as fd:
         git_dir = find_git_dir(place)
-        if git_dir is not None:
-            action, fetched = Move(pin, place, git_dir, store, jobs, say, (fd,), tuple(besides)).run()
+        move = Move(pin, place, git_dir, store, jobs, say, (fd,), tuple(besides)) if git_dir else None
+        seen = _seen(place, move, say)
+        if move is not None and seen is not None:
+            action, fetched = move.run(seen)
         else:
             action, fetched = "made", _make(pin, place, store=store, jobs=jobs, report=say, fd=fd)
         evidence = verify(store.git, place, pin, besides=besides)
     return CheckoutReport(str(place), pin, action, fetched, time.monotonic() - started, evidence)
+
+
+def _seen(place: Path, move: Move | None, say: Report) -> Seen | None:
+    """Return what is in the checkout that is there; None where one has to be made.
+
+    A damaged one that nobody wrote to since it was finished goes out of the way.
+    """
+    try:
+        if move is not None:
+            return move.look()
+        why = f"{place} is no git repository any more"
+    except SourceIntegrityError as error:
+        if not is_untouched(place):
+            raise
+        why = error.what
+    if is_untouched(place):
+        aside = _beside(place, "damaged")
+        say(f"{why}; it is damaged and was not edited: it is kept as {aside} and made again")
+        remove_tree(aside)
+        with explained(place, "setting a damaged checkout aside"):
+            place.rename(aside)
+    return None
 
 
 def _beside(place: Path, what: str) -> Path:
@@ -104,6 +129,8 @@ def _make(
     with explained(new, "making a checkout"):
         new.mkdir(parents=True)
     Populate(store, tree, new, report, (fd,)).everything(jobs)
+    # What the rename shows must be on the disk before it: git flushes none of the files.
+    sync_filesystems([new, store.cache])
     notes.write_done(new / ".git", pin.commit)
     with explained(place, "putting a checkout in its place"):
         new.rename(place)  # over an empty folder, too

@@ -68,6 +68,9 @@ _OBJECTS_STAY = (
     ("fetch.unpackLimit", "1"),
 )
 
+# References, the index and "shallow" are not flushed by default, and empty after a power cut.
+_FLUSHED = (("core.fsync", "all"), ("core.fsyncMethod", "batch"))
+
 _QUIET = (
     ("color.ui", "false"),
     ("init.defaultBranch", "main"),
@@ -112,6 +115,7 @@ OVERRIDES: tuple[tuple[str, str], ...] = (
     *_NOTHING_RUNS,
     *_SAME_TREE,
     *_OBJECTS_STAY,
+    *_FLUSHED,
     *_QUIET,
     *_FSCK,
     *_PROTOCOLS,

@@ -15,6 +15,7 @@ from xpubuild.source.edits import find_edits, refuse
 from xpubuild.source.git import Git
 from xpubuild.source.gitmodules import read_links
 from xpubuild.source.pin import Pin
+from xpubuild.source.untouched import is_untouched
 from xpubuild.source.worktree import Missing, Repository, find_git_dir, walk
 
 _AGAIN = "run the same command again; the checkout is created again"
@@ -38,6 +39,19 @@ def verify_checkout(
 
 def verify(git: Git, into: Path, pin: Pin, *, besides: Sequence[str] = ()) -> dict[str, Any]:
     """Do what ``verify_checkout`` says, with a git that is already found."""
+    try:
+        return _verify(git, into, pin, besides)
+    except SourceIntegrityError as error:
+        if is_untouched(into):
+            error.mend = _left_to_the_checkout
+        raise
+
+
+def _left_to_the_checkout() -> None:
+    """Do nothing: a checkout sets a damaged one aside itself, with its lock held."""
+
+
+def _verify(git: Git, into: Path, pin: Pin, besides: Sequence[str]) -> dict[str, Any]:
     git_dir = find_git_dir(into)
     if git_dir is None:
         raise _broken(into, "it is not a git checkout", _AGAIN)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.engine.files import sync_filesystems
 from xpubuild.source import notes
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.discover import SourceTree, discover
@@ -25,6 +26,8 @@ from xpubuild.source.populate import Populate
 from xpubuild.source.worktree import Missing, Repository, walk
 
 _Moving = Mapping[str, set[str]] | None
+#: The repositories of a checkout, and the move that is under way.
+Seen = tuple[tuple[Repository | Missing, ...], _Moving]
 
 
 @dataclass(frozen=True)
@@ -40,23 +43,32 @@ class Move:
     hold: tuple[int, ...]
     besides: tuple[str, ...]
 
-    def run(self) -> tuple[str, tuple[str, ...]]:
-        """Return what was done (moved or unchanged) and the URLs that needed the network.
+    def run(self, seen: Seen) -> tuple[str, tuple[str, ...]]:
+        """Go on from what ``look`` saw; return what was done (moved or unchanged) and the URLs asked.
 
         Raises:
             SourceIntegrityError: the user's work is in the way; nothing was changed.
             FetchError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError.
+        """
+        found, moving = seen
+        if moving is None and self._is_there(found):
+            return "unchanged", ()
+        tree = discover(self.store, self.pin, jobs=self.jobs, report=self.report)
+        self._go(tree, {item.path: item for item in found if isinstance(item, Repository)}, moving)
+        return "moved", tree.fetched
+
+    def look(self) -> Seen:
+        """Return what is there, and the move that is under way.
+
+        Raises:
+            SourceIntegrityError: something is not as it was checked out, or git cannot read it.
         """
         moving = notes.read_move(self.git_dir)
         every_file = moving is not None or bool(self.besides)
         git, skip = self.store.git, self.pin.skip
         found = tuple(walk(git, self.place, self.git_dir, submodules=True, every_file=every_file, skip=skip))
         self._require_no_edits(found, moving)
-        if moving is None and self._is_there(found):
-            return "unchanged", ()
-        tree = discover(self.store, self.pin, jobs=self.jobs, report=self.report)
-        self._go(tree, {item.path: item for item in found if isinstance(item, Repository)}, moving)
-        return "moved", tree.fetched
+        return found, moving
 
     def _go(self, tree: SourceTree, repositories: Mapping[str, Repository], moving: _Moving) -> None:
         populate = Populate(self.store, tree, self.place, self.report, self.hold)
@@ -72,6 +84,7 @@ class Move:
             populate.take_away(path)
         populate.everything(self.jobs)
         populate.empty_trash()
+        sync_filesystems([self.place, self.store.cache])
         notes.write_done(self.git_dir, self.pin.commit)
 
     def _require_no_edits(self, found: Sequence[Repository | Missing], moving: _Moving) -> None:

@@ -18,6 +18,13 @@ def read_done(git_dir: Path) -> str | None:
     return commit if isinstance(commit, str) else None
 
 
+def finished_ns(git_dir: Path) -> int | None:
+    """Return when the checkout was finished (ns); None where it is not ours, or being moved."""
+    if read_done(git_dir) is None or (git_dir / _MOVE).exists():
+        return None
+    return (git_dir / _DONE).lstat().st_ctime_ns
+
+
 def write_done(git_dir: Path, commit: str) -> None:
     """Note a finished checkout; the move is over."""
     write_atomic(git_dir / _DONE, json.dumps({"commit": commit}).encode())

@@ -13,6 +13,7 @@ from xpubuild.engine.journal_place import led
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.errors import SourceIntegrityError, UsageError
 from xpubuild.source.integrity import dirty_digest
+from xpubuild.source.untouched import is_untouched
 
 _RUN_FILES = (
     "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
@@ -95,7 +96,7 @@ def _keep(root: Path, path: Path) -> str:
             if dirty_digest(path) is not None:
                 return "it has local changes"
         except SourceIntegrityError as error:
-            return error.what
+            return "" if is_untouched(path) else error.what
     return ""
 
 
