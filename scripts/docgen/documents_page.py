@@ -35,6 +35,7 @@ _MADE_BY = {
     "verify-lock": "`xpubuild verify-lock --json`",
     "fetch": "`xpubuild fetch --json`",
     "env": "`xpubuild env --json`",
+    "check": "`xpubuild check --json`",
     "clean": "`xpubuild clean --json`",
     "error": "every command with `--json`, when it fails before it has a document of its own",
 }

@@ -58,6 +58,7 @@ def test_the_list_of_heavy_modules_can_catch_one() -> None:
         "status",
         "env",
         "clean",
+        "check",
         "recipes",
         "audit",
         "verify",

@@ -19,6 +19,7 @@ from support.filled import Filled
 
 from xpubuild.errors import XpuBuildError
 from xpubuild.ui import console, doctor_view, explain_view, lock_view, recipe_view, verify_view, views
+from xpubuild.ui.check_view import check_view
 from xpubuild.ui.error_text import render
 from xpubuild.ui.fetch_view import fetch_view
 from xpubuild.ui.final import final_view
@@ -71,6 +72,7 @@ VIEWS: dict[str, tuple[str, Text]] = {
     "explain, no error": ("explain", lambda d: shown(explain_view.explain_view(d))),
     "explain --list": ("explain-signatures", lambda d: shown(explain_view.signatures_view(d))),
     "status": ("status", lambda d: shown(views.status_view(d))),
+    "check": ("check", lambda d: shown(check_view(d))),
     "clean": ("clean", lambda d: shown(views.clean_view(d))),
     "recipes list": ("recipes", lambda d: shown(recipe_view.recipes_view(d["recipes"]))),
     "recipes list, broken": ("recipes", lambda d: shown(recipe_view.recipes_view(d["recipes"]))),

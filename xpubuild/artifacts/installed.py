@@ -59,7 +59,7 @@ def wheel_matches_installed(wheel: Path, site_packages: Path) -> list[str]:
         target = _target(PurePosixPath(name), site_packages)
         if target is not None and checksum:
             entries.append(RecordEntry(name, target, checksum, int(size) if size.isdigit() else None))
-    return _content_problems(entries)
+    return content_problems(entries)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _verify_one(name: str, dists: Mapping[str, InstalledDist]) -> dict[str, Any]
     entries = record_entries(dist)
     result["files"] = len(entries)
     result["bytes"] = sum(entry.size or 0 for entry in entries)
-    result["problems"] = _content_problems(entries)
+    result["problems"] = content_problems(entries)
     return result
 
 
@@ -142,8 +142,9 @@ def _find(name: str, dists: Mapping[str, InstalledDist]) -> tuple[InstalledDist 
     return dist, None if fits else f"version {dist.version} is installed, {requirement.specifier} is required"
 
 
-def _content_problems(entries: Sequence[RecordEntry]) -> list[str]:
-    """Read the largest files first, so that the threads end together."""
+def content_problems(entries: Sequence[RecordEntry]) -> list[str]:
+    """Return what is wrong with the content of files, by their hashes."""
+    # The largest first, so that the threads end together.
     ordered = sorted(entries, key=lambda entry: entry.size or 0, reverse=True)
     with ThreadPoolExecutor(_THREADS) as pool:
         return sorted(filter(None, pool.map(_content_problem, ordered)))
@@ -180,7 +181,7 @@ def _target(name: PurePosixPath, site_packages: Path) -> Path | None:
 
 
 def installed_stamp(site_packages: Path, names: Sequence[str]) -> int:
-    """Return a number that changes when a recorded file is lost, or changes its size or time.
+    """Return a number that changes when a recorded file is lost, or changes its size or one of its times.
 
     Cheap: one look at each file's entry. Compiled Python files come and go with use and do not count.
     """
@@ -205,4 +206,4 @@ def _look(path: Path) -> str:
         status = path.lstat()
     except OSError:
         return "gone"
-    return f"{status.st_size} {status.st_mtime_ns}"
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

@@ -85,8 +85,10 @@ def command(
 ) -> int:
     """Run the test suite with the interpreter of a workspace (default: that of RECIPE), or with --python.
 
-    Exits with code 70 if a check failed, crashed or timed out.
+    Exits with code 70 if a check failed, crashed or timed out. What is installed in a workspace is hashed
+    first (exit code 60 if it is damaged).
     """
+    from xpubuild.checking.check import require_installed
     from xpubuild.cli.workspace import existing
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
@@ -112,6 +114,9 @@ def command(
     earlier = speeds.read(baseline) if baseline and not update_baseline else None
     printer = CheckPrinter(total=len(select(device=target.device, suite=suite, only=only)), quiet=quiet)
     cancel = Cancel()
+    if root is not None:
+        with cancel_on_signals(cancel):
+            require_installed(root, cancel)
     with cancel_on_signals(cancel), scratch_folder("verify") as scratch:
         report = run_suite(
             target.python,

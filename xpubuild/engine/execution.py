@@ -21,8 +21,8 @@ from xpubuild.engine.monitor import Monitor
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.state import PUBLISHED, witnesses_of
-from xpubuild.errors import ToolchainError, XpuBuildError
+from xpubuild.engine.state import PUBLISHED, published_hashes, witnesses_of
+from xpubuild.errors import AuditError, ToolchainError, XpuBuildError
 
 #: Where a child xpubuild leaves its error document.
 ERROR_FILE = "XPUBUILD_ERROR_FILE"
@@ -62,6 +62,7 @@ class Execution:
         step, journal = self.step, self.setting.journal
         before = journal.record(step.id)
         self._refuse_foreign(journal)
+        self._require_as_proved(journal)
         journal.begin(step.id, self.fingerprint)
         journal.add_made(step.id, [*makes(step), str(self.log), str(self.log.with_suffix(".log.1"))])
         for path in step.fresh:
@@ -97,6 +98,17 @@ class Execution:
                     fix="move it away, or use another --workspace",
                     commands=(shlex.join(["mv", path, f"{path}.old"]),),
                 )
+
+    def _require_as_proved(self, journal: Journal) -> None:
+        """Hash what the steps before published: their audit was of those bytes, and of no others."""
+        for need in self.step.needs:
+            record = journal.record(need)
+            for path, sha256 in published_hashes(record).items() if record is not None else ():
+                with files.explained(Path(path), "reading what was built"):
+                    found = file_sha256(Path(path)) if Path(path).is_file() else "missing"
+                if found != sha256:
+                    journal.failed(need, f"{Path(path).name} was damaged after it was proved")
+                    raise damaged_wheel(path, found, sha256)
 
     def _run_commands(self) -> None:
         with files.explained(self.log, "writing a log"):
@@ -210,6 +222,16 @@ class Execution:
             files.remove_tree(Path(old))
         files.remove_tree(Path(publish.stage))
         return published
+
+
+def damaged_wheel(path: str, found: str, sha256: str) -> AuditError:
+    """Return the error of a built file that is not what was proved any more."""
+    return AuditError(
+        f"{path} is damaged",
+        why=f"its sha256 is {found}; when it was built and audited it was {sha256}",
+        fix="run the same install again: it builds the file again",
+        evidence={"path": path, "found": found, "expected": sha256},
+    )
 
 
 def _globbed(step: Step) -> list[str]:

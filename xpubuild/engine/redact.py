@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-_MASK = "****"
+MASK = "****"
 # The last @ before the path ends the credentials, as for curl and git. The scheme is bounded: a very long
 # word would otherwise be searched anew from each of its letters.
 _URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]{0,30}://)(?P<secret>[^/\s'\"]+)@")
@@ -41,18 +41,18 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """Return ``text`` without secrets."""
         if self._known is not None:
-            text = self._known.sub(_MASK, text)
+            text = self._known.sub(MASK, text)
         if "://" in text:
-            text = _URL_CREDENTIALS.sub(rf"\g<scheme>{_MASK}@", text)
-            text = _QUERY_SECRET.sub(rf"\g<name>{_MASK}", text)
+            text = _URL_CREDENTIALS.sub(rf"\g<scheme>{MASK}@", text)
+            text = _QUERY_SECRET.sub(rf"\g<name>{MASK}", text)
         if "uthorization" in text.casefold():
-            text = _AUTH_HEADER.sub(rf"\g<name>{_MASK}", text)
+            text = _AUTH_HEADER.sub(rf"\g<name>{MASK}", text)
         return text
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return a copy of an environment that may be shown."""
         return {
-            name: _MASK if _SECRET_NAME.search(name) else self(value) for name, value in environment.items()
+            name: MASK if _SECRET_NAME.search(name) else self(value) for name, value in environment.items()
         }
 
 

@@ -34,12 +34,15 @@ class StepState:
 
 
 def stamp(path: Path) -> list[int] | None:
-    """Return size (bytes) and modification time (ns) of a witness, None where it is gone."""
+    """Return size (bytes), modification and change time (ns) of a witness, None where it is gone.
+
+    Any program can set the modification time, none the change time.
+    """
     try:
         status = path.lstat()
     except OSError:
         return None
-    return [status.st_size, status.st_mtime_ns]
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def take_witnesses(paths: Sequence[str]) -> dict[str, list[int]]:
@@ -63,14 +66,21 @@ def witnesses_of(step: Step, names: Sequence[str]) -> dict[str, list[int]]:
 def changed_witnesses(step: Step, record: StepRecord) -> list[str]:
     """Return the witnesses that were removed or changed."""
     now = witnesses_of(step, list(record.witnesses))
-    return [name for name, mark in record.witnesses.items() if now.get(name) != mark]
+    # A journal of an earlier xpubuild has no change times.
+    return [name for name, mark in record.witnesses.items() if now.get(name, [])[: len(mark)] != mark]
+
+
+def published_hashes(record: StepRecord) -> dict[str, str]:
+    """Return path -> sha256 of what a step published."""
+    hashes: dict[str, str] = {}
+    for item in record.evidence:
+        hashes.update(item.get(PUBLISHED, {}))
+    return hashes
 
 
 def _only_touched(record: StepRecord, changed: Sequence[str]) -> bool:
     """Whether the changed files are all published ones with the content they were published with."""
-    hashes: dict[str, str] = {}
-    for item in record.evidence:
-        hashes.update(item.get(PUBLISHED, {}))
+    hashes = published_hashes(record)
     return all(
         name in hashes and stamp(Path(name)) is not None and file_sha256(Path(name)) == hashes[name]
         for name in changed
@@ -117,13 +127,17 @@ def _unfinished(record: StepRecord, fingerprint: str, owner: Mapping[str, object
     return f"is running now, by {described(owner)}{other}"
 
 
-def settle(step: Step, fingerprint: str, journal: Journal) -> StepState:
+def settle(
+    step: Step, fingerprint: str, journal: Journal, *, elsewhere: Elsewhere = HERE, write: bool = True
+) -> StepState:
     """Return the state of a step just before it would run; touched files are judged by the proofs.
+
+    Without ``write`` nothing of that is noted in the journal.
 
     Raises:
         XpuBuildError: from a proof marked ``always_prove``, which guards the user's own edits.
     """
-    state = from_journal(step, fingerprint, journal)
+    state = from_journal(step, fingerprint, journal, elsewhere)
     if state.done and step.always_prove:
         try:
             _prove(step)
@@ -142,8 +156,23 @@ def settle(step: Step, fingerprint: str, journal: Journal) -> StepState:
             if step.always_prove and error.mend is None:
                 raise
             return StepState(done=False, reason=error.what, changed=state.changed)
-    journal.refresh_witnesses(step.id, witnesses_of(step, list(record.witnesses)))
+    if write:
+        journal.refresh_witnesses(step.id, witnesses_of(step, list(record.witnesses)))
     return StepState(done=True, reason="touched, but unchanged")
+
+
+def settled_states(plan: Plan, journal: Journal, elsewhere: Elsewhere = HERE) -> Mapping[str, StepState]:
+    """Return for every step what a run would find before it: the same looks, nothing written."""
+    states: dict[str, StepState] = {}
+    for step in plan.steps:
+        try:
+            found = settle(step, plan.fingerprints[step.id], journal, elsewhere=elsewhere, write=False)
+        except XpuBuildError as error:
+            found = StepState(
+                done=False, reason=f"install stops here (exit code {error.exit_code}): {error.what}"
+            )
+        states[step.id] = found
+    return states
 
 
 def _prove(step: Step) -> None:

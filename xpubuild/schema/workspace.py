@@ -1,4 +1,4 @@
-"""``xpubuild status|env|clean --json``."""
+"""``xpubuild status|env|check|clean --json``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from xpubuild.checking.model import Damage
 from xpubuild.schema.common import Document, Part
 
 
@@ -59,6 +60,39 @@ class EnvDocument(Document):
     workspace: str
     env: dict[str, str | None]
     """Variables to set; null means: remove."""
+
+
+class Checked(Part):
+    """How much was hashed."""
+
+    packages: int
+    """Installed distributions."""
+    files: int
+    """Files that their RECORDs list."""
+    bytes: int
+    """Size of these files and of the wheels."""
+    wheels: int
+    """Wheels that were built here."""
+    sources: int
+    """Checkouts; their repositories were checked too."""
+
+
+class CheckDocument(Document):
+    """What is damaged in a workspace, and what was repaired."""
+
+    schema_: Literal["xpubuild.check/1"] = Field(alias="schema", description="Name and version.")
+    status: Literal["ok", "damaged"]
+    """After the repair, with --repair."""
+    workspace: str
+    checked: Checked
+    damaged: list[Damage]
+    """Installed, built or kept files that are not what they were."""
+    repaired: list[Damage]
+    """What was removed and made anew."""
+    unowned: list[str]
+    """Files that no installed package has, and wheels that were not built here."""
+    edited: list[str]
+    """Files in checkouts that were changed after the checkout; they are not damage."""
 
 
 class KeptPath(Part):

@@ -91,7 +91,7 @@ class BareRepository:
         failure = self._deliver(commit, git_dir, report, hold)
         if failure is None:
             return
-        if failure.reason == "no-space" or self._is_sound(report):
+        if failure.reason == "no-space" or self.is_sound(report):
             raise error_for(failure, str(self.path), commit)
         with self._locked(report) as fd:
             self._set_aside(report)
@@ -212,7 +212,8 @@ class BareRepository:
         with explained(self.path, "setting a damaged mirror aside"):
             self.path.rename(aside)
 
-    def _is_sound(self, report: Report) -> bool:
+    def is_sound(self, report: Report) -> bool:
+        """Whether git finds every object of the mirror whole."""
         with self._locked(report, shared=True) as fd:
             run = self.store.git.run(
                 ["fsck", "--no-dangling", "--no-reflogs"],

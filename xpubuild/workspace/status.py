@@ -10,7 +10,7 @@ from pathlib import Path
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import described, held_by
 from xpubuild.engine.model import Plan
-from xpubuild.engine.state import Elsewhere, StepState, plan_states
+from xpubuild.engine.state import Elsewhere, StepState, plan_states, settled_states
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import moved
 
@@ -28,7 +28,7 @@ def standing(plan: Plan) -> tuple[Plan, Mapping[str, StepState]]:
     with contextlib.closing(Journal(path, read_only=True)) as journal:
         owner, found = held_by(root), moved(root, journal)
         elsewhere = Elsewhere(owner, str(found.old) if found is not None else "")
-        states = plan_states(plan, journal, elsewhere)
+        states = settled_states(plan, journal, elsewhere)
     told = {
         **({"in_use": f"by {described(owner)}"} if owner else {}),
         **({"moved": found.told()} if found is not None else {}),

@@ -1,0 +1,132 @@
+"""``check``: content that changed with its old size and time is found, named, and made anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integration.small_world import SmallWorld, small_world
+from support.documents import check
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallWorld]:
+    with small_world(tmp_path_factory.mktemp("world")) as made:
+        installed = made.install()
+        assert installed.status == 0, installed.err
+        yield made
+
+
+def zeroed(path: Path) -> Path:
+    """Replace the content by zeros; size, inode and modification time are what they were."""
+    status = path.stat()
+    with path.open("r+b") as stream:
+        stream.write(bytes(status.st_size))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    return path
+
+
+def looked(world: SmallWorld, status: int, *words: str) -> dict[str, Any]:
+    """Check the workspace, and return the document."""
+    result = world("check", str(world.workspace), "--json", *words)
+    assert result.status == status, result.err
+    return check(json.loads(result.out), "check")
+
+
+def test_a_sound_workspace_is_sound_and_nothing_runs_again(world: SmallWorld) -> None:
+    document = looked(world, 0)
+    assert (document["damaged"], document["unowned"], document["edited"]) == ([], [], [])
+    assert document["checked"]["packages"] >= 3
+    assert (document["checked"]["wheels"], document["checked"]["sources"]) == (1, 1)
+    again = world.install("--json")
+    assert json.loads(again.out)["ran"] == []
+
+
+def test_an_installed_file_is_found_by_all_and_made_anew(world: SmallWorld) -> None:
+    module = world.site / "tiny.py"
+    cached = world.folder / "linked.py"
+    zeroed(module)
+    os.link(module, cached)
+    (damage,) = looked(world, 60)["damaged"]
+    assert (damage["kind"], damage["name"]) == ("package", "tiny-wheel")
+    assert "tiny.py" in damage["why"]
+    assert world("verify", "--workspace", str(world.workspace)).status == 60
+    plan = json.loads(world("plan", str(world.recipe), "--workspace", str(world.workspace), "--json").out)
+    assert [step["id"] for step in plan["steps"] if step["state"] == "to-do"] == ["tiny", "verify"]
+    document = looked(world, 0, "--repair")
+    assert [item["name"] for item in document["repaired"]] == ["tiny-wheel"]
+    assert module.read_text().startswith("version")
+    assert cached.read_bytes() == bytes(cached.stat().st_size), "it was written through a hard link"
+
+
+def test_install_sees_it_too_and_does_not_believe_pip(world: SmallWorld) -> None:
+    """To pip, a package of the right version is installed, whatever its files hold."""
+    zeroed(world.site / "tiny_data.py")
+    zeroed(world.site / "mine.py")
+    result = world.install("--json")
+    assert result.status == 0, result.err
+    assert json.loads(result.out)["ran"] == ["tiny", "mine.install"]
+    assert "made again" in result.err
+    assert looked(world, 0)["damaged"] == []
+
+
+def test_a_damaged_wheel_is_not_handed_out_and_is_built_again(world: SmallWorld) -> None:
+    zeroed(world.wheel)
+    (damage,) = looked(world, 60)["damaged"]
+    assert (damage["kind"], damage["step"]) == ("wheel", "mine.wheel")
+    document = looked(world, 0, "--repair")
+    assert document["repaired"][0]["name"] == world.wheel.name
+    assert world.wheel.read_bytes()[:2] == b"PK"
+
+
+def test_what_nobody_installed_is_named(world: SmallWorld) -> None:
+    planted, other = world.site / "zz.pth", world.site / "notes.txt"
+    planted.write_text("import os\n")
+    other.write_text("mine\n")
+    try:
+        document = looked(world, 60)
+        assert [item["path"] for item in document["damaged"]] == [str(planted)]
+        assert document["unowned"] == [str(other)]
+        shown = world("check", str(world.workspace), "--repair")
+        assert (shown.status, planted.exists()) == (60, True)
+        assert f"rm '{planted}'" in shown.err
+    finally:
+        planted.unlink()
+        other.unlink()
+
+
+def test_a_damaged_source_is_made_anew_and_an_edit_is_kept(world: SmallWorld) -> None:
+    source = world.workspace / "src" / "mine"
+    zeroed(source / "mine.py")
+    with (source / "backend.py").open("a") as stream:
+        stream.write("# an edit\n")
+    document = looked(world, 31)
+    assert [item["path"] for item in document["damaged"]] == [str(source / "mine.py")]
+    assert document["edited"] == [str(source / "backend.py")]
+    assert looked(world, 0, "--repair")["edited"] == [str(source / "backend.py")]
+    assert (source / "mine.py").read_text() == "import tiny\n"
+    text = (source / "backend.py").read_text()
+    assert text.endswith("# an edit\n")
+    # The same truth: what install will refuse is nothing that the plan calls done.
+    plan = json.loads(world("plan", str(world.recipe), "--workspace", str(world.workspace), "--json").out)
+    (step,) = (step for step in plan["steps"] if step["id"] == "mine.source")
+    assert (step["state"], "exit code 31" in step["reason"]) == ("to-do", True)
+    assert world.install().status == 31
+    (source / "backend.py").write_text(text.removesuffix("# an edit\n"))
+
+
+def test_a_damaged_repository_of_the_cache_is_found(world: SmallWorld) -> None:
+    cache = Path(os.environ["XDG_CACHE_HOME"]) / "xpubuild" / "git"
+    (pack,) = (pack for folder in cache.glob("*mine*.git") for pack in folder.glob("objects/pack/*.pack"))
+    pack.chmod(0o644)
+    data = bytearray(pack.read_bytes())
+    data[len(data) // 2] ^= 1
+    pack.write_bytes(data)
+    (damage,) = looked(world, 31)["damaged"]
+    assert damage["kind"] == "repository"
+    assert looked(world, 0, "--repair")["repaired"][0]["kind"] == "repository"
