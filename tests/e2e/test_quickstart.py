@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import textwrap
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,9 @@ def test_the_receipt_tells_what_was_built_and_proved(built: Built) -> None:
     assert wheel["sha256"] == file_sha256(path)
     assert wheel["abi"] == 1
     assert wheel["findings"] == []
+    with zipfile.ZipFile(path) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        assert "Requires-Dist: torch==2.13.0+cpu\n" in archive.read(metadata).decode()
     (library,) = wheel["objects"]
     assert library["abi_counts"]["new"] > 0
     assert library["abi_counts"]["old"] == 0

@@ -20,7 +20,11 @@ class _Seconds(click.FloatRange):
 @click.command(name="install", short_help="Build and verify a recipe in a workspace.")
 @options.build_options()
 @options.lock_options
-@options.path_option("--wheel-dir", default=None, help="Also copy the wheels to this folder.")
+@options.path_option(
+    "--wheel-dir",
+    default=None,
+    help="Also fill this folder with all wheels that are needed to install the result elsewhere.",
+)
 @options.option("--until", default=None, metavar="STEP", help="Stop after this step.")
 @options.option("--dry-run", is_flag=True, help="Show the plan, run nothing.")
 @options.option(

@@ -26,7 +26,9 @@ from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import NoSpaceError, UsageError, XpuBuildError
 from xpubuild.gather.open_commits import keep_resolved
 from xpubuild.gather.prepare import Prepared
+from xpubuild.installing.prebuilt_wheels import Supply, origins_of
 from xpubuild.installing.receipt import make_receipt, write_receipt
+from xpubuild.installing.wheel_folder import WheelFolder
 from xpubuild.offline.inventory import take_stock
 from xpubuild.toolchain.envmark import MARK as ENV_MARK
 from xpubuild.workspace.documents import plan_document
@@ -127,7 +129,7 @@ def apply(
         write_receipt(Layout(root), receipt)
         check_documents(receipt["wheels"])
         if wheel_dir is not None:
-            _copy_wheels(Layout(root), receipt, wheel_dir)
+            receipt["wheel_dir"] = _hand_out(prepared, receipt, wheel_dir, cancel)
     return receipt
 
 
@@ -223,8 +225,17 @@ def _check_space(prepared: Prepared, journal: Journal) -> None:
         )
 
 
-def _copy_wheels(layout: Layout, receipt: Mapping[str, Any], folder: Path) -> None:
-    for wheel in receipt["wheels"]:
-        source = layout.wheels / wheel["file"]
-        if not (folder / wheel["file"]).exists() or not (folder / wheel["file"]).samefile(source):
-            files.copy_durable(source, folder)
+def _hand_out(prepared: Prepared, receipt: Mapping[str, Any], folder: Path, cancel: Cancel) -> dict[str, Any]:
+    """Fill the folder of --wheel-dir."""
+    layout, context = Layout(Path(prepared.plan.workspace)), prepared.context
+    supply = Supply(
+        python=layout.python,
+        site_packages=context.site_packages,
+        origins=origins_of([path for step in prepared.plan.steps for path in layout.pip_reports(step.id)]),
+        texts=tuple(prepared.facts.requirements.values()),
+        mirror=prepared.facts.downloads.mirror,
+        offline=prepared.facts.downloads.offline,
+        cancel=cancel,
+    )
+    dists = [context.component(name).dist for name in context.choice.components]
+    return WheelFolder(folder, layout, context.site_packages, dists, supply, cancel).fill(receipt)

@@ -118,6 +118,18 @@ class TreePin(Part):
     ref: str | None = None
 
 
+class ReceiptWheelDir(Part):
+    """What --wheel-dir was filled with."""
+
+    folder: str
+    wheels: list[str]
+    """Names of the wheels in it: those that were built, and all that they need."""
+    not_copied: list[str]
+    """Packages whose wheels could not be had; their hashes are in requirements.txt."""
+    command: str
+    """Installs all of it in another environment of the same Python."""
+
+
 class ReceiptDocument(Document):
     """What was built, from which inputs, with which commands, and the results of all checks."""
 
@@ -146,6 +158,8 @@ class ReceiptDocument(Document):
     """Built here."""
     warnings: list[ReceiptWarning] = Field(default_factory=list)
     """Optional features that finished steps lack."""
+    wheel_dir: ReceiptWheelDir | None = None
+    """Printed only, with --wheel-dir; receipt.json does not have it."""
     prebuilt: list[Prebuilt]
     """Installed ready-made, each at its pinned hash."""
     verify: ReceiptVerify | None

@@ -132,7 +132,9 @@ def _suggestions(folder: Path | None, program: str, receipt: Mapping[str, Any]) 
     first = (
         f"{program} status --workspace {place}" if failed else f'eval "$({program} env --workspace {place})"'
     )
-    return (first, f"{program} verify --workspace {place}")
+    handed_out = receipt.get("wheel_dir")
+    install = (str(handed_out["command"]),) if isinstance(handed_out, Mapping) else ()
+    return (first, f"{program} verify --workspace {place}", *install)
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:
