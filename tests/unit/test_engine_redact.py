@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpubuild.engine.redact import Redactor
+from xpubuild.engine.redact import Redactor, recordable
 
 printable = st.characters(
     min_codepoint=33, max_codepoint=0x2FFF, exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")
@@ -107,6 +107,54 @@ def test_a_key_of_several_lines_is_known_line_by_line() -> None:
     redact = Redactor.from_environment({"DEPLOY_PRIVATE_KEY": "-----BEGIN-----\nabcdefghij\nklmnopqrst\n"})
     assert redact("abcdefghij") == "****"
     assert redact("xklmnopqrsty") == "x****y"
+
+
+GHP = "ghp_" + "a1B2" * 9
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (f"remote: invalid token {GHP}.", "remote: invalid token ****."),
+        ("HF_TOKEN=hf_0123456789abcdefghij python x.py", "HF_TOKEN=**** python x.py"),
+        ("-DMY_API_KEY='abcdef012' -O2", "-DMY_API_KEY='****' -O2"),
+        (
+            "twine upload --password hunter --api-token=abcdef0",
+            "twine upload --password hunter --api-token=****",
+        ),
+        (
+            "Looking in indexes: https://h/k3y0f8LettersAnd9/simple/",
+            "Looking in indexes: https://h/****/simple/",
+        ),
+    ],
+)
+def test_what_looks_like_a_secret_is_masked_wherever_it_stands(text: str, wanted: str) -> None:
+    assert Redactor()(text) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://files.pythonhosted.org/packages/ab/cd/0123456789abcdef0123456789abcdef0123456789/x-1-py3.whl",
+        "https://download.pytorch.org/whl/nightly/cpu/torch-2.7.0.dev20250101%2Bcpu-cp311-manylinux2014_x86_64.whl",
+        "https://discuss.pytorch.org/t/how-to-build-2-0-for-xpu/12345",
+        "https://h/d/bd1d0273-a931-4f7e-ab76-6a2a67d646c7/intel-oneapi.sh",
+        "auto token=lexer.next(); const int AUTH_TOKENS = 3;",
+        "_ZN3c1013AutogradStateC1Ebbbb and gh_x, hf_x, eyJ0",
+    ],
+)
+def test_what_only_reminds_of_a_secret_is_left(text: str) -> None:
+    assert Redactor()(text) == text
+
+
+@pytest.mark.parametrize("name", ["PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL", "PIP_FIND_LINKS"])
+@pytest.mark.parametrize("token", ["0123456789abcdef01234567", "an-Key-1", "Ab0Cd1Ef2Gh3Ij4K"])
+def test_a_token_in_the_path_of_an_index_is_known(name: str, token: str) -> None:
+    redact = Redactor.from_environment({name: f"https://a.example/simple https://b.example/t/{token}/simple"})
+    assert token not in redact(f"ERROR: 404 for {token}: https://b.example/t/{token}/simple/torch/")
+    assert "https://a.example/simple" in redact("https://a.example/simple")
+    url = recordable(f"https://b.example/t/{token}/x.whl?sig=1#sha256=2", tokens_in_path=True)
+    assert url == "https://b.example/t/****/x.whl"
 
 
 @pytest.mark.parametrize("value", ["", "1", "yes", "false"])

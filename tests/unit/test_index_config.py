@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from xpubuild.engine.redact import recordable
 from xpubuild.errors import ToolchainError
 from xpubuild.packages.index.config import IndexConfig, read_config
-from xpubuild.packages.index.credentials import login_of, recordable, without_login
+from xpubuild.packages.index.credentials import login_of, without_login
 from xpubuild.packages.index.files import RemoteFile
 
 SECRET = "correct-horse"

@@ -106,7 +106,7 @@ def test_a_conda_lock_that_pins_nothing_is_refused(document: dict[str, Any]) -> 
         ("ssh://git@host/a.git", "ssh://git@host/a.git"),
         ("ssh://git:secret@host/a.git", "ssh://git@host/a.git"),
         ("git@host:a/b.git", "git@host:a/b.git"),
-        ("https://host/a.git?private_token=abcdef", "https://host/a.git?private_token=****"),
+        ("https://host/a.git?private_token=abcdef", "https://host/a.git"),
         ("file:///srv/a.git", "file:///srv/a.git"),
         ("/srv/a.git", "/srv/a.git"),
     ],

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
 from xpubuild.mirror.entries import EntryError, parse
-from xpubuild.mirror.naming import without_credentials
 from xpubuild.mirror.sets import MirrorSet, RepositoryUse
 from xpubuild.mirror.store import Mirror
 
@@ -170,4 +170,4 @@ def test_what_a_killed_writer_left_is_finished_or_removed(tmp_path: Path, mirror
     ],
 )
 def test_no_credentials_are_kept(url: str, kept: str) -> None:
-    assert without_credentials(url) == kept
+    assert recordable(url) == kept

@@ -8,6 +8,8 @@ import pytest
 
 from xpubuild.errors import RecipeError
 from xpubuild.recipe.load import load
+from xpubuild.source.gitmodules import links_of
+from xpubuild.source.pin import Pin
 from xpubuild.source.urls import problem_with
 
 WHEEL = """
@@ -17,6 +19,24 @@ title: a wheel of an index with a login
 target: cpu
 components:
   tiny: {{kind: wheel, dist: tiny, version: "1.0", indexes: ["{url}"]}}
+"""
+GIT = """
+schema: 1
+name: mine
+title: a repository with a login
+target: cpu
+components:
+  tiny: {{kind: source, source: {{url: "{url}", commit: 0000000000000000000000000000000000000001}}}}
+"""
+CLONED_BY_CMAKE = """
+schema: 1
+name: mine
+title: a repository with a login that the build clones
+target: cpu
+components:
+  tiny:
+    kind: source
+    source: {{url: "https://host/b.git", ref: v1, configure_time: [{{url: "{url}", ref: v1}}]}}
 """
 CHANNEL = """
 schema: 1
@@ -39,6 +59,45 @@ def test_a_login_in_a_recipe_is_refused_and_not_shown(tmp_path: Path, text: str,
         load(str(path))
     assert ".netrc" in caught.value.why
     assert "s3cr3t" not in str(caught.value.to_json())
+
+
+@pytest.mark.parametrize("text", [GIT, CLONED_BY_CMAKE])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://s3cr3t@host/a.git",
+        "https://me:s3cr3t@host/a.git",
+        "http://s3cr3t@host/a.git",
+        "git://s3cr3t@host/a.git",
+        "ssh://git:s3cr3t@host/a.git",
+        "https://host/a.git?token=s3cr3t",
+    ],
+)
+def test_a_login_in_a_git_url_is_refused_and_not_shown(tmp_path: Path, text: str, url: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.format(url=url))
+    with pytest.raises(RecipeError) as caught:
+        load(str(path))
+    assert "credential helper" in caught.value.why
+    assert "s3cr3t" not in str(caught.value.to_json())
+
+
+@pytest.mark.parametrize("url", ["https://s3cr3t@host/a.git", "https://me:s3cr3t@host/a.git"])
+def test_a_pin_of_a_lock_shows_no_login_when_it_refuses_one(url: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        Pin(url=url, commit="0" * 40)
+    assert "s3cr3t" not in str(caught.value.to_json())
+
+
+def test_the_user_that_a_submodule_names_goes_no_further() -> None:
+    """It is upstream's file: who clones it needs no login of whoever wrote it."""
+    (link,) = links_of(
+        {"s": "0" * 40},
+        {"s": {"path": "s", "url": "https://someone@host/a.git"}},
+        "https://host/top",
+        "the test",
+    )
+    assert link.url == "https://host/a.git"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from xpubuild.source.urls import is_local, mirror_name, normalised, problem_with
         "file:///tmp/a%20b/x.git",
         "/tmp/a b/ü.git",
         "https://[::1]:8080/x",
+        "https://git@h/x.git",
+        "ssh://me@h/x.git",
     ],
 )
 def test_ordinary_urls_are_accepted(url: str) -> None:
@@ -49,6 +51,9 @@ def test_ordinary_urls_are_accepted(url: str) -> None:
         ("https:///x", "no host"),
         ("https://h/a b", "space"),
         ("https://me:secret@h/x", "password"),
+        ("https://ghp_0123456789abcdefghij@h/x", "user name"),
+        ("http://me@h/x", "user name"),
+        ("git://me@h/x", "user name"),
         ("https://h:port/x", "cannot be read"),
         ("file://host/x", "absolute"),
         ("../x", "neither"),

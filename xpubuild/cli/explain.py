@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ def command(log: Path | None, list_: bool, doctor: Path | None, as_json: bool) -
 
     The exit code is 0 even if no known failure is found.
     """
+    from xpubuild.engine.redact import Redactor
     from xpubuild.errors import UsageError
     from xpubuild.explain.document import explain_file, explain_stream, list_document
     from xpubuild.ui.console import print_json, show
@@ -46,7 +48,7 @@ def command(log: Path | None, list_: bool, doctor: Path | None, as_json: bool) -
     else:
         known = _circumstances(doctor)
         found = explain_stream(sys.stdin.buffer, known) if str(log) == "-" else explain_file(log, known)
-        document = found.to_json()
+        document = Redactor.from_environment(os.environ).tree(found.to_json())
         view = explain_view
     if as_json:
         print_json(document)

@@ -9,7 +9,6 @@ import shlex
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from xpubuild.engine.model import Step
 from xpubuild.engine.process import ProcessResult
@@ -41,18 +40,8 @@ def read_child_error(path: Path, redact: Redactor) -> XpuBuildError | None:
     with contextlib.suppress(OSError, ValueError):
         document = json.loads(path.read_text("utf-8"))
         if isinstance(document, dict):
-            return XpuBuildError.from_json(_redacted(document, redact))
+            return XpuBuildError.from_json(redact.tree(document))
     return None
-
-
-def _redacted(value: Any, redact: Redactor) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [_redacted(item, redact) for item in value]
-    if isinstance(value, dict):
-        return {name: _redacted(item, redact) for name, item in value.items()}
-    return value
 
 
 def first_error_line(lines: Sequence[str]) -> str:

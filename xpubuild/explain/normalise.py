@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import re
 
+from xpubuild.engine.redact import Redactor
+from xpubuild.engine.unprintable import without_unprintable
+
 #: Longest text that patterns see, in characters; of longer lines the beginning and the end are kept.
 LONGEST = 4096
 _KEEP = 2000
+# More is looked at: a secret must not be cut in two, half of it would be shown.
+_SEEN = _KEEP + 2000
+_REDACT = Redactor()
 
 _ESCAPE = re.compile(
     rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\r\n]{0,4096}(?:\x07|\x1b\\)?|[ -/]{0,8}[0-~])"
@@ -55,16 +61,22 @@ def without_escapes(data: bytes) -> bytes:
 
 
 def plain(raw: bytes) -> str:
-    """Return one line as its tool wrote it, indentation included, of at most ``LONGEST`` characters."""
-    if len(raw) > LONGEST:
-        raw = raw[:_KEEP] + b" ... " + raw[-_KEEP:]
-    text = raw.decode("utf-8", "replace")
+    """Return one line as its tool wrote it, indented, without secrets, of at most ``LONGEST`` characters."""
+    text = (
+        _shown(raw)
+        if len(raw) <= LONGEST
+        else f"{_shown(raw[:_SEEN])[:_KEEP]} ... {_shown(raw[-_SEEN:])[-_KEEP:]}"
+    )
     for _ in range(_MOST_PREFIXES):
         found = _PREFIX.match(text)
         if not found:
             break
         text = text[found.end() :]
-    return text.rstrip()
+    return without_unprintable(text).rstrip()
+
+
+def _shown(raw: bytes) -> str:
+    return _REDACT(raw.decode("utf-8", "replace"))
 
 
 def undrawn(text: str) -> str:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-from xpubuild.engine.redact import Redactor
+from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.locking import model
 
 _REDACT = Redactor()
-#: ssh logs in as this user, everybody's ("git@"); for other protocols a user is a credential.
-_USERS_ARE_NAMES = "ssh"
 
 
 def clean_text(text: str) -> str:
@@ -20,16 +17,8 @@ def clean_text(text: str) -> str:
 
 
 def clean_url(url: str) -> str:
-    """Return a URL without user, password and secrets in its query; the user of ssh stays."""
-    url = clean_text(url)
-    if "://" not in url:
-        return url
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    clean = urlsplit(_REDACT(urlunsplit(parts._replace(netloc=host))))
-    if parts.scheme == _USERS_ARE_NAMES and at:
-        clean = clean._replace(netloc=f"{user.partition(':')[0]}@{host}")
-    return urlunsplit(clean)
+    """Return a URL without user, password and query; the user of ssh stays."""
+    return recordable(clean_text(url)) if "://" in url else clean_text(url)
 
 
 def clean_values(variables: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Parses names of package files, and removes credentials from URLs. Pure."""
+"""Parses names of package files. Pure."""
 
 from __future__ import annotations
 
@@ -26,14 +26,3 @@ def described(name: str) -> tuple[Kind, str, str]:
     except (InvalidWheelFilename, InvalidSdistFilename):
         return "wheel" if name.endswith(".whl") else "sdist", "", ""
     return "sdist", dist, str(version)
-
-
-def without_credentials(url: str) -> str:
-    """Return a URL as a manifest may hold it: no password, no query, and a user only where ssh needs one."""
-    scheme, separator, rest = url.partition("#")[0].partition("?")[0].partition("://")
-    if not separator:
-        return scheme
-    host, slash, path = rest.partition("/")
-    user, at, name = host.rpartition("@")
-    kept = f"{user.partition(':')[0]}@" if at and scheme == "ssh" else ""
-    return f"{scheme}://{kept}{name}{slash}{path}"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree, sync_filesystems, write_atomic
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.redact import recordable
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import SourceIntegrityError, ToolchainError, UsageError, XpuBuildError
 from xpubuild.mirror import check as checking
@@ -40,7 +41,7 @@ from xpubuild.mirror.entries import (
 )
 from xpubuild.mirror.failures import damage_error, no_file, no_mirror
 from xpubuild.mirror.index import BEHIND, write_index
-from xpubuild.mirror.naming import described, without_credentials
+from xpubuild.mirror.naming import described
 from xpubuild.mirror.needs import set_of
 from xpubuild.mirror.reading import (
     COMMITTING,
@@ -307,7 +308,9 @@ class Mirror:
                         ),
                         evidence={"file": name, "found": record.sha256, "expected": sha256, "url": url},
                     )
-                change.enter(Entry(kind, name, (record,), without_credentials(url), dist, version))
+                change.enter(
+                    Entry(kind, name, (record,), recordable(url, tokens_in_path=True), dist, version)
+                )
                 change.publish(self._cache)
         return self.path / record.path
 
@@ -375,7 +378,7 @@ class Mirror:
                     fix="run the same command again",
                 )
             ordered = tuple(records[path] for path in sorted(records))
-            entry = Entry("git", name, ordered, without_credentials(url), pins=tuple(sorted(pins)))
+            entry = Entry("git", name, ordered, recordable(url), pins=tuple(sorted(pins)))
             if entry != old:
                 write_atomic(self.path / MANIFEST / f"{entry.id}.json", render(entry))
         return entry

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.engine.redact import recordable
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.source.git import Git
-from xpubuild.source.urls import is_local, is_relative, problem_with, resolve_relative
+from xpubuild.source.urls import is_local, is_relative, problem_with, resolve_relative, without_login
 
 GITLINK = "160000"
 _SYMLINK = "120000"
@@ -141,12 +142,12 @@ def _resolved(base: str, url: str, where: str, name: str) -> str:
     if not url:
         raise _refused(where, name, "it has no URL")
     try:
-        resolved = resolve_relative(base, url)
+        resolved = without_login(resolve_relative(base, url))
     except ValueError as error:
-        raise _refused(where, name, f"its URL '{url}': {error}") from error
+        raise _refused(where, name, f"its URL '{recordable(url)}': {error}") from error
     reason = problem_with(resolved)
     if reason is not None:
-        raise _refused(where, name, f"its URL '{url}': {reason}")
+        raise _refused(where, name, f"its URL '{recordable(url)}': {reason}")
     scheme, separator, _ = base.partition("://")
     if is_relative(url) and separator and not resolved.startswith(scheme + separator):
         raise _refused(where, name, f"its URL '{url}' goes above the host of {base}")

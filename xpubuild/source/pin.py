@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from xpubuild.engine.redact import recordable
 from xpubuild.errors import RecipeError
 from xpubuild.source.urls import problem_with
 
@@ -39,7 +40,7 @@ class Pin:
         if reason is not None:
             raise RecipeError(
                 "a source has an invalid URL",
-                why=f"'{_without_password(self.url)}': {reason}",
+                why=f"'{recordable(self.url)}': {reason}",
                 fix="use an https, http, ssh, git or file URL, or an absolute path",
             )
         self._require_id("commit", self.commit)
@@ -89,7 +90,3 @@ def is_id(text: str) -> bool:
 def is_ref(text: str) -> bool:
     """Whether a text is the name of a tag or branch, and nothing that git would read as an option."""
     return _REF.fullmatch(text) is not None
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:****@", url)

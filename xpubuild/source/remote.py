@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, RecipeError
 from xpubuild.source.failures import Failure, diagnose, error_for
 from xpubuild.source.git import Git, stopped
@@ -36,7 +37,7 @@ def remote_commit(
     reason = problem_with(url)
     if reason is not None or not is_ref(ref):
         raise RecipeError(
-            f"'{ref}' of {url} cannot be looked up",
+            f"'{ref}' of {recordable(url)} cannot be looked up",
             why=reason or "it is not the name of a tag or branch",
             fix="correct url and ref of the source in the recipe",
         )

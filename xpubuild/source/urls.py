@@ -13,6 +13,9 @@ _HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 _SCP = re.compile(r"(?:(?P<user>[^@/\s:]+)@)?(?P<host>[^:/@\s]+):(?P<path>.+)", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
+#: The user that git servers give to everybody; any other one of http may be a token.
+_ANYBODY = "git"
+_LOGINS = ("https", "http", "git")
 _SLUG_LENGTH = 60
 
 
@@ -66,12 +69,29 @@ def _problem_with_host(url: str, parts: SplitResult) -> str | None:
         return "its host starts with '-', which ssh would read as an option"
     if any(character.isspace() for character in url):
         return "it has a space"
+    return secret_in(url)
+
+
+def secret_in(url: str) -> str | None:
+    """Return what of a URL may be secret: it would be in every plan, lock, mirror and ``.git/config``."""
+    parts = urlsplit(url)
+    what = None
     if parts.password is not None:
-        return "it has a password; use git's credential helper instead"
-    if parts.query:
+        what = "a password"
+    elif parts.scheme in _LOGINS and parts.username not in (None, _ANYBODY):
+        what = "a user name, which may be a token"
+    elif parts.scheme in (*_LOGINS, "ssh") and parts.query:
         # Nothing that serves git needs one, and tokens are put there.
-        return "it has a query ('?'), which may have a token; use git's credential helper instead"
-    return None
+        what = "a query ('?'), which may have a token"
+    return what and f"it has {what}; use git's credential helper instead"
+
+
+def without_login(url: str) -> str:
+    """Return the URL that ``.gitmodules`` of somebody else names, without the user that it names."""
+    if "://" not in url or secret_in(url) is None:
+        return url
+    parts = urlsplit(url)
+    return url if parts.password is not None else url.replace(f"{parts.netloc.rpartition('@')[0]}@", "", 1)
 
 
 def normalised(url: str) -> str:

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from xpubuild.ui.parts import Commands, Facts, Part, Record, Records, Sentences, Table
-from xpubuild.ui.terminal import one_line
+from xpubuild.ui.terminal import clean, one_line
 
 _GAP = "  "
 _EMPTY = "-"
@@ -45,7 +45,7 @@ def _part(part: Part) -> str:
     elif isinstance(part, Sentences):
         lines = [one_line(text) for text in part.lines]
     else:
-        lines = [f"  {line}" for line in part.lines]
+        lines = [f"  {line}" for command in part.lines for line in clean(command).split("\n")]
     title = [f"{one_line(part.title)}:" if isinstance(part, Commands) else one_line(part.title)]
     return "".join(f"{line}\n" for line in [*(title if part.title else []), *lines])
 

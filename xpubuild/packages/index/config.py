@@ -16,9 +16,9 @@ from urllib.request import proxy_bypass
 
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-from xpubuild.engine.redact import Redactor
+from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.errors import ToolchainError
-from xpubuild.packages.index.credentials import Credentials, login_of, origin_of, recordable, without_login
+from xpubuild.packages.index.credentials import Credentials, login_of, origin_of, without_login
 from xpubuild.packages.index.pipconf import pip_settings, switched_on
 
 # pip's own defaults (cli/cmdoptions.py). The index is asked where nothing else is configured.
@@ -101,9 +101,9 @@ class IndexConfig:
 
     def places(self) -> tuple[str, ...]:
         """Return the find-links and indexes as a message may name them, in the order they are asked."""
-        return tuple(recordable(place) if "://" in place else place for place in self.find_links) + tuple(
-            recordable(url) for url in self.indexes
-        )
+        return tuple(
+            recordable(place, tokens_in_path=True) if "://" in place else place for place in self.find_links
+        ) + tuple(recordable(url, tokens_in_path=True) for url in self.indexes)
 
 
 def read_config(env: Mapping[str, str]) -> IndexConfig:

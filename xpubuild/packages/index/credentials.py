@@ -19,12 +19,6 @@ def without_login(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def recordable(url: str) -> str:
-    """Return ``url`` as it may be written down: without login, query (signed links) and fragment."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
 def login_of(url: str) -> Login | None:
     """Return user and password of a URL, percent-decoded; a token alone is a user without a password."""
     info, at, _ = urlsplit(url).netloc.rpartition("@")

@@ -18,10 +18,10 @@ from pypi_simple import (
     UnsupportedRepoVersionError,
 )
 
+from xpubuild.engine.redact import recordable
 from xpubuild.engine.watch import Cancel
 from xpubuild.packages.index.choice import Offer, offer
 from xpubuild.packages.index.config import IndexConfig
-from xpubuild.packages.index.credentials import recordable
 from xpubuild.packages.index.session import IndexSession
 from xpubuild.packages.index.threads import in_threads
 
@@ -150,7 +150,7 @@ class Sources:
             return []
 
     def _failed(self, place: str, why: str) -> None:
-        shown = recordable(place) if "://" in place else place
+        shown = recordable(place, tokens_in_path=True) if "://" in place else place
         with self._lock:
             self.failures.setdefault(shown, self.config.shown(why))
 

@@ -12,10 +12,10 @@ from typing import BinaryIO
 import requests
 import urllib3
 
+from xpubuild.engine.redact import recordable
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.packages.index.config import IndexConfig
-from xpubuild.packages.index.credentials import recordable
 from xpubuild.packages.index.files import RemoteFile
 from xpubuild.packages.index.pages import explain, local_path
 from xpubuild.packages.index.session import IndexSession
@@ -173,7 +173,7 @@ class Transfer:
             raise _CutError(f"{self._have} of {whole} bytes were received")
 
     def _failed(self, why: str) -> FetchError:
-        url = recordable(self._file.link)
+        url = recordable(self._file.link, tokens_in_path=True)
         return FetchError(
             f"{self._file.filename} could not be fetched",
             why=self._config.shown(f"{url}: {why}"),
@@ -186,7 +186,7 @@ class Transfer:
     def _wrong(self) -> SourceIntegrityError:
         got = self._digest.hexdigest()
         expected = sorted(self._file.expected)
-        url = recordable(self._file.link)
+        url = recordable(self._file.link, tokens_in_path=True)
         return SourceIntegrityError(
             f"{self._file.filename} is not the file that is pinned",
             why=f"{url} gave {self._have} bytes with sha256 {got}; expected {', '.join(expected)}",

@@ -9,11 +9,11 @@ import requests
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from xpubuild.engine.redact import recordable
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError, XpuBuildError
 from xpubuild.packages.index.choice import Offer, best, checked_pythons, matches, may_install
 from xpubuild.packages.index.config import IndexConfig
-from xpubuild.packages.index.credentials import recordable
 from xpubuild.packages.index.files import RemoteFile, stated
 from xpubuild.packages.index.pages import Sources, local_path
 from xpubuild.packages.index.session import IndexSession
@@ -194,7 +194,7 @@ def _add(found: dict[str, RemoteFile], item: Offer, allowed: frozenset[str], con
             filename=item.filename,
             sha256=item.sha256,
             size=item.size,
-            url=recordable(item.url),
+            url=recordable(item.url, tokens_in_path=True),
             requires_python=item.requires_python,
             allowed=allowed if item.sha256 is None else frozenset(),
             origin=config.credentials.into(item.url),
