@@ -8,10 +8,13 @@ from typing import Any
 
 import yaml
 
+from xpubuild.untrusted import MOST_BYTES, checked_number, described
+
 #: For those who read events; not every build of PyYAML has libyaml.
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: libyaml's composer crashes the process on some ten thousand levels; PyYAML's own raises RecursionError.
 _MOST_LEVELS = 5000
+_LONGEST_NUMBER, _SHOWN = 64, 40
 
 
 def read_yaml(text: str) -> Any:
@@ -21,7 +24,7 @@ def read_yaml(text: str) -> Any:
         yaml.YAMLError: it is not YAML; the message names line and column and shows the line.
         RecursionError: it is nested too deeply.
     """
-    return _read(text, LOADER, yaml.SafeLoader)
+    return _read(text, _QUICK, _PYTHON)
 
 
 def read_yaml_strict(text: str) -> Any:
@@ -42,6 +45,8 @@ def _parsed(text: str) -> Any:
 
 
 def _read(text: str, quick: Any, python: Any) -> Any:
+    if len(text) > MOST_BYTES:
+        raise yaml.YAMLError(f"it is larger than {described(MOST_BYTES)}, which no such file is")
     # libyaml lets some tabs pass between words: what is refused may not depend on how PyYAML was built.
     if "\t" in text or _levels(text) > _MOST_LEVELS:
         return yaml.load(text, python)  # noqa: S506 - a SafeLoader
@@ -55,6 +60,36 @@ def _levels(text: str) -> int:
     """Return a bound on the nesting: a bracket opens one level; of blocks there are at most two a column."""
     opened = text.count("[") + text.count("{") - text.count("[]") - text.count("{}")
     return opened + 2 * max(map(len, text.splitlines()), default=0)
+
+
+def _scalar(kind: str) -> Any:
+    """Return what makes a value of one kind; PyYAML's own raises errors that name no line, or overflows."""
+
+    usual = getattr(yaml.constructor.SafeConstructor, f"construct_yaml_{kind}")
+
+    def construct(loader: Any, node: yaml.ScalarNode) -> Any:
+        if len(node.value) > _LONGEST_NUMBER:
+            raise _unusable(node, "it has too many digits")
+        try:
+            value = usual(loader, node)
+            return checked_number(value) if isinstance(value, (int, float)) else value
+        except (ValueError, OverflowError) as error:
+            raise _unusable(node, str(error)) from None
+
+    return construct
+
+
+def _unusable(node: yaml.ScalarNode, why: str) -> yaml.YAMLError:
+    what = f"'{node.value[:_SHOWN]}' is not a value that can be used: {why}"
+    return yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+
+
+def _bounded(loader: Any) -> Any:
+    """Return a loader whose numbers and times can be used."""
+    made: Any = type("BoundedLoader", (loader,), {})
+    for kind in ("int", "float", "timestamp"):
+        made.add_constructor(f"tag:yaml.org,2002:{kind}", _scalar(kind))
+    return made
 
 
 def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -81,4 +116,5 @@ def _strict(loader: Any) -> Any:
     return made
 
 
-_STRICT, _STRICT_PYTHON = _strict(LOADER), _strict(yaml.SafeLoader)
+_QUICK, _PYTHON = _bounded(LOADER), _bounded(yaml.SafeLoader)
+_STRICT, _STRICT_PYTHON = _strict(_QUICK), _strict(_PYTHON)

@@ -51,7 +51,8 @@ def test_the_engine_knows_only_itself(imports: list[Import]) -> None:
 
 def test_errors_and_resources_stand_below_everything(imports: list[Import]) -> None:
     below = tuple(
-        f"xpubuild.{name}" for name in ("errors", "resources", "distribution", "documents", "safe_yaml")
+        f"xpubuild.{name}"
+        for name in ("errors", "resources", "distribution", "documents", "safe_yaml", "untrusted")
     )
     allowed = {*STDLIB, "yaml"}
     wrong = [

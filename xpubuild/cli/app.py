@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -75,11 +76,32 @@ class LazyGroup(click.Group):
     cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="xpubuild", message="%(prog)s %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Build and verify PyTorch for Intel XPU from source.
 
     To start, run 'xpubuild plan quickstart', then 'xpubuild install quickstart'.
     """
+    # env runs nothing, and what it prints is the PATH of the user's own shell.
+    if ctx.invoked_subcommand != "env":
+        _ignore_current_folder()
+
+
+def _ignore_current_folder() -> None:
+    """Take relative elements out of PATH for this process and all that it starts, and tell it."""
+    from xpubuild.engine.environment import usable_path
+
+    path, ignored = usable_path(os.environ.get("PATH", os.defpath))
+    if not ignored:
+        return
+    os.environ["PATH"] = path
+    from xpubuild.ui.console import warn
+
+    elements = ", ".join(f"'{element}'" for element in dict.fromkeys(ignored))
+    warn(
+        f"PATH has elements that depend on the current folder ({elements}): they are ignored, because a"
+        " program there could take the place of a compiler or of git"
+    )
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -96,13 +118,24 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return _failed(InterruptedByUserError("interrupted"), arguments)
-    except BrokenPipeError:
+    except XpuBuildError as error:
+        return _failed(error, arguments)
+    except (OSError, RuntimeError, MemoryError) as error:
+        return _machine_failed(error, arguments)
+    return result if isinstance(result, int) else 0
+
+
+def _machine_failed(error: BaseException, arguments: Sequence[str]) -> int:
+    if isinstance(error, BrokenPipeError):
         # The reader of our output went away (| head); what we did is done.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
         return 0
-    except XpuBuildError as error:
-        return _failed(error, arguments)
-    return result if isinstance(result, int) else 0
+    from xpubuild.engine.system_errors import of_machine
+
+    known = of_machine(error)
+    if known is None:
+        raise error
+    return _failed(known, arguments)
 
 
 def _document(error: XpuBuildError, arguments: Sequence[str]) -> None:
@@ -125,6 +158,7 @@ def _failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
     if report:
         import json
 
-        Path(report).write_text(json.dumps(error.to_json()), "utf-8")
+        with contextlib.suppress(OSError):
+            Path(report).write_text(json.dumps(error.to_json()), "utf-8")
     render_error(error, sys.stderr, github=os.environ.get("GITHUB_ACTIONS") == "true")
     return error.exit_code

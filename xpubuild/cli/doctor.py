@@ -228,31 +228,30 @@ def _list(
 
 def _show(document: Mapping[str, Any], *, as_json: bool, log_format: str | None, verbose: bool) -> None:
     """Write the result to standard output, annotations for GitHub beside it."""
-    from xpubuild.ui.console import print_json
+    from xpubuild.ui.console import json_text
     from xpubuild.ui.doctor_view import annotations_text, doctor_text
     from xpubuild.ui.terminal import Terminal
 
     terminal = Terminal.detect(sys.stdout, os.environ)
     if as_json:
-        _said(lambda: print_json(document))
+        _said(json_text(document))
     else:
-        _said(lambda: terminal.write(doctor_text(document, terminal, verbose=verbose)))
+        _said(terminal.printable(doctor_text(document, terminal, verbose=verbose)))
     if (log_format or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "")) == "github":
         Terminal.detect(sys.stderr, os.environ).try_write(annotations_text(document))
 
 
-def _said(write: Callable[[], None]) -> None:
+def _said(text: str) -> None:
     """Write to standard output; if that fails, the exit code still reports the result."""
-    from xpubuild.ui.terminal import Terminal, disconnect
+    from xpubuild.errors import NoSpaceError, ToolchainError
+    from xpubuild.ui.console import write_out
+    from xpubuild.ui.terminal import Terminal
 
     try:
-        write()
-    except OSError as error:
-        disconnect(sys.stdout)
-        # A reader that had enough (| head) is no failure.
-        if not isinstance(error, BrokenPipeError):
-            told = f"error: the report could not be written: {error.strerror}\n"
-            Terminal.detect(sys.stderr, os.environ).try_write(told)
+        write_out(text)
+    except (NoSpaceError, ToolchainError) as error:
+        told = f"error: the report could not be written: {error.why}\n"
+        Terminal.detect(sys.stderr, os.environ).try_write(told)
 
 
 def _write(path: Path, data: bytes) -> None:

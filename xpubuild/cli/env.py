@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -26,7 +25,7 @@ def command(recipe: str | None, workspace: Path | None, shell: str, as_json: boo
     """Print the commands that activate a workspace (default: that of RECIPE): eval "$(xpubuild env)"."""
     from xpubuild.cli.workspace import existing
     from xpubuild.oneapi.shell import bash_lines, fish_lines
-    from xpubuild.ui.console import print_json
+    from xpubuild.ui.console import print_json, write_out
     from xpubuild.workspace.activation import assignments
 
     root = existing(workspace, recipe)
@@ -36,6 +35,5 @@ def command(recipe: str | None, workspace: Path | None, shell: str, as_json: boo
     else:
         lines = (bash_lines if shell == "bash" else fish_lines)(values)
         # A value of the environment may hold bytes that are no UTF-8: they go out as they came in.
-        sys.stdout.buffer.write(lines.encode("utf-8", "surrogateescape"))
-        sys.stdout.flush()
+        write_out(lines.encode("utf-8", "surrogateescape"))
     return 0

@@ -40,7 +40,7 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     from xpubuild.locking.file import Written, write_lock
     from xpubuild.locking.lock import make_lock
     from xpubuild.locking.open_wheels import open_hashes
-    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.lock_view import differences_view, progress, written_view
     from xpubuild.ui.sinks import make_sink
 
@@ -55,7 +55,7 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
         hashes = open_hashes(prepared.context, report=report, cancel=cancel)
         lock = make_lock(prepared, store=store, report=report, wheel_hashes=hashes)
     if output == "-":
-        sys.stdout.write(dump(lock))
+        write_out(dump(lock))
         return 0
     path = Path(output or f"{lock.recipe.name}.lock.yaml").expanduser().absolute()
     written: Written = write_lock(lock, path)

@@ -105,10 +105,8 @@ def command(ctx: click.Context, /, here: bool, as_markdown: bool, as_json: bool,
     With --here, or with options that describe a host, show whether each release builds there, and the
     reasons.
     """
-    import sys
-
     from xpubuild.compatibility.matrix import matrix_document
-    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.matrix_view import markdown, matrix_view
 
     asked["versions"] = ctx.meta.get(_VERSIONS, {})
@@ -116,7 +114,7 @@ def command(ctx: click.Context, /, here: bool, as_markdown: bool, as_json: bool,
     if as_json:
         print_json(document)
     elif as_markdown:
-        sys.stdout.write(markdown(document))
+        write_out(markdown(document))
     else:
         show(matrix_view(document))
     return 0

@@ -40,16 +40,14 @@ def command(
 
 def show_plan(plan: Plan, form: str) -> int:
     """Print a plan with the state of its steps in its workspace."""
-    import sys
-
     from xpubuild.planning.script import script
-    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.plan_view import plan_view
     from xpubuild.workspace.documents import plan_document
     from xpubuild.workspace.status import standing
 
     if form == "sh":
-        sys.stdout.write(script(plan))
+        write_out(script(plan))
         return 0
     plan, states = standing(plan)
     if form == "json":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import sys
+import shlex
 from pathlib import Path
 
-from xpubuild.errors import UsageError
+from xpubuild.errors import ToolchainError, UsageError
 
 _JOURNAL = "journal.db"
 
@@ -25,6 +26,7 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
         UsageError: nothing was installed there, or there are several.
     """
     from xpubuild.gather.options import default_workspace
+    from xpubuild.ui.console import warn
     from xpubuild.workspace.activation import ENTERED
     from xpubuild.workspace.moved import found_at, place_of
 
@@ -32,7 +34,7 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
     if workspace is None and recipe is None and not entered:
         return _only_one()
     root = workspace or (Path(entered) if entered else default_workspace(_name(recipe or "")))
-    if not (root / _JOURNAL).is_file():
+    if not _has_journal(root):
         raise UsageError(
             f"there is no workspace at {root}",
             why=_why_not(root),
@@ -43,8 +45,28 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
     found = found_at(root)
     if found is not None:
         # Scripts of its environment may start the interpreter of the workspace that it was copied from.
-        sys.stderr.write(f"warning: {found.told()}\n")
+        warn(found.told())
     return root
+
+
+def _has_journal(root: Path) -> bool:
+    try:
+        return (root / _JOURNAL).is_file()
+    except PermissionError as error:
+        raise ToolchainError(
+            f"the workspace {root} cannot be entered",
+            why=f"{error.filename}: {error.strerror}{_owner(root)}",
+            fix="ask its owner to let you read it, or install a workspace of your own",
+            commands=(f"ls -ld {shlex.quote(str(root))}",),
+        ) from error
+
+
+def _owner(root: Path) -> str:
+    """Say whose the folder is that keeps others out."""
+    for folder in (root, *root.parents):
+        with contextlib.suppress(OSError, KeyError):
+            return f"; {folder} belongs to {folder.owner()}"
+    return ""
 
 
 def _why_not(root: Path) -> str:

@@ -26,6 +26,18 @@ _NEVER = frozenset({
 })  # fmt: skip
 
 
+def usable_path(path: str) -> tuple[str, tuple[str, ...]]:
+    """Return a PATH without the elements that depend on the current folder, and these.
+
+    ``.``, an empty element and ``bin`` would run a program that an unpacked archive or somebody else has put
+    into the folder where xpubuild is called, under the name of a compiler or of git.
+    """
+    elements = path.split(os.pathsep) if path else []
+    kept = [element for element in elements if os.path.isabs(element)]  # noqa: PTH117 - text, not a path yet
+    ignored = tuple(element for element in elements if element not in kept)
+    return (os.pathsep.join(kept) or os.defpath if ignored else path), ignored
+
+
 def base_environment(caller: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the allow-listed part of the caller's environment, with a fixed locale.
 
@@ -37,7 +49,7 @@ def base_environment(caller: Mapping[str, str] | None = None) -> dict[str, str]:
         for name, value in source.items()
         if (name in _EXACT or name.startswith(_PREFIXES)) and name not in _NEVER
     }
-    kept.setdefault("PATH", os.defpath)
+    kept["PATH"], _ = usable_path(kept.get("PATH", os.defpath))
     kept["LC_ALL"] = "C.UTF-8"
     kept["PYTHONUNBUFFERED"] = "1"
     kept["PYTHONNOUSERSITE"] = "1"

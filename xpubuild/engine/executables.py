@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from xpubuild.engine.environment import usable_path
 from xpubuild.errors import ToolchainError
 
 
@@ -18,7 +19,8 @@ def resolve_executable(name: str, env: Mapping[str, str], cwd: Path | None = Non
     """
     is_path = os.sep in name
     wanted = str(cwd / name) if is_path and cwd is not None else name
-    found = shutil.which(wanted, path=env.get("PATH", os.defpath))
+    path, _ = usable_path(env.get("PATH", os.defpath))
+    found = shutil.which(wanted, path=path)
     if found is None and is_path and Path(wanted).exists():
         raise ToolchainError(
             f"'{name}' cannot be started",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
 from xpubuild.errors import UsageError
+from xpubuild.untrusted import json_value, read_bytes
+
+#: A report has some 100 kB.
+_MOST_BYTES = 64 << 20
 
 
 class _Check(BaseModel):
@@ -26,7 +29,7 @@ def read_checks(path: Path) -> dict[str, str]:
         UsageError: the file cannot be read or is no such document.
     """
     try:
-        report = _Report.model_validate(json.loads(path.read_text("utf-8")))
+        report = _Report.model_validate(json_value(read_bytes(path, _MOST_BYTES)))
     except (OSError, ValueError, ValidationError) as error:
         raise UsageError(
             f"{path} is not a report of doctor",

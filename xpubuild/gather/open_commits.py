@@ -19,6 +19,7 @@ from xpubuild.recipe.model import Recipe
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.named import named_commit
 from xpubuild.source.pin import is_id
+from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout
 
 _VERSION = 1
@@ -76,7 +77,7 @@ def _look_up(recipe: Recipe, name: str, url: str, ref: str, store: RepositorySto
 def read_resolved(path: Path) -> dict[str, Resolved]:
     """Return what a workspace looked up before; nothing where that cannot be read: it is then asked again."""
     try:
-        entries = json.loads(path.read_text("utf-8"))["resolved"]
+        entries = json_value(read_bytes(path))["resolved"]
         found = {str(name): Resolved(**entry) for name, entry in entries.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}

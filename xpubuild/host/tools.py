@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.engine.environment import usable_path
 from xpubuild.engine.process import probe
 from xpubuild.errors import XpuBuildError
 from xpubuild.host.readers import UNKNOWN
@@ -49,6 +50,7 @@ class ToolFacts:
 
 def locate(names: tuple[str, ...], search_path: str) -> dict[str, str]:
     """Return name -> path of those that are on ``search_path``."""
+    search_path, _ = usable_path(search_path)
     found = {name: shutil.which(name, path=search_path) for name in names}
     return {name: path for name, path in found.items() if path}
 

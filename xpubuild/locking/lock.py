@@ -24,6 +24,7 @@ from xpubuild.planning.request import EnvKind
 from xpubuild.safe_yaml import read_yaml
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.git import Report
+from xpubuild.untrusted import UntrustedError, read_text
 
 _FETCHES = 4
 
@@ -172,11 +173,13 @@ def read_lock(path: Path) -> model.Lock:
         LockMismatchError: it was edited; the message names what.
     """
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = read_text(path)
     except UnicodeDecodeError as error:
         broken = no_lock("it is not UTF-8 text")
         broken.what = f"{clean_text(str(path))} is not a lock, or is damaged"
         raise broken from error
+    except UntrustedError as error:
+        raise no_lock(str(error)) from error
     except OSError as error:
         raise RecipeError(
             f"the lock {clean_text(str(path))} cannot be read",

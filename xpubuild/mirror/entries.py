@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from xpubuild.documents import plain
+from xpubuild.untrusted import json_value
 
 Kind = Literal["git", "wheel", "sdist", "conda", "set", "page"]
 
@@ -146,7 +147,7 @@ def unsealed(data: bytes, schema: str) -> dict[str, Any]:
         EntryError: a byte of it is another, or it is of another schema.
     """
     try:
-        document = json.loads(data.decode("utf-8", "surrogateescape"))
+        document = json_value(data.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError) as error:
         raise EntryError("it is not a JSON document") from error
     if not isinstance(document, dict) or document.get("schema") != schema:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from xpubuild.errors import ToolchainError
 from xpubuild.mirror.entries import MANIFEST, Entry, EntryError, FileRecord, parse
+from xpubuild.untrusted import UntrustedError, read_bytes
 
 _CHUNK = 1 << 20
 _SUFFIX = ".json"
@@ -68,8 +69,15 @@ def _read(item: os.DirEntry[str], identifier: str, cache: Cached) -> Entry:
     key = (status.st_mtime_ns, status.st_size, status.st_ino)
     known = cache.get(identifier)
     if known is None or known[0] != key:
-        known = cache[identifier] = (key, parse(Path(item.path).read_bytes(), identifier))
+        known = cache[identifier] = (key, parse(_small(Path(item.path)), identifier))
     return known[1]
+
+
+def _small(path: Path) -> bytes:
+    try:
+        return read_bytes(path)
+    except UntrustedError as error:
+        raise EntryError(str(error)) from error
 
 
 def read_committing(root: Path) -> dict[str, list[Entry]]:

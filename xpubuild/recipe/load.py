@@ -19,6 +19,7 @@ from xpubuild.recipe.patches import line_of, over_of
 from xpubuild.recipe.tree_text import same_version
 from xpubuild.resources import recipes_dir
 from xpubuild.safe_yaml import read_yaml_strict
+from xpubuild.untrusted import MOST_RECIPE_BYTES, UntrustedError, read_text
 
 _SUFFIX = ".yaml"
 _DEEPEST = 8
@@ -125,13 +126,12 @@ def read_document(path: Path) -> dict[str, Any]:
         RecipeError: unreadable, not YAML, or not a mapping.
     """
     try:
-        text = path.read_text("utf-8")
-        document = read_yaml_strict(text)
-    except (OSError, UnicodeDecodeError) as error:
+        document = read_yaml_strict(read_text(path, MOST_RECIPE_BYTES))
+    except (OSError, UnicodeDecodeError, UntrustedError) as error:
         raise RecipeError(
             f"the recipe {path} cannot be read",
             why=str(error),
-            fix="check its name, permissions and encoding (UTF-8)",
+            fix="check its name, permissions, size and encoding (UTF-8)",
         ) from error
     except yaml.YAMLError as error:
         raise RecipeError(

@@ -17,6 +17,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from xpubuild.source.urls import secret_in
+
 SCHEMA = 1
 Target = Literal["xpu", "cpu"]
 #: Intel's package streams: LTS 2350 (agama-lts), LTS2 2523, and the rolling one (Ubuntu PPA, rolling server).
@@ -62,12 +64,22 @@ def _index(value: str) -> str:
     return value
 
 
+def _git_url(value: str) -> str:
+    reason = secret_in(value) if "://" in value else None
+    if reason is not None:
+        raise ValueError(reason)
+    return value
+
+
 #: Where packages come from: a URL without anything secret.
 Index = Annotated[str, AfterValidator(_index)]
+GitUrl = Annotated[str, AfterValidator(_git_url)]
 Specifier = Annotated[str, AfterValidator(_specifier)]
 VersionText = Annotated[str, AfterValidator(_version)]
 Commit = Annotated[str, AfterValidator(_commit)]
 Name = Annotated[str, AfterValidator(_name)]
+#: A size in GiB: no machine has more than an exbibyte, and infinity has no bytes.
+Gib = Annotated[float, Field(gt=0, le=1 << 30, allow_inf_nan=False)]
 #: A build switch; numbers and booleans in YAML are written as upstream reads them (0, 1, ON, OFF, text).
 Switch = str | int
 
@@ -89,7 +101,7 @@ class Fact(Strict):
 class ConfigureTime(Strict):
     """A repository that the build itself clones while it configures, and where its pin is written down."""
 
-    url: str
+    url: GitUrl
     path: str | None = Field(None, description="path below the checkout where the build puts it")
     pin_file: str | None = Field(None, description="file in the tree that has the commit")
     commit: Commit | None = None
@@ -101,7 +113,7 @@ class ConfigureTime(Strict):
 class GitSource(Strict):
     """A pinned git repository, or sources embedded in xpubuild that are turned into one."""
 
-    url: str | None = None
+    url: GitUrl | None = None
     embedded: Literal["ops"] | None = None
     commit: Commit | None = None
     ref: str | None = Field(None, description="tag or branch that contains the commit; a hint for the server")
@@ -132,8 +144,8 @@ class LargeUnits(Strict):
     """Sources of a build that need far more memory than the rest, and on which machines they are compiled."""
 
     what: str
-    gib_each: float = Field(gt=0, description="memory that most sources need")
-    gib_largest: float = Field(gt=0, description="memory that the largest source needs")
+    gib_each: Gib = Field(description="memory that most sources need")
+    gib_largest: Gib = Field(description="memory that the largest source needs")
     targets: tuple[Target, ...] = ("xpu",)
     gcc: Specifier | None = Field(None, description="host compilers that can compile them")
 
@@ -147,7 +159,7 @@ class Build(Strict):
     env: dict[str, Switch] = Field(default_factory=dict, description="environment variables of the build")
     config_settings: dict[str, str] = Field(default_factory=dict, description="PEP 517 config settings")
     resume: bool = Field(False, description="keep a partly built tree, so that the build tool can resume")
-    memory_gib_per_job: float = Field(2.0, gt=0, description="memory that one compiler process may need")
+    memory_gib_per_job: Gib = Field(2.0, description="memory that one compiler process may need")
     large_units: list[LargeUnits] = Field(
         default_factory=list, description="sources that need more; they limit the number of jobs"
     )
@@ -216,7 +228,7 @@ class Needs(Strict):
     gcc: Specifier | None = None
     host_compiler: Literal["GNU", "any"] = "any"
     cmake: Specifier | None = None
-    cxx_standard: int | None = None
+    cxx_standard: int | None = Field(None, ge=0, le=99)
     drivers: list[DriverFamily] = Field(
         default_factory=list, description="driver families the release runs with, the tested one first"
     )
@@ -227,7 +239,7 @@ class Needs(Strict):
     oneapi_optional: list[Name] = Field(
         default_factory=list, description="components whose scripts are run last, where they are installed"
     )
-    disk_gib: float = Field(5.0, gt=0)
+    disk_gib: Gib = Field(5.0)
 
 
 class Loss(Strict):

@@ -5,30 +5,67 @@ A terminal gets tables drawn by rich and colours; a pipe gets aligned text that 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from xpubuild.errors import XpuBuildError
+from xpubuild.engine.events import Notice
+from xpubuild.errors import NoSpaceError, ToolchainError, XpuBuildError
 from xpubuild.ui import error_text, plain_parts
 from xpubuild.ui.github import annotation
 from xpubuild.ui.parts import Column, Commands, Facts, Part, Records, Sentences, Table, TableBuilder
-from xpubuild.ui.terminal import Terminal
+from xpubuild.ui.terminal import READER_GONE, Terminal, clean, disconnect
 
 
 def print_json(document: Mapping[str, Any], stream: TextIO | None = None) -> None:
-    """Write exactly one JSON document in ASCII, ended by a newline, to standard output.
+    """Write exactly one JSON document to standard output."""
+    write_out(json_text(document), stream)
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """Return exactly one JSON document in ASCII, ended by a newline.
 
     Raises:
         TypeError: the document holds something JSON has no form for (a bug of the caller).
         ValueError: it holds NaN or an infinite number, which JSON does not know either.
     """
-    text = json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False)
+    return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def write_out(text: str | bytes, stream: TextIO | None = None) -> None:
+    """Write a result to standard output as it is.
+
+    A reader that went away and a terminal that was closed change nothing: what was done is done, and the exit
+    code still tells how.
+
+    Raises:
+        NoSpaceError, ToolchainError: the result is not where it was wanted, as with a full disk.
+    """
     stream = sys.stdout if stream is None else stream
-    stream.write(text + "\n")
-    stream.flush()
+    try:
+        if isinstance(text, bytes):
+            stream.flush()
+            stream.buffer.write(text)
+        else:
+            stream.write(text)
+        stream.flush()
+    except OSError as error:
+        disconnect(stream)
+        if error.errno not in READER_GONE:
+            raise _lost(error) from error
+
+
+def _lost(error: OSError) -> XpuBuildError:
+    kind = NoSpaceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else ToolchainError
+    return kind(
+        "the output could not be written",
+        why=f"standard output: {error.strerror}",
+        fix="write it to another place; what the command did is done and kept",
+    )
 
 
 def show(parts: Iterable[Part], stream: TextIO | None = None, env: Mapping[str, str] | None = None) -> None:
@@ -39,9 +76,10 @@ def show(parts: Iterable[Part], stream: TextIO | None = None, env: Mapping[str, 
         # Only a terminal needs rich, and importing it takes longer than most commands run.
         from xpubuild.ui.rich_parts import render  # noqa: PLC0415
 
-        terminal.write(render(wanted, terminal))
+        text = render(wanted, terminal)
     else:
-        terminal.write(plain_parts.render(wanted))
+        text = plain_parts.render(wanted)
+    write_out(terminal.printable(text), terminal.stream)
 
 
 def table(
@@ -90,6 +128,21 @@ def render_error(
     terminal.try_write(text)
 
 
+def warn(text: str) -> None:
+    """Write a warning to standard error, where the events of the command follow it, in the form of these."""
+    terminal = _terminal(sys.stderr, None)
+    if _wants_json_lines():
+        event = Notice(time.time(), "warning", text)
+        terminal.try_write(json.dumps(event.to_json()) + "\n")
+    else:
+        terminal.try_write(clean(f"warning: {text}\n"))
+
+
+def _wants_json_lines() -> bool:
+    """Whether the events are for a program; asked before the options of the command have been read."""
+    return os.environ.get("XPUBUILD_LOG_FORMAT") == "jsonl" or any("jsonl" in word for word in sys.argv[1:])
+
+
 def _is_empty(part: Part) -> bool:
     if isinstance(part, Commands | Sentences):
         return not part.lines
@@ -100,4 +153,7 @@ def _terminal(stream: TextIO | None, env: Mapping[str, str] | None) -> Terminal:
     return Terminal.detect(sys.stdout if stream is None else stream, os.environ if env is None else env)
 
 
-__all__ = ["Column", "Commands", "Facts", "Table", "facts", "print_json", "render_error", "show", "table"]
+__all__ = [
+    "Column", "Commands", "Facts", "Table", "facts", "json_text", "print_json", "render_error", "show",
+    "table", "warn", "write_out",
+]  # fmt: skip

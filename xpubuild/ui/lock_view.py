@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xpubuild.ui.parts import Facts, Part, TableBuilder
-from xpubuild.ui.terminal import one_line
+from xpubuild.ui.terminal import Terminal, one_line
 
 _DIGEST_CHARACTERS = 12
 
@@ -17,7 +18,7 @@ def progress(*, quiet: bool) -> Callable[[str], None]:
 
     def report(line: str) -> None:
         if not quiet and "%" not in line and not line.startswith(("remote: ", "From ", " * ")):
-            sys.stderr.write(f"{one_line(line)}\n")
+            Terminal.detect(sys.stderr, os.environ).try_write(f"{one_line(line)}\n")
 
     return report
 

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -10,10 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
+from xpubuild.engine.unprintable import without_unprintable
+
 _FALSE = frozenset({"", "0", "false", "no"})
 # CSI, OSC and two-character escape sequences, as ECMA-48 defines them.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+#: Nobody reads any more: the pipe was closed (| head), the terminal or its connection is gone.
+READER_GONE = frozenset({errno.EPIPE, errno.EIO, errno.ENXIO, errno.ECONNRESET, errno.ENOTCONN})
 # The kernel's own console has no glyphs for spinners and marks.
 _POOR_TERMINALS = frozenset({"linux", "vt100", "vt220", "ansi"})
 _FALLBACK_SIZE = (80, 24)
@@ -37,7 +41,7 @@ def clean(text: str) -> str:
     """
     if "\x1b" in text:
         text = _ESCAPE.sub("", text)
-    return _CONTROL.sub("", text.replace("\t", "    ").replace("\r\n", "\n").replace("\r", "\n"))
+    return without_unprintable(text.replace("\t", "    ").replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def one_line(text: str) -> str:

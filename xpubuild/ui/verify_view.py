@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any, Protocol, TextIO
 
 from xpubuild.ui import format as show
 from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
-from xpubuild.ui.terminal import one_line
+from xpubuild.ui.terminal import Terminal, one_line
 
 
 class Result(Protocol):
@@ -51,8 +52,9 @@ class CheckPrinter:
             return
         detail = f": {one_line(result.detail)}" if result.detail and result.status != "pass" else ""
         time = show.duration(result.duration_s)
-        self._stream.write(f"[{self._done}/{self._total}] {result.status} {result.id} {time}{detail}\n")
-        self._stream.flush()
+        # Who started it may have logged out; the checks go on.
+        line = f"[{self._done}/{self._total}] {result.status} {result.id} {time}{detail}\n"
+        Terminal.detect(self._stream, os.environ).try_write(line)
 
 
 def verify_view(document: Mapping[str, Any]) -> tuple[Part, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from xpubuild.engine.files import write_atomic
 from xpubuild.errors import UsageError
+from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.verify.model import VerifyReport
 from xpubuild.verify.suite.metrics import direction, share
 
@@ -84,7 +85,7 @@ def read(path: Path) -> Baseline:
         UsageError: the file does not exist or is not a baseline.
     """
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = json_value(read_bytes(path))
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
     except ValueError as error:

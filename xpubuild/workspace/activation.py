@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +9,16 @@ from typing import Any
 
 from xpubuild.errors import UsageError
 from xpubuild.oneapi import envdiff
+from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.pth_locale import needed_locale
 
 #: Set in a shell that entered a workspace: what commands without a recipe or --workspace mean.
 ENTERED = "XPUBUILD_ENTERED"
+
+
+#: A receipt lists every command and package; that of a large build has 2 MB.
+_MOST_BYTES = 256 << 20
 
 
 def read_receipt(root: Path) -> dict[str, Any]:
@@ -25,7 +29,7 @@ def read_receipt(root: Path) -> dict[str, Any]:
     """
     path = Layout(root).receipt
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = json_value(read_bytes(path, _MOST_BYTES))
     except OSError as error:
         raise UsageError(
             f"{root} is not a finished workspace",

@@ -16,6 +16,7 @@ import yaml
 from xpubuild.errors import ToolchainError
 from xpubuild.packages.conda.urls import address, without_credentials
 from xpubuild.safe_yaml import read_yaml
+from xpubuild.untrusted import read_text
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,11 @@ def read_condarc(environment: Mapping[str, str]) -> Condarc:
 
 def _read(place: Path) -> dict[str, Any]:
     try:
-        text = place.read_text("utf-8")
+        text = read_text(place)
     except OSError:
         return {}
+    except ValueError as error:
+        raise _unusable(place, str(error)) from None
     try:
         document = read_yaml(text) or {}
     except yaml.YAMLError as error:

@@ -30,6 +30,7 @@ from xpubuild.packages.conda.model import CondaLock
 from xpubuild.packages.conda.prefix import mend_records, problems, tidy
 from xpubuild.toolchain.environment import env_python
 from xpubuild.toolchain.envmark import MARK, check_name, read_mark, require_ours, write_mark
+from xpubuild.untrusted import read_text
 
 _DEADLINE_S = 1800.0
 
@@ -114,8 +115,8 @@ def read_lock_file(path: Path) -> CondaLock:
         RecipeError: it cannot be read, or is no usable lock.
     """
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except (OSError, ValueError) as error:
         raise RecipeError(
             f"{path} cannot be read", why=str(error), fix="pass the path of a conda-lock.yml"
         ) from error

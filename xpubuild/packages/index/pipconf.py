@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from xpubuild.errors import ToolchainError
+from xpubuild.untrusted import read_text
 
 #: Sections that count for ``pip install``, each overriding those before it; last comes the environment.
 _SECTIONS = ("global", "install")
@@ -65,8 +66,8 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
         return {}
     parser = configparser.RawConfigParser()
     try:
-        parser.read_string(path.read_text("utf-8"), str(path))
-    except (OSError, UnicodeDecodeError, configparser.Error) as error:
+        parser.read_string(read_text(path), str(path))
+    except (OSError, ValueError, configparser.Error) as error:
         raise ToolchainError(
             f"pip's configuration file {path} cannot be read",
             # The text of a parser's error quotes the line, which may hold a password.
