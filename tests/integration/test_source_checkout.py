@@ -222,6 +222,41 @@ def test_the_users_line_end_and_filter_settings_do_not_change_the_tree(
     assert git("config", "core.autocrlf", cwd=into) == "false"
 
 
+FILTER = '[filter "my.own"]\n\tsmudge = sed s/ours/theirs/\n\tclean = sed s/theirs/ours/\n\trequired = true\n'
+
+
+@pytest.mark.parametrize("where", ["user", "condition", "environment", "process"])
+def test_a_filter_of_the_user_changes_no_file(
+    where: str, tmp_path: Path, into: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git itself calls such a tree clean: the filter that wrote it also undoes it when git compares."""
+    upstream = Upstream.make(tmp_path / "srv" / "x.git")
+    attributes = "*.c filter=my.own\n*.bat text eol=crlf\n"
+    commit = upstream.commit({".gitattributes": attributes, "a.c": "int ours;\n", "b.bat": "ours\n"})
+    config, more = tmp_path / "config", tmp_path / "more"
+    more.write_text(FILTER)
+    config.write_text("")
+    if where == "user":
+        config.write_text(FILTER)
+    elif where == "condition":
+        config.write_text(f'[includeIf "gitdir:{tmp_path}/"]\n\tpath = {more}\n')
+    elif where == "process":
+        config.write_text('[filter "my.own"]\n\tprocess = false\n\trequired = true\n')
+    else:
+        monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+        monkeypatch.setenv("GIT_CONFIG_KEY_0", "filter.my.own.smudge")
+        monkeypatch.setenv("GIT_CONFIG_VALUE_0", "sed s/ours/theirs/")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    pin = Pin(str(upstream.path), commit)
+    _checkout(pin, into)
+    assert (into / "a.c").read_bytes() == b"int ours;\n"
+    assert (into / "b.bat").read_bytes() == b"ours\r\n"
+    assert verify_checkout(into, pin)["commit"] == commit
+    (into / "a.c").write_text("int theirs;\n")
+    with pytest.raises(SourceIntegrityError):
+        verify_checkout(into, pin)
+
+
 def test_a_failing_submodule_leaves_nothing_at_the_place_and_is_named(
     nested: Nested, server: GitServer, into: Path, tmp_path: Path
 ) -> None:

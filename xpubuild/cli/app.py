@@ -126,11 +126,13 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _machine_failed(error: BaseException, arguments: Sequence[str]) -> int:
-    if isinstance(error, BrokenPipeError):
-        # The reader of our output went away (| head); what we did is done.
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
-        return 0
     from xpubuild.engine.system_errors import of_machine
+    from xpubuild.ui.terminal import disconnect, is_gone
+
+    if isinstance(error, BrokenPipeError) or is_gone(sys.stdout):
+        # The reader of our output went away (| head); what we did is done.
+        disconnect(sys.stdout)
+        return 0
 
     known = of_machine(error)
     if known is None:

@@ -21,7 +21,7 @@ from xpubuild.engine.executables import resolve_executable
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import InterruptedByUserError, ToolchainError
-from xpubuild.source.hardening import git_environment
+from xpubuild.source.hardening import git_environment, with_settings, without_filters
 
 Report = Callable[[str], None]
 
@@ -95,6 +95,7 @@ class Git:
         self.env = dict(env)
         self._redact = Redactor.from_environment(env)
         self._env_program = resolve_executable("env", self.env)
+        self._unfiltered: dict[Path | None, dict[str, str]] = {}
 
     @classmethod
     def open(cls, env: Mapping[str, str] | None = None) -> Git:
@@ -135,7 +136,7 @@ class Git:
         status, out, err = layer.execute(
             command,
             istream=stdin,
-            env=self.env,
+            env=self._environment(git_dir, work_tree),
             shell=False,
             with_extended_output=True,
             with_exceptions=False,
@@ -172,7 +173,7 @@ class Git:
 
         result = run(
             self._argv(args, git_dir, work_tree),
-            env=self.env,
+            env=self._environment(git_dir, work_tree),
             cwd=work_tree or git_dir,
             on_line=take,
             deadline_s=deadline_s,
@@ -183,6 +184,20 @@ class Git:
         if watch.by_caller:
             raise stopped()
         return GitRun(result, result.tail, stalled=result.cancelled or result.timed_out)
+
+    def filters(self, git_dir: Path | None = None) -> tuple[str, ...]:
+        """Return the names of the filters that configuration defines, as it is read for this repository."""
+        asked = ["config", "-z", "--name-only", "--get-regexp", r"^filter\."]
+        keys = os.fsdecode(self.query(asked, git_dir=git_dir).stdout).split("\0")
+        return tuple(sorted({key.partition(".")[2].rpartition(".")[0] for key in keys} - {""}))
+
+    def _environment(self, git_dir: Path | None, work_tree: Path | None) -> dict[str, str]:
+        """Return the environment of a call: where files are written or compared, no filter changes them."""
+        if work_tree is None:
+            return self.env
+        if git_dir not in self._unfiltered:
+            self._unfiltered[git_dir] = with_settings(self.env, without_filters(self.filters(git_dir)))
+        return self._unfiltered[git_dir]
 
     def _argv(self, args: Sequence[str], git_dir: Path | None, work_tree: Path | None) -> list[str]:
         where = [] if git_dir is None else [f"--git-dir={git_dir}"]

@@ -9,7 +9,7 @@ precedence of all files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 #: The protocols that git may use; ``ext::`` and other remote helpers would run a program of a URL's choice.
 PROTOCOLS = ("https", "http", "ssh", "git", "file")
@@ -33,15 +33,24 @@ _FIXED = {
     "GIT_NO_REPLACE_OBJECTS": "1",  # refs/replace would show another object than the one that is pinned
 }
 
+
+def without_filters(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return the settings by which filters of these names change no file.
+
+    ``.gitattributes`` of a tree names a filter, and the configuration of the user says what it runs: files
+    would get another content than their blobs, and git, which asks the filter again, would see no change.
+    """
+    values = (("process", ""), ("smudge", ""), ("clean", ""), ("required", "false"))
+    return tuple((f"filter.{name}.{key}", value) for name in dict.fromkeys(names) for key, value in values)
+
+
 _NOTHING_RUNS = (
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("credential.interactive", "never"),
-    # git-lfs would fetch a second time, from another server, what the pin does not name.
-    ("filter.lfs.process", ""),
-    ("filter.lfs.smudge", ""),
-    ("filter.lfs.clean", ""),
-    ("filter.lfs.required", "false"),
+    # git-lfs would fetch a second time, from another server, what the pin does not name. Git.filters finds
+    # the names of others.
+    *without_filters(["lfs"]),
     ("init.templateDir", ""),
     ("submodule.recurse", "false"),
     ("fetch.recurseSubmodules", "false"),
@@ -151,6 +160,17 @@ def git_environment(env: Mapping[str, str], extra: Mapping[str, str] | None = No
         kept[f"GIT_CONFIG_KEY_{number}"] = key
         kept[f"GIT_CONFIG_VALUE_{number}"] = value
     return kept
+
+
+def with_settings(env: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return an environment that ``git_environment`` made, with more settings; these win."""
+    found = dict(env)
+    count = int(found["GIT_CONFIG_COUNT"])
+    for key, value in pairs:
+        found |= {f"GIT_CONFIG_KEY_{count}": key, f"GIT_CONFIG_VALUE_{count}": value}
+        count += 1
+    found["GIT_CONFIG_COUNT"] = str(count)
+    return found
 
 
 def without_user_configuration(env: Mapping[str, str]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from xpubuild.source.discover import Node, discover
 from xpubuild.source.failures import require
 from xpubuild.source.git import Git, Report, object_format
 from xpubuild.source.gitconfig import setting
+from xpubuild.source.hardening import without_filters
 from xpubuild.source.named import named_commit, remember
 from xpubuild.source.pin import Pin
 from xpubuild.source.urls import mirror_name, normalised
@@ -95,7 +96,8 @@ def serve(
             asked_for = (pin.asked_for or commit) if node.parent is None else node.commit
             served.append(_serve_one(store, node, asked_for, into, report))
     # Last, and the list after it: what is in the list is there whole.
-    write_atomic(into / CONFIG, _config(served, into, environ).encode("utf-8", "surrogateescape"))
+    text = _config(served, into, environ, store.git.filters())
+    write_atomic(into / CONFIG, text.encode("utf-8", "surrogateescape"))
     write_atomic(into / LIST, json.dumps(plain(served), indent=1).encode() + b"\n")
     return served
 
@@ -135,9 +137,10 @@ def _serve_one(store: RepositoryStore, node: Node, asked_for: str, into: Path, r
     return Served(node.url, node.commit, tree, asked_for, node.path, git_dir.name)
 
 
-def _config(served: Sequence[Served], into: Path, environ: Mapping[str, str]) -> str:
+def _config(served: Sequence[Served], into: Path, environ: Mapping[str, str], filters: Sequence[str]) -> str:
     """Return the configuration by which git finds the repositories; the user's own is read first."""
     lines = [setting("include.path", str(path)) for path in _users(environ)]
+    lines += [setting(key, value) for key, value in without_filters(filters)]
     # Of the user's own making both, but a container may show another owner.
     lines += [setting("safe.directory", "*"), setting("protocol.file.allow", "always")]
     known: set[str] = set()

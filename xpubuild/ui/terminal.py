@@ -49,6 +49,15 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split("\n"))
 
 
+def is_gone(stream: TextIO) -> bool:
+    """Whether nobody can read what the stream still holds."""
+    try:
+        stream.flush()
+    except OSError as error:
+        return error.errno in READER_GONE
+    return False
+
+
 def disconnect(stream: TextIO) -> None:
     """Point a stream whose reader is gone at the null device.
 
