@@ -40,6 +40,7 @@ from xpubuild.mirror.entries import (
     sealed,
 )
 from xpubuild.mirror.failures import damage_error, no_file, no_mirror
+from xpubuild.mirror.foreign import require_no_way_out
 from xpubuild.mirror.index import BEHIND, write_index
 from xpubuild.mirror.naming import described
 from xpubuild.mirror.needs import set_of
@@ -219,6 +220,7 @@ class Mirror:
 
         with self._guard:
             if self._depth == 0:
+                require_no_way_out(self.path)
                 self._held.enter_context(locked(self.path / _LOCK, cancel=cancel, on_wait=waiting))
                 self._begin()
             self._depth += 1

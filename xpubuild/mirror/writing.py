@@ -19,6 +19,7 @@ from typing import BinaryIO
 from xpubuild.engine.files import explained, fsync_dir, remove_tree
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.mirror.entries import GIT, MANIFEST, PAGE, Entry, FileRecord, render
+from xpubuild.mirror.foreign import require_no_way_out, unverified
 from xpubuild.mirror.page import page
 from xpubuild.mirror.reading import COMMITTING, STAGING, Cached, digest_of, read_manifest, scan, walk
 from xpubuild.mirror.repositories import order
@@ -173,10 +174,15 @@ def _move(ready: Path, root: Path, paths: list[str]) -> None:
 
 
 def recover(root: Path) -> None:
-    """Finish what a killed writer had verified, and remove what it had not. The caller holds the lock."""
+    """Finish what a killed writer had verified, and remove what it had not. The caller holds the lock.
+
+    Raises:
+        SourceIntegrityError: a part of the mirror leads out of it.
+    """
+    require_no_way_out(root)
     with explained(root, "finishing an earlier change of the mirror"):
         for item in scan(root):
-            if item.name.startswith(COMMITTING):
+            if item.name.startswith(COMMITTING) and not unverified(root, Path(item.path)):
                 finish(root, Path(item.path))
-            elif item.name.startswith(STAGING):
+            elif item.name.startswith((COMMITTING, STAGING)):
                 remove_tree(Path(item.path))
