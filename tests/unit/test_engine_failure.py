@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from xpubuild.engine import oom
 from xpubuild.engine.failure import explain_failure, first_error_line, read_child_error
 from xpubuild.engine.model import Step
 from xpubuild.engine.process import ProcessResult
@@ -88,6 +90,41 @@ def test_out_of_memory(line: str) -> None:
 def test_a_command_that_sigkill_ended_was_out_of_memory(returncode: int) -> None:
     error = explain_failure(STEP, result("[3/10] x.o", returncode=returncode), LOG, None)
     assert isinstance(error, OutOfMemoryError)
+
+
+KILLED = "g++: fatal error: Killed signal terminated program cc1plus"
+
+
+@pytest.mark.parametrize(
+    ("line", "kills", "kind"),
+    [
+        (KILLED, 0, BuildError),
+        (KILLED, 1, OutOfMemoryError),
+        (KILLED, None, OutOfMemoryError),
+        ("LLVM ERROR: out of memory", 0, OutOfMemoryError),
+        ("[3/10] x.o", 0, BuildError),
+        ("[3/10] x.o", 2, OutOfMemoryError),
+    ],
+)
+def test_a_compiler_that_a_person_killed_was_not_out_of_memory(
+    line: str, kills: int | None, kind: type[BuildError]
+) -> None:
+    ended = replace(result(line, returncode=-signal.SIGKILL), oom_kills=kills)
+    error = explain_failure(STEP, ended, LOG, None)
+    assert type(error) is kind
+    if kind is BuildError:
+        assert "killed" in error.what
+        assert "batch system" in error.why
+
+
+def test_the_kernels_count_of_kills_is_read(tmp_path: Path) -> None:
+    vmstat = tmp_path / "vmstat"
+    vmstat.write_text("pgfault 1\noom_kill 7\ndrop_pagecache 0\n")
+    assert oom.kills(vmstat) == 7
+    vmstat.write_text("pgfault 1\n")
+    assert oom.kills(vmstat) is None
+    assert oom.kills(tmp_path / "none") is None
+    assert oom.since(None) is None
 
 
 def test_a_command_that_we_killed_at_its_deadline_was_not_out_of_memory() -> None:

@@ -20,6 +20,7 @@ _FIXES: Mapping[str, str] = {
     "record": "the wheel was changed after packing: build or download it again",
     "damaged": "build or download the wheel again; the cause may be a full disk or an interrupted download",
     "duplicate": "do not use this wheel; build it again with an unmodified build backend",
+    "bomb": "do not unpack or install this wheel; find out who made it",
     "unsafe-name": "do not install this wheel; find out who made it",
     "metadata": "build the wheel again; wheels must not be renamed or repacked by hand",
     "tags": "build the wheel again on the platform it is for; wheels must not be renamed",

@@ -29,6 +29,7 @@ from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
 
 _CHUNK = 1 << 20
+_HARMLESS_BYTES, _MOST_RATIO, _MOST_MEMBERS = 256 << 20, 100, 1_000_000
 # What zipfile and its decompressors raise for damaged, encrypted or unknown content.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError, csv.Error)
 
@@ -87,6 +88,8 @@ def record_of(wheel: Path) -> dict[str, tuple[str, str]]:
     """
     with _open(wheel) as archive:
         try:
+            if bomb := _bomb(archive):
+                raise ValueError(bomb)
             return _record(archive)
         except _DAMAGE as error:
             raise _unreadable(wheel, error) from error
@@ -106,6 +109,20 @@ def _unreadable(wheel: Path, error: Exception) -> AuditError:
         fix="build or download it again; the cause may be a full disk or an interrupted download",
         evidence={"wheel": str(wheel)},
     )
+
+
+def _bomb(archive: zipfile.ZipFile) -> str:
+    """Say why a wheel would only fill the disk; "" for any that holds what it seems to hold.
+
+    The sizes are those that zipfile reads at most. Wheels of PyTorch unpack to some five times their size.
+    """
+    infos = archive.infolist()
+    packed, unpacked = sum(info.compress_size for info in infos), sum(info.file_size for info in infos)
+    if len(infos) > _MOST_MEMBERS:
+        return f"it has {len(infos)} files"
+    if unpacked > _HARMLESS_BYTES and unpacked > _MOST_RATIO * packed:
+        return f"its {packed} bytes would be {unpacked} bytes unpacked"
+    return ""
 
 
 def _record(archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
@@ -141,6 +158,10 @@ class _Reader:
         self.problems: list[WheelProblem] = []
 
     def read(self) -> None:
+        bomb = _bomb(self._archive)
+        if bomb:
+            self._problem("bomb", self._label, bomb)
+            return
         try:
             record = _record(self._archive)
         except _DAMAGE as error:

@@ -21,6 +21,7 @@ from xpubuild.engine.monitor import Monitor
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
+from xpubuild.engine.room import by_space, full_place, own_temporary
 from xpubuild.engine.state import PUBLISHED, published_hashes, witnesses_of
 from xpubuild.errors import AuditError, ToolchainError, XpuBuildError
 
@@ -54,6 +55,7 @@ class Execution:
         self.setting = setting
         self.log = log
         self.peak = 0
+        self._full: Path | None = None
         self._meter = ProgressMeter(time.monotonic)
         self._onlooker = Monitor(step, setting.sink, setting.cancel)
 
@@ -127,7 +129,7 @@ class Execution:
                 return
             if result.cancelled or result.timed_out:
                 break
-        error = explain_failure(self.step, result, self.log, child)
+        error = by_space(explain_failure(self.step, result, self.log, child), self._full)
         raise error if result.cancelled else self._onlooker.explain(error)
 
     def _run_argv(
@@ -144,19 +146,22 @@ class Execution:
         error_file = self.log.with_suffix(".error.json")
         error_file.unlink(missing_ok=True)
         env[ERROR_FILE] = str(error_file)
-        result = run(
-            executable_argv(argv),
-            env=env,
-            # Never the caller's folder: `python -m pip` imports what lies in it, a types.py for one.
-            cwd=Path(command.cwd) if command.cwd else setting.workspace,
-            log=stream,
-            on_line=self._on_line,
-            deadline_s=command.deadline_s,
-            cancel=self._onlooker.cancel,
-            on_tick=self._onlooker.poll,
-            redact=redact,
-            hold=(setting.lock_fd,) if setting.lock_fd >= 0 else (),
-        )
+        with own_temporary(env) as own:
+            result = run(
+                executable_argv(argv),
+                env=own,
+                # Never the caller's folder: `python -m pip` imports what lies in it, a types.py for one.
+                cwd=Path(command.cwd) if command.cwd else setting.workspace,
+                log=stream,
+                on_line=self._on_line,
+                deadline_s=command.deadline_s,
+                cancel=self._onlooker.cancel,
+                on_tick=self._onlooker.poll,
+                redact=redact,
+                hold=(setting.lock_fd,) if setting.lock_fd >= 0 else (),
+            )
+            # Before what fills it is removed.
+            self._full = None if result.ok else full_place((own.get("TMPDIR", "/tmp"), setting.workspace))  # noqa: S108
         child = read_child_error(error_file, redact)
         error_file.unlink(missing_ok=True)
         self.peak = max(self.peak, result.peak_tree_bytes)

@@ -24,9 +24,13 @@ from xpubuild.errors import (
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|ENOSPC|disk is full", re.IGNORECASE)
 # gcc, its collect2, clang, a shell, make and ninja each have their own words for a process that was killed.
 _KILLED = re.compile(
-    r"fatal error: Killed signal terminated program|internal compiler error: Killed|^Killed$|std::bad_alloc"
+    r"fatal error: Killed signal terminated program|internal compiler error: Killed|^Killed$"
     r"|terminated with signal 9|unable to execute command: Killed|: +[0-9]+ Killed +|\*\*\* .* Killed$"
-    r"|virtual memory exhausted|Cannot allocate memory|out of memory allocating|LLVM ERROR: out of memory"
+)
+# These say themselves that memory was refused to them.
+_REFUSED = re.compile(
+    r"std::bad_alloc|virtual memory exhausted|Cannot allocate memory|out of memory allocating"
+    r"|LLVM ERROR: out of memory"
 )
 # What a shell makes of a last command that SIGKILL ended.
 _SHELL_SIGKILL = 128 + signal.SIGKILL
@@ -89,13 +93,30 @@ def _by_resource(step: Step, result: ProcessResult) -> XpuBuildError | None:
             ),
             commands=("df -h",),
         )
+    refused = next((line.strip() for line in result.tail if _REFUSED.search(line)), "")
     killed = next((line.strip() for line in result.tail if _KILLED.search(line)), "")
-    if killed or (result.returncode in (-signal.SIGKILL, _SHELL_SIGKILL) and not result.timed_out):
+    by_signal = result.returncode in (-signal.SIGKILL, _SHELL_SIGKILL) and not result.timed_out
+    if (killed or by_signal) and not refused and result.oom_kills == 0:
+        return _killed(step, killed)
+    if refused or killed or by_signal:
         return OutOfMemoryError(
             f"{step.title}: out of memory",
-            why=killed or "SIGKILL ended the command, which is what the kernel does when memory runs out",
+            why=refused
+            or killed
+            or "SIGKILL ended the command, which is what the kernel does when memory runs out",
             fix="run the same command with fewer --jobs, or on a machine with more memory; finished steps are"
             " kept",
             evidence={"peak_tree_bytes": result.peak_tree_bytes},
         )
     return None
+
+
+def _killed(step: Step, line: str) -> BuildError:
+    """Return the error for a process that somebody ended: the kernel counts none that it ended itself."""
+    return BuildError(
+        f"{step.title}: a process was killed",
+        why=f"{line or 'SIGKILL ended the command'}; the kernel ended no process for lack of memory then:"
+        " a person did, or the memory limit of a batch system",
+        fix="run the same command again; if a batch system ended it, request more memory or use fewer --jobs."
+        " Finished steps are kept",
+    )

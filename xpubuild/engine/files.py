@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from xpubuild.engine.places import another_place, make_shared
 from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import NoSpaceError, ToolchainError
 
@@ -41,12 +42,13 @@ def explained(path: Path, doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        there = another_place(path, doing)
         if error.errno in _FULL:
             raise NoSpaceError(
                 f"no space left while {doing}",
                 why=f"{path}: {error.strerror}",
-                fix="free some space (or choose a larger disk with --workspace), then run the same command"
-                " again; finished steps are kept",
+                fix=f"free some space (or choose a larger disk {there}), then run the same"
+                " command again; finished steps are kept",
                 commands=(f"df -h {shlex.quote(str(path.parent))}",),
             ) from error
         if error.errno == errno.EIO:
@@ -60,7 +62,7 @@ def explained(path: Path, doing: str) -> Iterator[None]:
             raise ToolchainError(
                 f"{path} cannot be written",
                 why=f"{error.strerror}, while {doing}",
-                fix="use a folder that you can write to with --workspace, or fix its permissions",
+                fix=f"use a folder that you can write to {there}, or fix its permissions",
             ) from error
         raise
 
@@ -149,7 +151,7 @@ def publish_file(source: Path, folder: Path) -> Path:
 def copy_durable(source: Path, folder: Path) -> Path:
     """Copy a file into ``folder`` under its name; readers see no part of it."""
     with explained(folder, f"copying {source.name}"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_shared(folder)
         with replacing(folder / source.name) as target, source.open("rb") as stream:
             shutil.copyfileobj(stream, target)
     return folder / source.name

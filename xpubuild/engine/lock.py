@@ -21,6 +21,7 @@ from types import TracebackType
 
 from xpubuild.engine.files import explained
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.unprintable import without_unprintable
 from xpubuild.errors import InterruptedByUserError, ToolchainError, WorkspaceBusyError
 
 _NAME = ".lock"
@@ -28,12 +29,15 @@ _NOTE = ".lock.owner"
 _SINCE = "%Y-%m-%dT%H:%M:%S%z"
 _EVERY_S = 0.05
 _TELL_AFTER_S = 1.0
+_LONGEST_FIELD = 200
+_LARGEST_NOTE = 1 << 16
 
 
 def owner(workspace: Path) -> dict[str, object]:
     """Return the owner note (pid, host, command, since), empty where there is none."""
-    with contextlib.suppress(OSError, ValueError):
-        note = json.loads((workspace / _NOTE).read_text("utf-8"))
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        with (workspace / _NOTE).open("rb") as stream:
+            note = json.loads(stream.read(_LARGEST_NOTE))
         if isinstance(note, dict):
             return note
     return {}
@@ -59,9 +63,14 @@ def described(note: Mapping[str, object]) -> str:
     """Say who an owner note is about."""
     if note.get("pid") is None:
         return "another process"
-    return (
-        f"process {note.get('pid')} on {note.get('host')} ({note.get('command')}), since {note.get('since')}"
-    )
+    pid, host, command, since = (_word(note.get(name)) for name in ("pid", "host", "command", "since"))
+    return f"process {pid} on {host} ({command}), since {since}"
+
+
+def _word(value: object) -> str:
+    """Return a field of a note as part of a line: anybody may have written it who writes to the folder."""
+    text = " ".join(without_unprintable(str(value)).split())
+    return text if len(text) <= _LONGEST_FIELD else f"{text[:_LONGEST_FIELD]}..."
 
 
 def began_under(note: Mapping[str, object], moment: float) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from xpubuild.engine import oom
 from xpubuild.engine.capture import MOST_OUTPUT_BYTES, Captured
 from xpubuild.engine.child import STDOUT, TICK_S, Child, in_memory, prepare, running, spawn
 from xpubuild.engine.executables import resolve_executable
@@ -80,6 +81,7 @@ def run(
     full = prepare(argv, env, cwd)
     if cancel:
         return ProcessResult(full, -signal.SIGINT, 0.0, cancelled=True)
+    killed_before = oom.kills()
     child = spawn(full, env=env, cwd=cwd, stderr=STDOUT, hold=hold)
     reader = LineReader(log, on_line, redact or Redactor.from_environment(env))
     watch = Watch(child, deadline_s, cancel, on_tick)
@@ -101,6 +103,7 @@ def run(
         tail=tuple(reader.tail),
         timed_out=watch.timed_out,
         cancelled=watch.cancelled,
+        oom_kills=oom.since(killed_before),
     )
 
 

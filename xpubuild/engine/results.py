@@ -21,6 +21,8 @@ class ProcessResult:
     tail: tuple[str, ...] = ()
     timed_out: bool = False
     cancelled: bool = False
+    #: Processes of this machine that the kernel ended meanwhile for want of memory; None if unknown.
+    oom_kills: int | None = None
 
     @property
     def ok(self) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from xpubuild.explain.normalise import without_escapes
+from xpubuild.explain.normalise import LONGEST, without_escapes
 
 _SIZE = 1 << 18
+_KEEP = 2 * LONGEST
+_LINES = re.compile(rb"[^\r\n]*[\r\n]|[^\r\n]+")
 _BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -49,7 +52,14 @@ def _clean(data: bytes) -> bytes:
     data = without_escapes(data)
     while b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
+    if max(map(len, data.split(b"\n"))) > 2 * _KEEP:
+        # Patterns see beginning and end of a line; dozens of such lines would be kept and copied in between.
+        data = b"".join(map(_shortened, _LINES.findall(data)))
     return data
+
+
+def _shortened(line: bytes) -> bytes:
+    return line if len(line) <= 2 * _KEEP else line[:_KEEP] + b" ... " + line[-_KEEP:]
 
 
 def _utf8(stream: Reader, size: int) -> Iterator[bytes]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from xpubuild.engine.redact import MASK
+
 _MOST_WORDS = 12
-_MASK = "****"
 _TELLING = 4  # letters
 _PLACE = re.compile(r"^\S{1,400}?:\d{1,7}(?::\d{1,6})?:\s{0,4}")
 _HEAD = re.compile(r"^(?:\S{1,200}: )?(?:fatal |internal compiler )?(?:error|ERROR|Error|fatal): ")
@@ -24,7 +25,7 @@ def search_terms(text: str, kind: str) -> tuple[str, ...]:
     """Return search terms, the most exact first; what is particular to one machine is left out."""
     message = _ACCESS.sub("", _HEAD.sub("", _PLACE.sub("", text.strip())))
     message = _NUMBER.sub(" ", _PATH.sub(r"\1", _URL.sub(r"\1", message)))
-    words = [word for word in message.split() if _MASK not in word][:_MOST_WORDS]
+    words = [word for word in message.split() if MASK not in word][:_MOST_WORDS]
     if not words:
         return ()
     exact = " ".join(words)

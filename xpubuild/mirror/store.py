@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree, sync_filesystems, write_atomic
+from xpubuild.engine.places import make_shared, share
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.engine.temporary import DRAFT
@@ -111,7 +112,7 @@ class Mirror:
             raise no_mirror(self.path)
         if create:
             with explained(self.path, "making the mirror"):
-                self.path.mkdir(parents=True, exist_ok=True)
+                make_shared(self.path)
                 write_atomic(self.path / MARK, MARK_TEXT)
         elif not damaged:
             raise damage_error(self.path, list(checking.check(self.path, only=[MARK])))
@@ -256,6 +257,7 @@ class Mirror:
         # From where the user's cache is made alike; a mirror is nothing that backups leave out.
         with explained(self.path, "changing the mirror"):
             (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
+            share(self.path)
         # The index says that all of it is here; git has flushed the objects, and nothing else.
         sync_filesystems([self.path])
         write_index(self.path, self._cache)

@@ -22,8 +22,9 @@ from xpubuild.engine.redact import recordable
 from xpubuild.engine.watch import Cancel
 from xpubuild.packages.index.choice import Offer, offer
 from xpubuild.packages.index.config import IndexConfig
-from xpubuild.packages.index.session import IndexSession
+from xpubuild.packages.index.session import MOST_PAGE_BYTES, IndexSession
 from xpubuild.packages.index.threads import in_threads
+from xpubuild.untrusted import read_bytes
 
 # A newer minor version of the protocol is read all the same (PEP 629): nothing to tell a user.
 warnings.filterwarnings("ignore", category=UnexpectedRepoVersionWarning)
@@ -106,7 +107,11 @@ class Sources:
 
     def _local_page(self, path: Path, place: str) -> list[Offer]:
         try:
-            return _from_page(ProjectPage.from_html("", path.read_bytes(), base_url=path.absolute().as_uri()))
+            return _from_page(
+                ProjectPage.from_html(
+                    "", read_bytes(path, MOST_PAGE_BYTES), base_url=path.absolute().as_uri()
+                )
+            )
         except (OSError, *_UNREADABLE) as error:
             self._failed(place, f"{path.name}: {error}")
             return []
@@ -130,7 +135,7 @@ class Sources:
         if host in self._dead:
             return []
         try:
-            response = self._session.ask(url, headers={"Accept": _ACCEPT})
+            response = self._session.page(url, {"Accept": _ACCEPT})
         except requests.RequestException as error:
             self._dead.add(host)
             self._failed(place, explain(error))

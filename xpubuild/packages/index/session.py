@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from urllib3.util.retry import Retry
 from xpubuild.packages.index.config import IndexConfig
 from xpubuild.packages.index.credentials import origin_of, without_login
 from xpubuild.packages.index.threads import WORKERS
+from xpubuild.untrusted import described
 
 if TYPE_CHECKING:
     from requests.models import PreparedRequest, Response
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 # As pip: errors of a server that are likely to pass (network/session.py of pip).
 _PASSING = (500, 502, 503, 504, 520, 527)
 _BACKOFF_S = 0.25
+#: The page of a project with ten thousand files has 10 MB.
+MOST_PAGE_BYTES = 64 << 20
+_PAGE_DEADLINE_S = 300.0
+_CHUNK = 1 << 16
 
 
 class _TrustingAdapter(HTTPAdapter):
@@ -76,6 +82,27 @@ class IndexSession(requests.Session):
             timeout=self.config.timeout_s,
             allow_redirects=True,
         )
+
+    def page(self, url: str, headers: Mapping[str, str]) -> Response:
+        """Return the answer for a page, whole.
+
+        Raises:
+            requests.RequestException: no answer, or more of it, unpacked, than any page has, or for too long.
+        """
+        deadline = time.monotonic() + _PAGE_DEADLINE_S
+        response = self.ask(url, headers=headers, stream=True)
+        data = bytearray()
+        with response:
+            for chunk in response.iter_content(_CHUNK):
+                data += chunk
+                if len(data) > MOST_PAGE_BYTES:
+                    raise requests.exceptions.ContentDecodingError(
+                        f"its page is larger than {described(MOST_PAGE_BYTES)}"
+                    )
+                if time.monotonic() > deadline:
+                    raise requests.exceptions.ReadTimeout(f"its page took longer than {_PAGE_DEADLINE_S:g} s")
+        response._content = bytes(data)
+        return response
 
     def merge_environment_settings(
         self,

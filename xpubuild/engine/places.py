@@ -1,0 +1,64 @@
+"""Folders that several people use, and which option or variable names another place for a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+#: What everybody may do in a folder that is made to be shared, whatever the umask of who makes it.
+_FOLDER, _FILE = 0o755, 0o644
+
+
+def make_shared(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, so that others can enter it.
+
+    A mirror or a folder of wheels is there for others. With a umask of 077 they could not read what was put
+    there for them. To keep others out, close a folder above it, or the folder itself once it is there.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    missing = []
+    for path in (folder, *folder.parents):
+        if path.exists():
+            break
+        missing.append(path)
+    for path in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            path.mkdir()
+            path.chmod(_FOLDER)
+    folder.mkdir(exist_ok=True)  # an error where it is no folder
+
+
+def share(folder: Path) -> None:
+    """Let others read what this user has made below ``folder``; links are not followed.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    me = os.geteuid()
+    for item in _below(folder):
+        status = item.stat(follow_symlinks=False)
+        wanted = _FOLDER if stat.S_ISDIR(status.st_mode) else _FILE
+        lacking = wanted & 0o055 & ~status.st_mode
+        if lacking and status.st_uid == me and not stat.S_ISLNK(status.st_mode):
+            Path(item.path).chmod(stat.S_IMODE(status.st_mode) | lacking)
+
+
+def _below(folder: Path) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        for item in found:
+            yield item
+            if item.is_dir(follow_symlinks=False):
+                yield from _below(Path(item.path))
+
+
+def another_place(path: Path, doing: str) -> str:
+    """Return the words that tell how to use another place than ``path``: the cache is not the workspace."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    if Path(home) in (path, *path.parents):
+        return "by setting XDG_CACHE_HOME"
+    return "with --mirror" if "mirror" in doing else "with --workspace"
