@@ -13,8 +13,8 @@ from xpubuild.errors import BuildError, FetchError, NoSpaceError, ToolchainError
 
 #: Less than this is full: no compiler, pip or git works with it.
 _LEAST_BYTES = 1 << 20
-# A socket in it must have a name of at most 108 bytes, and Python's have some 40 of their own.
-_LONGEST = 64
+# A socket in it must have a name of at most 108 bytes; those of Python's multiprocessing add 32.
+_LONGEST = 72
 #: What a program says of a full disk may be anything.
 _MAY_BE_SPACE = (BuildError, FetchError, ToolchainError)
 
