@@ -50,11 +50,15 @@ def one_line(text: str) -> str:
 
 
 def is_gone(stream: TextIO) -> bool:
-    """Whether nobody can read what the stream still holds."""
+    """Whether nobody can read what is written to the stream any more."""
     try:
         stream.flush()
+        # Python dropped what it could not write; a terminal that is gone refuses nothing at all, too.
+        os.write(stream.fileno(), b"")
     except OSError as error:
         return error.errno in READER_GONE
+    except ValueError:  # closed, or a stream in memory
+        return False
     return False
 
 
