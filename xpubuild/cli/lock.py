@@ -53,7 +53,7 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
         prepared = prepare(asked, cancel=cancel)
         store = git_store(prepared.facts, cancel=cancel)
         hashes = open_hashes(prepared.context, report=report, cancel=cancel)
-        lock = make_lock(prepared, store=store, report=report, wheel_hashes=hashes)
+        lock = make_lock(prepared, store=store, report=report, wheel_hashes=hashes, cancel=cancel)
     if output == "-":
         write_out(dump(lock))
         return 0

@@ -156,6 +156,29 @@ def repositories(
     return 0
 
 
+@command.command()
+@click.argument("into", type=click.Path(path_type=Path))
+@click.option("--cache", type=click.Path(path_type=Path), required=True)
+@click.option("--item", "items", multiple=True, required=True)
+@options.path_option("--mirror", default=None)
+@options.option("--offline", is_flag=True)
+def archives(into: Path, cache: Path, items: tuple[str, ...], mirror: Path | None, offline: bool) -> int:
+    """Unpack archives that a build would download itself."""
+    import json
+
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.mirror.archives import in_mirror
+    from xpubuild.packages.archives.supply import Archive, Supply
+    from xpubuild.packages.archives.unpack import provide
+
+    cancel = Cancel()
+    with cancel_on_signals(cancel):
+        supply = Supply(cache, in_mirror(mirror), offline, cancel)
+        provide([Archive(**json.loads(item)) for item in items], into, supply, _say)
+    return 0
+
+
 @command.command(name="front-end")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--env", type=click.Path(path_type=Path), required=True)

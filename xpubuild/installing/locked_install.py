@@ -14,12 +14,14 @@ from xpubuild.gather.conda_packages import file_name
 from xpubuild.gather.options import PlanOptions
 from xpubuild.gather.prepare import Prepared, prepare
 from xpubuild.locking import model
+from xpubuild.locking.archives import LockedArchivesProof
 from xpubuild.locking.canonical import lock_digest
 from xpubuild.locking.compare import Difference
 from xpubuild.locking.lock import read_lock
 from xpubuild.locking.open_wheels import LockedWheelProof
 from xpubuild.locking.options import mismatch, options_of, require_match, require_tree, resolved_of
 from xpubuild.locking.plain import clean_url
+from xpubuild.packages.archives.unpack import UnpackedProof
 from xpubuild.recipe.load import load
 from xpubuild.source.integrity import TreeProof
 from xpubuild.source.serving import ServedProof
@@ -108,6 +110,8 @@ def _proved(step: Step, lock: model.Lock, prepared: Prepared) -> Step:
 
 
 def _locked(proof: Proof, lock: model.Lock, component: str) -> Proof:
+    if isinstance(proof, UnpackedProof):
+        return LockedArchivesProof(proof, tuple(i for i in lock.archives if i.component == component))
     return LockedProof(proof, lock, component) if isinstance(proof, TreeProof | ServedProof) else proof
 
 

@@ -24,7 +24,7 @@ from xpubuild.locking.text import render
 HEADER = """\
 # The closed lock of a build: every input of it. "xpubuild lock" writes this file; an edit by hand is refused.
 """
-_INPUTS = ("recipe", "plan", "options", "repositories", "python", "conda")
+_INPUTS = ("recipe", "plan", "options", "repositories", "python", "conda", "archives")
 #: Left out where they say nothing; every other field is always there.
 _LEFT_OUT = frozenset({"url", "embedded", "marker"})
 _MOST_NAMED = 8
@@ -92,6 +92,8 @@ def _taken(data: dict[str, Any], key: str, name: str, kind: type) -> Any:
 
 def _inputs_text(lock: Lock) -> str:
     sections = {name: _plain(getattr(lock, name)) for name in _INPUTS}
+    if not lock.archives:
+        del sections["archives"]
     return HEADER + render({"schema": SCHEMA, **sections, "marks": marks(items(lock))})
 
 

@@ -103,7 +103,7 @@ def check_lock(
         prepared = _prepared(lock, replace(options, workspace=folder), cancel)
         store = git_store(prepared.facts, cancel=cancel)
         hashes = open_hashes(prepared.context, report=report, cancel=cancel or Cancel())
-        here = make_lock(prepared, store=store, report=report, wheel_hashes=hashes)
+        here = make_lock(prepared, store=store, report=report, wheel_hashes=hashes, cancel=cancel)
     here = with_known_hashes(lock, here)
     found = differences(lock, here) + machine_differences(lock.machine, here.machine, policy)
     open_ = tuple(wheel.component for wheel in lock.python.wheels if wheel.hashes is None)

@@ -36,6 +36,7 @@ class Written:
             "lock": lock_digest(lock),
             "machine": machine_digest(lock),
             "repositories": sum(map(_count, lock.repositories.values())),
+            "archives": len(lock.archives),
             "pins": sum(len(file.pins) for file in lock.python.requirements.values()),
             "open": [
                 {"component": wheel.component, "dist": wheel.dist, "version": wheel.version}

@@ -53,6 +53,10 @@ def _of_lock(lock: Lock) -> Iterator[tuple[str, Item]]:
             yield f"python.requirements.{name}.{pin.key}", _fields(pin, "version", "hashes")
     for wheel in lock.python.wheels:
         yield f"python.wheels.{wheel.component}", _fields(wheel, "dist", "version", "hashes")
+    yield from _of_files(lock)
+
+
+def _of_files(lock: Lock) -> Iterator[tuple[str, Item]]:
     if lock.conda is not None:
         yield "conda", {_VALUE: "used"}
         for package in lock.conda.packages:
@@ -60,6 +64,8 @@ def _of_lock(lock: Lock) -> Iterator[tuple[str, Item]]:
                 f"conda.packages.{package.key}",
                 _fields(package, "version", "channel", "file", "md5", "sha256"),
             )
+    for archive in lock.archives:
+        yield f"archives.{archive.key}", _fields(archive, "url", "sha256", "size", "hash_from")
 
 
 def _of_repository(name: str, item: Repository) -> Iterator[tuple[str, Item]]:

@@ -9,9 +9,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from xpubuild.engine.process import Cancel
 from xpubuild.errors import RecipeError, UsageError
 from xpubuild.gather.prepare import Prepared
 from xpubuild.locking import model
+from xpubuild.locking.archives import locked_archives
 from xpubuild.locking.canonical import load
 from xpubuild.locking.parts import conda_part, machine_part, oneapi_part, python_part, recipe_part, refused
 from xpubuild.locking.plain import clean_text, clean_values
@@ -36,6 +38,7 @@ def make_lock(
     report: Report,
     wheel_hashes: Mapping[str, Iterable[str]] | None = None,
     jobs: int = _FETCHES,
+    cancel: Cancel | None = None,
 ) -> model.Lock:
     """Return the complete lock of a plan; its repositories are fetched into ``store``.
 
@@ -60,7 +63,8 @@ def make_lock(
             for item in found.repositories
         }
         repositories |= {item.component: embedded_repository(item, context) for item in found.embedded}
-        return offline_part(prepared, repositories, wheel_hashes=wheel_hashes)
+        archives = locked_archives(found.archives, context.facts, report, cancel or Cancel())
+        return offline_part(prepared, repositories, archives, wheel_hashes=wheel_hashes)
     except ValidationError as error:
         raise refused(error, f"recipe '{context.recipe.name}'") from error
 
@@ -68,12 +72,13 @@ def make_lock(
 def offline_part(
     prepared: Prepared,
     repositories: Mapping[str, model.Repository],
+    archives: tuple[model.Archive, ...] = (),
     *,
     env: EnvKind | None = None,
     conda: model.Conda | None = None,
     wheel_hashes: Mapping[str, Iterable[str]] | None = None,
 ) -> model.Lock:
-    """Return the lock with repositories that are known already: nothing is fetched.
+    """Return the lock with repositories and archives that are known already: nothing is fetched.
 
     ``env`` and ``conda`` are the plan's own where they are not given.
 
@@ -89,6 +94,7 @@ def offline_part(
         repositories=dict(repositories),
         python=_python(inputs_of(context), wheel_hashes or {}),
         conda=conda or _conda(context),
+        archives=archives,
         machine=_machine(prepared),
     )
 

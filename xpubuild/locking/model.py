@@ -179,6 +179,25 @@ class Python(Strict):
         return self
 
 
+class Archive(Strict):
+    """An archive that the build of a component would download itself.
+
+    Where upstream states no hash, ``sha256`` is that of what was downloaded first.
+    """
+
+    component: Name
+    name: Name
+    url: Name
+    sha256: Sha256
+    size: Annotated[int, Field(ge=0)]
+    hash_from: Literal["upstream", "first download"]
+
+    @property
+    def key(self) -> str:
+        """The name of this entry."""
+        return f"{self.component}.{self.name}"
+
+
 class CondaPackage(Strict):
     """One package of a conda environment; ``file`` is its URL below the channel."""
 
@@ -271,4 +290,10 @@ class Lock(Strict):
     repositories: dict[Name, Repository]
     python: Python
     conda: Conda | None
+    archives: tuple[Archive, ...] = ()
     machine: Machine
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Lock:
+        _in_order([item.key for item in self.archives])
+        return self

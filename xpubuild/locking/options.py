@@ -14,6 +14,7 @@ from xpubuild.errors import LockMismatchError, SourceIntegrityError
 from xpubuild.gather.options import PlanOptions
 from xpubuild.gather.prepare import Prepared
 from xpubuild.locking import model
+from xpubuild.locking.archives import borrowed_archives
 from xpubuild.locking.canonical import lock_digest
 from xpubuild.locking.compare import Difference, differences
 from xpubuild.locking.lock import offline_part
@@ -109,7 +110,8 @@ def require_match(
         LockMismatchError: with every difference in ``evidence``.
     """
     try:
-        here = offline_part(prepared, _borrowed(lock, prepared), env=env, conda=conda)
+        archives = borrowed_archives(inputs_of(prepared.context).archives, lock)
+        here = offline_part(prepared, _borrowed(lock, prepared), archives, env=env, conda=conda)
     except ValidationError as error:
         raise refused(error, f"recipe '{prepared.context.recipe.name}'") from error
     found = differences(lock, with_known_hashes(lock, here))

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, cast, get_args
 from xpubuild.documents import plain
 from xpubuild.untrusted import json_value
 
-Kind = Literal["git", "wheel", "sdist", "conda", "set", "page"]
+Kind = Literal["git", "wheel", "sdist", "conda", "archive", "set", "page"]
 
 SCHEMA = "xpubuild.mirror-entry/1"
 MARK = "mirror.json"
@@ -32,7 +32,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 #: One component of a path in a mirror: nothing hidden, nothing that an option could be taken for.
 _WORD = re.compile(r"(?![.-])[^/\x00-\x1f\x7f\\]{1,200}")
-_FILE_KINDS = frozenset({"wheel", "sdist", "conda"})
+_FILE_KINDS = frozenset({"wheel", "sdist", "conda", "archive"})
 _REF = r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)))[A-Za-z0-9._/+@-]{1,200}"
 #: The files that a repository made by ``source.mirror`` may have; any other could change what git reads.
 IN_REPOSITORY = re.compile(
@@ -67,7 +67,8 @@ class Entry:
     """What belongs together in a mirror: a repository, a file, a set, or the page of links.
 
     ``name`` is the repository's folder or the file's name, ``pins`` the commits that a repository keeps;
-    ``dist`` and ``version`` are a Python or conda package's.
+    ``dist`` and ``version`` are a Python or conda package's; an archive that a build would download itself
+    has COMPONENT.NAME there and no version.
     """
 
     kind: Kind

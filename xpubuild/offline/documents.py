@@ -9,6 +9,7 @@ from typing import Any
 from xpubuild.documents import plain
 from xpubuild.engine.fingerprint import digest
 from xpubuild.mirror.entries import Entry
+from xpubuild.mirror.naming import described
 from xpubuild.mirror.sets import RepositoryUse
 from xpubuild.packages.index.files import RemoteFile
 from xpubuild.planning.inputs import Inputs
@@ -53,6 +54,8 @@ def inputs_digest(inputs: Inputs, conda_lock: str | None = None) -> str:
             ],
             "requirements": [[item.name, item.text] for item in inputs.requirements],
             "wheels": [[item.component, item.dist, item.version] for item in inputs.wheels],
+            # Not the hash: a recipe often has none where a lock of it does.
+            **({"archives": [[item.key, item.url] for item in inputs.archives]} if inputs.archives else {}),
             "conda": conda_lock,
         }
     )
@@ -94,9 +97,8 @@ def missing_repository(use: RepositoryUse) -> dict[str, Any]:
 
 def missing_file(file: RemoteFile) -> dict[str, Any]:
     """Return a missing file; ``size`` is None if the index does not state it."""
-    is_conda = file.filename.endswith((".conda", ".tar.bz2"))
     return {
-        "kind": "conda" if is_conda else "wheel" if file.filename.endswith(".whl") else "sdist",
+        "kind": "archive" if file.is_archive else described(file.filename)[0],
         "name": file.filename,
         "url": file.url,
         "commit": None,

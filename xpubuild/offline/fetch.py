@@ -19,6 +19,7 @@ from xpubuild.mirror.failures import damage_error
 from xpubuild.mirror.reading import Damage
 from xpubuild.mirror.sets import MirrorSet, RepositoryUse
 from xpubuild.mirror.store import Mirror
+from xpubuild.offline.archives import open_archives
 from xpubuild.offline.documents import (
     document,
     file_row,
@@ -29,6 +30,7 @@ from xpubuild.offline.documents import (
     totals,
 )
 from xpubuild.offline.packages import (
+    archive_files,
     bring,
     conda_files,
     entry_of,
@@ -45,6 +47,8 @@ from xpubuild.packages.index.files import RemoteFile
 from xpubuild.packages.index.wanted import with_sizes
 from xpubuild.planning.inputs import Inputs
 from xpubuild.source.git import Git
+
+_PACKAGES = "Python and conda packages, archives"
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ class Fetch:
             store = mirror.git_store(self.git, cancel=self.cancel)
             sources = Repositories(mirror, store, teller, self.wanted.named)
             sources.bring(self.inputs)
-            with teller.doing("packages", "Python and conda packages"):
+            unknown = [*(item.note for item in sources.unknown), *open_archives(self.inputs, teller)]
+            with teller.doing("packages", _PACKAGES):
                 files = self._bring_files(mirror, teller)
             needed = self._set(sources.uses, [entry.sha256 for entry in files])
             mirror.add_set(needed)
@@ -109,7 +114,7 @@ class Fetch:
             set=needed.name,
             repositories=[repository_row(use, sources.fetched) for use in needed.repositories],
             files=[file_row(entry, before) for entry in files],
-            unknown=[item.note for item in sources.unknown],
+            unknown=unknown,
             damaged=plain(tuple(damages)),
             summary=totals(after.values(), before),
         )
@@ -124,7 +129,7 @@ class Fetch:
         yield "check", "files in the mirror"
         for item in self.inputs.repositories:
             yield f"{item.component}.source", f"{item.component} at {item.pin.commit[:12]}"
-        yield "packages", "Python and conda packages"
+        yield "packages", _PACKAGES
 
     def _repair(self, mirror: Mirror, teller: Teller) -> list[Damage]:
         with teller.doing("check", "files in the mirror"):
@@ -151,7 +156,8 @@ class Fetch:
         files: list[RemoteFile] = []
         if self.inputs.requirements or self.inputs.wheels:
             files = python_files(self.inputs, self.wanted.pythons, self.index, cancel=self.cancel)
-        return files + (conda_files(self.conda_lock) if self.conda_lock is not None else [])
+        files += conda_files(self.conda_lock) if self.conda_lock is not None else []
+        return files + archive_files(self.inputs)
 
     def _set(self, uses: Sequence[RepositoryUse], files: Collection[str]) -> MirrorSet:
         ordered = sorted(set(uses), key=lambda use: (use.component, use.configure_time, use.url, use.path))
@@ -185,11 +191,18 @@ class Fetch:
             )
         conda = conda_files(self.conda_lock) if self.conda_lock is not None else []
         entries = {entry.sha256: entry for entry in mirror.files()}
+        archives = [self._archive(file, entries.values()) for file in archive_files(self.inputs)]
         for file in conda:
             if file.sha256 not in entries:
                 raise self._lacks(file.filename, "it was not fetched", {"sha256": file.sha256})
         here = files_here(mirror, self.inputs, self.wanted.pythons, cancel=self.cancel)
-        return here + [entries[file.sha256] for file in conda if file.sha256 is not None]
+        return here + archives + [entries[file.sha256] for file in conda if file.sha256 is not None]
+
+    def _archive(self, file: RemoteFile, entries: Iterable[Entry]) -> Entry:
+        found = entry_of(entries, file)
+        if found is None:
+            raise self._lacks(file.filename, f"it was not fetched from {file.url}", {"url": file.url})
+        return found
 
     def _lacks(self, what: str, why: str, evidence: Mapping[str, Any]) -> FetchError:
         place, recipe = shlex.quote(str(self.path)), shlex.quote(self.inputs.recipe)

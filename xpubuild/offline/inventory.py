@@ -14,9 +14,12 @@ from xpubuild.errors import FetchError
 from xpubuild.gather.downloads import PAGE
 from xpubuild.gather.prepare import Prepared, git_store
 from xpubuild.locking.open_wheels import in_mirror
+from xpubuild.mirror.archives import in_mirror as archives_in
 from xpubuild.mirror.entries import FILES, INDEX, entry_id
 from xpubuild.mirror.store import Mirror, damage_error
+from xpubuild.offline.archives import require_archives
 from xpubuild.offline.repositories import bring_repositories, refuse_unknown
+from xpubuild.packages.archives.supply import Supply
 from xpubuild.packages.conda.archives import Supply as CondaSupply
 from xpubuild.packages.conda.archives import in_folder, missing_packages, nowhere
 from xpubuild.packages.conda.lockfile import read_lock
@@ -46,7 +49,7 @@ def take_stock(
         return
     inputs = _still_needed(prepared, done)
     conda = prepared.facts.conda_lock is not None and "env" not in done
-    if not (inputs.repositories or inputs.requirements or inputs.wheels or conda):
+    if not (inputs.repositories or inputs.requirements or inputs.wheels or inputs.archives or conda):
         return
     mirror = Mirror.open(downloads.mirror) if downloads.mirror is not None else None
     if mirror is not None:
@@ -64,6 +67,8 @@ def take_stock(
             refuse_unknown(unknown)
             _require_conda(prepared, done, mirror)
             _require_packages(inputs, mirror, cancel)
+            cache = prepared.facts.cache / "archives"
+            require_archives(inputs.archives, Supply(cache, archives_in(downloads.mirror), True, cancel))
         except FetchError as error:
             if mirror is None:
                 error.fix = f"pass a mirror with --mirror, or remove --offline; or {error.fix}"
@@ -93,6 +98,11 @@ def _still_needed(prepared: Prepared, done: Collection[str]) -> Inputs:
             item for item in whole.requirements if str(context.requirement_path(item.name)) in read
         ),
         wheels=tuple(item for item in whole.wheels if item.component in names),
+        archives=tuple(
+            item
+            for item in whole.archives
+            if {f"{item.component}.{step}" for step in ("archives", "wheel", "install")} & names
+        ),
     )
 
 

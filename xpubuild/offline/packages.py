@@ -15,10 +15,12 @@ from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError
 from xpubuild.gather.conda_packages import file_name
-from xpubuild.mirror.entries import PAGE, Entry, FileRecord
+from xpubuild.mirror.archives import entry_of as archive_entry
+from xpubuild.mirror.entries import PAGE, Entry, FileRecord, Kind, entry_id
 from xpubuild.mirror.naming import described
 from xpubuild.mirror.reading import digest_of
 from xpubuild.mirror.store import DOWNLOADS, Mirror
+from xpubuild.packages.archives.supply import Archive, remote_file
 from xpubuild.packages.conda.lockfile import packages_of
 from xpubuild.packages.index.choice import matches, may_install, offer
 from xpubuild.packages.index.config import IndexConfig
@@ -95,6 +97,15 @@ def conda_files(conda_lock_text: str) -> list[RemoteFile]:
     ]
 
 
+def archive_files(inputs: Inputs) -> list[RemoteFile]:
+    """Return the archives that builds would download themselves, as far as it is known from where."""
+    return [
+        remote_file(Archive(item.name, item.url, item.sha256), item.component)
+        for item in inputs.archives
+        if item.url is not None
+    ]
+
+
 def keep_conda_lock(mirror: Mirror, recipe: str, text: str | None) -> str | None:
     """Put a conda-lock.yml into the mirror, for an install that has no other; return its sha256."""
     if text is None:
@@ -116,7 +127,12 @@ def keep_conda_lock(mirror: Mirror, recipe: str, text: str | None) -> str | None
 
 
 def entry_of(mirror_files: Iterable[Entry], file: RemoteFile) -> Entry | None:
-    """Return the entry of a remote file that is here: by its hash, or by name where no index states one."""
+    """Return the entry of a remote file that is here: by its hash, or by name where no index states one.
+
+    Archives have common names: without a hash, one is known by its URL.
+    """
+    if file.is_archive:
+        return archive_entry(mirror_files, file.url, file.sha256)
     for entry in mirror_files:
         if file.sha256 is not None:
             if entry.sha256 == file.sha256:
@@ -163,7 +179,10 @@ def bring(
     def take(file: RemoteFile) -> str:
         place = fetch(file)
         _, digest = digest_of(place)
-        kind, _, _ = described(file.filename)
+        kind: Kind = described(file.filename)[0]
+        if file.is_archive:
+            kind = "archive"
+            _forget_unnamed(mirror, digest)
         mirror.add_file(
             place, sha256=digest, name=file.filename, kind=kind, dist=file.dist, version=file.version,
             url=file.url, move=True,
@@ -178,7 +197,17 @@ def bring(
     return [entries[digest] for digest in digests]
 
 
+def _forget_unnamed(mirror: Mirror, sha256: str) -> None:
+    """Drop the entry of an archive that was lost and written anew: the file alone does not tell its URL."""
+    entry = mirror.entry(entry_id("archive", sha256))
+    if entry is not None and not entry.url:
+        mirror.drop(entry.id, entry.folder)
+        mirror.write_page()
+
+
 def _key(file: RemoteFile) -> str:
+    if file.is_archive and file.sha256 is None:
+        return f"{hashlib.sha256(file.url.encode()).hexdigest()}.unhashed"
     return file.sha256 or f"{file.filename}.unhashed"
 
 
@@ -189,4 +218,7 @@ def _once(files: Iterable[RemoteFile]) -> list[RemoteFile]:
 def as_remote(entry: Entry) -> RemoteFile:
     """Return a file of the manifest as one that can be fetched again, where it came from."""
     record: FileRecord = entry.files[0]
-    return RemoteFile(entry.dist, entry.version, entry.name, record.sha256, record.size, entry.url)
+    return RemoteFile(
+        entry.dist, entry.version, entry.name, record.sha256, record.size, entry.url,
+        is_archive=entry.kind == "archive",
+    )  # fmt: skip

@@ -23,7 +23,9 @@ from xpubuild.gather.prepare import prepare
 from xpubuild.host.pythons import probe_python
 from xpubuild.locking.files import is_lock
 from xpubuild.locking.lock import read_lock
+from xpubuild.locking.model import Lock
 from xpubuild.locking.options import options_of, resolved_of
+from xpubuild.locking.plain import clean_url
 from xpubuild.packages.conda.install import python_version
 from xpubuild.packages.conda.lockfile import read_lock as read_conda_lock
 from xpubuild.planning.choose import choose
@@ -90,6 +92,8 @@ def _of_lock(path: Path, options: PlanOptions, for_python: str | None, store: Re
     pins = {item.component: item.pin.commit for item in (*found.repositories, *found.embedded)}
     texts = {item.name: hashlib.sha256(item.text.encode()).hexdigest() for item in found.requirements}
     locked = {name: item.commit for name, item in lock.repositories.items()}
+    pins |= {item.key: clean_url(item.url or "") for item in found.archives}
+    locked |= {item.key: item.url for item in lock.archives}
     files = {name: item.sha256 for name, item in lock.python.requirements.items()}
     for what in sorted({**pins, **locked, **texts, **files}):
         here, there = pins.get(what) or texts.get(what), locked.get(what) or files.get(what)
@@ -101,7 +105,15 @@ def _of_lock(path: Path, options: PlanOptions, for_python: str | None, store: Re
                 commands=(f"xpubuild lock {name}",),
                 evidence={"what": what, "lock": there, "recipe": here},
             )
-    return _wanted(context, for_python or lock.options.python.version)
+    wanted = _wanted(context, for_python or lock.options.python.version)
+    return replace(wanted, inputs=_with_locked_hashes(wanted.inputs, lock))
+
+
+def _with_locked_hashes(inputs: Inputs, lock: Lock) -> Inputs:
+    """Return the inputs with the hashes of archives that upstream does not state and the lock has."""
+    known = {item.key: item.sha256 for item in lock.archives}
+    archives = tuple(replace(item, sha256=item.sha256 or known.get(item.key)) for item in inputs.archives)
+    return replace(inputs, archives=archives)
 
 
 def _context(

@@ -11,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from xpubuild.compatibility.constraints import solve
 from xpubuild.compatibility.situation import Situation, Verdict
 from xpubuild.errors import RecipeError, UnsatisfiableError, UsageError
+from xpubuild.planning.archive_steps import require_there
 from xpubuild.planning.build_situation import of_request
 from xpubuild.planning.refusal import refused
 from xpubuild.planning.request import Choice, Facts, Request
@@ -40,7 +41,7 @@ def choose(request: Request) -> Choice:
     _require_aot_targets(request, recipe, target)
     components = _components(request, recipe, target)
     variant = _variant(request, recipe)
-    return Choice(
+    choice = Choice(
         target=target,
         cxx11_abi=_abi(request, recipe, components),
         components=components,
@@ -48,6 +49,8 @@ def choose(request: Request) -> Choice:
         arch=request.arch or tuple(recipe.arch),
         switches=_switches(recipe, components, variant),
     )
+    require_there(recipe, choice)
+    return choice
 
 
 def _require_placeholders(request: Request) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from xpubuild.engine.model import XPUBUILD, Command
 from xpubuild.errors import RecipeError
 from xpubuild.planning import compiler_steps
+from xpubuild.planning.archive_steps import unpacked_environment
 from xpubuild.planning.context import Context
 from xpubuild.planning.repository_steps import served_environment
 from xpubuild.planning.sharing import jobs_environment
@@ -32,7 +33,8 @@ def source_folder(context: Context, name: str) -> str:
 def build_environment(context: Context, name: str) -> dict[str, str]:
     """Return the environment overlay of a source build, in the order: switches, compilers, oneAPI, ABI."""
     facts, choice = context.facts, context.choice
-    abi = str(choice.cxx11_abi)
+    own = context.component(name).build.cxx11_abi
+    abi = str(choice.cxx11_abi if own is None else own)
     env = {key: context.fill(value) for key, value in choice.switches[name].items()}
     env.update(
         {
@@ -52,6 +54,7 @@ def build_environment(context: Context, name: str) -> dict[str, str]:
         env["CMAKE_PREFIX_PATH"] = f"{own_prefix}:{theirs}" if theirs else own_prefix
     env.update(compiler_steps.environment(context))
     env.update(served_environment(context, name))
+    env.update(unpacked_environment(context, name))
     if scratch_config(context, name):
         env["DIST_EXTRA_CONFIG"] = str(_scratch_file(context, name))
     return env

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xpubuild.planning import archive_steps
 from xpubuild.planning.context import Context
 from xpubuild.planning.planner import requirement_names
 from xpubuild.planning.source_steps import pin_of
@@ -40,6 +41,24 @@ class OpenWheel:
 
 
 @dataclass(frozen=True)
+class Archive:
+    """An archive that a build would download itself.
+
+    ``url`` is None where nobody knows it before the build, ``sha256`` where upstream states none.
+    """
+
+    component: str
+    name: str
+    url: str | None
+    sha256: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of this archive in a mirror and a lock."""
+        return f"{self.component}.{self.name}"
+
+
+@dataclass(frozen=True)
 class Inputs:
     """Everything a build takes from outside, but for the machine itself; ``embedded`` comes with xpubuild."""
 
@@ -49,6 +68,7 @@ class Inputs:
     embedded: tuple[Repository, ...]
     requirements: tuple[RequirementFile, ...]
     wheels: tuple[OpenWheel, ...]
+    archives: tuple[Archive, ...] = ()
 
 
 def inputs_of(context: Context) -> Inputs:
@@ -82,5 +102,10 @@ def inputs_of(context: Context) -> Inputs:
             OpenWheel(name, item.dist, str(item.version), tuple(item.indexes))
             for name, item in chosen.items()
             if item.kind == "wheel" and item.requirements is None
+        ),
+        archives=tuple(
+            Archive(name, key, item.url, item.sha256)
+            for name, _ in sources
+            for key, item in sorted(archive_steps.needed(context, name).items())
         ),
     )

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import Plan, Step
-from xpubuild.planning import compiler_steps, env_steps, freeze_steps, front_end, gate_steps, source_steps
+from xpubuild.planning import (
+    archive_steps,
+    compiler_steps,
+    env_steps,
+    freeze_steps,
+    front_end,
+    gate_steps,
+    source_steps,
+)
 from xpubuild.planning.choose import check_host, choose
 from xpubuild.planning.context import Context
 from xpubuild.planning.repository_steps import configured, repositories_step
@@ -153,6 +161,10 @@ def _source_steps(
     if configured(context, name):
         steps.append(repositories_step(context, name, source_steps.pin_of(context, name).commit))
         needs = (*needs, steps[-1].id)
+    archives = archive_steps.archives_step(context, name)
+    if archives is not None:
+        steps.append(archives)
+        needs = (*needs, archives.id)
     requirements = f"{name}.requirements"
     if requirements in order:
         steps.append(env_steps.requirements_step(context, name, needs, order[requirements]))

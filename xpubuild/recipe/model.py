@@ -77,6 +77,7 @@ GitUrl = Annotated[str, AfterValidator(_git_url)]
 Specifier = Annotated[str, AfterValidator(_specifier)]
 VersionText = Annotated[str, AfterValidator(_version)]
 Commit = Annotated[str, AfterValidator(_commit)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, AfterValidator(_name)]
 #: A size in GiB: no machine has more than an exbibyte, and infinity has no bytes.
 Gib = Annotated[float, Field(gt=0, le=1 << 30, allow_inf_nan=False)]
@@ -150,6 +151,21 @@ class LargeUnits(Strict):
     gcc: Specifier | None = Field(None, description="host compilers that can compile them")
 
 
+class Archive(Strict):
+    """A file that the build would download itself: fetched and unpacked before it, and handed over."""
+
+    url: str | None = Field(
+        None, description="where upstream's build downloads it; null if that is not known"
+    )
+    variable: str = Field(description="environment variable that names the unpacked folder to the build")
+    folder: str = Field(".", description="folder of the archive that the variable names")
+    sha256: Sha256 | None = Field(None, description="as upstream states it; null if upstream states none")
+    pin_file: str | None = Field(None, description="file in the tree that states commit or ref")
+    commit: Commit | None = Field(None, description="commit that the archive was built from")
+    ref: str | None = Field(None, description="version or tag that the tree asks for, if it states no commit")
+    gone: str = Field("", description="why it can no longer be downloaded")
+
+
 class Build(Strict):
     """How a checked-out tree becomes a wheel."""
 
@@ -158,6 +174,12 @@ class Build(Strict):
     )
     env: dict[str, Switch] = Field(default_factory=dict, description="environment variables of the build")
     config_settings: dict[str, str] = Field(default_factory=dict, description="PEP 517 config settings")
+    archives: dict[Name, Archive] = Field(
+        default_factory=dict, description="files that the build would download itself"
+    )
+    cxx11_abi: Literal[0, 1] | None = Field(
+        None, description="C++ ABI that this build always has; null: that of the whole plan"
+    )
     resume: bool = Field(False, description="keep a partly built tree, so that the build tool can resume")
     memory_gib_per_job: Gib = Field(2.0, description="memory that one compiler process may need")
     large_units: list[LargeUnits] = Field(

@@ -12,7 +12,10 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from xpubuild.errors import RecipeError
-from xpubuild.recipe.model import Component, ConfigureTime, GitSource, Recipe
+from xpubuild.packages.archives.supply import file_name
+from xpubuild.packages.archives.unpack import ENDINGS
+from xpubuild.packages.index.choice import is_filename
+from xpubuild.recipe.model import Archive, Component, ConfigureTime, GitSource, Recipe
 from xpubuild.source.pin import Pin, is_ref
 from xpubuild.source.urls import problem_with
 
@@ -32,6 +35,8 @@ def refused(recipe: Recipe) -> list[str]:
                 f"components.{name}.build.source_dir is '{component.build.source_dir}', which is not below"
                 " the checkout"
             )
+        for key, item in component.build.archives.items():
+            problems += _archive(f"components.{name}.build.archives.{key}", item)
     problems += [f"{path} is '{text}', which no version matches" for path, text in _specifiers(recipe)
                  if not satisfiable(text)]  # fmt: skip
     return list(dict.fromkeys(problems))
@@ -100,6 +105,18 @@ def _configure_time(where: str, item: ConfigureTime) -> Iterator[str]:
             yield f"{where}.{key} is '{path}', which is not below the checkout"
     if item.ref is not None and not is_ref(item.ref):
         yield f"{where}.ref is '{item.ref}', which is not the name of a tag or branch"
+
+
+def _archive(where: str, item: Archive) -> Iterator[str]:
+    if item.url is not None:
+        reason = problem_with(item.url)
+        if reason is not None:
+            yield f"{where}.url is not valid: {reason}"
+        elif not is_filename(file_name(item.url)) or not item.url.endswith(ENDINGS):
+            yield f"{where}.url does not end in the name of an archive ({', '.join(ENDINGS)})"
+    for key, path in (("folder", item.folder), ("pin_file", item.pin_file)):
+        if path is not None and not _inside(path):
+            yield f"{where}.{key} is '{path}', which is not a path below it"
 
 
 def _inside(path: str) -> bool:

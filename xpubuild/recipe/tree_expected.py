@@ -11,12 +11,16 @@ from xpubuild.recipe.model import Recipe
 
 @dataclass(frozen=True)
 class PinFile:
-    """A file of the tree that names the commit or tag of a repository cloned while configuring."""
+    """A file of the tree that names the commit or tag of what the build clones or downloads.
+
+    ``key`` is the part of the component in the recipe that says the same.
+    """
 
     file: str
     url: str
     commit: str | None = None
     ref: str | None = None
+    key: str = "source.configure_time"
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,17 @@ def expected(recipe: Recipe, component: str) -> Expected:
         pins=tuple(
             PinFile(item.pin_file, item.url, item.commit, item.ref)
             for item in source.configure_time
+            if item.pin_file is not None
+        )
+        + tuple(
+            PinFile(
+                item.pin_file,
+                item.url or f"the archive {key}",
+                item.commit,
+                item.ref,
+                f"build.archives.{key}",
+            )
+            for key, item in chosen.build.archives.items()
             if item.pin_file is not None
         ),
         triton_commit=(triton.commit or (triton.source.commit if triton.source else None))

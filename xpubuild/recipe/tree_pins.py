@@ -45,7 +45,7 @@ def compare_pin(wanted: Expected, pin: PinFile, tree: Path, report: TreeReport) 
         if value is not None and not has_word(text, value):
             report.problems.append(
                 f"{pin.file} says {said or 'something else'}, the recipe's {key} of {pin.url} is {value}"
-                f" (components.{wanted.component}.source.configure_time)"
+                f" (components.{wanted.component}.{pin.key})"
             )
             return
     found = pin.commit or pin.ref or said

@@ -29,7 +29,7 @@ class FetchRepository(Part):
 class FetchFile(Part):
     """A package's file that the build needs."""
 
-    kind: Literal["wheel", "sdist", "conda"]
+    kind: Literal["wheel", "sdist", "conda", "archive"]
     name: str
     dist: str
     version: str
@@ -43,7 +43,7 @@ class FetchFile(Part):
 class FetchMissing(Part):
     """What a fetch would download."""
 
-    kind: Literal["git", "wheel", "sdist", "conda"]
+    kind: Literal["git", "wheel", "sdist", "conda", "archive"]
     name: str
     url: str
     commit: str | None
@@ -83,7 +83,8 @@ class FetchDocument(Document):
     repositories: list[FetchRepository]
     files: list[FetchFile]
     unknown: list[str]
-    """Repositories that the build clones at a commit that the tree does not state."""
+    """Repositories that the build clones at a commit that the tree does not state, and archives that it
+    downloads from a URL that is not known."""
     damaged: list[Damage]
     """With action fetch: found, and repaired."""
     missing: list[FetchMissing]

@@ -31,6 +31,8 @@ class LockDocument(Document):
     """Digest of the machine's section."""
     repositories: int
     """Repositories in it, submodules and configure-time ones included."""
+    archives: int
+    """Archives in it that builds would download themselves."""
     pins: int
     """Python requirements in it."""
     open: list[OpenWheel]

@@ -32,6 +32,7 @@ def written_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
         ("digest", document["lock"][:_DIGEST_CHARACTERS]),
         ("machine", document["machine"][:_DIGEST_CHARACTERS]),
         ("repositories", str(document["repositories"])),
+        *([("archives", str(document["archives"]))] if document["archives"] else []),
         ("requirements", str(document["pins"])),
     )
     return (Facts(facts), *_open(f"{item['dist']} {item['version']}" for item in document["open"]))

@@ -16,6 +16,7 @@ class RemoteFile:
     ``url`` may be written down: no user, no password, no query. ``sha256`` is None where the index states
     none; ``allowed`` then are the hashes of the requirement file, of which the download must have one.
     ``origin`` is the exact link, which may hold secrets, and no part of what is compared, shown or recorded.
+    ``is_archive`` marks what is no Python file: an archive that a build would download itself.
     """
 
     dist: str
@@ -27,6 +28,7 @@ class RemoteFile:
     requires_python: str | None = None
     allowed: frozenset[str] = field(default=frozenset(), repr=False)
     origin: str = field(default="", repr=False, compare=False)
+    is_archive: bool = False
 
     @property
     def link(self) -> str:
