@@ -169,7 +169,8 @@ def archives(into: Path, cache: Path, items: tuple[str, ...], mirror: Path | Non
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.mirror.archives import in_mirror
-    from xpubuild.packages.archives.supply import Archive, Supply
+    from xpubuild.packages.archives.model import Archive
+    from xpubuild.packages.archives.supply import Supply
     from xpubuild.packages.archives.unpack import provide
 
     cancel = Cancel()

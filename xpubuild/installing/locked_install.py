@@ -21,7 +21,7 @@ from xpubuild.locking.lock import read_lock
 from xpubuild.locking.open_wheels import LockedWheelProof
 from xpubuild.locking.options import mismatch, options_of, require_match, require_tree, resolved_of
 from xpubuild.locking.plain import clean_url
-from xpubuild.packages.archives.unpack import UnpackedProof
+from xpubuild.packages.archives.proof import UnpackedProof
 from xpubuild.recipe.load import load
 from xpubuild.source.integrity import TreeProof
 from xpubuild.source.serving import ServedProof

@@ -12,7 +12,8 @@ from xpubuild.errors import RecipeError, SourceIntegrityError
 from xpubuild.locking import model
 from xpubuild.locking.plain import clean_url
 from xpubuild.mirror.archives import in_mirror
-from xpubuild.packages.archives.supply import Archive, Supply, bring
+from xpubuild.packages.archives.model import Archive
+from xpubuild.packages.archives.supply import Supply, bring
 from xpubuild.planning.inputs import Archive as Wanted
 from xpubuild.planning.request import Facts
 from xpubuild.source.git import Report

@@ -8,7 +8,7 @@ from pathlib import Path
 from xpubuild.mirror.entries import Entry
 from xpubuild.mirror.naming import without_credentials
 from xpubuild.mirror.store import Mirror
-from xpubuild.packages.archives.supply import Archive, Finder
+from xpubuild.packages.archives.model import Archive, Finder
 
 
 def entry_of(entries: Iterable[Entry], url: str, sha256: str | None) -> Entry | None:

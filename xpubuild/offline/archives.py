@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError
-from xpubuild.packages.archives.supply import Archive, Supply, look, nowhere
+from xpubuild.packages.archives.model import Archive
+from xpubuild.packages.archives.supply import Supply, look, nowhere
 from xpubuild.planning.inputs import Archive as Wanted
 from xpubuild.planning.inputs import Inputs
 

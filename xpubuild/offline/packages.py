@@ -20,7 +20,8 @@ from xpubuild.mirror.entries import PAGE, Entry, FileRecord, Kind, entry_id
 from xpubuild.mirror.naming import described
 from xpubuild.mirror.reading import digest_of
 from xpubuild.mirror.store import DOWNLOADS, Mirror
-from xpubuild.packages.archives.supply import Archive, remote_file
+from xpubuild.packages.archives.model import Archive
+from xpubuild.packages.archives.supply import remote_file
 from xpubuild.packages.conda.lockfile import packages_of
 from xpubuild.packages.index.choice import matches, may_install, offer
 from xpubuild.packages.index.config import IndexConfig

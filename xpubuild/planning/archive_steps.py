@@ -9,8 +9,8 @@ from pathlib import Path
 
 from xpubuild.engine.model import XPUBUILD, Command, Step
 from xpubuild.errors import UnsatisfiableError
-from xpubuild.packages.archives.supply import file_name
-from xpubuild.packages.archives.unpack import LIST, UnpackedProof
+from xpubuild.packages.archives.model import LIST, file_name
+from xpubuild.packages.archives.proof import UnpackedProof
 from xpubuild.planning.context import Context
 from xpubuild.planning.request import Choice
 from xpubuild.recipe.model import Archive, Recipe

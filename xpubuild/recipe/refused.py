@@ -12,8 +12,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from xpubuild.errors import RecipeError
-from xpubuild.packages.archives.supply import file_name
-from xpubuild.packages.archives.unpack import ENDINGS
+from xpubuild.packages.archives.model import ENDINGS, file_name
 from xpubuild.packages.index.choice import is_filename
 from xpubuild.recipe.model import Archive, Component, ConfigureTime, GitSource, Recipe
 from xpubuild.source.pin import Pin, is_ref

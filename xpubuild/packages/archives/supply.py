@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.packages.archives.model import Archive, Finder, Held, file_name
 from xpubuild.packages.index.config import read_config
 from xpubuild.packages.index.download import download
 from xpubuild.packages.index.files import RemoteFile
@@ -29,33 +28,6 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True)
-class Archive:
-    """An archive that a build asks for; ``sha256`` is None where upstream states none.
-
-    ``folder`` is the folder in it that the build is told.
-    """
-
-    name: str
-    url: str
-    sha256: str | None = None
-    folder: str = "."
-
-
-@dataclass(frozen=True)
-class Held:
-    """An archive that is here, at ``path``, and what it is."""
-
-    archive: Archive
-    path: Path
-    sha256: str
-    size: int
-
-
-#: Returns an archive of a mirror, every byte of it verified, or None.
-Finder = Callable[[Archive], Path | None]
-
-
-@dataclass(frozen=True)
 class Supply:
     """Where archives come from: ``find`` (a mirror) first, then the cache, then the network."""
 
@@ -63,11 +35,6 @@ class Supply:
     find: Finder | None = None
     offline: bool = False
     cancel: Cancel = field(default_factory=Cancel)
-
-
-def file_name(url: str) -> str:
-    """Return the name of the file that a URL names; "" where it names none."""
-    return posixpath.basename(urlsplit(url).path)
 
 
 def remote_file(archive: Archive, component: str = "") -> RemoteFile:

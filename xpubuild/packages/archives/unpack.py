@@ -1,24 +1,22 @@
-"""Unpacks the archives of a build into one folder, and proves later that all of it is still there."""
+"""Unpacks the archives of a build into one folder, with a list of what is there."""
 
 from __future__ import annotations
 
 import json
 import lzma
-import os
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.packages.archives.supply import Archive, Held, Supply, bring
+from xpubuild.packages.archives.model import LIST, Archive, Held, hash_from
+from xpubuild.packages.archives.proof import files_below
+from xpubuild.packages.archives.supply import Supply, bring
 
-LIST = "archives.json"
-ENDINGS = (".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
@@ -36,7 +34,7 @@ def provide(archives: Iterable[Archive], into: Path, supply: Supply, report: Cal
         report(f"unpacking {held.path.name}, {held.size} bytes, sha256 {held.sha256}")
         _unpack(held, into / archive.name)
         done.append(_entry(held))
-    document = {"archives": done, "files": dict(_files(into))}
+    document = {"archives": done, "files": dict(files_below(into))}
     write_atomic(into / LIST, json.dumps(document, indent=0, sort_keys=True).encode() + b"\n")
 
 
@@ -48,11 +46,6 @@ def _entry(held: Held) -> dict[str, Any]:
         "size": held.size,
         "hash_from": hash_from(held.archive.sha256),
     }
-
-
-def hash_from(stated: str | None) -> str:
-    """Return who vouches for the hash of an archive."""
-    return "upstream" if stated is not None else "first download"
 
 
 def _unpack(held: Held, folder: Path) -> None:
@@ -86,52 +79,3 @@ def _unusable(held: Held, why: str) -> SourceIntegrityError:
         fix="remove it if it is damaged; otherwise correct 'url' or 'folder' of the archive in the recipe",
         evidence={"archive": held.archive.name, "sha256": held.sha256},
     )
-
-
-def _files(into: Path) -> Iterator[tuple[str, int]]:
-    for folder, _, names in os.walk(into):
-        for name in names:
-            path = Path(folder, name)
-            yield path.relative_to(into).as_posix(), path.lstat().st_size
-
-
-@dataclass(frozen=True)
-class UnpackedProof:
-    """The proof that what was unpacked for a build is still there, file by file with its size."""
-
-    into: str
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "the archives that the build would download are unpacked, with all their files"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "unpacked", "into": self.into}
-
-    def check(self) -> dict[str, Any]:
-        """Return the archives with their hashes.
-
-        Raises:
-            SourceIntegrityError: a file is missing or has another size.
-        """
-        into = Path(self.into)
-        try:
-            document = json.loads((into / LIST).read_text("utf-8"))
-            files, archives = dict(document["files"]), list(document["archives"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._broken(LIST, str(error)) from error
-        here = dict(_files(into))
-        for path, size in files.items():
-            if here.get(path) != size:
-                found = f"it has {here[path]} bytes, not {size}" if path in here else "it is missing"
-                raise self._broken(path, found)
-        return {"archives": archives, "files": len(files)}
-
-    def _broken(self, path: str, why: str) -> SourceIntegrityError:
-        return SourceIntegrityError(
-            f"{Path(self.into) / path} cannot be used for the build",
-            why=why,
-            fix="run the same command again; the archives are unpacked again",
-            evidence={"folder": self.into},
-        )
