@@ -165,6 +165,12 @@ def example(**changes: Any) -> model.Lock:
                 ),
             )
         ),
+        "archives": (
+            model.Archive(
+                component="triton", name="llvm", url="https://host.example/llvm-e12cbd83.tar.gz",
+                sha256=sha("llvm"), size=12345, hash_from="first download",
+            ),
+        ),
         "machine": machine(),
     }  # fmt: skip
     return model.Lock(**{**whole, **changes})
@@ -275,5 +281,13 @@ locks = st.builds(
         ),
     ),
     conda=st.none() | st.builds(model.Conda, packages=packages),
+    archives=_by(
+        st.builds(
+            model.Archive,
+            component=names, name=names, url=names, sha256=sha256s, size=st.integers(0, 1 << 40),
+            hash_from=st.sampled_from(["upstream", "first download"]),
+        ),
+        "key",
+    ),
     machine=machines,
 )  # fmt: skip

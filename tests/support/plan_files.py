@@ -103,8 +103,9 @@ PLANS: dict[str, Callable[[], Plan]] = {
     "2.8-cpu-vision-audio": lambda: _plan("2.8", with_=("vision", "audio")),
     "2.13-cpu-minimal": lambda: _plan("2.13", variant="minimal"),
     "2.13-xpu": lambda: _plan("2.13", oneapi="2025.3", with_=("vision", "audio"), arch=("pvc", "bmg")),
+    "2.14-xpu-triton": lambda: _plan("2.14", oneapi="2026.1", with_=("triton",)),
     "2.13-xpu-editable": lambda: _plan("2.13", oneapi="2025.3", editable=True),
-    "2.6-xpu-abi-0": lambda: _plan("2.6", oneapi="2025.0", cxx11_abi=0),
+    "2.6-xpu-abi-0": lambda: _plan("2.6", oneapi="2025.0", cxx11_abi=0, with_=("triton",)),
     "main-xpu-looked-up": lambda: _plan("main", oneapi="2025.3", facts={"resolved": _OPEN}),
 }
 

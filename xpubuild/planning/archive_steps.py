@@ -39,7 +39,8 @@ def require_there(recipe: Recipe, choice: Choice) -> None:
         UnsatisfiableError: an archive is gone, and the recipe has no folder in its place.
     """
     for name in choice.components:
-        for key, item in _needed(recipe, choice, name).items():
+        built = recipe.components[name].kind == "source"
+        for key, item in _needed(recipe, choice, name).items() if built else ():
             if item.gone:
                 raise _gone(recipe, name, key, item)
 
