@@ -1,4 +1,4 @@
-"""What builds download themselves: complete for every release, refused where it is gone, never of the wrong ABI."""
+"""What builds download themselves: complete for every release, refused where gone, with the right ABI."""
 
 from __future__ import annotations
 

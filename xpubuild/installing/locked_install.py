@@ -105,7 +105,8 @@ def _proved(step: Step, lock: model.Lock, prepared: Prepared) -> Step:
             report = prepared.context.layout.pip_report(step.id, step.id)
             proofs.append(LockedWheelProof(str(report), wheel.dist, wheel.hashes))
     # Also of what an install without the lock has left here.
-    always = step.always_prove or len(proofs) > len(step.proofs)
+    archives = any(isinstance(proof, LockedArchivesProof) for proof in proofs)
+    always = step.always_prove or archives or len(proofs) > len(step.proofs)
     return replace(step, proofs=tuple(proofs), always_prove=always)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shlex
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 from xpubuild.engine.model import XPUBUILD, Command, Step
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.packages.archives.model import LIST, file_name
-from xpubuild.packages.archives.proof import UnpackedProof
+from xpubuild.packages.archives.proof import UnpackedProof, unpacked_stamp
 from xpubuild.planning.context import Context
 from xpubuild.planning.request import Choice
 from xpubuild.recipe.model import Archive, Recipe
@@ -101,7 +102,7 @@ def archives_step(context: Context, name: str) -> Step | None:
         outputs=(str(into),),
         witnesses=(str(into / LIST),),
         fresh=(str(into),),
-        always_prove=True,
+        outputs_stamp=functools.partial(unpacked_stamp, into),
     )  # fmt: skip
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +16,21 @@ from xpubuild.packages.archives.model import LIST
 
 
 def files_below(into: Path) -> Iterator[tuple[str, int]]:
-    """Yield (path below ``into``, size) of every file."""
-    for folder, _, names in os.walk(into):
-        for name in names:
+    """Yield (path below ``into``, size) of every file, in one order."""
+    for folder, below, names in os.walk(into):
+        below.sort()
+        for name in sorted(names):
             path = Path(folder, name)
             yield path.relative_to(into).as_posix(), path.lstat().st_size
+
+
+def unpacked_stamp(into: Path) -> int:
+    """Return a number that changes when one of the files does, by size or time."""
+    total = 0
+    for path, size in files_below(into):
+        changed = (into / path).lstat().st_mtime_ns
+        total = zlib.crc32(f"{path} {size} {changed}".encode("utf-8", "surrogateescape"), total)
+    return total
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,7 @@ class UnpackedProof:
         return SourceIntegrityError(
             f"{Path(self.into) / path} cannot be used for the build",
             why=why,
-            fix="run the same command again; the archives are unpacked again",
+            fix="remove that folder, then run the same command again",
+            commands=(f"rm -r -- {shlex.quote(self.into)}",),
             evidence={"folder": self.into},
         )
