@@ -47,6 +47,9 @@ include(cmake/FindOneDNN.cmake)
 include(FetchContent)
 FetchContent_Declare(repo-sycl-tla GIT_REPOSITORY {TLA} GIT_TAG v0.6 GIT_SHALLOW ${{SHALLOW}})
 FetchContent_MakeAvailable(repo-sycl-tla)
+# By its commit, as triton does with SPIRV-LLVM-Translator.
+FetchContent_Declare(by-commit GIT_REPOSITORY {OPS} GIT_TAG ${{OPS_COMMIT}})
+FetchContent_MakeAvailable(by-commit)
 """
 ONEDNN_CMAKE = f"""
 include(ExternalProject)
@@ -256,7 +259,7 @@ def test_the_proof_sees_what_was_changed_afterwards(world: World, harm: str) -> 
     if harm == "list":
         (into / "served.json").write_text("[]x")
     elif harm == "commit":
-        name = f"refs/heads/xpubuild/{listed[0]['commit']}"
+        name = f"refs/heads/xpubuild-{listed[0]['commit']}"
         subprocess.run(["git", "--git-dir", str(git_dir), "update-ref", "-d", name], check=True)
     else:
         shutil.rmtree(git_dir / "objects" / "pack")

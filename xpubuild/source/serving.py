@@ -31,7 +31,9 @@ from xpubuild.source.worktree import require_git_dir
 
 CONFIG = "gitconfig"
 LIST = "served.json"
-_HEADS = "refs/heads/xpubuild"
+#: With the commit after it. Not as a part of the path by itself: CMake asks "git show-ref COMMIT" whether its
+#: GIT_TAG is a branch (Modules/ExternalProject/gitupdate.cmake.in), and that finds every ref that ends so.
+_HEAD = "refs/heads/xpubuild-"
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def _serve_one(store: RepositoryStore, node: Node, asked_for: str, into: Path, r
             made = git.query(["init", "--quiet", "--bare", "--template=", kind, str(git_dir)])
             require(made, f"making the repository {git_dir}")
     store.mirror(node.url, node.commit).deliver(node.commit, git_dir, ref=node.ref, report=report)
-    head = f"{_HEADS}/{node.commit}"
+    head = f"{_HEAD}{node.commit}"
     changes = [["update-ref", head, node.commit], ["symbolic-ref", "HEAD", head]]
     if asked_for != node.commit:
         name = asked_for if asked_for.startswith("refs/") else f"refs/tags/{asked_for}"
@@ -194,10 +196,13 @@ class ServedProof:
 
 
 def _require_whole(git: Git, git_dir: Path, item: Served) -> None:
-    for name in (f"{_HEADS}/{item.commit}", item.asked_for):
-        found = git.query(["rev-parse", "--quiet", "--verify", f"{name}^{{commit}}"], git_dir=git_dir)
-        if found.text != item.commit:
-            raise _broken(git_dir, f"{name} of {item.url} is not at {item.commit}")
+    found = git.query(["rev-parse", "--quiet", "--verify", f"{item.asked_for}^{{commit}}"], git_dir=git_dir)
+    if found.text != item.commit:
+        raise _broken(git_dir, f"{item.asked_for} of {item.url} is not at {item.commit}")
+    # Of whatever name: a clone brings what branches reach.
+    heads = git.query(["for-each-ref", f"--points-at={item.commit}", "refs/heads"], git_dir=git_dir)
+    if not heads.text:
+        raise _broken(git_dir, f"no branch of {item.url} is at {item.commit}")
     whole = ["rev-list", "--objects", "--quiet", "--no-walk", item.commit]
     if not git.query(whole, git_dir=git_dir).ok:
         raise _broken(git_dir, f"objects of {item.url} are missing")
