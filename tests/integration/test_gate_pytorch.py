@@ -28,8 +28,8 @@ from xpubuild.engine.model import Command, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import run_plan
 from xpubuild.errors import BuildError, NoXpuError, XpuBuildError
+from xpubuild.gate.expectation import Expectation
 from xpubuild.gate.watcher import WatchStep
-from xpubuild.gate.xpu_gate import Expectation
 from xpubuild.resources import recipes_dir
 
 _OFF = (

@@ -10,8 +10,8 @@ from support.fall_back import NO_KERNELS, NOT_GCC, NOT_GCC_WARNING
 from xpubuild.engine.model import Stop
 from xpubuild.explain.document import explain_stream
 from xpubuild.explain.watch import LogWatcher
+from xpubuild.gate.expectation import Expectation
 from xpubuild.gate.watcher import StepWatcher
-from xpubuild.gate.xpu_gate import Expectation
 
 # https://github.com/pytorch/pytorch/blob/v2.6.0/cmake/Dependencies.cmake#L94, as CMake wraps it
 NO_SYCL = """\

@@ -15,8 +15,9 @@ from xpubuild.cli.app import cli
 from xpubuild.engine.model import Caution, Stop, Verdict
 from xpubuild.errors import NoXpuError
 from xpubuild.gate.cmake_lines import Messages
+from xpubuild.gate.expectation import Expectation
 from xpubuild.gate.rules import GateRule, shipped_gate_rules
-from xpubuild.gate.xpu_gate import Expectation, XpuGate
+from xpubuild.gate.xpu_gate import XpuGate
 
 # A build log quoted at https://github.com/pytorch/pytorch/issues/127008, indented as pip does
 NO_SYCL = """\
@@ -264,7 +265,7 @@ def test_a_message_has_an_end() -> None:
 
 
 def test_the_shipped_rules_can_be_shown() -> None:
-    words = dict.fromkeys(("asked", "found", "sycl_root", "source", "environment", "cxx"), "x")
+    words = dict.fromkeys(("asked", "found", "sycl_root", "ccl_root", "source", "environment", "cxx"), "x")
     for rule in shipped_gate_rules():
         for text in (rule.why, rule.fix, *rule.commands):
             assert text.format_map(words)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "Check whether this host can build and run PyTorch for XPU."),
     "install": ("install", "Build and verify a recipe in a workspace."),
+    "rehearse": ("rehearse", "Configure a build without compiling, and report what it would make."),
     "plan": ("plan", "Show what install would do: table, JSON or shell script."),
     "lock": ("lock", "Lock every input of a recipe."),
     "verify-lock": ("verify_lock", "Check a lock against its recipe, the sources and this machine."),

@@ -195,6 +195,19 @@ def front_end(folder: Path, env: Path, wanted: str, settings: tuple[str, ...]) -
 
 
 @command.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--env", type=click.Path(path_type=Path), required=True)
+@click.option("--setting", "settings", multiple=True)
+def configure(folder: Path, env: Path, settings: tuple[str, ...]) -> int:
+    """Configure a source tree as its own build does, without compiling."""
+    import os
+
+    from xpubuild.gate.configure_only import configure as configure_tree
+
+    return configure_tree(folder, env / "bin" / "python", settings, os.environ)
+
+
+@command.command()
 @click.argument("env", type=click.Path(path_type=Path))
 @click.argument("dist")
 @click.argument("file", type=click.Path(path_type=Path))

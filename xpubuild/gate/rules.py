@@ -42,6 +42,10 @@ class GateRule(BaseModel):
     find: tuple[str, ...] = ()
     line: Annotated[str, AfterValidator(_pattern)] | None = None
     cache: str | None = None
+    generated: Annotated[str, AfterValidator(_pattern)] | None = None
+    exists: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     compare: Literal["present", "off", "arch", "environment", "source"] = "present"
     what: str
     why: str
@@ -51,11 +55,12 @@ class GateRule(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> GateRule:
-        if self.line is None and self.cache is None:
-            raise ValueError(f"{self.id}: has neither 'line' nor 'cache'")
+        if self.line is None and self.cache is None and self.generated is None:
+            raise ValueError(f"{self.id}: has neither 'line' nor 'cache' nor 'generated'")
         if self.line is not None and (not self.find or any(word != word.lower() for word in self.find)):
             raise ValueError(f"{self.id}: 'line' needs 'find', in lower case")
-        if self.line is not None and (self.compare != "present") != ("(?P<value>" in self.line):
+        patterns = [pattern for pattern in (self.line, self.generated) if pattern is not None]
+        if any((self.compare != "present") != ("(?P<value>" in pattern) for pattern in patterns):
             raise ValueError(f"{self.id}: 'compare' needs the group 'value'")
         return self
 

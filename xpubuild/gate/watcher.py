@@ -13,7 +13,8 @@ from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.rank import LikelyCause
 from xpubuild.explain.signature import Code
 from xpubuild.explain.watch import LogWatcher
-from xpubuild.gate.xpu_gate import Expectation, XpuGate
+from xpubuild.gate.expectation import Expectation
+from xpubuild.gate.xpu_gate import XpuGate
 from xpubuild.host.packages import system_of
 from xpubuild.host.system import os_facts
 

@@ -4,55 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-from packaging.version import Version
 
 from xpubuild.engine.model import Caution, Stop, Verdict
 from xpubuild.errors import NoXpuError
 from xpubuild.gate.cmake_lines import Message, Messages
+from xpubuild.gate.expectation import Expectation
 from xpubuild.gate.rules import GateRule, shipped_gate_rules
+from xpubuild.gate.sycl_commands import NO_SYCL, home_of, read_sycl_groups
 
-_ON = frozenset({"1", "on", "true", "yes", "y"})
-#: What CMake and PyTorch read as switched off, in lower case.
-OFF = frozenset({"0", "off", "false", "no", "n", ""})
 _BUILDS = re.compile(r"\s{0,8}(?:\[\d{1,7}/\d{1,7}\] |cmake --build )")
 _WRITTEN = re.compile(r"-- Build files have been written to: (\S.{0,4000})$")
 _CACHE_ENTRY = re.compile(r"([A-Za-z_][\w.+-]{0,200}):[A-Z]{1,20}=(.*)")
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What was requested: the build's environment, and where its files must be.
-
-    ``release`` is None for a branch, which may behave as any of them. ``mkl`` says that the plan pins MKL
-    inside ``environment``.
-    """
-
-    release: str | None
-    switches: Mapping[str, str] = field(default_factory=dict)
-    source: str = ""
-    environment: str = ""
-    mkl: bool = False
-
-    @property
-    def version(self) -> Version | None:
-        """The release, None for a branch."""
-        return Version(self.release) if self.release else None
-
-    def asks(self, rule: GateRule) -> bool:
-        """Whether what a rule is about was asked for."""
-        if any(self.switches.get(name, "1").lower() in OFF for name in rule.needs):
-            return False
-        if rule.asked is None:
-            return True
-        if rule.asked == "MKL":
-            return self.mkl
-        value = self.switches.get(rule.asked)
-        return rule.on_by_default(self.version) if value is None else value.lower() in _ON
 
 
 class XpuGate:
@@ -64,7 +29,9 @@ class XpuGate:
         self._rules = [rule for rule in every if rule.holds_for(expected.version) and expected.asks(rule)]
         self._patterns = {rule.id: re.compile(rule.line) for rule in self._rules if rule.line}
         self._literals = tuple({word for rule in self._rules if rule.line for word in rule.find})
+        self._commands = [(rule, re.compile(rule.generated)) for rule in self._rules if rule.generated]
         self._messages = Messages()
+        self._stopped = False
         self._told: set[str] = set()
         self._caches = {Path(expected.source) / "build" / "CMakeCache.txt"}
         # A cache that an earlier attempt left says nothing until CMake took it over.
@@ -75,7 +42,8 @@ class XpuGate:
         """Take a line of the log and return what follows from it."""
         if not self._building and _BUILDS.match(text):
             self._building = True
-            return [*self._of(self._messages.feed(text, number)), *self._of_caches(stale=True)]
+            found = [*self._of(self._messages.feed(text, number)), *self._of_caches(stale=True)]
+            return [*found, *self._of_commands(Path(self._expected.source) / "build")]
         return self._of(self._messages.feed(text, number))
 
     def poll(self) -> list[Verdict]:
@@ -90,6 +58,7 @@ class XpuGate:
         low = text.lower()
         if "written to:" in low and (found := _WRITTEN.search(text)):
             self._caches.add(Path(found[1]) / "CMakeCache.txt")
+            yield from self._of_commands(Path(found[1]))
         if not any(word in low for word in self._literals):
             return
         for rule in self._rules:
@@ -121,17 +90,30 @@ class XpuGate:
             if entry and rule:
                 yield from self._verdict(rule, entry[2].strip(), ((number, line),), path)
 
+    def _of_commands(self, build: Path) -> Iterator[Verdict]:
+        """Look at the commands that CMake generated for PyTorch itself, not for what it builds on the way."""
+        source = self._expected.source
+        if not self._commands or not source or home_of(build) != os.path.realpath(source):
+            return
+        file = build / "build.ninja"
+        for line in [group.line() for group in read_sycl_groups(build)] or [NO_SYCL]:
+            for rule, pattern in self._commands:
+                match = pattern.search(line)
+                if match:
+                    yield from self._verdict(rule, match.groupdict().get("value"), ((1, line),), file)
+
     def _verdict(
         self, rule: GateRule, value: str | None, lines: tuple[tuple[int, str], ...], file: Path | None = None
     ) -> Iterator[Verdict]:
-        if rule.id in self._told:
+        # What follows from a loss is none of its own: the build has been stopped.
+        if self._stopped or rule.id in self._told or not self._expected.applies(rule):
             return
-        compared = self._compare(rule, value)
+        compared = self._expected.compare(rule, value)
         if compared is None:
             return
         self._told.add(rule.id)
         asked, found = compared
-        words = self._words(asked, found)
+        words = self._expected.words(asked, found)
         evidence: dict[str, Any] = {
             "rule": rule.id,
             "file": str(file) if file else None,
@@ -146,33 +128,8 @@ class XpuGate:
             yield Caution(rule.id, text, tuple(line for _, line in lines), {**evidence, "fix": fix})
             return
         evidence["lines"] = [{"line": number, "text": text} for number, text in lines]
+        self._stopped = True
         yield Stop(NoXpuError(rule.what, why=why, fix=fix, commands=commands, evidence=evidence))
-
-    def _compare(self, rule: GateRule, value: str | None) -> tuple[str, str] | None:
-        """Return what was asked for and what was found where they differ."""
-        found = value or ""
-        if rule.compare == "present":
-            return "", found
-        if rule.compare == "off":
-            return ("on", found or "nothing") if found.lower() in OFF else None
-        if rule.compare == "arch":
-            asked = self._expected.switches.get("TORCH_XPU_ARCH_LIST", "")
-            differs = asked and found and _targets(asked) != _targets(found)
-            return (asked, found) if differs else None
-        inside = self._expected.environment if rule.compare == "environment" else self._expected.source
-        outside = _outside(found, inside)
-        return (inside, ", ".join(outside)) if inside and outside else None
-
-    def _words(self, asked: str, found: str) -> dict[str, str]:
-        switches = self._expected.switches
-        return {
-            "asked": asked,
-            "found": found,
-            "sycl_root": switches.get("SYCL_ROOT") or switches.get("CMPLR_ROOT") or "$CMPLR_ROOT",
-            "source": self._expected.source,
-            "environment": self._expected.environment,
-            "cxx": switches.get("CXX", "g++"),
-        }
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
@@ -181,15 +138,3 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _targets(text: str) -> frozenset[str]:
-    return frozenset(word.lower() for word in re.split(r"[,;\s]+", text) if word)
-
-
-def _outside(value: str, folder: str) -> list[str]:
-    """Return the paths of a CMake list that belong to MKL or oneDNN and are not below a folder."""
-    root = os.path.realpath(folder)
-    paths = [part for part in value.split(";") if part.startswith("/") and not part.endswith("-NOTFOUND")]
-    ours = [part for part in paths if len(paths) == 1 or "mkl" in Path(part).name.lower()]
-    return [part for part in ours if not os.path.realpath(part).startswith(root + os.sep)]

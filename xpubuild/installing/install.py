@@ -95,12 +95,37 @@ def apply(
     """
     plan = prepared.plan
     check_until(plan, until)
-    root = Path(plan.workspace)
+    with entered(prepared, "install", sink=sink, cancel=cancel, patience_s=patience_s) as (lock, journal):
+        outcome = run_plan(plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd, until=until)
+        receipt = make_receipt(plan, prepared.facts, prepared.host, journal)
+        receipt["ran"] = outcome.ran
+        receipt["up_to_date"] = outcome.up_to_date
+        layout = Layout(Path(plan.workspace))
+        if outcome.errors:
+            _try_write(layout, receipt)
+            raise outcome.errors[0]
+        write_receipt(layout, receipt)
+        check_documents(receipt["wheels"])
+        if wheel_dir is not None:
+            receipt["wheel_dir"] = _hand_out(prepared, receipt, wheel_dir, cancel)
+    return receipt
+
+
+@contextlib.contextmanager
+def entered(
+    prepared: Prepared, command: str, *, sink: Sink, cancel: Cancel, patience_s: float
+) -> Iterator[tuple[WorkspaceLock, Journal]]:
+    """Lock and prepare the workspace of a plan, and begin a run in its journal, which ``run_plan`` ends.
+
+    Raises:
+        XpuBuildError: the workspace is busy, has other files, or lacks what an offline build needs.
+    """
+    root = Path(prepared.plan.workspace)
     open_workspace(root)
     with (
         WorkspaceLock(
             root,
-            command=f"xpubuild install {plan.recipe}",
+            command=f"xpubuild {command} {prepared.plan.recipe}",
             patience_s=patience_s,
             cancel=cancel,
             on_wait=lambda text: notify(sink, text),
@@ -116,21 +141,10 @@ def apply(
         _check_space(prepared, journal)
         _warn(prepared, sink)
         redact = Redactor.from_environment(os.environ)
-        journal.start_run(plan.recipe, [redact(item) for item in sys.argv], __version__)
+        journal.start_run(prepared.plan.recipe, [redact(item) for item in sys.argv], __version__)
         with _closing_the_run(journal, cancel):
             _before_the_steps(prepared, journal, sink, cancel)
-        outcome = run_plan(plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd, until=until)
-        receipt = make_receipt(plan, prepared.facts, prepared.host, journal)
-        receipt["ran"] = outcome.ran
-        receipt["up_to_date"] = outcome.up_to_date
-        if outcome.errors:
-            _try_write(Layout(root), receipt)
-            raise outcome.errors[0]
-        write_receipt(Layout(root), receipt)
-        check_documents(receipt["wheels"])
-        if wheel_dir is not None:
-            receipt["wheel_dir"] = _hand_out(prepared, receipt, wheel_dir, cancel)
-    return receipt
+        yield lock, journal
 
 
 @contextlib.contextmanager

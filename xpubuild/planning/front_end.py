@@ -110,6 +110,21 @@ def wheel_command(context: Context, name: str, stage: str) -> Command:
     return _told(context, name, (*_pip(context, name, "wheel"), "--wheel-dir", stage, _source(context, name)))
 
 
+def configure_command(context: Context, name: str, folder: str) -> Command:
+    """Return the command that configures a component as its wheel's build would, and compiles nothing.
+
+    ``folder`` is where CMake writes where the tree leaves that to the caller.
+    """
+    settings = {"build-dir": folder, **context.component(name).build.config_settings}
+    filled = [
+        part for key in sorted(settings) for part in ("--setting", f"{key}={context.fill(settings[key])}")
+    ]
+    argv = (
+        XPUBUILD, "plumbing", "configure", source_folder(context, name), "--env", str(context.layout.env), *filled,
+    )  # fmt: skip
+    return _told(context, name, argv)
+
+
 def editable_command(context: Context, name: str) -> Command:
     """Return the command that installs a component editable.
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from packaging.version import InvalidVersion, Version
 
 from xpubuild.engine.model import XPUBUILD, Step
+from xpubuild.gate.expectation import OFF, Expectation
 from xpubuild.gate.watcher import WatchStep
-from xpubuild.gate.xpu_gate import OFF, Expectation
 from xpubuild.gate.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.planning.context import Context
 

@@ -23,12 +23,27 @@ from xpubuild.schema import (
     plan,
     receipt,
     recipe,
+    rehearsal,
     verify,
     workspace,
 )
 from xpubuild.schema.common import Document
 
-_MODULES = (doctor, plan, receipt, verify, audit, explain, recipe, matrix, lock, fetch, workspace, common)
+_MODULES = (
+    doctor,
+    plan,
+    rehearsal,
+    receipt,
+    verify,
+    audit,
+    explain,
+    recipe,
+    matrix,
+    lock,
+    fetch,
+    workspace,
+    common,
+)
 #: Every document, by the name in its ``schema`` field (``xpubuild.<name>/1``).
 DOCUMENTS: dict[str, type[Document]] = {
     model.document_name(): model

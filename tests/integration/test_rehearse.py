@@ -1,0 +1,143 @@
+"""``xpubuild rehearse`` on a small tree of the same shape, with oneAPI made of Intel's wheels."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support import oneapi_wheels, sycl_tree
+from support.cli import Result, Xpubuild
+from support.documents import check
+from support.shared import folder_of_run
+
+pytestmark = pytest.mark.needs("cmake", "ninja", "g++")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where rehearsals run: one workspace, so that its environment is made once."""
+
+    folder: Path
+    root: Path
+    commit: str
+
+    def recipe(self, **changes: Any) -> Path:
+        document: dict[str, Any] = {
+            "schema": 1,
+            "name": "small",
+            "title": "a small tree",
+            "release": "2.11.0",
+            "target": "xpu",
+            "arch": ["pvc"],
+            "needs": {"oneapi": ">=2025.0,<2025.1", "oneapi_components": ["compiler", "ccl"], "disk_gib": 1},
+            "env": {"USE_XPU": "{xpu}"},
+            "components": {
+                "torch": {
+                    "kind": "source",
+                    "dist": "torch",
+                    "source": {"url": str(self.folder / "tree"), "commit": self.commit, "submodules": False},
+                    "build": {
+                        "env": {"TORCH_XPU_ARCH_LIST": "{arch}", "USE_MKLDNN": 1, "USE_XCCL": 0, **changes},
+                        "resume": True,
+                    },
+                }
+            },
+        }
+        path = self.folder / "small.yaml"
+        path.write_text(yaml.safe_dump(document), "utf-8")
+        return path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    folder = tmp_path_factory.mktemp("rehearse")
+    shared = folder_of_run(tmp_path_factory)
+    tree = oneapi_wheels.build(
+        folder / "oneapi", shared, ["2025.0"], components=("compiler", "ccl"), opencl=True
+    )
+    return Place(folder, tree.root, sycl_tree.make(folder / "tree"))
+
+
+@pytest.fixture
+def xpubuild(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Xpubuild:
+    return Xpubuild(capsys, monkeypatch)
+
+
+def rehearse(
+    xpubuild: Xpubuild, place: Place, *more: str, switches: Mapping[str, Any] | None = None
+) -> Result:
+    return xpubuild(
+        "rehearse", str(place.recipe(**(switches or {}))), "--workspace", str(place.folder / "ws"),
+        "--oneapi-root", str(place.root), "--log-format", "plain", *more,
+        XDG_CACHE_HOME=str(place.folder / "cache"),
+    )  # fmt: skip
+
+
+def test_what_would_be_built_is_read_from_the_generated_commands(xpubuild: Xpubuild, place: Place) -> None:
+    result = rehearse(xpubuild, place, "--json")
+    assert result.status == 0, result.err
+    report = result.document()
+    check(report, "rehearsal")
+    kernels, tla = report["sycl_groups"]
+    assert (kernels["name"], kernels["files"], kernels["aot"]) == ("sycl_kernels", 2, ["pvc"])
+    assert (kernels["host_standard"], kernels["cxx11_abi"], kernels["preview"]) == ("17", 1, [])
+    assert kernels["compiler"] == f"{place.root.resolve()}/compiler/2025.0/bin/icx"
+    assert (tla["files"], tla["aot"]) == (1, ["pvc", "bmg"])
+    assert [item["id"] for item in report["warnings"]] == ["aot-targets-of-sycl-tla"]
+    assert (report["verdict"], report["sycl_files"]) == ("warnings", 3)
+    switches = {item["name"]: item for item in report["switches"]}
+    assert switches["USE_XPU"]["on"]
+    assert switches["USE_XPU"]["reason"] == "requested"
+    objects = [*Path(report["build"]).rglob("*.o"), *(place.folder / "ws" / "wheels").glob("*")]
+    assert objects == [], "nothing is compiled"
+    assert not (place.folder / "ws" / "receipt.json").exists()
+
+
+def test_the_text_says_it_too(xpubuild: Xpubuild, place: Place) -> None:
+    out = rehearse(xpubuild, place, switches={"USE_XCCL": 1}).out
+    assert "3 in 2 groups" in out
+    assert "pvc, bmg" in out
+    assert "oneCCL 2021.17 or newer" in out, "2021.14, which is installed, lacks libccl.so.2.0"
+    assert "OneCCL library not found!! (line" in " ".join(out.split())
+
+
+def test_other_gpus_than_requested_stop_it_although_nothing_is_printed(
+    xpubuild: Xpubuild, place: Place
+) -> None:
+    lists = place.folder / "tree" / "CMakeLists.txt"
+    text = lists.read_text("utf-8")
+    lists.write_text(
+        text.replace('sycl_library(sycl_kernels "${TORCH_XPU_ARCH_LIST}"', 'sycl_library(sycl_kernels "dg2"')
+    )
+    changed = Place(place.folder, place.root, sycl_tree.commit_all(place.folder / "tree", "other"))
+    result = rehearse(xpubuild, changed, "--json")
+    assert result.status == 53
+    report = result.document()
+    check(report, "rehearsal")
+    assert report["verdict"] == "no-xpu"
+    assert report["error"]["evidence"]["rule"] == "aot-targets-of-commands"
+    assert report["error"]["evidence"]["found"] == "dg2"
+    assert report["sycl_groups"][0]["aot"] == ["dg2"], "the report has the commands all the same"
+
+
+def test_a_part_of_oneapi_taken_away_stops_it_with_upstreams_words(xpubuild: Xpubuild, place: Place) -> None:
+    root = place.folder / "less"
+    shutil.copytree(place.root, root, symlinks=True)
+    for library in (root / "compiler" / "2025.0" / "lib").glob("libsycl.so"):
+        library.unlink()
+    result = rehearse(xpubuild, Place(place.folder, root, place.commit))
+    assert result.status == 53
+    assert "the XPU gate stopped it" in result.out
+    assert "Could NOT find SYCL" in result.err
+
+
+def test_a_prebuilt_torch_has_nothing_to_rehearse(xpubuild: Xpubuild, tmp_path: Path) -> None:
+    result = xpubuild("rehearse", "quickstart", "--workspace", str(tmp_path / "ws"))
+    assert result.status == 2
+    assert "does not build PyTorch from source" in result.err
+    assert not (tmp_path / "ws").exists()

@@ -1,0 +1,77 @@
+"""``xpubuild rehearse``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xpubuild.cli import options
+
+if TYPE_CHECKING:
+    from xpubuild.locking.model import Policy
+
+
+@click.command(
+    name="rehearse", short_help="Configure a build without compiling, and report what it would make."
+)
+@options.build_options(hidden={"--editable"})
+@options.lock_options
+@options.option("--dry-run", is_flag=True, help="Show the plan, run nothing.")
+@options.json_option
+@options.log_format_option
+@options.quiet_option
+@options.verbose_option
+def command(
+    dry_run: bool,
+    locked: bool,
+    lock_file: Path | None,
+    lock_policy: Policy,
+    as_json: bool,
+    log_format: str | None,
+    quiet: bool,
+    verbose: bool,
+    **build: Any,
+) -> int:
+    """Prepare RECIPE as install does (sources, environment), run PyTorch's own configure step, and stop.
+
+    The report shows the verdict of the XPU gate, the switches that CMake turned on and off, and the GPUs for
+    which each group of SYCL files would be compiled. Nothing is compiled; a later install in the same
+    workspace continues from there.
+    """
+    import functools
+
+    from xpubuild.cli.plan import show_plan
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.errors import XpuBuildError
+    from xpubuild.gather.options import PlanOptions
+    from xpubuild.installing.asked import LockOptions, prepare_as_asked
+    from xpubuild.installing.rehearse import planned, rehearse
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.rehearsal_view import rehearsal_view
+    from xpubuild.ui.sinks import make_sink
+
+    cancel = Cancel()
+    build["editable"] = False
+    with cancel_on_signals(cancel):
+        lock = LockOptions(locked, lock_file, lock_policy)
+        telling = functools.partial(make_sink, log_format, quiet=quiet, verbose=verbose)
+        prepared = prepare_as_asked(PlanOptions(**build, telling=telling), lock, cancel=cancel)
+        if dry_run:
+            return show_plan(planned(prepared).plan, "json" if as_json else "table")
+        sink = telling()
+        try:
+            report = rehearse(prepared, sink=sink, cancel=cancel)
+        except XpuBuildError as error:
+            if error.document is not None and not as_json:
+                show(rehearsal_view(error.document))
+            raise
+        finally:
+            sink.close()
+    if as_json:
+        print_json(report)
+    else:
+        show(rehearsal_view(report))
+    return 0

@@ -1,0 +1,50 @@
+"""``rehearse`` as a library: sources, environment and the configure step for real, then a report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from xpubuild.engine.events import Sink
+from xpubuild.engine.process import Cancel
+from xpubuild.engine.runner import run_plan
+from xpubuild.errors import InterruptedByUserError
+from xpubuild.gather.prepare import Prepared
+from xpubuild.installing.install import entered
+from xpubuild.installing.rehearsal_report import make_report
+from xpubuild.planning.rehearsal import Rehearsal, rehearsal
+
+#: Sources, environment and what CMake generates; the recipe's own number is that of a whole build.
+_DISK_GIB = 8.0
+
+
+def planned(prepared: Prepared) -> Rehearsal:
+    """Return what a rehearsal of a plan runs.
+
+    Raises:
+        UsageError: the plan does not build PyTorch from source.
+    """
+    return rehearsal(prepared.context, prepared.plan)
+
+
+def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: float = 10.0) -> dict[str, Any]:
+    """Run a plan up to the configuration of PyTorch, and return the report.
+
+    Raises:
+        NoXpuError: the configuration lost XPU; ``document`` of the error is the report.
+        XpuBuildError: what else went wrong, with the report where CMake ran.
+    """
+    what = planned(prepared)
+    disk_gib = min(prepared.disk_gib, _DISK_GIB)
+    part = replace(prepared, plan=what.plan, disk_gib=disk_gib)
+    with entered(part, "rehearse", sink=sink, cancel=cancel, patience_s=patience_s) as (lock, journal):
+        # A configuration is what this machine is now: an earlier one says nothing about it.
+        journal.forget([what.step])
+        outcome = run_plan(what.plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd)
+        error = outcome.errors[0] if outcome.errors else None
+        report = make_report(part, what, journal, error)
+    if error is not None:
+        if not isinstance(error, InterruptedByUserError):
+            error.document = report
+        raise error
+    return report
