@@ -25,6 +25,7 @@ _MADE_BY = {
     "verify": "`xpubuild verify --json`, `xpubuild verify --output FILE`",
     "verify-checks": "`xpubuild verify --list --json`",
     "audit": "`xpubuild audit --json`",
+    "rehearsal": "`xpubuild rehearse --json`",
     "explain": "`xpubuild explain --json`",
     "explain-signatures": "`xpubuild explain --list --json`",
     "recipe": "`xpubuild recipes show --json`",

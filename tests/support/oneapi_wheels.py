@@ -1,8 +1,9 @@
 """oneAPI installations made of Intel's own wheels: real headers and libraries in the installer's layout.
 
-The wheels come from the package index that this machine's pip uses, at the hashes of ``oneapi_wheels.yaml``. Two
-things in such a tree are not Intel's, since no wheel has them: the scripts (``env/vars.sh``, those of
-``oneapi_standin``) and the compiler ``icpx``, a stand-in that records its arguments (``icpx_recorder.py``).
+The wheels come from the package index that this machine's pip uses, at the hashes of
+``oneapi_wheels.yaml``. Two things in such a tree are not Intel's, since no wheel has them: the scripts
+(``env/vars.sh``, those of ``oneapi_standin``) and the compiler ``icpx``, a stand-in that records its
+arguments (``icpx_recorder.py``).
 
 No wheel of intel-pti has headers or a CMake package, so that component has libraries alone.
 """

@@ -52,7 +52,8 @@ function(sycl_library name targets)
   endforeach()
   set(linked ${CMAKE_BINARY_DIR}/CMakeFiles/${name}.dir/${name}_sycl_device_obj.o)
   add_custom_command(OUTPUT ${linked} DEPENDS ${objects}
-    COMMAND ${root}/bin/icx ${device} -fsycl-link ${objects} -Xs "-device ${targets} -options -cl-poison-unsupported-fp64-kernels" -o ${linked})
+    COMMAND ${root}/bin/icx ${device} -fsycl-link ${objects}
+      -Xs "-device ${targets} -options -cl-poison-unsupported-fp64-kernels" -o ${linked})
   add_library(${name} STATIC kernel.cpp ${objects} ${linked})
 endfunction()
 

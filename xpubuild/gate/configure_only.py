@@ -14,9 +14,9 @@ from xpubuild.gate.tree_kind import TreeKind, look
 # PyTorch up to 2.13: setup.py with these options of its own removes CMakeCache.txt, runs CMake and ends
 # (pytorch/pytorch setup.py, RERUN_CMAKE and CMAKE_ONLY).
 _SETUP_PY = ("setup.py", "build", "--cmake", "--cmake-only")
-# From 2.14 its back end is scikit-build-core (pytorch/pytorch PR 180247), which always builds and installs after
-# it has configured. `help` is a target of every ninja file of CMake that only lists the others, and there is no
-# component of this name to install.
+# From 2.14 its back end is scikit-build-core (pytorch/pytorch PR 180247), which always builds and installs
+# after it has configured. `help` is a target of every ninja file of CMake and only lists the others; there is
+# no component of this name to install.
 _SCIKIT = ("build.targets=help", "install.components=none")
 
 

@@ -1,8 +1,8 @@
 """Reads how a configured build will compile for SYCL: ``build.ninja`` and the scripts that it runs.
 
 torch-xpu-ops compiles each SYCL source by a CMake script beside the object (``NAME.cpp.o.Release.cmake``,
-made from its cmake/Modules/FindSYCL/run_sycl.cmake) and links the device code of each library by one command with
-``-fsycl-link``, which has the AOT targets. Neither is in ``compile_commands.json``.
+made from its cmake/Modules/FindSYCL/run_sycl.cmake) and links the device code of each library by one command
+with ``-fsycl-link``, which has the AOT targets. Neither is in ``compile_commands.json``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ _SET = re.compile(r"^set\((\w+)(?: +(.*?))?\)(?: #.*)?$")
 _DEVICE = re.compile(r"-device[\\ ]+([^\\\s\"']{1,400})")
 _STANDARD = re.compile(r"-std=(?:c|gnu)\+\+(\w{2,3})\b")
 _ABI = re.compile(r"-D_GLIBCXX_USE_CXX11_ABI=(\d)")
-_SYCL = re.compile(r"(?:^|[\s;])-fsycl(?=[\s;]|$)")
 _SYCL_TARGETS = re.compile(r"-fsycl-targets=([\w,+.-]{1,200})")
 _HOME = re.compile(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", re.MULTILINE)
 #: What rules of the gate see of a build without any SYCL command.
@@ -32,15 +31,13 @@ _PREVIEW = ("-D__INTEL_PREVIEW_BREAKING_CHANGES", "-fpreview-breaking-changes")
 class SyclGroup:
     """The SYCL sources of one CMake target, which share their options and are linked for the device together.
 
-    ``aot`` are the GPUs that device code is compiled for beforehand, empty for none. ``sycl`` is False where
-    the commands lack ``-fsycl``: they would compile host code alone.
+    ``aot`` are the GPUs that device code is compiled for beforehand, empty for none.
     """
 
     name: str
     sources: tuple[str, ...]
     aot: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
-    sycl: bool = True
     compiler: str = ""
     host_compiler: str = ""
     host_standard: str | None = None
@@ -50,9 +47,7 @@ class SyclGroup:
 
     def line(self) -> str:
         """Return the group as rules of the gate see it."""
-        return (
-            f"{self.name}: {'' if self.sycl else 'without '}-fsycl -device {','.join(self.aot) or 'nothing'}"
-        )
+        return f"{self.name}: -device {','.join(self.aot) or 'nothing'}"
 
 
 @dataclass
@@ -146,7 +141,6 @@ def _group(name: str, found: _Found) -> SyclGroup:
         sources=tuple(sorted(found.sources)),
         aot=_words(_DEVICE.findall(both)),
         formats=_words(_SYCL_TARGETS.findall(device) or _SYCL_TARGETS.findall(link)),
-        sycl=_SYCL.search(device) is not None,
         compiler=found.compiler,
         host_compiler=found.host_compiler,
         host_standard=_last(_STANDARD.findall(found.host)),

@@ -29,7 +29,7 @@ _COMPILES = ": CXX_COMPILER__"
 def make_report(
     prepared: Prepared, planned: Rehearsal, journal: Journal, error: XpuBuildError | None
 ) -> dict[str, Any]:
-    """Return the ``xpubuild.rehearsal/1`` document; ``error`` is what ended the rehearsal, if something did."""
+    """Return the ``xpubuild.rehearsal/1`` document; ``error`` is what ended the rehearsal early."""
     context = prepared.context
     record = journal.record(planned.step)
     build = configured_folder(planned.source, planned.folders) if record is not None else None

@@ -120,7 +120,8 @@ def configure_command(context: Context, name: str, folder: str) -> Command:
         part for key in sorted(settings) for part in ("--setting", f"{key}={context.fill(settings[key])}")
     ]
     argv = (
-        XPUBUILD, "plumbing", "configure", source_folder(context, name), "--env", str(context.layout.env), *filled,
+        XPUBUILD, "plumbing", "configure", source_folder(context, name),
+        "--env", str(context.layout.env), *filled,
     )  # fmt: skip
     return _told(context, name, argv)
 

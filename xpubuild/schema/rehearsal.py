@@ -31,8 +31,6 @@ class SyclGroupPart(Part):
     """GPUs that device code is compiled for ahead of time, from the generated commands; empty for none."""
     formats: list[str]
     """What -fsycl-targets has: spir64_gen for the GPUs, spir64 for code that is compiled when first used."""
-    sycl: bool
-    """False if the commands lack -fsycl."""
     compiler: str
     host_compiler: str
     host_standard: str | None

@@ -150,8 +150,9 @@ class ToolchainSyclCmake(Check):
     explanation = """
     PyTorch's `FindSYCLToolkit.cmake` uses `SYCL_ROOT`, or `CMPLR_ROOT`, or (from 2.8)
     `/opt/intel/oneapi/compiler/latest`, and needs `bin/icx`, `include/sycl/sycl.hpp` and
-    `lib/libsycl.so` there. This check searches for these files in the folder from the environment and
-    in the one that a build would use. For a recipe that sources `pti` it also searches for
+    `lib/libsycl.so` there. Without `bin/icpx` beside it, CMake prints nothing (2.6, 2.13, 2.14) or an error
+    about `string sub-command REGEX` (2.8). This check searches for these files in the folder from the
+    environment and in the one that a build would use. For a recipe that sources `pti` it also searches for
     `PtiConfig.cmake`, which Kineto's XPU plugin needs.
     """
 
@@ -194,6 +195,7 @@ def _toolkits(context: CheckContext) -> Iterator[tuple[Path, str]]:
 def _toolkit_files(folder: Path) -> dict[str, bool]:
     return {
         "bin/icx": is_file(folder / "bin" / "icx"),
+        "bin/icpx": is_file(folder / "bin" / "icpx"),
         "include/sycl/sycl.hpp": is_file(folder / "include" / "sycl" / "sycl.hpp"),
         "lib/libsycl.so": is_dir(folder / "lib") and is_file(folder / "lib" / "libsycl.so"),
     }
