@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 import yaml
+from integration.torch_env import TorchEnv
 from support import oneapi_wheels, sycl_tree
 from support.cli import Result, Xpubuild
 from support.documents import check
 from support.shared import folder_of_run
+
+from xpubuild.gate.configure_only import configure
+from xpubuild.gate.configured import configured_folder
 
 pytestmark = pytest.mark.needs("cmake", "ninja", "g++")
 
@@ -141,3 +145,44 @@ def test_a_prebuilt_torch_has_nothing_to_rehearse(xpubuild: Xpubuild, tmp_path: 
     assert result.status == 2
     assert "does not build PyTorch from source" in result.err
     assert not (tmp_path / "ws").exists()
+
+
+SCIKIT = """\
+[build-system]
+requires = ["scikit-build-core"]
+build-backend = "scikit_build_core.build"
+[project]
+name = "torch"
+version = "2.14.0"
+[tool.scikit-build]
+wheel.packages = ["pkg"]
+"""
+CMAKE = """\
+cmake_minimum_required(VERSION 3.18)
+project(torch CXX)
+add_library(big STATIC source.cpp)
+install(TARGETS big DESTINATION lib)
+"""
+
+
+def test_a_tree_of_scikit_build_core_is_configured_and_not_compiled(
+    torch_env: TorchEnv, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """PyTorch's back end from 2.14 on has no switch for this: it builds the list of its targets alone."""
+    files = {
+        "pyproject.toml": SCIKIT,
+        "CMakeLists.txt": CMAKE,
+        "source.cpp": "int x;\n",
+        "pkg/__init__.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree" / name).write_text(text, "utf-8")
+    build = tmp_path / "build"
+    environ = {**torch_env.environ, "CMAKE_GENERATOR": "Ninja"}
+    status = configure(tmp_path / "tree", torch_env.python, (f"build-dir={build}",), environ)
+    out = capfd.readouterr().out
+    assert status == 0, out
+    assert f"-- Build files have been written to: {build}" in out
+    assert configured_folder(str(tmp_path / "tree"), (str(build),)) == build
+    assert [*build.rglob("*.o"), *build.rglob("*.a"), *tmp_path.rglob("*.whl")] == []
