@@ -27,6 +27,8 @@ from xpubuild.artifacts.audit_report import (
     raise_for,
     raise_for_findings,
 )
+from xpubuild.artifacts.device_findings import device_findings, summary
+from xpubuild.artifacts.device_images import DeviceImage, read_device_images
 from xpubuild.artifacts.elf import ElfObject, read_shared_object, read_static_symbols
 from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, Closure, Linker
 from xpubuild.artifacts.record import hash_file
@@ -51,6 +53,7 @@ class _Object:
     abi: AbiCount
     abi_from: str
     strings: tuple[str, ...]
+    images: tuple[DeviceImage, ...]
 
 
 @dataclass
@@ -65,11 +68,12 @@ class _Inside:
         try:
             elf = read_shared_object(copy, name=name)
             abi, abi_from = _abi(elf, copy, name)
+            images = read_device_images(copy, name=name)
         except AuditError as error:
             self.findings.append(Finding("error", "damaged", name, name, f"{error.what}: {error.why}"))
             return
         strings = _strings(copy, self.policy.require_strings)
-        self.objects[name] = _Object(elf, abi, abi_from, strings)
+        self.objects[name] = _Object(elf, abi, abi_from, strings, images)
 
 
 def audit_wheel(wheel: Path, policy: AuditPolicy, *, search: Sequence[Path] = ()) -> AuditReport:
@@ -97,6 +101,8 @@ def audit_wheel(wheel: Path, policy: AuditPolicy, *, search: Sequence[Path] = ()
     findings += rpath_findings(elves, policy)
     findings += forbidden_findings(elves, policy)
     findings += sycl_findings(_libraries(elves, closures))
+    images = {name: item.images for name, item in inside.objects.items()}
+    findings += device_findings(wheel.name, elves, images, policy)
     findings += string_findings(wheel.name, [item.strings for item in inside.objects.values()], policy)
     return AuditReport(
         wheel=str(wheel),
@@ -181,6 +187,7 @@ def _object_report(name: str, item: _Object, closure: Closure) -> ObjectReport:
         missing=tuple(missing.library for missing in closure.missing),
         allowed=closure.allowed,
         strings=item.strings,
+        device_code=summary(item.images) if item.images else None,
     )
 
 
@@ -202,6 +209,8 @@ class WheelProof:
         parts = ["RECORD", "linkage"]
         if self.policy.cxx11_abi is not None:
             parts.insert(0, f"C++11 ABI {self.policy.cxx11_abi}")
+        if self.policy.device_targets is not None:
+            parts.append(f"device code for {' '.join(self.policy.device_targets) or 'XPU'}")
         return f"one wheel {self.pattern}, audited: {', '.join(parts)}"
 
     def key(self) -> dict[str, Any]:

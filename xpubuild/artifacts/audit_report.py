@@ -36,6 +36,11 @@ _FIXES: Mapping[str, str] = {
     "missing-string": "the static library was not linked: check in the configure log what CMake found",
     "rpath": "build with CMAKE_BUILD_WITH_INSTALL_RPATH=ON and CMAKE_INSTALL_RPATH below $ORIGIN",
     "not-on-rpath": "build with an RPATH that starts with $ORIGIN and points to the library",
+    "no-device-code": "find in the build log why its SYCL sources were not compiled, and build it again",
+    "device-code": "build it again: the linker dropped its device images or broke them",
+    "aot": "build it with --arch for the GPUs that it is for, in an empty build folder: without native code "
+    "the driver compiles each kernel when it is first used",
+    "aot-unknown": "name the GPU as in ocloc compile --help, such as pvc",
     "two-sycl": "build everything with one oneAPI release",
 }
 
@@ -47,7 +52,8 @@ class AuditPolicy:
     ``forbid_needed`` and ``allow_missing`` are patterns (``libmkl_*``) of library names, the first also for
     one kind of objects alone (``libtorch_cpu.so:libmkl_*``); drivers are always allowed to be missing. If any
     ``require_strings`` are given, at least one of them must be inside an object of the wheel.
-    ``allowed_rpaths`` are folders that an absolute RPATH may lead into.
+    ``allowed_rpaths`` are folders that an absolute RPATH may lead into. ``device_targets``, if given, are AOT
+    targets (``pvc``) that every kernel must have native code for; an empty list wants kernels alone.
     """
 
     cxx11_abi: int | None = None
@@ -57,10 +63,13 @@ class AuditPolicy:
     allowed_rpaths: tuple[str, ...] = ()
     absolute_rpath: Severity = "warning"
     unresolved_symbols: Severity = "error"
+    device_targets: tuple[str, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the policy for fingerprints and reports."""
-        return dict(plain(self))
+        everything = dict(plain(self))
+        # What is not asked of a wheel is not in its fingerprint, so that nothing is built again for it.
+        return everything if self.device_targets is not None else _without(everything, "device_targets")
 
 
 @dataclass(frozen=True)
@@ -75,8 +84,26 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class DeviceCode:
+    """The device code of one object: numbers of images and kernels.
+
+    ``spirv`` are kernels that the driver can compile when they are first used, ``native`` those that are
+    compiled already, by GPU.
+    """
+
+    images: int
+    kernels: int
+    spirv: int
+    native: Mapping[str, int]
+    compressed: int
+
+
+@dataclass(frozen=True)
 class ObjectReport:
-    """One shared object. ``abi_from`` names the symbol table that the counts come from."""
+    """One shared object. ``abi_from`` names the symbol table that the counts come from.
+
+    ``device_code`` is that of a SYCL compiler, None without any.
+    """
 
     path: str
     abi: AbiCount
@@ -88,6 +115,7 @@ class ObjectReport:
     missing: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     strings: tuple[str, ...] = ()
+    device_code: DeviceCode | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the object for reports."""
@@ -123,6 +151,10 @@ class AuditReport:
         """Return the report for the receipt and ``audit --json``."""
         objects = [item.to_json() for item in self.objects]
         return {**plain(self), "status": self.status, "objects": objects}
+
+
+def _without(document: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != key}
 
 
 def raise_for_findings(report: AuditReport) -> None:

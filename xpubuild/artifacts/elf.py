@@ -84,7 +84,7 @@ def read_shared_object(path: Path, *, name: str | None = None) -> ElfObject:
         AuditError: the file cannot be read, is no ELF file or is damaged.
     """
     label = name or str(path)
-    with _mapped(path, label) as (stream, data):
+    with mapped(path, label) as (stream, data):
         layout = read_layout(stream, len(data), label)
         return _Reader(data, layout, label).object()
 
@@ -96,13 +96,18 @@ def read_static_symbols(path: Path, *, name: str | None = None) -> Symbols:
         AuditError: as ``read_shared_object``.
     """
     label = name or str(path)
-    with _mapped(path, label) as (stream, data):
+    with mapped(path, label) as (stream, data):
         layout = read_layout(stream, len(data), label)
         return _Reader(data, layout, label).static_symbols()
 
 
 @contextmanager
-def _mapped(path: Path, label: str) -> Iterator[tuple[BinaryIO, mmap.mmap]]:
+def mapped(path: Path, label: str) -> Iterator[tuple[BinaryIO, mmap.mmap]]:
+    """Open an ELF file and map it; ``label`` stands for it in messages.
+
+    Raises:
+        AuditError: it cannot be read, or is no ELF file.
+    """
     try:
         stream = path.open("rb")
     except OSError as error:

@@ -13,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 from xpubuild.errors import AuditError
 
 # pyelftools answers damaged headers with any of these, not with ELFError alone (found by mutating files).
-_DAMAGE = (
+DAMAGE = (
     ELFError,
     struct.error,
     ValueError,
@@ -24,6 +24,7 @@ _DAMAGE = (
     OverflowError,
     OSError,
 )
+_SHF_WRITE, _SHF_ALLOC = 1, 2
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,26 @@ class Layout:
     dynsym: tuple[int, int] | None
     symtab: tuple[int, int, int, int] | None
     dynsym_count: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section that has bytes in the file; ``kind`` is a name such as SHT_RELA, or a number as text.
+
+    ``loaded``: it has an address in the running program.
+    """
+
+    name: str
+    kind: str
+    address: int
+    offset: int
+    size: int
+    loaded: bool
+    writable: bool
+
+    def holds(self, address: int, length: int = 1) -> bool:
+        """Whether that many bytes from an address on are all in it."""
+        return self.address <= address and address + length <= self.address + self.size
 
 
 def damaged(label: str, why: str) -> AuditError:
@@ -59,8 +80,28 @@ def read_layout(stream: BinaryIO, size: int, label: str) -> Layout:
     """
     try:
         return _read_headers(ELFFile(stream), size, label)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise damaged(label, f"its headers cannot be read: {type(error).__name__}: {error}") from error
+
+
+def read_sections(stream: BinaryIO, size: int, label: str) -> tuple[Section, ...]:
+    """Return the sections of an open ELF file of ``size`` bytes, but those without bytes in it.
+
+    Raises:
+        AuditError: they are damaged, or point behind the end of the file.
+    """
+    found = []
+    try:
+        for section in ELFFile(stream).iter_sections():
+            kind, flags = str(section["sh_type"]), section["sh_flags"]
+            if kind not in ("SHT_NOBITS", "SHT_NULL"):
+                place = (section["sh_addr"], section["sh_offset"], section["sh_size"])
+                inside(section["sh_offset"], section["sh_size"], size, label, "a section")
+                loaded, writable = bool(flags & _SHF_ALLOC), bool(flags & _SHF_WRITE)
+                found.append(Section(section.name, kind, *place, loaded, writable))
+    except DAMAGE as error:
+        raise damaged(label, f"its sections cannot be read: {type(error).__name__}: {error}") from error
+    return tuple(found)
 
 
 def _read_headers(elf: ELFFile, size: int, label: str) -> Layout:

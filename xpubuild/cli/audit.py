@@ -35,6 +35,11 @@ TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so")
     type=click.Path(path_type=Path),
     help="Folder to search for libraries; may be repeated.",
 )
+@options.names_option(
+    "--arch",
+    envvar=None,
+    help="AOT targets, such as pvc, that the wheels' SYCL kernels must have native code for.",
+)
 @options.json_option
 def command(
     wheels: tuple[Path, ...],
@@ -42,6 +47,7 @@ def command(
     forbid_needed: tuple[str, ...],
     allow_missing: tuple[str, ...],
     search: tuple[Path, ...],
+    arch: tuple[str, ...] | None,
     as_json: bool,
 ) -> int:
     """Check WHEELS: C++ ABI, linkage, RECORD. Exits with code 60 if a check fails."""
@@ -58,6 +64,7 @@ def command(
         forbid_needed=forbid_needed,
         # An extension finds these in the torch that is loaded before it; --search names a real one.
         allow_missing=(*allow_missing, *(() if search else TORCH_LIBRARIES)),
+        device_targets=arch or None,
     )
     reports = [audit_wheel(wheel, policy, search=search) for wheel in wheels]
     document: dict[str, Any] = {

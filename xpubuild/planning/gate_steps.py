@@ -8,9 +8,10 @@ from dataclasses import replace
 from packaging.version import InvalidVersion, Version
 
 from xpubuild.engine.model import XPUBUILD, Step
-from xpubuild.gate.expectation import OFF, Expectation
+from xpubuild.gate.expectation import Expectation
 from xpubuild.gate.watcher import WatchStep
 from xpubuild.gate.xpu_proofs import XpuInstalledProof, XpuWheelProof
+from xpubuild.planning import aot
 from xpubuild.planning.context import Context
 
 TORCH = "torch"
@@ -30,11 +31,7 @@ def _watched(context: Context, step: Step) -> Step:
     if all(command.argv[0] == XPUBUILD for command in step.commands):
         return step
     env = {key: value for command in step.commands for key, value in command.env.items()}
-    return replace(step, watch=WatchStep(xpu=context.choice.target == "xpu" and _wants_xpu(env)))
-
-
-def _wants_xpu(env: Mapping[str, str]) -> bool:
-    return env.get("USE_XPU", "1").lower() not in OFF
+    return replace(step, watch=WatchStep(xpu=context.choice.target == "xpu" and aot.wants_xpu(env)))
 
 
 def _gated(context: Context, name: str, steps: Mapping[str, Step]) -> dict[str, Step]:
@@ -47,7 +44,7 @@ def _gated(context: Context, name: str, steps: Mapping[str, Step]) -> dict[str, 
         return {}
     builder = wheel or install
     env = builder.commands[-1].env
-    if not _wants_xpu(env):
+    if not aot.wants_xpu(env):
         return {}
     watch = _watched(context, builder).watch if install.id == name else _gate(context, name, env)
     own = watch if builder is install else _watched(context, install).watch
@@ -83,10 +80,9 @@ def _release(context: Context, env: Mapping[str, str]) -> str | None:
 
 def _installed(context: Context, env: Mapping[str, str]) -> XpuInstalledProof:
     oneapi = context.facts.oneapi
-    targets = env.get("TORCH_XPU_ARCH_LIST", "").replace(";", ",")
     return XpuInstalledProof(
         python=str(context.layout.python),
-        arch=tuple(part.strip() for part in targets.split(",") if part.strip()),
+        arch=aot.targets_in(env),
         version=env.get("PYTORCH_BUILD_VERSION"),
         env=dict(oneapi.env) if oneapi else {},
         path_prefix=oneapi.path_prefix if oneapi else (),

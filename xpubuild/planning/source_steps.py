@@ -12,6 +12,7 @@ from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.errors import RecipeError
 from xpubuild.gate.proofs import SameWheelProof, VerifyProof
+from xpubuild.planning import aot
 from xpubuild.planning import freeze_steps as holding
 from xpubuild.planning import front_end as frontend
 from xpubuild.planning.context import Context
@@ -121,6 +122,7 @@ def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
         forbid_needed=tuple(audit.forbid_needed),
         allow_missing=tuple(audit.allow_missing),
         require_strings=tuple(audit.require_strings),
+        device_targets=aot.audited_targets(context, name, command.env),
     )
     search = (context.site_packages / "torch" / "lib", layout.env / "lib")
     build_folder = layout.build / name

@@ -205,6 +205,10 @@ class Audit(Strict):
     require_strings: list[str] = Field(
         default_factory=list, description="the objects must contain one of these"
     )
+    device_code: bool = Field(
+        False,
+        description="built for XPU, the objects must have SYCL kernels, with native code for the AOT targets",
+    )
 
 
 class Component(Strict):

@@ -24,6 +24,19 @@ class AbiCounts(Part):
     old_examples: list[str]
 
 
+class AuditedDeviceCode(Part):
+    """The SYCL code of an object, as its device images are registered."""
+
+    images: int
+    kernels: int
+    spirv: int
+    """Kernels as SPIR-V, which the driver compiles when they are first used."""
+    native: dict[str, int]
+    """GPU -> kernels that were compiled for it ahead of time."""
+    compressed: int
+    """Images packed with zstd."""
+
+
 class AuditedObject(Part):
     """One shared object of a wheel."""
 
@@ -43,6 +56,8 @@ class AuditedObject(Part):
     """Missing libraries that the policy allows."""
     strings: list[str]
     """Which of the required strings it holds."""
+    device_code: AuditedDeviceCode | None = None
+    """Null without device images; missing in documents of earlier versions."""
 
 
 class AuditedWheel(Part):

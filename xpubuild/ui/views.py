@@ -65,6 +65,8 @@ def check_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
 def audit_view(reports: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
     """Return the audits of wheels: one row per shared object, then what was found."""
     objects = TableBuilder(["object", "C++ ABI", Column("symbols new:old", right=True), "needs"])
+    counts_of_kernels = (Column("kernels", right=True), Column("as SPIR-V", right=True))
+    device = TableBuilder(["object", *counts_of_kernels, "native code"])
     findings = TableBuilder(["severity", "object", "what"])
     wheels = TableBuilder(["wheel", "result", Column("size", right=True), "sha256"])
     for report in reports:
@@ -76,9 +78,15 @@ def audit_view(reports: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
             counts = item["abi_counts"]
             abi = "not used" if item["abi"] is None else item["abi"]
             objects.add(item["path"], abi, f"{counts['new']}:{counts['old']}", " ".join(item["needed"]))
+            code = item.get("device_code")
+            if code:
+                native = [f"{count} for {gpu}" for gpu, count in code["native"].items()]
+                device.add(item["path"], code["kernels"], code["spirv"], ", ".join(native) or "none")
         for finding in report["findings"]:
             findings.add(finding["severity"], finding["object"], finding["message"])
     parts: list[Part] = [wheels.build(), objects.build()]
+    if device.rows:
+        parts.append(device.build("Device code"))
     return (*parts, findings.build("Findings")) if findings.rows else tuple(parts)
 
 

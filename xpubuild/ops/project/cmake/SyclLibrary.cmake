@@ -2,7 +2,7 @@
 # linked by the SYCL compiler. Host units stay with the compiler that torch's own host code was built with.
 #
 # Input: OPS_SYCL_COMPILER (default: icpx, then clang++, on PATH), OPS_XPU_ARCH (ahead-of-time targets such as
-# `pvc`; empty: the driver compiles the kernels at run time).
+# `pvc`; empty or `none`: the driver compiles the kernels at run time).
 find_program(OPS_SYCL_COMPILER NAMES icpx clang++ DOC "Compiler that accepts -fsycl")
 set(OPS_XPU_ARCH "$ENV{TORCH_XPU_ARCH_LIST}" CACHE STRING "Devices to compile SYCL kernels for, comma separated")
 
@@ -49,7 +49,7 @@ function(add_sycl_library name)
     list(APPEND includes -isystem "${folder}")
   endforeach()
   set(targets)
-  if(OPS_XPU_ARCH)
+  if(OPS_XPU_ARCH AND NOT OPS_XPU_ARCH STREQUAL "none")
     set(targets -fsycl-targets=spir64_gen,spir64 -Xsycl-target-backend=spir64_gen "-device ${OPS_XPU_ARCH}")
   endif()
 
