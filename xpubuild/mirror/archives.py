@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from xpubuild.engine.redact import recordable
 from xpubuild.mirror.entries import Entry
-from xpubuild.mirror.naming import without_credentials
 from xpubuild.mirror.store import Mirror
 from xpubuild.packages.archives.model import Archive, Finder
 
@@ -16,7 +16,7 @@ def entry_of(entries: Iterable[Entry], url: str, sha256: str | None) -> Entry | 
     for entry in entries:
         if entry.sha256 == sha256:
             return entry
-        if sha256 is None and entry.kind == "archive" and entry.url == without_credentials(url):
+        if sha256 is None and entry.kind == "archive" and entry.url == recordable(url, tokens_in_path=True):
             return entry
     return None
 
