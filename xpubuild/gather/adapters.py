@@ -6,7 +6,7 @@ and its umf has not. Where it is missing the runtime drops the adapter without a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -19,7 +19,7 @@ _ADAPTERS = "libur_adapter_level_zero*.so.*"
 
 
 def lost_adapters(oneapi: OneapiEnvironment, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a warning for each library that an adapter of the compiler needs and does not find.
+    """Return a warning if an adapter of the compiler needs libraries that it does not find.
 
     Libraries of the driver and its loader are left out: a host that only builds has none.
 
@@ -35,16 +35,17 @@ def lost_adapters(oneapi: OneapiEnvironment, environment: Mapping[str, str]) -> 
         if is_elf(path):
             closure = Linker({str(path): read_shared_object(path)}, search=search).closure(str(path))
             found |= {item.library: item for item in closure.missing if not _is_of_the_driver(item.library)}
-    return tuple(_told(item) for _, item in sorted(found.items()))
+    return (_told(sorted(found.values(), key=lambda item: item.library)),) if found else ()
 
 
 def _is_of_the_driver(library: str) -> bool:
     return any(fnmatchcase(library, pattern) for pattern in DRIVER_LIBRARIES)
 
 
-def _told(item: Missing) -> str:
-    advice = "install oneAPI's tcm, or libhwloc15 of the distribution" if "hwloc" in item.library else ""
+def _told(missing: Sequence[Missing]) -> str:
+    named = ", ".join(f"{item.library} (needed by {Path(item.chain[-1]).name})" for item in missing)
+    hwloc = any("hwloc" in item.library for item in missing)
     return (
-        f"{item.library}, which {Path(item.chain[-1]).name} needs, was not found: the SYCL runtime drops its"
-        f" adapter for Level Zero without a message and finds no GPU" + (f"; {advice}" if advice else "")
+        f"not found: {named}; the SYCL runtime then drops its adapter for Level Zero without a message and"
+        " finds no GPU" + ("; install oneAPI's tcm, or libhwloc15 of the distribution" if hwloc else "")
     )
