@@ -35,8 +35,7 @@ def _sections(row: Mapping[str, Any]) -> Iterator[str]:
     driver = install(("driver", "ocloc", "kernel-module", "firmware"), system)
     for title, lines in (("The driver", driver), ("oneAPI", install_oneapi([_BUNDLE], system))):
         yield f"{title}:\n\n```sh\n" + "".join(f"{line}\n" for line in lines) + "```\n\n"
-    links = ", ".join(f"[{name}]({table()['sources'][name]})" for name in row["sources"])
-    yield f"Sources: {links}\n"
+    yield "Sources:\n\n" + "".join(f"- {table()['sources'][name]}\n" for name in row["sources"])
 
 
 def _listed(row: Mapping[str, Any]) -> Iterator[str]:
