@@ -70,7 +70,7 @@ class SmallWorld:
 
     def __call__(self, *words: str) -> Result:
         """Run a command line of xpubuild."""
-        return child(*words)
+        return child(*words, timeout_s=600)
 
     def install(self, *words: str) -> Result:
         """Install all but the test suite, which needs torch."""

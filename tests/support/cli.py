@@ -59,11 +59,11 @@ class Xpubuild:
         return self.ok(*arguments, "--json", **variables).document()
 
 
-def child(*arguments: str, **variables: str) -> Result:
+def child(*arguments: str, timeout_s: float = 120, **variables: str) -> Result:
     """Run a command line as a process of its own."""
     env = {**os.environ, **variables}
     done = subprocess.run(
         [*XPUBUILD, *arguments],
-        env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120,
+        env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout_s,
     )  # fmt: skip
     return Result(done.returncode, done.stdout, done.stderr)

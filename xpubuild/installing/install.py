@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from xpubuild import __version__
 from xpubuild.artifacts.audit import check_documents
 from xpubuild.engine import files
@@ -251,5 +253,7 @@ def _hand_out(prepared: Prepared, receipt: Mapping[str, Any], folder: Path, canc
         offline=prepared.facts.downloads.offline,
         cancel=cancel,
     )
-    dists = [context.component(name).dist for name in context.choice.components]
-    return WheelFolder(folder, layout, context.site_packages, dists, supply, cancel).fill(receipt)
+    components = [context.component(name) for name in context.choice.components]
+    dists = [component.dist for component in components]
+    sources = {canonicalize_name(component.dist) for component in components if component.kind == "source"}
+    return WheelFolder(folder, layout, context.site_packages, dists, sources, supply, cancel).fill(receipt)

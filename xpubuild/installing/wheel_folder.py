@@ -8,7 +8,7 @@ pip then takes it from an index, or fails, but takes no other build of it.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -33,12 +33,16 @@ PAGE = "index.html"
 
 @dataclass(frozen=True)
 class WheelFolder:
-    """The folder to fill, from the workspace with this layout; ``dists`` are those of the components."""
+    """The folder to fill, from the workspace with this layout.
+
+    ``dists`` are the distributions of the components, ``built_here`` those of them that have sources.
+    """
 
     folder: Path
     layout: Layout
     site_packages: Path
     dists: Sequence[str]
+    built_here: Collection[str]
     supply: Supply
     cancel: Cancel
 
@@ -57,7 +61,8 @@ class WheelFolder:
             self.cancel.stop_here()
             if dist.name in found:
                 continue
-            wheel = self.supply.bring(dist, self.folder)
+            # What was built here, editable, has no wheel; an index may have something else of its name.
+            wheel = None if dist.name in self.built_here else self.supply.bring(dist, self.folder)
             if wheel is not None:
                 found[dist.name] = wheel
             else:
@@ -95,7 +100,9 @@ class WheelFolder:
             f"{name}=={parse_wheel_filename(path.name)[1]}": (hashes[path],) for name, path in found.items()
         }
         lines = [
-            " ".join([pin, *(f"--hash=sha256:{sha256}" for sha256 in known)])
+            " ".join(
+                [pin if known else f"# no wheel: {pin}", *(f"--hash=sha256:{sha256}" for sha256 in known)]
+            )
             for pin, known in sorted({**pins, **lacking}.items())
         ]
         head = f"# Install in an empty environment:\n#   {self.command(whole=not lacking)}\n"
