@@ -30,9 +30,7 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "name", ["files", "git", "manifest", "sets", ".downloads", ".lock", "index.json", "git/*/objects"]
-)
+@pytest.mark.parametrize("name", ["files", "git", "manifest", "sets", ".downloads", ".lock", "git/*/objects"])
 def test_a_part_that_is_a_link_elsewhere_is_refused_before_anything_is_written(
     name: str, here: World, home: Path, tmp_path: Path
 ) -> None:

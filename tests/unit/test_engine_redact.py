@@ -135,7 +135,7 @@ def test_what_looks_like_a_secret_is_masked_wherever_it_stands(text: str, wanted
 @pytest.mark.parametrize(
     "text",
     [
-        "https://files.pythonhosted.org/packages/ab/cd/0123456789abcdef0123456789abcdef0123456789/x-1-py3.whl",
+        "https://files.example.org/packages/ab/cd/0123456789abcdef0123456789abcdef0123456789/x-1-py3.whl",
         "https://download.pytorch.org/whl/nightly/cpu/torch-2.7.0.dev20250101%2Bcpu-cp311-manylinux2014_x86_64.whl",
         "https://discuss.pytorch.org/t/how-to-build-2-0-for-xpu/12345",
         "https://h/d/bd1d0273-a931-4f7e-ab76-6a2a67d646c7/intel-oneapi.sh",

@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.mirror.entries import GIT, MANIFEST
+from xpubuild.mirror.entries import GIT, INDEX, MANIFEST, MARK, PAGE
 from xpubuild.mirror.reading import compare, read_manifest, scan, walk
 from xpubuild.mirror.repositories import is_plain
+
+#: Files that writers put in the place of a link, without a look at where it leads.
+_REPLACED = frozenset({INDEX, MARK, PAGE})
 
 
 def require_no_way_out(root: Path) -> None:
@@ -36,7 +39,7 @@ def require_no_way_out(root: Path) -> None:
 
 def _links(root: Path) -> Iterator[Path]:
     for item in scan(root):
-        if item.is_symlink():
+        if item.is_symlink() and item.name not in _REPLACED:
             yield Path(item.path)
     # git writes wherever its folders lead. A link in the folder of a package is not followed but replaced.
     yield from _linked_folders(root / GIT)
