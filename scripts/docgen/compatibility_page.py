@@ -26,18 +26,11 @@ cannot be built on this host, they fail with exit code 22 and list the releases 
 oneAPI is reported first, with exit code 40.
 
 Two questions are kept apart. What a release builds with is decided by oneAPI: *upstream's pairing* is the
-<<<<<<< ours
-line that upstream builds the release with; a *tolerated* one builds it too, though upstream promises the two
-newest lines alone; *only with patches* means that a site that keeps this line takes changes out of the
-sources. `xpubuild recipes matrix --oneapi 2025.3.1` lists them with their addresses; none was tried here.
-What a build runs on is decided by the driver: it runs releases that the oneAPI beside it cannot build.
-=======
 line that upstream builds the release with; a *tolerated* one builds it too, though upstream promises the
 two newest lines alone; *only with patches* means that a site that keeps this line takes changes out of
 the sources. `xpubuild recipes matrix --oneapi 2025.3.1` lists them with their addresses; none was tried
 here. What a build runs on is decided by the driver: it runs releases that the oneAPI beside it cannot
 build.
->>>>>>> theirs
 
 Versions are written as requirements: `>=2025.3,<2026` is oneAPI 2025.3 and later ones before 2026. GPUs:
 `max` is the Data Center GPU Max, `flex` the Data Center GPU Flex, `arc-a` and `arc-b` the Arc series,

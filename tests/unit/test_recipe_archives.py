@@ -77,10 +77,9 @@ def test_with_the_old_abi_triton_keeps_that_of_its_llvm() -> None:
 )
 def test_what_no_plan_could_use_is_found(changes: dict[str, str], problem: str) -> None:
     good = {"url": f"https://host.example/{LLVM}.tar.gz", "variable": "LLVM_SYSPATH", "folder": LLVM}
-    of = {"build": {"archives": {"llvm": good}}}
-    assert refused(recipe(triton=of)) == []
-    of["build"]["archives"]["llvm"] = {**good, **changes}
-    (found,) = refused(recipe(triton=of))
+    pinned = {"commit": _COMMIT}
+    assert refused(recipe(pinned, {"build": {"archives": {"llvm": good}}})) == []
+    (found,) = refused(recipe(pinned, {"build": {"archives": {"llvm": {**good, **changes}}}}))
     assert problem in found
 
 
