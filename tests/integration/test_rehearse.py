@@ -100,6 +100,8 @@ def test_what_would_be_built_is_read_from_the_generated_commands(xpubuild: Xpubu
     objects = [*Path(report["build"]).rglob("*.o"), *(place.folder / "ws" / "wheels").glob("*")]
     assert objects == [], "nothing is compiled"
     assert not (place.folder / "ws" / "receipt.json").exists()
+    left = sorted(path.name for path in Path(report["build"]).glob("CMakeCache*"))
+    assert left == ["CMakeCache.rehearsed.txt"], "an install configures with its own options"
 
 
 def test_the_text_says_it_too(xpubuild: Xpubuild, place: Place) -> None:

@@ -51,6 +51,7 @@ def test_the_list_of_heavy_modules_can_catch_one() -> None:
     [
         "doctor",
         "install",
+        "rehearse",
         "plan",
         "lock",
         "verify-lock",

@@ -37,8 +37,8 @@ def command(
     """Prepare RECIPE as install does (sources, environment), run PyTorch's own configure step, and stop.
 
     The report shows the verdict of the XPU gate, the switches that CMake turned on and off, and the GPUs for
-    which each group of SYCL files would be compiled. Nothing is compiled; a later install in the same
-    workspace continues from there.
+    which each group of SYCL files would be compiled. Nothing is compiled. An install in the same workspace
+    keeps environment and sources, and configures again.
     """
     import functools
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.events import Sink
@@ -16,6 +18,7 @@ from xpubuild.planning.rehearsal import Rehearsal, rehearsal
 
 #: Sources, environment and what CMake generates; the recipe's own number is that of a whole build.
 _DISK_GIB = 8.0
+_REHEARSED = "CMakeCache.rehearsed.txt"
 
 
 def planned(prepared: Prepared) -> Rehearsal:
@@ -42,9 +45,20 @@ def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: floa
         journal.forget([what.step])
         outcome = run_plan(what.plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd)
         error = outcome.errors[0] if outcome.errors else None
+        configured = journal.record(what.step) is not None
         report = make_report(part, what, journal, error)
+        _set_aside(Path(what.folders[0]))
     if error is not None:
-        if not isinstance(error, InterruptedByUserError):
+        if configured and not isinstance(error, InterruptedByUserError):
             error.document = report
         raise error
     return report
+
+
+def _set_aside(build: Path) -> None:
+    """Let the next build in PyTorch's own build folder configure again, with its own options.
+
+    Its setup.py does not run CMake where there is a cache (pytorch/pytorch tools/setup_helpers/cmake.py).
+    """
+    with contextlib.suppress(FileNotFoundError):
+        (build / "CMakeCache.txt").replace(build / _REHEARSED)
