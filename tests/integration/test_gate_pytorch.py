@@ -1,8 +1,9 @@
 """The XPU gate on PyTorch 2.6.0's own CMake files.
 
 The tree is the distribution's source package: its submodules are stripped, so no configure of it ends well,
-but it gets as far as PyTorch's summary. There is no SYCL compiler on test machines: the toolkit is a stand-in
-that FindSYCLToolkit takes for one, and so is the torch-xpu-ops that PyTorch clones while it is configured.
+but it gets as far as PyTorch's summary. There is no SYCL compiler on test machines: the toolkit has
+Intel's own headers and libraries and a stand-in for icx. The torch-xpu-ops that PyTorch clones while it is
+configured is a stand-in, too.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import Any
 import pytest
 import yaml
 from integration import oneapi_standin
-from support import upstream
+from support import oneapi_wheels, upstream
 from support.cli import XPUBUILD, Result
 from support.engine import Recorder, make_plan
+from support.shared import folder_of_run
 
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Command, Step
@@ -173,16 +175,11 @@ def test_it_is_explained_too(install: Install) -> None:
     assert any(item["event"] == "notice" and "oneAPI was not found" in item["text"] for item in events)
 
 
-def toolkit(folder: Path) -> Path:
-    """Make a stand-in SYCL toolkit that the real FindSYCLToolkit accepts."""
-    oneapi_standin.add_compilers(folder, "2025.0.4")
-    (folder / "include" / "sycl").mkdir(parents=True)
-    (folder / "lib").mkdir()
-    source = folder / "empty.c"
-    source.write_text("", "utf-8")
-    for name in ("sycl", "OpenCL"):
-        subprocess.run(["gcc", "-shared", "-o", folder / "lib" / f"lib{name}.so", source], check=True)
-    return folder
+def toolkit(folder: Path, factory: pytest.TempPathFactory) -> Path:
+    """Return a compiler's folder with the headers and libraries that FindSYCLToolkit looks for, real ones."""
+    shared = folder_of_run(factory)
+    tree = oneapi_wheels.build(folder, shared, ["2025.0"], components=("compiler",), opencl=True)
+    return tree.component("compiler")
 
 
 def complete(tree: Tree, folder: Path) -> None:
@@ -227,9 +224,11 @@ def configure(
     return error, (folder / "logs" / "torch.wheel.log").read_text("utf-8")
 
 
-def test_with_a_sycl_toolkit_the_gate_is_passed(install: Install, tree: Tree, tmp_path: Path) -> None:
+def test_with_a_sycl_toolkit_the_gate_is_passed(
+    install: Install, tree: Tree, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     complete(tree, tmp_path)
-    env = {"SYCL_ROOT": str(toolkit(tmp_path / "toolkit")), "TORCH_XPU_ARCH_LIST": "pvc"}
+    env = {"SYCL_ROOT": str(toolkit(tmp_path / "toolkit", tmp_path_factory)), "TORCH_XPU_ARCH_LIST": "pvc"}
     error, log = configure(install, tree, tmp_path, env)
     assert isinstance(error, BuildError), error.what  # the submodules are missing, which is no matter of XPU
     assert not isinstance(error, NoXpuError)
@@ -239,9 +238,11 @@ def test_with_a_sycl_toolkit_the_gate_is_passed(install: Install, tree: Tree, tm
     assert "USE_XPU:BOOL=1" in (tmp_path / "build" / "CMakeCache.txt").read_text("utf-8")
 
 
-def test_kernels_for_other_gpus_than_asked_stop_it(install: Install, tree: Tree, tmp_path: Path) -> None:
+def test_kernels_for_other_gpus_than_asked_stop_it(
+    install: Install, tree: Tree, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     complete(tree, tmp_path)
-    env = {"SYCL_ROOT": str(toolkit(tmp_path / "toolkit")), "TORCH_XPU_ARCH_LIST": "bmg"}
+    env = {"SYCL_ROOT": str(toolkit(tmp_path / "toolkit", tmp_path_factory)), "TORCH_XPU_ARCH_LIST": "bmg"}
     error, log = configure(install, tree, tmp_path, env, asked="pvc")
     assert isinstance(error, NoXpuError)
     assert error.evidence["rule"] == "aot-targets"

@@ -146,6 +146,8 @@ def test_doctor_reads_the_majors_of_the_real_sycl_libraries(host: EnvHost, two: 
 def test_doctor_refuses_onemkl_of_another_line_beside_the_compiler(host: EnvHost, two: Tree) -> None:
     """CMake takes mkl/latest, which leads to the line that was installed last."""
     on(host, two)
+    for name in ("mpi", "ccl"):
+        standin.add_component(host.oneapi_root, name, "2021.14")
     found = oneapi.OneapiComponents().run(host.context(offline("2.7")))
     assert found.status == "fail"
     assert "mkl 2024.2 with the compiler 2025.0" in found.detail

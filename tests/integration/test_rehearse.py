@@ -61,9 +61,7 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     folder = tmp_path_factory.mktemp("rehearse")
     shared = folder_of_run(tmp_path_factory)
-    tree = oneapi_wheels.build(
-        folder / "oneapi", shared, ["2025.0"], components=("compiler", "ccl"), opencl=True
-    )
+    tree = oneapi_wheels.build(folder / "oneapi", shared, ["2025.0"], components=("compiler", "ccl"))
     return Place(folder, tree.root, sycl_tree.make(folder / "tree"))
 
 
