@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from integration.sycl_env import sycl_env
 from integration.torch_env import ops_site, torch_env
 from integration.verify_support import target, warm
 from support.conda_environments import CHANNEL, LOCK, channel_and_lock
 from support.engine import nothing_open
 from support.shared import folder_of_run, once
 
-__all__ = ["ops_site", "target", "torch_env", "warm"]
+__all__ = ["ops_site", "sycl_env", "target", "torch_env", "warm"]
 
 
 @pytest.fixture(scope="session")

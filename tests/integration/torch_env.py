@@ -64,7 +64,7 @@ class OpsSite:
     site: Path
 
 
-def _shared_root(factory: pytest.TempPathFactory) -> Path:
+def shared_root(factory: pytest.TempPathFactory) -> Path:
     cache = os.environ.get("XPUBUILD_TEST_CACHE")
     return Path(cache) if cache else folder_of_run(factory)
 
@@ -127,7 +127,7 @@ def copy_sources(folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def torch_env(tmp_path_factory: pytest.TempPathFactory) -> TorchEnv:
     """The environment, without the extension."""
-    root = once(_shared_root(tmp_path_factory), f"torch-{TORCH}-mkl-{MKL}", _make_env)
+    root = once(shared_root(tmp_path_factory), f"torch-{TORCH}-mkl-{MKL}", _make_env)
     environ = base_environment()
     environ["PATH"] = f"{root / 'bin'}{os.pathsep}{environ['PATH']}"
     return TorchEnv(root, environ)

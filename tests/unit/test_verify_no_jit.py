@@ -1,7 +1,7 @@
 """``runtime.no_jit``: which files of the driver's cache count, and the whole check with a fake torch.
 
-The folders are laid out as programmers-guide/COMPILER_CACHE.md of intel/compute-runtime says. Not yet run on
-a Max.
+The folders are laid out as programmers-guide/COMPILER_CACHE.md of intel/compute-runtime says. No Max has
+run it yet.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -180,13 +180,12 @@ class ShadowSyclSoname(Check):
 
     def run(self, context: CheckContext) -> Outcome:
         python = context.probe(site)
-        if python is None or python.package("torch") is None:
-            return self.skip("torch is not installed in the selected Python")
-        asked = dict(_askers(python))
-        folder = python.package("torch")
+        asked = dict(_askers(python)) if python is not None else {}
+        folder = python.package("torch") if python is not None else None
         torch = next((major for item, major in asked.items() if folder in item.parents), None)
         if torch is None:
-            return self.skip("the installed torch needs no SYCL runtime")
+            several = len(set(asked.values())) > 1
+            return self._without_torch(context, asked) if several else self.skip(_nobody(folder))
         offered = dict(_offers(context))
         majors = {**{shown(context, item): major for item, major in asked.items()}, **offered}
         others = {place: major for place, major in majors.items() if major != torch}
@@ -201,6 +200,22 @@ class ShadowSyclSoname(Check):
         )
         return self.found(f"torch needs libsycl.so.{torch}, but also found: {told}", fix, **evidence)
 
+    def _without_torch(self, context: CheckContext, asked: Mapping[Path, int]) -> Outcome:
+        """Tell of packages that would bring two runtimes into one process."""
+        first = {major: shown(context, place) for place, major in reversed(tuple(asked.items()))}
+        told = ", ".join(f"libsycl.so.{major} by {place}" for major, place in sorted(first.items()))
+        fix = Fix(
+            "import them in different processes, or install builds that were made with one oneAPI release"
+        )
+        found = {shown(context, place): major for place, major in asked.items()}
+        return self.found(f"installed packages need more than one SYCL runtime: {told}", fix, found=found)
+
+
+def _nobody(torch: Path | None) -> str:
+    if torch is None:
+        return "torch is not installed in the selected Python"
+    return "the installed torch needs no SYCL runtime"
+
 
 #: Where Python packages keep what is linked with SYCL, by import package.
 _USERS = (
@@ -211,10 +226,14 @@ _USERS = (
 )  # fmt: skip
 
 
+#: Where auditwheel puts the libraries that a wheel brings along.
+_BROUGHT = "*.libs/lib*sycl*.so*"
+
+
 def _askers(python: Site) -> Iterator[tuple[Path, int]]:
-    for package, pattern in _USERS:
-        folder = python.package(package)
-        for place in sorted(folder.glob(pattern)) if folder else ():
+    known = [(folder, pattern) for name, pattern in _USERS if (folder := python.package(name))]
+    for folder, pattern in (*known, *((folder, _BROUGHT) for folder in python.folders)):
+        for place in sorted(folder.glob(pattern)):
             elf = libraries.elf_of(place)
             for needed in elf.needed if elf else ():
                 major = libraries.sycl_major(needed)

@@ -25,13 +25,17 @@ _LAST_WORDS = 400
 
 @dataclass(frozen=True)
 class Ending:
-    """How a subprocess ended: ``how`` is ok, crash, hang, status or missing (it could not be started)."""
+    """How a subprocess ended: ``how`` is ok, crash, hang, status or missing (it could not be started).
+
+    ``log`` is what it wrote to standard error, ``words`` the end of that.
+    """
 
     how: str
     records: tuple[dict[str, Any], ...] = ()
     text: str = ""
     words: str = ""
     status: int = 0
+    log: str = ""
 
     @property
     def stage(self) -> str:
@@ -91,13 +95,20 @@ def child(
     else:
         how = "ok" if answer.returncode == 0 else "status"
     words = answer.stderr.strip()[-_LAST_WORDS:]
-    return Ending(how, tuple(_records(answer.stdout)), answer.stdout, words, answer.returncode)
+    records = tuple(_records(answer.stdout))
+    return Ending(how, records, answer.stdout, words, answer.returncode, answer.stderr)
 
 
-def script(context: CheckContext, name: str, environ: Mapping[str, str] | None = None) -> Ending:
+def script(
+    context: CheckContext,
+    name: str,
+    environ: Mapping[str, str] | None = None,
+    *,
+    arguments: Sequence[str] = (),
+) -> Ending:
     """Run one of the scripts in this folder with the interpreter that runs xpubuild."""
     path = Path(__file__).with_name(name)
-    return child(context, [sys.executable, "-I", "-S", str(path)], environ)
+    return child(context, [sys.executable, "-I", "-S", str(path), *arguments], environ)
 
 
 def _records(text: str) -> list[dict[str, Any]]:

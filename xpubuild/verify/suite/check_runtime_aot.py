@@ -20,7 +20,7 @@ _DEADLINE_S = 240.0
 )  # fmt: skip
 def no_jit(context: SuiteContext) -> None:
     """Give the driver an empty compiler cache, run kernels of each library in a process of their own, and
-    look into the cache after each. It is still empty if all had native code for this GPU. Not yet run on a Max."""
+    look into the cache after each: it stays empty if all had native code. Not yet run on a Max."""
     if context.backend.name != "xpu":
         raise CheckSkippedError(
             f"{context.backend.name} does not keep what it compiles in a folder of its own"
