@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from xpubuild.compatibility.constraints import solve
 from xpubuild.compatibility.matrix import matrix_document
 from xpubuild.compatibility.situation import Situation, Verdict
-from xpubuild.recipe.model import Recipe, Toolkit
+from xpubuild.recipe.limits import Toolkit
+from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.releases import releases
 from xpubuild.resources import recipes_dir
 from xpubuild.ui.answer_view import verdict as sentence

@@ -50,7 +50,7 @@ def test_other_readers_of_yaml_see_the_same(lock: Lock) -> None:
 def test_the_example_has_something_of_everything() -> None:
     document = yaml.safe_load(TEXT)
     assert load(TEXT) == example()
-    sections = "schema recipe plan options repositories python conda marks digest machine"
+    sections = "schema recipe plan options repositories python conda archives marks digest machine"
     assert list(document) == sections.split()
     assert document["schema"] == "xpubuild.lock/1"
     assert "embedded" not in document["repositories"]["torch"]

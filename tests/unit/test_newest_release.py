@@ -14,8 +14,8 @@ from xpubuild.errors import ToolchainError, UnsatisfiableError
 from xpubuild.gather.newest_release import choose_release
 from xpubuild.host.report import HostReport, host_report
 from xpubuild.planning.refusal import fitting, refused, with_alternatives
-from xpubuild.recipe.model import DriverFamily, GpuFamily
 from xpubuild.recipe.releases import Release, releases
+from xpubuild.recipe.values import DriverFamily, GpuFamily
 from xpubuild.resources import recipes_dir
 
 MAX: GpuFamily = "max"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.checking.model import Damage, Found
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import XpuBuildError
 from xpubuild.source import notes
 from xpubuild.source.bare import RepositoryStore
@@ -77,7 +77,7 @@ class Sources:
 
     def _without_the_index(self, item: Repository) -> Repository:
         """Look at a repository with an index that knows no sizes and times."""
-        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+        with scratch_folder("check", self.scratch) as folder:
             git = self.store.git.with_env({**self.store.git.env, "GIT_INDEX_FILE": f"{folder}/index"})
             answer = git.query(["read-tree", item.head or "HEAD"], git_dir=item.git_dir)
             if not answer.ok:

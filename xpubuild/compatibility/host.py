@@ -14,7 +14,7 @@ from xpubuild.host.pci_names import INTEL, intel_gpu
 from xpubuild.host.readers import UNKNOWN
 from xpubuild.host.report import HostReport
 from xpubuild.oneapi.bundles import load_bundles
-from xpubuild.recipe.model import DriverFamily, GpuFamily, Target
+from xpubuild.recipe.values import DriverFamily, GpuFamily, Target
 
 _COMPILER = "compiler"
 #: What a compiler calls itself -> what CMake calls it, which is what PyTorch's build looks at.

@@ -11,7 +11,8 @@ from xpubuild.compatibility.pairing import version_of
 from xpubuild.compatibility.situation import Situation
 from xpubuild.compatibility.toolkits import patch_text
 from xpubuild.documents import plain
-from xpubuild.recipe.model import Component, Loss, Recipe
+from xpubuild.recipe.limits import Loss
+from xpubuild.recipe.model import Component, Recipe
 from xpubuild.recipe.releases import Release
 
 _WORDS = {"gcc": "GCC", "oneapi": "oneAPI", "python": "Python"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from xpubuild.recipe.model import DriverFamily, GpuFamily, Target
+from xpubuild.recipe.values import DriverFamily, GpuFamily, Target
 
 Answer = Literal["yes", "no", "unknown"]
 Concern = Literal["builds", "runs", "note"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xpubuild.compatibility.conditions import Case
 from xpubuild.compatibility.situation import Reason, Standing
 from xpubuild.compatibility.versions import fits
-from xpubuild.recipe.model import Patch, Toolkit
+from xpubuild.recipe.limits import Patch, Toolkit
 
 _WORDS = {"pairing": "upstream's pairing", "tolerated": "tolerated", "patched": "only with patches"}
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xpubuild.engine.process import run
+from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import RecipeError
 from xpubuild.gate.tree_kind import TreeKind, look
 
@@ -50,8 +50,8 @@ def configure(folder: Path, python: Path, settings: Sequence[str], environ: Mapp
         RecipeError: see ``configure_argv``.
     """
     kind = look(folder)
-    with tempfile.TemporaryDirectory(prefix="xpubuild-rehearse-") as scratch:
-        argv = configure_argv(kind, str(python), folder, settings, scratch)
+    with scratch_folder("rehearse") as scratch:
+        argv = configure_argv(kind, str(python), folder, settings, str(scratch))
         sys.stdout.write(f"+ {' '.join(argv)}\n")
         sys.stdout.flush()
         # xpubuild may live in the user's site-packages; what it builds with may not.

@@ -13,7 +13,7 @@ from packaging.version import Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from xpubuild.errors import RecipeError
-from xpubuild.recipe.model import Specifier
+from xpubuild.recipe.values import Specifier
 from xpubuild.safe_yaml import read_yaml
 
 _NEWEST = Version("9999")

@@ -18,9 +18,10 @@ from xpubuild.host.report import HostReport
 from xpubuild.oneapi import advice
 from xpubuild.oneapi.constraint import specifier
 from xpubuild.oneapi.roots import candidates
-from xpubuild.recipe.model import Recipe, Target
+from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.patches import line_of
 from xpubuild.recipe.releases import Release
+from xpubuild.recipe.values import Target
 from xpubuild.toolchain.compilers import choose_compilers
 from xpubuild.toolchain.pythons import resolve_python
 from xpubuild.workspace.activation import ENTERED, read_receipt

@@ -14,7 +14,8 @@ from xpubuild.errors import UsageError
 from xpubuild.mirror.remote.location import Location
 from xpubuild.oneapi.selection import Mode
 from xpubuild.planning.request import EnvKind, Request, Resolved
-from xpubuild.recipe.model import LoadedRecipe, Target
+from xpubuild.recipe.model import LoadedRecipe
+from xpubuild.recipe.values import Target
 from xpubuild.workspace.moved import place_of
 
 

@@ -16,7 +16,8 @@ from xpubuild.planning.build_situation import of_request
 from xpubuild.planning.refusal import refused
 from xpubuild.planning.request import Choice, Facts, Request
 from xpubuild.recipe.lint import placeholder_problems
-from xpubuild.recipe.model import Component, Recipe, Target
+from xpubuild.recipe.model import Component, Recipe
+from xpubuild.recipe.values import Target
 
 _ARCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 

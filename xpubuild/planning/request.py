@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xpubuild.compatibility.situation import Situation
-from xpubuild.recipe.model import LoadedRecipe, Target
+from xpubuild.recipe.model import LoadedRecipe
+from xpubuild.recipe.values import Target
 
 #: What the environment of a workspace is made of.
 EnvKind = Literal["venv", "conda"]

@@ -8,87 +8,29 @@ that upstream has but that is unknown: it is listed in ``facts`` with confidence
 from __future__ import annotations
 
 import graphlib
-import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from xpubuild.source.urls import secret_in
+from xpubuild.recipe.limits import FixedTargets, Loss, Refusal, Toolkit
+from xpubuild.recipe.values import (
+    Commit,
+    DriverFamily,
+    Gib,
+    GitUrl,
+    GpuFamily,
+    Index,
+    Name,
+    Sha256,
+    Specifier,
+    Strict,
+    Switch,
+    Target,
+    VersionText,
+)
 
 SCHEMA = 1
-Target = Literal["xpu", "cpu"]
-#: Intel's package streams: LTS 2350 (agama-lts), LTS2 2523, and the rolling one (Ubuntu PPA, rolling server).
-DriverFamily = Literal["lts-2350", "lts2-2523", "rolling"]
-GpuFamily = Literal["max", "flex", "arc-a", "arc-b", "core-ultra", "panther-lake"]
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-
-
-def _specifier(value: str) -> str:
-    try:
-        SpecifierSet(value)
-    except InvalidSpecifier as error:
-        raise ValueError(f"'{value}' is not a version specifier such as '>=3.18,<4'") from error
-    return value
-
-
-def _version(value: str) -> str:
-    try:
-        Version(value)
-    except InvalidVersion as error:
-        raise ValueError(f"'{value}' is not a version") from error
-    return value
-
-
-def _commit(value: str) -> str:
-    if not _COMMIT.fullmatch(value):
-        raise ValueError(f"'{value}' is not a full commit id (40 or 64 lower-case hexadecimal digits)")
-    return value
-
-
-def _name(value: str) -> str:
-    if not _NAME.fullmatch(value):
-        raise ValueError(f"'{value}' is not a name of lower-case letters, digits, '.', '_' and '-'")
-    return value
-
-
-def _index(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.username is not None or parts.password is not None or parts.query:
-        # It would be in every plan, log and lock that is made of the recipe.
-        raise ValueError("has a login or a token; put it into .netrc, pip.conf or .condarc")
-    return value
-
-
-def _git_url(value: str) -> str:
-    reason = secret_in(value) if "://" in value else None
-    if reason is not None:
-        raise ValueError(reason)
-    return value
-
-
-#: Where packages come from: a URL without anything secret.
-Index = Annotated[str, AfterValidator(_index)]
-GitUrl = Annotated[str, AfterValidator(_git_url)]
-Specifier = Annotated[str, AfterValidator(_specifier)]
-VersionText = Annotated[str, AfterValidator(_version)]
-Commit = Annotated[str, AfterValidator(_commit)]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Name = Annotated[str, AfterValidator(_name)]
-#: A size in GiB: no machine has more than an exbibyte, and infinity has no bytes.
-Gib = Annotated[float, Field(gt=0, le=1 << 30, allow_inf_nan=False)]
-#: A build switch; numbers and booleans in YAML are written as upstream reads them (0, 1, ON, OFF, text).
-Switch = str | int
-
-
-class Strict(BaseModel):
-    """Base of all parts of a recipe."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
 
 class Fact(Strict):
@@ -266,68 +208,6 @@ class Needs(Strict):
         default_factory=list, description="components whose scripts are run last, where they are installed"
     )
     disk_gib: Gib = Field(5.0)
-
-
-class Loss(Strict):
-    """A feature that is missing where a condition holds; the build succeeds all the same."""
-
-    when: dict[Literal["gcc", "oneapi", "python"], Specifier] = Field(default_factory=dict)
-    driver: DriverFamily | None = None
-    targets: tuple[Target, ...] = Field(("xpu",), description="targets that have the feature at all")
-    gpu: GpuFamily | None = None
-    feature: str
-    note: str = ""
-
-
-class Refusal(Strict):
-    """A combination that is known not to work although each part alone satisfies ``needs``."""
-
-    when: dict[Literal["gcc", "oneapi", "python"], Specifier] = Field(default_factory=dict)
-    driver: DriverFamily | None = None
-    gpu: GpuFamily | None = None
-    targets: tuple[Target, ...] = ("xpu", "cpu")
-    why: str
-
-
-class FixedTargets(Strict):
-    """Kernels that a build compiles for AOT targets of its own, whatever is requested."""
-
-    what: str = Field(description="what they are")
-    targets: list[str] = Field(description="the AOT targets that ocloc is given")
-    when: dict[Literal["gcc", "oneapi", "python"], Specifier] = Field(
-        default_factory=dict, description="versions with which they are compiled"
-    )
-    unless: list[str] = Field(
-        default_factory=list, description="requested AOT targets with which they are compiled for these"
-    )
-    instead: str = Field("", description="how to build without them, and what is lost")
-
-
-class Patch(Strict):
-    """A change of a source tree with which sites build it with an older oneAPI; xpubuild does not make it."""
-
-    component: Name = "torch"
-    action: Literal["apply", "revert"]
-    url: Index = Field(description="the change upstream")
-    what: str
-
-
-class Toolkit(Strict):
-    """How upstream stands to a line of oneAPI. Whether the driver runs the result is another question."""
-
-    oneapi: Specifier
-    standing: Literal["pairing", "tolerated", "patched"] = Field(
-        description="upstream builds the release with it, it builds it too, or it does so only with patches"
-    )
-    source: str
-    note: str = ""
-    patches: list[Patch] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _patches_where_needed(self) -> Toolkit:
-        if (self.standing == "patched") != bool(self.patches):
-            raise ValueError("'patches' belong to a toolkit with standing 'patched', and it needs them")
-        return self
 
 
 class Abi(Strict):

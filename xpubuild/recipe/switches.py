@@ -10,7 +10,7 @@ from typing import Literal
 from packaging.version import Version
 from pydantic import BaseModel, ConfigDict, Field
 
-from xpubuild.recipe.model import Name, Target, VersionText
+from xpubuild.recipe.values import Name, Target, VersionText
 from xpubuild.safe_yaml import read_yaml
 
 #: Who reads a variable. Those of kind ``foreign`` belong to another project and do nothing for PyTorch.

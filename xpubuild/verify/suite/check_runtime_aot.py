@@ -6,7 +6,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from . import aot_child
+from .aot_child import MARK, compiled
 from .children import Ended, python, run_one
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 from .registry import FULL, check
@@ -34,14 +34,14 @@ def no_jit(context: SuiteContext) -> None:
         cache.mkdir()
         # The variables: programmers-guide/COMPILER_CACHE.md of intel/compute-runtime.
         env = {"NEO_CACHE_PERSISTENT": "1", "NEO_CACHE_DIR": str(cache), "SYCL_CACHE_PERSISTENT": "0"}
-        command = python(Path(aot_child.__file__), str(context.device))
+        command = python(Path(__file__).with_name("aot_child.py"), str(context.device))
         ended = run_one(command, deadline_s=_DEADLINE_S, folder=folder, env=env)
-        judge(context, said(ended), aot_child.compiled(cache))
+        judge(context, said(ended), compiled(cache))
 
 
 def said(ended: Ended) -> dict[str, int]:
     """Return the number of programs that the driver compiled, by kernel."""
-    _, mark, text = ended.output.rpartition(aot_child.MARK)
+    _, mark, text = ended.output.rpartition(MARK)
     require(ended.ok and mark, ended.describe("the process that runs the kernels"))
     found: dict[str, int] = json.loads(text.splitlines()[0])
     return found
