@@ -180,6 +180,9 @@ def test_groups_are_read_from_the_generated_commands(tmp_path: Path) -> None:
     [
         ("2.6.0", "pvc", [("kernels", _XS_26.format("pvc"), 2)], []),
         ("2.6.0", "none", [("kernels", _XS_26.format("none"), 2)], ["aot-none-is-a-device"]),
+        ("2.7.0", "none", [("torch_xpu_ops", _XS_26.format("none"), 2)], ["aot-none-is-a-device"]),
+        ("2.7.0", "", [("torch_xpu_ops", _XS_26.format(""), 2)], ["aot-list-is-empty"]),
+        ("2.8.0", "", [("torch_xpu_ops", _XS_26.format("pvc,dg2"), 2)], []),
         ("2.13.0", "none", [("torch_xpu_ops", '"-options\\ -x"', 2)], []),
         ("2.13.0", "pvc", [("torch_xpu_ops", '"-options\\ -x"', 2)], ["aot-targets-of-commands"]),
         ("2.13.0", "pvc", [("torch_xpu_ops", _XS_213.format("dg2"), 2)], ["aot-targets-of-commands"]),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from xpubuild.distribution import Need, family_of, install, install_oneapi, note
+from xpubuild.distribution import Need, System, family_of, install, install_oneapi, note, packages
 from xpubuild.doctor.context import CheckContext
 from xpubuild.host.drivers import driver_family
 from xpubuild.host.packages import system_of
+
+_FAMILIES = ("debian", "rhel", "suse")
 
 
 def distribution(context: CheckContext) -> str:
@@ -28,8 +30,14 @@ def as_root(context: CheckContext, *commands: str) -> tuple[str, ...]:
 
 def install_need(context: CheckContext, *needs: Need) -> tuple[str, ...]:
     """Return the commands that bring what a GPU needs, with Intel's repository where that is not set up."""
+    if not distribution(context):
+        return install_command(context, **{name: _names(needs, name) for name in _FAMILIES})
     system = system_of(context.host.os, context.root)
     return install(needs, system, sudo=_sudo(context), first_lts=first_names(context))
+
+
+def _names(needs: Sequence[Need], family: str) -> tuple[str, ...]:
+    return tuple(name for need in needs for name in packages(need, System((family,))))
 
 
 def need_note(context: CheckContext, need: Need) -> str:
@@ -40,6 +48,8 @@ def need_note(context: CheckContext, need: Need) -> str:
 
 def install_oneapi_packages(context: CheckContext, *names: str) -> tuple[str, ...]:
     """Return the commands that install packages of oneAPI, and first Intel's repository if it is missing."""
+    if not distribution(context):
+        return install_command(context, debian=names, rhel=names, suse=names)
     return install_oneapi(names, system_of(context.host.os, context.root), sudo=_sudo(context))
 
 

@@ -17,7 +17,7 @@ _SCRIPT = re.compile(r" -P \"?([^\"]{1,4000}?\.o(?:\.[A-Za-z]{1,40})?\.cmake)(?=
 _TARGET = re.compile(r"/CMakeFiles/([^/\s\"]{1,200})\.dir/")
 _SET = re.compile(r"^set\((\w+)(?: +(.*?))?\)(?: #.*)?$")
 # In a double-quoted word the blanks between the options of ocloc are escaped once more.
-_DEVICE = re.compile(r"-device[\\ ]+([^\\\s\"']{1,400})")
+_DEVICE = re.compile(r"-device[\\ ]+(?!-)([^\\\s\"']{1,400})")
 _STANDARD = re.compile(r"-std=(?:c|gnu)\+\+(\w{2,3})\b")
 _ABI = re.compile(r"-D_GLIBCXX_USE_CXX11_ABI=(\d)")
 _SYCL_TARGETS = re.compile(r"-fsycl-targets=([\w,+.-]{1,200})")
