@@ -61,12 +61,17 @@ def _oneapi(version: str) -> OneapiFacts:
     )
 
 
-def _plan(
-    name: str, *, oneapi: str | None = None, facts: Mapping[str, Any] | None = None, **asked: Any
+def plan_for(
+    name: str,
+    *,
+    oneapi: str | None = None,
+    facts: Mapping[str, Any] | None = None,
+    workspace: str = _WORKSPACE,
+    **asked: Any,
 ) -> Plan:
     """Return the plan of a recipe for a made-up host: for XPU where it has a oneAPI, else for the CPU."""
     loaded = recipe_of(name)
-    request = Request(loaded, Path(_WORKSPACE), target="cpu" if oneapi is None else "xpu", **asked)
+    request = Request(loaded, Path(workspace), target="cpu" if oneapi is None else "xpu", **asked)
     every = Choice(request.target or "cpu", 1, tuple(loaded.recipe.components), None, (), {})
     known = Facts(
         python="/usr/bin/python3.12",
@@ -93,20 +98,20 @@ _MIRROR = Downloads(
 )
 #: Name of the file -> the plan in it. Each route through the planner is in one of them.
 PLANS: dict[str, Callable[[], Plan]] = {
-    "quickstart-venv": lambda: _plan("quickstart"),
-    "quickstart-conda-offline": lambda: _plan(
+    "quickstart-venv": lambda: plan_for("quickstart"),
+    "quickstart-conda-offline": lambda: plan_for(
         "quickstart", facts={"conda_lock": write_lock(_LOCK), "downloads": _MIRROR}
     ),
-    "quickstart-editable-with-edits": lambda: _plan(
+    "quickstart-editable-with-edits": lambda: plan_for(
         "quickstart", editable=True, allow_dirty=True, facts={"dirty": {"ops": "5" * 64}}
     ),
-    "2.8-cpu-vision-audio": lambda: _plan("2.8", with_=("vision", "audio")),
-    "2.13-cpu-minimal": lambda: _plan("2.13", variant="minimal"),
-    "2.13-xpu": lambda: _plan("2.13", oneapi="2025.3", with_=("vision", "audio"), arch=("pvc", "bmg")),
-    "2.14-xpu-triton": lambda: _plan("2.14", oneapi="2026.1", with_=("triton",)),
-    "2.13-xpu-editable": lambda: _plan("2.13", oneapi="2025.3", editable=True),
-    "2.6-xpu-abi-0": lambda: _plan("2.6", oneapi="2025.0", cxx11_abi=0, with_=("triton",)),
-    "main-xpu-looked-up": lambda: _plan("main", oneapi="2025.3", facts={"resolved": _OPEN}),
+    "2.8-cpu-vision-audio": lambda: plan_for("2.8", with_=("vision", "audio")),
+    "2.13-cpu-minimal": lambda: plan_for("2.13", variant="minimal"),
+    "2.13-xpu": lambda: plan_for("2.13", oneapi="2025.3", with_=("vision", "audio"), arch=("pvc", "bmg")),
+    "2.14-xpu-triton": lambda: plan_for("2.14", oneapi="2026.1", with_=("triton",)),
+    "2.13-xpu-editable": lambda: plan_for("2.13", oneapi="2025.3", editable=True),
+    "2.6-xpu-abi-0": lambda: plan_for("2.6", oneapi="2025.0", cxx11_abi=0, with_=("triton",)),
+    "main-xpu-looked-up": lambda: plan_for("main", oneapi="2025.3", facts={"resolved": _OPEN}),
 }
 
 

@@ -16,7 +16,7 @@ function(_require_sycl_compiler)
   endif()
   set(probe "${CMAKE_CURRENT_BINARY_DIR}/sycl_probe")
   file(WRITE "${probe}.cpp"
-    "#include <sycl/sycl.hpp>\nint main() { sycl::queue q; q.single_task([] {}); q.wait(); }\n")
+    "#include <sycl/sycl.hpp>\nint main() { sycl::queue q; q.single_task<class Probe>([] {}); q.wait(); }\n")
   execute_process(
     COMMAND "${OPS_SYCL_COMPILER}" -fsycl -c "${probe}.cpp" -o "${probe}.o"
     RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
