@@ -33,8 +33,10 @@ _MACROS = "#pragma once\n#define C10_XPU_BUILD_SHARED_LIBS\n"
 #: Stands for the libc10_xpu of a torch with XPU: one queue, on whatever device there is.
 _STREAMS = """
 #include <c10/xpu/XPUStream.h>
+static sycl::queue& one() { static sycl::queue queue; return queue; }
+extern "C" void finish() { one().wait_and_throw(); }
 namespace c10::xpu {
-sycl::queue& XPUStream::queue() const { static sycl::queue one; return one; }
+sycl::queue& XPUStream::queue() const { return one(); }
 XPUStream getCurrentXPUStream(DeviceIndex) {
   return XPUStream(Stream(Stream::UNSAFE, Device(DeviceType::XPU, 0), 0));
 }
@@ -42,10 +44,11 @@ XPUStream getCurrentXPUStream(DeviceIndex) {
 """
 #: Runs the kernels on memory of the host, which the CPU device can use as it is, and compares.
 _COMPARE = """
-import json, sys
+import ctypes, json
 import torch
 import xpubuild_ops
 ops, keys = torch.ops.xpubuild_ops, torch._C.DispatchKeySet(torch._C.DispatchKey.XPU)
+finish = ctypes.CDLL("libc10_xpu.so").finish
 torch.manual_seed(21)
 result = {}
 for name in ("float32", "float64", "float16", "bfloat16"):
@@ -57,6 +60,7 @@ for name in ("float32", "float64", "float16", "bfloat16"):
         grad = torch.randn_like(g)
         ours = (ops.swiglu.default.redispatch(keys, g, u),
                 *ops.swiglu_backward.default.redispatch(keys, grad, g, u))
+        finish()  # launches do not wait, and only a torch with XPU would before it reads
         theirs = (ops.swiglu(g, u), *ops.swiglu_backward(grad, g, u))
         for a, b in zip(ours, theirs):
             assert a.dtype == kind and a.shape == b.shape
