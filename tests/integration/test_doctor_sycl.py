@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.doctor_frame import a_context
+from support.doctor_shows import shows
 from support.small_elf import library
 
 from xpubuild.doctor.checks.shadow import ShadowSyclSoname
@@ -42,6 +43,7 @@ def copy(sycl_env: Path, tmp_path: Path) -> Path:
     return copy
 
 
+@shows("ok", "sycl.adapters")
 def test_all_adapters_load_and_the_cpu_is_listed(sycl_env: Path) -> None:
     device = str(sycl_env / "lib" / "libintelocl.so")
     found = SyclAdapters().run(context_of(sycl_env, OCL_ICD_FILENAMES=device))
@@ -49,6 +51,7 @@ def test_all_adapters_load_and_the_cpu_is_listed(sycl_env: Path) -> None:
     assert found.evidence["adapters"][0]["platforms"][0]["name"] == "Intel(R) OpenCL"
 
 
+@shows("fail", "sycl.adapters")
 def test_an_adapter_whose_library_is_gone_is_named(copy: Path) -> None:
     for file in (copy / "lib").glob("libumf*"):
         file.unlink()
@@ -71,6 +74,8 @@ def test_without_a_runtime_nobody_is_asked(tmp_path: Path) -> None:
     assert SyclAdapters().run(context_of(tmp_path)).status == "skip"
 
 
+@shows("warn", "opencl.cpu")
+@shows("ok", "opencl.cpu")
 def test_the_placeholder_of_a_conda_prefix_hides_the_cpu_device(sycl_env: Path) -> None:
     found = OpenclPlaceholder().run(context_of(sycl_env))
     assert found.status == "warn"

@@ -73,7 +73,7 @@ def test_of_a_path_with_nothing_else_the_systems_own_is_left(path: str) -> None:
 
 def test_no_function_that_looks_for_programs_finds_one_there(trap: Path) -> None:
     for path in (".", "bin", f"{trap.parent}/nowhere:"):
-        assert locate(("icpx", "ocloc"), path) == {}
+        assert "icpx" not in locate(("icpx",), path)
         with pytest.raises(ToolchainError):
             resolve_executable("icpx", {"PATH": path})
     assert resolve_executable("./icpx", {"PATH": "/bin"}) == str(trap.parent / "unpacked" / "icpx")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -199,8 +201,20 @@ def literal_words(pattern: str) -> list[str]:
     return re.findall(r"[A-Za-z_/.]{4,}", re.sub(r"\\.", " ", pattern))
 
 
+def _cost(work: Callable[[], object]) -> float:
+    """Return the processor seconds of the quickest of three runs: what else runs here slows some of them."""
+    costs = []
+    for _ in range(3):
+        started = time.process_time()
+        work()
+        costs.append(time.process_time() - started)
+    return min(costs)
+
+
 def test_no_pattern_is_slow_on_any_line() -> None:
+    """Measured against additions in a loop, whatever the processor."""
     general = adversaries()
+    limit = 12 * _cost(lambda: sum(range(2_000_000)))
     slow = []
     for name, pattern in patterns():
         own = [
@@ -209,9 +223,10 @@ def test_no_pattern_is_slow_on_any_line() -> None:
         for line in [*general, *own]:
             started = time.process_time()
             pattern.search(line)
-            spent = time.process_time() - started
-            if spent > 0.25:
-                slow.append((name, line[:20], round(spent, 2)))
+            if time.process_time() - started > limit:
+                spent = _cost(functools.partial(pattern.search, line))
+                if spent > limit:
+                    slow.append((name, line[:20], round(spent / limit, 2)))
     assert not slow
 
 
