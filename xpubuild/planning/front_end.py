@@ -44,6 +44,8 @@ def build_environment(context: Context, name: str) -> dict[str, str]:
             "CMAKE_GENERATOR": "Ninja",
             "SOURCE_DATE_EPOCH": SOURCE_DATE_EPOCH,
             "_GLIBCXX_USE_CXX11_ABI": abi,
+            # A build backend that lies in the tree must not change the checkout.
+            "PYTHONDONTWRITEBYTECODE": "1",
         }
     )
     env["CXXFLAGS"] = " ".join(filter(None, (env.get("CXXFLAGS"), f"-D_GLIBCXX_USE_CXX11_ABI={abi}")))
