@@ -280,11 +280,17 @@ def _loaders() -> list[str]:
     return [str(path) for path in sorted(Path(LIBRARIES).glob("libze_loader.so*"))]
 
 
+def _of_this_machine() -> list[str]:
+    """Return what the machine of the tests has and no host: a container's mark, a driver with its ocloc."""
+    drivers = (str(path) for path in Path("/usr/lib").glob("*/libze_intel_gpu.so*"))
+    return ["/.dockerenv", "/etc/OpenCL/vendors/intel.icd", "/usr/bin/ocloc", *drivers]
+
+
 def simulate(host: Host, scratch: Path) -> tuple[list[str], dict[str, str]]:
     """Return a command prefix and an environment that run a program on this host; ``scratch`` is kept."""
     files: list[str] = []
     tops: dict[str, Any] = {"dev": [], "proc": {}, "hidden": [], "files": files}
-    for path, content in {"/.dockerenv": None, **host.tree()}.items():
+    for path, content in {**dict.fromkeys(_of_this_machine()), **host.tree()}.items():
         top = path.split("/")[1]
         if isinstance(content, Node):
             tops["dev"].append([path, content.mode, content.uid, content.gid])
