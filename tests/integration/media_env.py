@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from integration.torch_env import TorchEnv, _must, _pip, _shared_root
+from integration.torch_env import TorchEnv, _must, _pip, shared_root
 from support.shared import once
 
 VISION = "0.28.0"
@@ -74,7 +74,7 @@ def _install(env: TorchEnv, folder: Path, requirement: str) -> None:
 @pytest.fixture(scope="session")
 def cuda_vision(torch_env: TorchEnv, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the torchvision of the index, which is built for CUDA."""
-    root = _shared_root(tmp_path_factory)
+    root = shared_root(tmp_path_factory)
     return once(
         root, f"vision-{VISION}", lambda folder: _install(torch_env, folder, f"torchvision=={VISION}")
     )
@@ -88,4 +88,4 @@ def audio(torch_env: TorchEnv, tmp_path_factory: pytest.TempPathFactory) -> Path
         _install(torch_env, folder, f"torchaudio=={AUDIO}")
         shutil.rmtree(folder / "torchaudio" / "lib")
 
-    return once(_shared_root(tmp_path_factory), f"audio-{AUDIO}", make)
+    return once(shared_root(tmp_path_factory), f"audio-{AUDIO}", make)

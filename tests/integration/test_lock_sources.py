@@ -219,22 +219,15 @@ def test_a_branch_that_went_on_does_not_break_a_lock(world: World, xpubuild: Xpu
     assert read_lock(new).repositories["top"].commit == second
 
 
-def test_credentials_do_not_reach_it(world: World, xpubuild: Xpubuild) -> None:
+def test_a_url_with_credentials_is_refused_and_not_shown(world: World, xpubuild: Xpubuild) -> None:
     with git_server(world.upstreams.root) as server:
         world.write(f"commit: {world.commit}", server.url("").replace("http://", "http://ghp-token@"))
-        # dnn.cmake names the repository by another URL, so its tag is nobody's.
+        before = world.file.read_text()
         result = xpubuild("lock", world.recipe, "-o", str(world.file))
         assert result.status == 20
-        assert "ghp-token" not in result.err
-        lines = Path(world.recipe).read_text().splitlines(keepends=True)
-        Path(world.recipe).write_text("".join(line for line in lines if "dnn.git" not in line))
-        result = xpubuild.ok("lock", world.recipe, "-o", str(world.file))
+        assert "user name" in result.err
         assert "ghp-token" not in result.out + result.err
-        assert "ghp-token" not in world.file.read_text()
-        top = read_lock(world.file).repositories["top"]
-        assert top.url == server.url("top.git")
-        assert top.submodules[0].url == server.url("mid.git")
-        assert paths(verify(xpubuild, world), 0) == []
+        assert world.file.read_text() == before
 
 
 def test_a_repository_at_no_known_commit_keeps_the_lock_open(world: World, xpubuild: Xpubuild) -> None:

@@ -150,7 +150,7 @@ def test_an_import_removes_what_was_added(shared: Shared, added: str) -> None:
     shared.require_both()
 
 
-def test_links_and_folders_in_the_place_of_files_are_replaced_and_not_followed(
+def test_links_are_refused_and_folders_in_the_place_of_files_are_replaced(
     shared: Shared, tmp_path: Path
 ) -> None:
     whole = tmp_path / "whole.tar"
@@ -166,6 +166,9 @@ def test_links_and_folders_in_the_place_of_files_are_replaced_and_not_followed(
     wheel = next(shared.mirror.path.glob("files/*/*.whl")).parent
     shutil.rmtree(wheel)
     wheel.symlink_to(theirs)
+    with pytest.raises(SourceIntegrityError, match="symbolic link"):
+        import_mirror(shared.mirror.path, whole, sink=NullSink(), cancel=Cancel())
+    (shared.top / "objects").unlink()
     import_mirror(shared.mirror.path, whole, sink=NullSink(), cancel=Cancel())
     shared.require_both()
     assert [path.name for path in theirs.iterdir()] == ["thesis.tex"]

@@ -58,7 +58,7 @@ def test_wheel_serves_every_python_and_says_what_it_needs(ops_site: OpsSite) -> 
     with zipfile.ZipFile(ops_site.wheel) as archive:
         (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         text = archive.read(metadata).decode()
-    assert "Requires-Dist: torch>=2.4" in text
+    assert f"Requires-Dist: torch=={TORCH}+cpu" in text
 
 
 def test_library_needs_torch_and_no_mkl(ops_site: OpsSite, tmp_path: Path) -> None:

@@ -169,6 +169,7 @@ def test_the_same_wheel_fails_the_audit_for_another_gpu(built: Built) -> None:
     assert "native code for bmg for 0 of 8 kernels" in caught.value.why
 
 
+@pytest.mark.on_demand
 def test_its_kernels_agree_with_those_of_the_cpu(built: Built, torch_env: TorchEnv) -> None:
     done = built.run(torch_env, torch_env.python, "-c", _COMPARE)
     assert done.returncode == 0, done.stderr
@@ -179,6 +180,7 @@ def test_its_kernels_agree_with_those_of_the_cpu(built: Built, torch_env: TorchE
     assert all(error <= limits[name] for name, error in said["worst"].items()), said["worst"]
 
 
+@pytest.mark.on_demand
 def test_a_kernel_that_the_front_end_refuses_stops_the_build(built: Built, tmp_path: Path) -> None:
     """What no host compiler says: device code must not call a virtual function, for instance."""
     source = tmp_path / "wrong.cpp"

@@ -68,6 +68,7 @@ def install(plan: Plan, sink: Recorder | None = None) -> Outcome:
         return run_plan(plan, journal, sink=sink or Recorder(), cancel=Cancel())
 
 
+@pytest.mark.on_demand
 def test_a_checkout_that_is_done_survives_a_power_cut(power: Disk, pin: Pin) -> None:
     root = power.place / "ws"
     plan = make_plan(root, source_step(pin, root / "top"))
@@ -79,6 +80,7 @@ def test_a_checkout_that_is_done_survives_a_power_cut(power: Disk, pin: Pin) -> 
     assert (outcome.errors, outcome.up_to_date) == ([], ["top.source"])
 
 
+@pytest.mark.on_demand
 def test_a_checkout_that_lost_its_files_is_made_again_and_an_edited_one_is_not(
     power: Disk, pin: Pin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
