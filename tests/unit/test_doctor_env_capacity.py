@@ -121,9 +121,9 @@ def test_file_systems(host: EnvHost, facts: dict[str, Any], status: str) -> None
 @shows("ok", "build.clock")
 @shows("fail", "build.clock")
 def test_files_from_the_future(host: EnvHost) -> None:
-    late = host.folder / "work" / "src" / "torch" / "setup.py"
+    late = host.folder / "ws" / "src" / "torch" / "setup.py"
     standin.write(late, "")
-    context = host.context(workspace=host.folder / "work")
+    context = host.context(workspace=host.folder / "ws")
     assert build.BuildClock().run(context).status == "ok"
     os.utime(late, (time.time() + 86400, time.time() + 86400))
     found = build.BuildClock().run(context)
