@@ -38,7 +38,7 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
         raise UsageError(
             f"there is no workspace at {root}",
             why=_why_not(root),
-            fix="pass the folder of a workspace with --workspace; 'xpubuild install' creates workspaces",
+            fix="pass the folder of a workspace; 'xpubuild install' creates workspaces",
             commands=() if workspace else (f"xpubuild install {recipe or 'quickstart'}",),
         )
     root = place_of(root)
@@ -97,6 +97,6 @@ def _only_one() -> Path:
     raise UsageError(
         f"no workspace exists in {folder}",
         why="nothing was installed there",
-        fix="pass the folder of a workspace with --workspace; 'xpubuild install' creates workspaces",
+        fix="pass the folder of a workspace; 'xpubuild install' creates workspaces",
         commands=("xpubuild install quickstart",),
     )
