@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,8 @@ from support.conda_environments import dist, work
 from support.conda_tools import RATTLER, front, solved
 
 from xpubuild.artifacts.repair import repair
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import run
 from xpubuild.errors import RecipeError, ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.gate.conda_proofs import CondaEnvironmentProof, mkl_proof
 from xpubuild.packages.conda.engines import Engines
@@ -119,17 +120,18 @@ def small_wheel(folder: Path, name: str, version: str) -> Path:
     return made
 
 
+# A timer, so that the moment counts from the first line of the work and nothing of an interpreter's start.
 KILLED = """
-import sys
+import os, signal, sys, threading
 from pathlib import Path
-sys.path[:0] = sys.argv[4:]
+sys.path[:0] = sys.argv[5:]
 from xpubuild.packages.conda import install
 from xpubuild.packages.conda.archives import Supply
 from xpubuild.packages.conda.engines import Engines
 from xpubuild.engine.environment import base_environment
 lock = install.read_lock_file(Path(sys.argv[2]))
 supply = Supply(cache=Path(sys.argv[3]), offline=True)
-print("started", flush=True)
+threading.Timer(float(sys.argv[4]), os.kill, (os.getpid(), signal.SIGKILL)).start()
 work = install.Installation(
     Path(sys.argv[1]), lock, supply, Engines(rattler=sys.executable), base_environment(), print
 )
@@ -146,12 +148,13 @@ def test_killed_at_any_moment_and_run_again_it_is_the_same(
     expected = content(whole)
     shutil.rmtree(whole)
     (tmp_path / "lock.yml").write_text(conda[1])
-    argv = [sys.executable, "-c", KILLED, str(env), str(tmp_path / "lock.yml"), str(tmp_path), *sys.path]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        time.sleep(after_s)
-        child.send_signal(signal.SIGKILL)
+    argv = [
+        sys.executable, "-c", KILLED, str(env), str(tmp_path / "lock.yml"), str(tmp_path), str(after_s),
+        *sys.path,
+    ]  # fmt: skip
+    # As a step runs it: what the killed process started is gone before anything else happens.
+    killed = run(argv, env=base_environment())
+    assert killed.returncode == -signal.SIGKILL, killed.tail
     make_conda_env(work(env, conda[1], tmp_path))
     assert content(env) == expected
     assert [path.name for path in env.parent.iterdir()] == ["env"]
