@@ -15,6 +15,8 @@
 PYTHON ?= python3
 PYTEST_ARGS ?= -n 2 --dist loadgroup
 PY := .venv/bin/python
+# The tests start the program some thousand times: compiled once, not by each of them.
+unexport PYTHONDONTWRITEBYTECODE
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
