@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
@@ -146,9 +147,7 @@ def record(space: Workspace, folder: Path, files: list[str], sources: list[str],
     partial = folder.parent / f"{target.name}.part"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    whole = coverage.Coverage(data_file=str(partial / "data"), config_file=False, messages=False)
-    whole.combine([str(space.state)])
-    whole.save()
+    _collect(space.state, str(partial / "data"))
     gone = {*run.failed, *run.skipped}
     about = {
         "tree": str(space.tree),
@@ -165,6 +164,22 @@ def record(space: Workspace, folder: Path, files: list[str], sources: list[str],
     return "".join(
         f"not used, it fails while lines are recorded: {test}\n" for test in sorted(set(run.failed))
     )
+
+
+def _collect(state: Path, target: str) -> None:
+    """Bring together what the processes of a recording wrote: coverage's own data, or lines of Monitor."""
+    if sys.version_info < (3, 12):
+        whole = coverage.Coverage(data_file=target, config_file=False, messages=False)
+        whole.combine([str(state)])
+        whole.save()
+        return
+    data = coverage.CoverageData(basename=target)
+    for file in state.glob("seen.*"):
+        for line in file.read_text("utf-8").splitlines():
+            record = json.loads(line)
+            data.set_context(record["context"])
+            data.add_lines(record["files"])
+    data.write()
 
 
 def _texts(root: Path, source: str) -> Iterator[tuple[str, str]]:

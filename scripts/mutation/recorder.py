@@ -1,21 +1,27 @@
 """Copied into the environment of a mutation run's tests: a plug-in of pytest, and the start of each Python.
 
 Its folder ``_mutants`` says what to do and takes what was seen: ``wanted.json`` the tests to run,
-``results.jsonl`` a line for each phase of a test. While the map is recorded there are also ``coveragerc``,
-``context`` (the test that runs now, for the processes it starts), ``data.*`` of coverage, ``fixtures.json``
-and ``launched.jsonl``: files started as programs, whose Python may have been told to start without this (-S).
+``results.jsonl`` a line for each phase of a test. While the map is recorded there are also ``coveragerc`` and
+``include``, ``context`` (the test that runs now, for the processes it starts), ``data.*`` of coverage or
+``seen.*`` of Monitor, ``fixtures.json`` and ``launched.jsonl``: files started as programs, whose Python may
+have been told to start without this (-S).
 
 It is imported before pytest is: PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
+import signal
 import sys
+import time
+from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -23,22 +29,93 @@ import pytest
 _STATE = Path(__file__).parent / "_mutants"
 _SETTINGS = _STATE / "coveragerc"
 _started: dict[str, str] = {}
+_monitors: list[Monitor] = []
+
+
+class Monitor:
+    """The lines that ran, as sys.monitoring tells from Python 3.12 on.
+
+    A line costs something once in each context, where a tracer pays each time it runs: tests take hardly
+    longer. coverage.py cannot do this with contexts.
+    """
+
+    _TOOL = 3  # none of the numbers that Python reserves for debuggers, coverage, profilers
+
+    def __init__(self, context: str) -> None:
+        self._context = context
+        self._prefixes = tuple((_STATE / "include").read_text("utf-8").split("\0"))
+        self._seen: dict[str, set[int]] = defaultdict(set)
+        self._exit = os._exit
+
+    def start(self) -> None:
+        """Watch from now on; what was seen is written when the process ends, unless it is killed."""
+        watch: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
+        events = watch.events
+        watch.use_tool_id(self._TOOL, "mutants")
+        watch.register_callback(self._TOOL, events.PY_START, self._code)
+        watch.register_callback(self._TOOL, events.LINE, self._line)
+        watch.set_events(self._TOOL, events.PY_START)
+        self._watch, self._done = watch, watch.DISABLE
+        atexit.register(self.write)
+        os.register_at_fork(after_in_child=self._seen.clear)
+        os._exit = self._leave  # type: ignore[assignment]
+        with contextlib.suppress(ValueError):
+            if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self._end)
+
+    def _code(self, code: CodeType, _: int) -> object:
+        if code.co_filename.startswith(self._prefixes):
+            self._watch.set_local_events(self._TOOL, code, self._watch.events.LINE)
+        return self._done
+
+    def _line(self, code: CodeType, line: int) -> object:
+        self._seen[code.co_filename].add(line)
+        return self._done
+
+    def _leave(self, status: int) -> None:
+        self.write()
+        self._exit(status)
+
+    def _end(self, number: int, _: object) -> None:
+        self.write()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def switch(self, context: str) -> None:
+        """Count what runs from here on for another context."""
+        self.write()
+        self._context = context
+        self._watch.restart_events()
+
+    def write(self) -> None:
+        """Note what this context ran, and start anew."""
+        if self._seen:
+            files = {name: sorted(lines) for name, lines in list(self._seen.items())}
+            self._seen.clear()
+            _append(f"seen.{os.getpid()}.{_began}", {"context": self._context, "files": files})
+
+
+_began = time.time_ns()
 
 
 def begin() -> None:
     """Measure this process for the test that runs now, where a map is recorded."""
-    if not _SETTINGS.exists():
+    if not _SETTINGS.exists() or _monitors:
         return
-    import coverage  # noqa: PLC0415
-
     _started["context"] = (_STATE / "context").read_text("utf-8")
-    coverage.Coverage(
-        config_file=str(_SETTINGS),
-        data_suffix=True,
-        context=_started["context"] or None,
-        auto_data=True,
-        messages=False,
-    ).start()
+    if sys.version_info >= (3, 12):
+        _monitors.append(Monitor(_started["context"]))
+        _monitors[0].start()
+    else:
+        import coverage  # noqa: PLC0415
+
+        coverage.Coverage(
+            config_file=str(_SETTINGS),
+            data_suffix=True,
+            context=_started["context"] or None,
+            auto_data=True,
+            messages=False,
+        ).start()
     sys.addaudithook(_programs)
 
 
@@ -57,11 +134,15 @@ def _append(name: str, record: object) -> None:
 
 def _switch(context: str) -> str:
     before = _started.get("context", "")
-    if _SETTINGS.exists():
+    if not _SETTINGS.exists():
+        return before
+    _started["context"] = context
+    (_STATE / "context").write_text(context, "utf-8")
+    for monitor in _monitors:
+        monitor.switch(context)
+    if not _monitors:
         import coverage  # noqa: PLC0415
 
-        _started["context"] = context
-        (_STATE / "context").write_text(context, "utf-8")
         current = coverage.Coverage.current()
         if current is not None:
             current.switch_context(context)

@@ -145,7 +145,9 @@ class Workspace:
     def record(self, sources: list[str]) -> None:
         """Record from now on which test runs which line."""
         self.forget()
-        include = ",".join(f"{self.tree / source}/*" for source in sources)
+        prefixes = [f"{self.tree / source}/" for source in sources]
+        include = ",".join(f"{prefix}*" for prefix in prefixes)
+        (self.state / "include").write_text("\0".join(prefixes))
         (self.state / "coveragerc").write_text(_COVERAGERC.format(state=self.state, include=include))
         (self.state / "context").write_text("")
 
