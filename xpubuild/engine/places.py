@@ -36,20 +36,27 @@ def make_shared(folder: Path) -> None:
 def share(folder: Path) -> None:
     """Let others read what this user has made below ``folder``; links are not followed.
 
+    What goes away meanwhile is left out: a download that failed beside others removes its file when it ends.
+
     Raises:
         OSError: a folder cannot be read.
     """
     me = os.geteuid()
     for item in _below(folder):
-        status = item.stat(follow_symlinks=False)
-        wanted = _FOLDER if stat.S_ISDIR(status.st_mode) else _FILE
-        lacking = wanted & 0o055 & ~status.st_mode
-        if lacking and status.st_uid == me and not stat.S_ISLNK(status.st_mode):
-            Path(item.path).chmod(stat.S_IMODE(status.st_mode) | lacking)
+        with contextlib.suppress(FileNotFoundError):
+            status = item.stat(follow_symlinks=False)
+            wanted = _FOLDER if stat.S_ISDIR(status.st_mode) else _FILE
+            lacking = wanted & 0o055 & ~status.st_mode
+            if lacking and status.st_uid == me and not stat.S_ISLNK(status.st_mode):
+                Path(item.path).chmod(stat.S_IMODE(status.st_mode) | lacking)
 
 
 def _below(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as found:
+    with contextlib.ExitStack() as stack:
+        try:
+            found = stack.enter_context(os.scandir(folder))
+        except FileNotFoundError:
+            return
         for item in found:
             yield item
             if item.is_dir(follow_symlinks=False):
