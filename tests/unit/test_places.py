@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from xpubuild.engine.places import share
 
 
+@pytest.fixture
+def threads_in_turn() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("threads_in_turn")
 def test_what_goes_away_meanwhile_is_no_error(tmp_path: Path) -> None:
     kept = tmp_path / "made"
     kept.mkdir(mode=0o700)
