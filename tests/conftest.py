@@ -64,7 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take out the tests whose tool is missing, in CI they stay and fail, and those that run on demand only.
 
-    What needs a right instead of a package is marked ``as_root``, so that ``-m`` can choose it.
+    What needs a right instead of a package is marked ``as_root``, so that ``-m`` can choose it. Tests that
+    share what one of their file makes run in one worker of xdist.
     """
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
@@ -81,6 +82,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
+    for item in kept:
+        # Each worker would make what the tests of a file share once more.
+        if not item.get_closest_marker("xdist_group") and "module" in _scopes(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def _scopes(item: pytest.Item) -> set[str]:
+    shared = getattr(item, "_fixtureinfo", None)
+    return {found[-1].scope for found in shared.name2fixturedefs.values() if found} if shared else set()
 
 
 def _needed(item: pytest.Item) -> Iterable[str]:

@@ -192,22 +192,22 @@ def test_every_tool_that_tests_name_is_known() -> None:
     assert all(tool.package or tool.hint for tool in needs.TOOLS.values())
 
 
-def test_groups_stay_on_one_worker(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mark", "wanted"),
+    [
+        ("pytestmark = pytest.mark.xdist_group('one')", "worker_id"),
+        ("@pytest.fixture(scope='module')\ndef made(worker_id): return worker_id", "made"),
+    ],
+    ids=["group", "shared fixture"],
+)
+def test_groups_stay_on_one_worker(project: Path, mark: str, wanted: str) -> None:
     # Where pytest and xdist do not fit, each worker makes the same workspace once more, in silence.
-    (tmp_path / "test_group.py").write_text(
-        "import pytest\n"
-        "pytestmark = pytest.mark.xdist_group('one')\n"
-        "@pytest.mark.parametrize('n', range(6))\n"
-        "def test_worker(n, worker_id): print('worker', worker_id)\n"
-    )
-    options = ["-n", "2", "--dist", "loadgroup", "-rP", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "test_group.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(set(re.findall(r"^worker (gw\d)$", done.stdout, re.MULTILINE))) == 1, done.stdout
+    test = f"""\
+import pytest
+{mark}
+@pytest.mark.parametrize('n', range(6))
+def test_worker(n, {wanted}): print('worker', {wanted})
+"""
+    code, output = run(project, test, "-n", "2", "--dist", "loadgroup", "-rP")
+    assert code == 0, output
+    assert len(set(re.findall(r"^worker (gw\d)$", output, re.MULTILINE))) == 1, output
