@@ -34,7 +34,8 @@ Each group runs in its own process, with a timeout for each check. A crash fails
 its group continues in a new process. If a check needs another one that did not pass, it is skipped with that
 reason. The exit code is 70 if a check failed, crashed or timed out. Warnings (a speed below its bound, a
 cache of other runs) do not change the exit code. `--require ops` turns the absence of an optional part into
-a failure: `ops`, `vision`, `audio`, `triton`.
+a failure: `ops`, `vision`, `audio`, `triton`; the checks of that part run too. `--skip` leaves checks out, also where
+others need them.
 
 Every workflow also checks that the work ran on the device: the profiler has to record kernels there, the
 allocator has to provide the required memory, and torch must not warn that an operator ran on the CPU.
@@ -57,8 +58,9 @@ shows which.
 """
 
 _AFTER_SPEED = """
-A product or a copy below {fraction:.0%} of its peak (int8: {int8:.0%}) is a warning with the figures. Devices
-that are not in the table are only compared with a baseline:
+A product or a copy below {fraction:.0%} of its peak (int8: {int8:.0%}) is a warning with the figures; below
+a tenth, on an idle device, the warning names likely causes. Devices that are not in the table are only
+compared with a baseline:
 
 ```console
 $ xpubuild verify --suite speed --baseline speeds.json --update-baseline

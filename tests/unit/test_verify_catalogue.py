@@ -92,6 +92,39 @@ def test_unknown_names_are_usage_errors(
     assert all(word in text for word in words)
 
 
+@pytest.mark.parametrize("part", registry.PARTS)
+def test_a_required_part_brings_its_checks_along(part: str) -> None:
+    before = {check.id for check in select(device="cpu", suite="smoke", only=["import"])}
+    after = {check.id for check in select(device="cpu", suite="smoke", only=["import"], require=[part])}
+    added = after - before - {"device.availability", "device.properties"}
+    assert added
+    assert len({name.partition(".")[0] for name in added}) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"require": ["nonsense"]}, ["part 'nonsense'", "ops, vision, audio, triton"]),
+        ({"skip": ["aten.nothing"]}, ["no check matches 'aten.nothing'"]),
+        ({"only": ["aten"], "skip": ["aten"]}, ["no checks are left"]),
+        ({"require": ["ops"], "skip": ["ops.import"]}, ["exclude each other", "ops.import"]),
+    ],
+)
+def test_parts_and_skipped_checks_that_cannot_be(given: dict[str, list[str]], words: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(device="cpu", suite="smoke", **given)
+    assert all(word in str(caught.value.to_json()) for word in words)
+
+
+def test_a_skipped_check_takes_along_what_only_it_needs() -> None:
+    ids = [c.id for c in select(device="cpu", suite="smoke", only=["ops.swiglu_forward", "aten.sort"],
+                                skip=["ops.swiglu_forward"])]  # fmt: skip
+    assert ids == ["import.torch", "device.availability", "aten.sort"]
+    left = {c.id for c in select(device="cpu", suite="smoke", skip=["device"])}
+    assert "aten.sort" in left
+    assert not {name for name in left if name.startswith("device.")}
+
+
 def test_two_checks_cannot_share_an_id() -> None:
     registry.discover()
     with pytest.raises(ValueError, match=r"two checks have the id import\.torch"):

@@ -23,6 +23,7 @@ from xpubuild.verify.model import CheckResult
 ATEN = ["aten.elementwise", "aten.reduction", "aten.matmul_fp32"]
 FIRST, SECOND, THIRD = ATEN
 BEFORE = ["import.torch", "device.availability"]
+SUITES = {check.id: check.suites for check in list_checks()}
 TITLES = {check.id: check.title for check in list_checks()}
 
 
@@ -130,7 +131,9 @@ def test_what_a_process_is_given(tmp_path: Path) -> None:
         target, work, env=env, only=["aten.sort", "speed.launch"], require=["ops", "vision"],
         options={"source": "/src", "models": "a,b"}, started=started.append,
     )  # fmt: skip
-    groups = [["import.torch"], [*BEFORE[1:], "device.properties"], ["aten.sort"], ["speed.launch"]]
+    parts = [[check.id for check in list_checks() if check.group == part] for part in ("ops", "vision")]
+    parts[0] = [name for name in parts[0] if "smoke" in SUITES[name]]
+    groups = [["import.torch"], [*BEFORE[1:], "device.properties"], ["aten.sort"], *parts, ["speed.launch"]]
     assert target.groups() == groups
     assert started == [name for group in groups for name in group] == [c["id"] for c in document["checks"]]
     words = ["--device", "cpu", "--require", "ops", "--require", "vision",
@@ -207,3 +210,38 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], mo
     assert "SIGSEGV" in text.out + text.err
     FakeTarget(tmp_path / "env", {})
     assert xpubuild.json(*words)["status"] == "pass"
+
+
+def test_quiet_prints_the_result_and_failures_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    xpubuild = Xpubuild(capsys, monkeypatch)
+    target = FakeTarget(tmp_path / "env", {})
+    words = ("verify", "--python", str(target.python), "--device", "cpu", "--only", ",".join(ATEN), "-q")
+    good = xpubuild(*words)
+    assert good.status == 0
+    assert "pass (5 pass)" in good.out
+    assert FIRST not in good.out + good.err
+    FakeTarget(tmp_path / "env", {SECOND: "fail"})
+    bad = xpubuild(*words)
+    assert bad.status == 70
+    assert "fail (4 pass, 1 fail)" in bad.out
+    assert SECOND in bad.err
+    assert FIRST not in bad.out + bad.err
+
+
+def test_required_parts_are_known_and_run_and_skipped_checks_do_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    xpubuild = Xpubuild(capsys, monkeypatch)
+    target = FakeTarget(tmp_path / "env", {"vision.import": "fail"})
+    words = ("verify", "--python", str(target.python), "--device", "cpu", "--only", ",".join(ATEN))
+    unknown = xpubuild(*words, "--require", "nonsense")
+    assert unknown.status == 2
+    assert "ops, vision, audio, triton" in unknown.out + unknown.err
+    missing = xpubuild(*words, "--require", "vision", "--json")
+    assert missing.status == 70
+    statuses = {check["id"]: check["status"] for check in missing.document()["checks"]}
+    assert statuses["vision.import"] == "fail"
+    less = xpubuild.json(*words, "--skip", f"{SECOND},device.*")
+    assert [check["id"] for check in less["checks"]] == [FIRST, THIRD]

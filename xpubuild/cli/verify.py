@@ -53,7 +53,12 @@ from xpubuild.cli import options
     envvar=None,
 )
 @options.names_option("--only", help="Run only these checks: ids, groups or patterns.", envvar=None)
-@options.names_option("--require", help="Optional components that must be present, such as ops.", envvar=None)
+@options.names_option("--skip", help="Skip these checks: ids, groups or patterns.", envvar=None)
+@options.names_option(
+    "--require",
+    help="Optional components that must be present and pass: ops, vision, audio, triton.",
+    envvar=None,
+)
 @options.option("--list", "list_", is_flag=True, help="List the checks and exit.", envvar=None)
 @options.path_option(
     "--junit", metavar="FILE", default=None, help="Write a JUnit report to this file.", envvar=None
@@ -76,6 +81,7 @@ def command(
     baseline: Path | None,
     update_baseline: bool,
     only: tuple[str, ...],
+    skip: tuple[str, ...],
     require: tuple[str, ...],
     list_: bool,
     junit: Path | None,
@@ -112,7 +118,8 @@ def command(
     root = None if python else existing(workspace, recipe)
     target = resolve_target(python, root, device)
     earlier = speeds.read(baseline) if baseline and not update_baseline else None
-    printer = CheckPrinter(total=len(select(device=target.device, suite=suite, only=only)), quiet=quiet)
+    chosen = select(device=target.device, suite=suite, only=only, require=require, skip=skip)
+    printer = CheckPrinter(total=len(chosen), quiet=quiet)
     cancel = Cancel()
     if root is not None:
         with cancel_on_signals(cancel):
@@ -125,6 +132,7 @@ def command(
             work=scratch,
             suite=suite,
             only=only,
+            skip=skip,
             require=require,
             emit=printer.emit,
             options=check_options(source or target.source, models, tests),
@@ -135,8 +143,8 @@ def command(
         speeds.write(speeds.of_report(report), baseline)
     write_reports(report, json_file=output, junit_file=junit)
     document = report.to_json()
-    if not as_json and not quiet:
-        show(verify_view(document))
+    if not as_json:
+        show(verify_view(document, quiet=quiet))
     error = failure(report, ("--workspace", str(root)) if root is not None else ())
     if error is not None:
         error.document = document

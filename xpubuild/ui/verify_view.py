@@ -57,8 +57,11 @@ class CheckPrinter:
         Terminal.detect(self._stream, os.environ).try_write(line)
 
 
-def verify_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
-    """Return the parts of an ``xpubuild.verify/1`` document."""
+def verify_view(document: Mapping[str, Any], *, quiet: bool = False) -> tuple[Part, ...]:
+    """Return the parts of an ``xpubuild.verify/1`` document; ``quiet`` leaves the result alone.
+
+    Failures are on standard error by then: ``CheckPrinter`` wrote them as they came.
+    """
     table = TableBuilder(["check", "result", Column("time", right=True), "detail"])
     for check in document["checks"]:
         table.add(check["id"], check["status"], show.duration(check["duration_s"]), one_line(check["detail"]))
@@ -76,6 +79,8 @@ def verify_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
             ("device", str(device.get("name", device.get("type", "unknown")))),
         )
     )
+    if quiet:
+        return (facts,)
     warned = any(check.get("warnings") for check in document["checks"])
     return (table.build("Checks"), *((warnings.build("Warnings"),) if warned else ()), facts)
 

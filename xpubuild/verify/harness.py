@@ -38,6 +38,7 @@ def run_suite(
     work: Path,
     suite: str = "smoke",
     only: Sequence[str] = (),
+    skip: Sequence[str] = (),
     require: Sequence[str] = (),
     emit: Callable[[CheckResult], None] = lambda _: None,
     started: Callable[[str], None] = lambda _: None,
@@ -55,7 +56,8 @@ def run_suite(
         work: folder for compile caches and ``verify.log``; made if missing.
         suite: one of ``registry.SUITES``.
         only: ids, groups or patterns of checks; the checks that they need run too.
-        require: optional parts (``ops``) whose absence is a failure instead of a skip.
+        skip: ids, groups or patterns of checks that do not run.
+        require: optional parts (``registry.PARTS``): their checks run too, and absence is a failure.
         emit: called with each result as soon as it is available.
         started: called with the id of each check that begins.
         deadline_s: timeout for each check, instead of its own.
@@ -64,12 +66,12 @@ def run_suite(
         cancel: interrupts the run from another thread.
 
     Raises:
-        UsageError: device, suite or a pattern is unknown.
+        UsageError: device, suite, part or a pattern is unknown.
         ToolchainError: the interpreter does not exist or cannot run the suite.
         InterruptedByUserError: ``cancel`` was set.
     """
     began = time.monotonic()
-    checks = select(device=device, suite=suite, only=only)
+    checks = select(device=device, suite=suite, only=only, require=require, skip=skip)
     work.mkdir(parents=True, exist_ok=True)
     require_interpreter(python, env, work)
     with (work / LOG_NAME).open("wb") as log, _compile_scratch(work) as scratch:

@@ -7,13 +7,13 @@ import math
 from typing import Any
 
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 from .tolerance import excess, gamma, unit_roundoff
 
 _NEEDS = ("device.availability", "audio.import")
 
 
-@check("audio.import", "torchaudio can be imported", needs=("import.torch",), suites=FULL)
+@check("audio.import", "torchaudio can be imported", needs=("import.torch",))
 def import_audio(context: SuiteContext) -> None:
     """Import torchaudio; its extension fails with a torch that it was not built for."""
     if importlib.util.find_spec("torchaudio") is None:
@@ -33,7 +33,7 @@ def _wave(context: SuiteContext, length: int) -> Any:
     return 0.5 * torch.sin(2 * math.pi * 440 * time) + 0.05 * noise
 
 
-@check("audio.lfilter", "lfilter agrees with its difference equation", needs=_NEEDS, suites=FULL)
+@check("audio.lfilter", "lfilter agrees with its difference equation", needs=_NEEDS)
 def lfilter(context: SuiteContext) -> None:
     """Compare a stable second-order filter with the recursion in plain Python."""
     from torchaudio.functional import lfilter as recursive
@@ -60,7 +60,7 @@ def lfilter(context: SuiteContext) -> None:
     require(error <= 1, f"lfilter is off by {error:.3g} times the allowed error")
 
 
-@check("audio.mel_spectrogram", "a mel spectrogram agrees with double precision", needs=_NEEDS, suites=FULL)
+@check("audio.mel_spectrogram", "a mel spectrogram agrees with double precision", needs=_NEEDS)
 def mel_spectrogram(context: SuiteContext) -> None:
     """Compare with the definition: windowed Fourier transforms as products in float64, then the mel
     filters."""
@@ -109,7 +109,7 @@ def _transducer_loss(logits: Any, targets: list[int], torch: Any) -> float:
     return -float(alpha[-1, -1] + scores[-1, -1, blank])
 
 
-@check("audio.rnnt_loss", "the RNN-T loss agrees with its definition", needs=_NEEDS, suites=FULL)
+@check("audio.rnnt_loss", "the RNN-T loss agrees with its definition", needs=_NEEDS)
 def rnnt_loss(context: SuiteContext) -> None:
     """Compare with the sum over alignments in float64, and check that the gradient sums to zero."""
     torchaudio_functional = __import__("torchaudio.functional", fromlist=["rnnt_loss"])

@@ -30,7 +30,7 @@ def toolchain(context: SuiteContext) -> None:
     context.metric("headers", list(wanted))
 
 
-@check("compile.triton_version", "the installed triton is the one that torch requires", suites=FULL)
+@check("compile.triton_version", "the installed triton is the one that torch requires")
 def triton_version(context: SuiteContext) -> None:
     """Compare distributions, torch's own requirement, the imported module and its backends."""
     from .triton_pairing import distributions, imported, pinned

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from .context import SuiteContext, require
+from .hardware import shared
 from .registry import SPEED, check
 
 _NEEDS = ("device.availability", "device.properties")
@@ -23,12 +24,19 @@ def _peak(context: SuiteContext) -> Any:
 
 
 def _against(context: SuiteContext, name: str, value: float, peak: float) -> None:
-    """Record a speed and its peak; warn if it is below the given fraction."""
-    from .peaks import FRACTION, FRACTIONS
+    """Record a speed and its peak; warn if it is below the given fraction, with causes if far below."""
+    from .peaks import CAUSES, FAR_BELOW, FRACTION, FRACTIONS
 
     context.metric(f"{name}_of_peak", round(value / peak, 4))
     if value < FRACTIONS.get(name, FRACTION) * peak:
-        context.warn(f"{name} is {value:.4g}, {value / peak:.0%} of the device's peak of {peak:.4g}")
+        said = f"{name} is {value:.4g}, {value / peak:.0%} of the device's peak of {peak:.4g}"
+        context.warn(f"{said}: {CAUSES}{shared(context)}" if value < FAR_BELOW * peak else said)
+
+
+def _share(context: SuiteContext, name: str) -> str:
+    """Return the text on how much of the device's own peak was reached."""
+    found = context.metrics.get(f"{name}_of_peak")
+    return ", no peak known for this device" if found is None else f", {found:.0%} of the device's peak"
 
 
 def _sides(context: SuiteContext) -> dict[str, int]:
@@ -89,7 +97,8 @@ def gemm(context: SuiteContext) -> None:
     if peak:
         context.metric("peak_source", peak[0].source)
         context.note(f"peaks of {peak[0].name}, {peak[1]} tile{'s' if peak[1] > 1 else ''}")
-    context.note(f"bfloat16 {context.metrics['bfloat16_tflops']:.4g} TFLOP/s")
+    reached = context.metrics["bfloat16_tflops"]
+    context.note(f"bfloat16 {reached:.4g} TFLOP/s{_share(context, 'bfloat16_tflops')}")
 
 
 @check("speed.memory", "speed of the device's memory", needs=_NEEDS, suites=SPEED)
@@ -112,7 +121,7 @@ def memory(context: SuiteContext) -> None:
         context.metric(name, round(speed, 2))
         if peak:
             _against(context, name, speed, peak[0].gb_s * peak[1])
-    context.note(f"copy {context.metrics['copy_gb_s']:.4g} GB/s")
+    context.note(f"copy {context.metrics['copy_gb_s']:.4g} GB/s{_share(context, 'copy_gb_s')}")
 
 
 @check("speed.launch", "time to launch a kernel", needs=_NEEDS, suites=SPEED)

@@ -6,7 +6,7 @@ import importlib.util
 from typing import Any
 
 from .context import CheckFailedError, SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 from .tolerance import excess
 
 _NEEDS = ("device.availability", "vision.import")
@@ -16,7 +16,6 @@ _NEEDS = ("device.availability", "vision.import")
     "vision.import",
     "torchvision and its operators can be imported",
     needs=("import.torch",),
-    suites=FULL,
 )
 def import_vision(context: SuiteContext) -> None:
     """Import torchvision; one that was built for another torch or backend has no operators."""
@@ -68,7 +67,7 @@ def _overlap(one: list[float], two: list[float]) -> float:
     return shared / (areas - shared)
 
 
-@check("vision.nms", "nms keeps the right boxes", needs=_NEEDS, suites=FULL)
+@check("vision.nms", "nms keeps the right boxes", needs=_NEEDS)
 def nms(context: SuiteContext) -> None:
     """Compare with an implementation in plain Python."""
     from torchvision.ops import nms as suppress
@@ -111,7 +110,7 @@ def _bilinear(plane: Any, y: float, x: float) -> float:
     return float(above * (1 - dy) + below * dy)
 
 
-@check("vision.roi_align", "roi_align and its gradient are correct", needs=_NEEDS, suites=FULL)
+@check("vision.roi_align", "roi_align and its gradient are correct", needs=_NEEDS)
 def roi_align(context: SuiteContext) -> None:
     """Compare with bilinear sampling in plain Python; the gradient of the sum is that of averaging."""
     from torchvision.ops import roi_align as align

@@ -19,6 +19,10 @@ class CheckSkippedError(Exception):
     """The check does not apply here; the message is the reason."""
 
 
+class CheckFaultError(Exception):
+    """The check itself is at fault: its reference is NaN or warned. The device may be right."""
+
+
 class SuiteContext:
     """The device under test, and the notes and metrics of one check.
 

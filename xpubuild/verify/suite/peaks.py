@@ -23,6 +23,14 @@ FRACTION = 0.5
 #: A product of int8 writes a result four times as wide as its operands: it stays further below.
 FRACTIONS = {"int8_tflops": 0.4}
 
+#: Below this share it is no matter of tuning.
+FAR_BELOW = 0.1
+CAUSES = (
+    "likely causes are a low clock (power or temperature limit), one tile where two are counted, a selector "
+    "that chose another device (ONEAPI_DEVICE_SELECTOR, ZE_AFFINITY_MASK, CUDA_VISIBLE_DEVICES), or a "
+    "fall-back to slow kernels or the CPU"
+)
+
 
 @dataclass(frozen=True)
 class Peak:

@@ -26,6 +26,14 @@ GROUPS = (
     "distributed", "speed", "image", "dynamo", "upstream",
 )  # fmt: skip
 
+#: Optional part that ``--require`` may name -> patterns of its checks.
+PARTS = {
+    "ops": ("ops.*",),
+    "vision": ("vision.*",),
+    "audio": ("audio.*",),
+    "triton": ("compile.triton_*",),
+}
+
 #: Texts for the status of a needed check.
 OUTCOMES = {
     "fail": "which failed",
@@ -96,13 +104,16 @@ def _rank(module: str) -> tuple[int, str]:
     return (GROUPS.index(name) if name in GROUPS else len(GROUPS), module)
 
 
-def closure(identifiers: Iterable[str], checks: Mapping[str, Check]) -> list[str]:
-    """Return the checks and all that they need, in the order of ``checks``."""
+def closure(
+    identifiers: Iterable[str], checks: Mapping[str, Check], left_out: Iterable[str] = ()
+) -> list[str]:
+    """Return the checks and all that they need but ``left_out``, in the order of ``checks``."""
     wanted: set[str] = set()
+    never = set(left_out)
     frontier = list(identifiers)
     while frontier:
         identifier = frontier.pop()
-        if identifier not in wanted:
+        if identifier not in wanted and identifier not in never:
             wanted.add(identifier)
             frontier.extend(checks[identifier].needs)
     return [identifier for identifier in checks if identifier in wanted]

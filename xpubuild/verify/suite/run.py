@@ -80,6 +80,8 @@ def _run_check(check: Any, context: Any, errors: Any) -> tuple[str, str]:
         return "skip", str(reason)
     except errors.CheckFailedError as finding:
         return "fail", str(finding)
+    except errors.CheckFaultError as fault:
+        return "fail", f"the check is at fault, not the device: {fault}"
     except Exception as error:  # noqa: BLE001 - the boundary: whatever a check raises is its result
         traceback.print_exc()
         return "fail", _in_a_line(error)

@@ -16,6 +16,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from .context import CheckFaultError
+
 CONFIDENCE = 8.0
 
 #: Largest relative error of one rounding, by the name of a dtype. TF32 keeps 11 significant bits, and
@@ -78,7 +80,14 @@ def gamma(n: int, roundoff: float) -> float:
 
 
 def excess(torch: Any, result: Any, reference: Any, limit: Any) -> float:
-    """Return the largest error in units of its limit; infinite where the result is not finite."""
+    """Return the largest error in units of its limit; infinite where the result is not finite.
+
+    Raises:
+        CheckFaultError: the reference or the limit is NaN.
+    """
+    for what, values in (("reference", reference), ("limit", limit)):
+        if bool(torch.isnan(values).any()):
+            raise CheckFaultError(f"its {what} is NaN")
     result, reference = result.detach().cpu().double(), reference.detach().cpu().double()
     if result.shape != reference.shape or not bool(torch.isfinite(result).all()):
         return math.inf
