@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         "--extra-path", "--extra-library-path",
     ),
     workspace="Existing workspace whose looked-up commits are used.",
-    mirror="Folder of the mirror to fill.",
+    mirror_help="Folder of the mirror to fill.",
     offline="Download nothing; fail if the mirror does not have everything.",
 )  # fmt: skip
 @options.option(

@@ -23,7 +23,8 @@ def option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     return click.option(*names, **settings)
 
 
-def _absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | None:
+def absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | None:
+    """Return a path as an absolute one."""
     if value is not None and not value.strip():
         # An unset variable in a script: the default place would be a surprise, for clean above all.
         raise click.BadParameter("it is empty; pass a path, or omit the option")
@@ -32,10 +33,11 @@ def _absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 
 def path_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     """Return an option that is a path, made absolute without touching the disk."""
-    return option(*names, callback=_absolute, metavar=settings.pop("metavar", "DIR"), **settings)
+    return option(*names, callback=absolute, metavar=settings.pop("metavar", "DIR"), **settings)
 
 
-def _mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | Location | None:
+def mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | Location | None:
+    """Return the folder or the server of a mirror."""
     from xpubuild.mirror.remote.location import parse_mirror
 
     if value is not None and not value.strip():
@@ -45,7 +47,7 @@ def _mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 
 def mirror_option(help_text: str) -> Callable[[Function], Function]:
     """Return --mirror: a folder, or the URL of a mirror on a server."""
-    return option("--mirror", default=None, callback=_mirror, metavar="DIR|URL", help=help_text)
+    return option("--mirror", default=None, callback=mirror, metavar="DIR|URL", help=help_text)
 
 
 json_option = option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
@@ -129,7 +131,7 @@ def lock_options(function: Function) -> Function:
 def build_options(
     *,
     hidden: Collection[str] = (),
-    mirror: str = "Mirror to use before the network: a folder, http, https or ssh URL.",
+    mirror_help: str = "Mirror to use before the network: a folder, http, https or ssh URL.",
     workspace: str = "Folder for environment, sources, wheels and logs (default: one per user and recipe).",
     offline: str = "Do not use the network; fail if something is not in the mirror.",
 ) -> Callable[[Function], Function]:
@@ -171,7 +173,7 @@ def build_options(
             one(folders_option, "--extra-path", help=EXTRA_PATH),
             one(folders_option, "--extra-library-path", help=EXTRA_LIBRARY_PATH),
             one(option, "--editable", is_flag=True, help="Install source components in editable mode."),
-            mirror_option(mirror),
+            mirror_option(mirror_help),
             one(option, "--offline", is_flag=True, help=offline),
             one(
                 option, "--env", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,
