@@ -30,6 +30,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("verify", "Test an installed PyTorch on the device."),
     "status": ("status", "Show the steps, runs and results of a workspace."),
     "env": ("env", "Print the shell commands that activate a workspace."),
+    "run": ("run", "Run a command in a workspace's environment."),
+    "shell": ("shell", "Start a shell in a workspace's environment."),
     "clean": ("clean", "Remove the files that xpubuild made in a workspace."),
     "config": ("config", "Show the settings of configuration files; check and write such files."),
     "recipes": ("recipes", "List, show and check recipes."),

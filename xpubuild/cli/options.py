@@ -111,6 +111,13 @@ def names_option(*names: str, **settings: Any) -> Callable[[Function], Function]
     return option(*names, multiple=True, callback=split_names, **settings)
 
 
+depends_on_option = names_option(
+    "--depends-on",
+    metavar="MODULES",
+    help="Modules that bring oneAPI: the modulefile loads them and has nothing of oneAPI itself.",
+)
+
+
 def lock_options(function: Function) -> Function:
     """Add the options of install and plan that build from a lock."""
     for decorate in reversed((
@@ -123,6 +130,23 @@ def lock_options(function: Function) -> Function:
             "--lock-policy", type=click.Choice(["exact", "compatible", "ignore"]), default="compatible",
             show_default=True, help="How strictly this machine is compared with that of the lock.",
         ),
+    )):  # fmt: skip
+        function = decorate(function)
+    return function
+
+
+def module_options(function: Function) -> Function:
+    """Add the options of install that write a modulefile."""
+    for decorate in reversed((
+        path_option(
+            "--module-dir", default=None,
+            help="Also write a modulefile, xpubuild/RECIPE, into this folder of a module system.",
+        ),
+        option(
+            "--module-format", type=click.Choice(["lmod", "tcl"]), default="tcl",
+            help="lmod: Lua, for Lmod; tcl (default): for Environment Modules, and for Lmod too.",
+        ),
+        depends_on_option,
     )):  # fmt: skip
         function = decorate(function)
     return function

@@ -50,6 +50,13 @@ class Defaults(dict[str, Any]):
         return default if value is None else value
 
 
+def apply_settings() -> None:
+    """Read the configuration of the running command line now: its places decide where workspaces are."""
+    context = click.get_current_context(silent=True)
+    if context is not None and isinstance(context.find_root().command, click.Group):
+        _configuration(context)
+
+
 def _value(context: click.Context, command: Key, name: str) -> Any:
     return _configuration(context).value(command, name, os.environ)
 
