@@ -38,6 +38,7 @@ _MADE_BY = {
     "env": "`xpubuild env --json`",
     "check": "`xpubuild check --json`",
     "clean": "`xpubuild clean --json`",
+    "completion": "`xpubuild completion --json`",
     "config": "`xpubuild config --json`",
     "config-check": "`xpubuild config check --json`",
     "config-init": "`xpubuild config init --json`",

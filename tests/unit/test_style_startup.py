@@ -61,6 +61,7 @@ def test_the_list_of_heavy_modules_can_catch_one() -> None:
         "run",
         "shell",
         "config",
+        "completion",
         "clean",
         "check",
         "recipes",

@@ -35,11 +35,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "clean": ("clean", "Remove the files that xpubuild made in a workspace."),
     "config": ("config", "Show the settings of configuration files; check and write such files."),
     "recipes": ("recipes", "List, show and check recipes."),
+    "completion": ("completion", "Print what completes commands, options and names in a shell."),
     "audit": ("audit", "Check wheels: C++ ABI, linkage, RECORD."),
     "explain": ("explain", "Find the first error in a build log, its cause and a fix."),
     "plumbing": ("plumbing", "Commands that plans run; for scripts, not for people."),
 }
 _HIDDEN = frozenset({"plumbing"})
+#: What other tools call a command.
+_OTHERS_SAY = {
+    "uninstall": "clean", "remove": "clean", "rm": "clean", "delete": "clean", "purge": "clean",
+    "build": "install", "make": "install", "test": "verify", "activate": "env", "exec": "run",
+    "download": "fetch", "list": "recipes list", "settings": "config", "diagnose": "explain",
+    "freeze": "lock",
+}  # fmt: skip
 _OF_THE_SHELL = frozenset({"env", "run", "shell"})
 
 
@@ -72,6 +80,8 @@ class LazyGroup(click.Group):
             from xpubuild.errors import did_you_mean
 
             hint = did_you_mean(args[0], COMMANDS).removeprefix("; ").capitalize()
+            meant = _OTHERS_SAY.get(args[0])
+            hint = f"Did you mean '{meant}'?" if meant else hint
             ctx.fail(f"No such command '{args[0]}'. {hint}".rstrip())
         return super().resolve_command(ctx, args)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xpubuild.cli import options
+from xpubuild.cli import names, options
 
 if TYPE_CHECKING:
     from xpubuild.checking.check import Check
@@ -15,13 +15,11 @@ if TYPE_CHECKING:
 
 
 @click.command(name="check", short_help="Hash everything in a workspace; repair what is damaged.")
-@click.argument("workspace_or_recipe", required=False, metavar="[WORKSPACE]")
+@click.argument("workspace_or_recipe", required=False, shell_complete=names.workspaces, metavar="[WORKSPACE]")
 @options.workspace_option("Folder of the workspace (default: that of WORKSPACE, the active or the only one).")
 @options.option("--repair", is_flag=True, help="Make damaged parts anew.", envvar=None)
 @options.json_option
-@options.log_format_option
-@options.quiet_option
-@options.verbose_option
+@options.speech("log_format", "quiet", "verbose")
 def command(
     workspace_or_recipe: str | None,
     workspace: Path | None,

@@ -25,6 +25,7 @@ from xpubuild.cli import options
 )
 @options.option("--all", "all_", is_flag=True, help="Also list what nothing sets.", envvar=None)
 @options.json_option
+@options.speech()
 @click.pass_context
 def command(ctx: click.Context, recipe: str | None, all_: bool, as_json: bool) -> int:
     """Show each setting that a file or the environment makes, with its value and where it comes from.
@@ -55,6 +56,7 @@ def command(ctx: click.Context, recipe: str | None, all_: bool, as_json: bool) -
 @command.command(short_help="Check configuration files for errors.")
 @click.argument("file", nargs=-1, type=click.Path(path_type=Path))
 @options.json_option
+@options.speech()
 def check(file: tuple[Path, ...], as_json: bool) -> int:
     """Check FILEs (default: the site's and yours): each error with its line and value. Exits with code 20.
 
@@ -82,6 +84,7 @@ def check(file: tuple[Path, ...], as_json: bool) -> int:
     help="File to write, which must not exist (default: your own, in XDG_CONFIG_HOME).",
 )  # fmt: skip
 @options.json_option
+@options.speech()
 def init(output: Path | None, as_json: bool) -> int:
     """Write a configuration file that lists every setting as a comment, and changes nothing by itself."""
     from xpubuild.cli.settings import commands

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from xpubuild.cli import options
+from xpubuild.cli import names, options
 
 
 @click.command(name="env", short_help="Print the shell commands that activate a workspace.")
-@click.argument("recipe", required=False)
+@click.argument("recipe", required=False, shell_complete=names.workspaces)
 @options.workspace_option()
 @options.option(
     "--format",
@@ -25,6 +25,7 @@ from xpubuild.cli import options
 )
 @options.depends_on_option
 @options.json_option
+@options.speech()
 def command(
     recipe: str | None, workspace: Path | None, form: str, depends_on: tuple[str, ...], as_json: bool
 ) -> int:

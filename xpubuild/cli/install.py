@@ -37,9 +37,7 @@ class _Seconds(click.FloatRange):
     help="Seconds to wait for another process that uses the workspace (not about lock files).",
 )
 @options.json_option
-@options.log_format_option
-@options.quiet_option
-@options.verbose_option
+@options.speech("log_format", "quiet", "verbose")
 def command(
     wheel_dir: Path | None,
     module_dir: Path | None,

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from xpubuild.cli.names import recipes as completed_recipes
+
 if TYPE_CHECKING:
     from xpubuild.mirror.remote.location import Location
+    from xpubuild.ui.sinks import SerialSink
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -51,14 +54,45 @@ def mirror_option(help_text: str) -> Callable[[Function], Function]:
 
 
 json_option = option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
-log_format_option = option(
-    "--log-format",
-    type=click.Choice(["rich", "plain", "github", "jsonl"]),
-    default=None,
-    help="Format of progress on stderr (default: depends on the terminal and CI).",
-)
-quiet_option = option("-q", "--quiet", is_flag=True, help="Print only failures and the result.")
-verbose_option = option("-v", "--verbose", is_flag=True, help="Print every line of the tools' output too.")
+_SPOKEN = f"{__name__}.spoken"
+QUIET, VERBOSE = "Print only failures and the result.", "Print every line of the tools' output too."
+
+
+def speech(*passed: str, verbose: str = VERBOSE) -> Callable[[Function], Function]:
+    """Return what adds -q, -v and --log-format, which every command has alike.
+
+    Those in ``passed`` (log_format, quiet, verbose) are arguments of the function. The others are kept for
+    ``new_sink``: a command that shows no progress of its own may still look something up.
+    """
+
+    def keep(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        ctx.meta.setdefault(_SPOKEN, {})[param.name] = value
+        return value
+
+    def one(name: str, *names: str, **settings: Any) -> Callable[[Function], Function]:
+        return option(*names, callback=keep, expose_value=name in passed, **settings)
+
+    def add(function: Function) -> Function:
+        for decorate in reversed((
+            one(
+                "log_format", "--log-format", type=click.Choice(["rich", "plain", "github", "jsonl"]),
+                default=None, help="Format of progress on stderr (default: depends on the terminal and CI).",
+            ),
+            one("quiet", "-q", "--quiet", is_flag=True, help=QUIET),
+            one("verbose", "-v", "--verbose", is_flag=True, help=verbose),
+        )):  # fmt: skip
+            function = decorate(function)
+        return function
+
+    return add
+
+
+def new_sink() -> SerialSink:
+    """Return a sink for progress on standard error, as -q, -v and --log-format of this command want it."""
+    from xpubuild.ui.sinks import make_sink
+
+    spoken = click.get_current_context().meta[_SPOKEN]
+    return make_sink(spoken["log_format"], quiet=spoken["quiet"], verbose=spoken["verbose"])
 
 
 def workspace_option(
@@ -172,7 +206,9 @@ def build_options(
 
     def add(function: Function) -> Function:
         for decorate in reversed((
-            click.argument("recipe", required=False, envvar="XPUBUILD_RECIPE"),
+            click.argument(
+                "recipe", required=False, envvar="XPUBUILD_RECIPE", shell_complete=completed_recipes
+            ),
             workspace_option(workspace),
             one(names_option, "--with", "with_", help="Components to add, such as vision,audio."),
             one(names_option, "--without", help="Components to exclude."),

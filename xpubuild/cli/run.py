@@ -6,6 +6,8 @@ import os
 
 import click
 
+from xpubuild.cli import names, options
+
 _WORDS = f"{__name__}.words"
 
 
@@ -23,9 +25,14 @@ class RunCommand(click.Command):
     name="run",
     cls=RunCommand,
     short_help="Run a command in a workspace's environment.",
-    options_metavar="",
 )
-@click.argument("workspace_or_recipe", required=False, metavar="[WORKSPACE|RECIPE] -- COMMAND...")
+@click.argument(
+    "workspace_or_recipe",
+    required=False,
+    shell_complete=names.workspaces,
+    metavar="[WORKSPACE|RECIPE] -- COMMAND...",
+)
+@options.speech()
 @click.pass_context
 def command(ctx: click.Context, /, workspace_or_recipe: str | None) -> int:
     """Run COMMAND in the environment of a workspace: a folder, or the recipe that was built there.

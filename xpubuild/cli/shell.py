@@ -7,9 +7,14 @@ import sys
 
 import click
 
+from xpubuild.cli import names, options
+
 
 @click.command(name="shell", short_help="Start a shell in a workspace's environment.")
-@click.argument("workspace_or_recipe", required=False, metavar="[WORKSPACE|RECIPE]")
+@click.argument(
+    "workspace_or_recipe", required=False, shell_complete=names.workspaces, metavar="[WORKSPACE|RECIPE]"
+)
+@options.speech()
 def command(workspace_or_recipe: str | None) -> int:
     """Start your shell in the environment of a workspace: a folder, or the recipe that was built there.
 

@@ -1,4 +1,4 @@
-"""``xpubuild config --json``, ``config check`` and ``config init``."""
+"""``xpubuild config --json``, ``config check``, ``config init`` and ``completion``."""
 
 from __future__ import annotations
 
@@ -65,3 +65,11 @@ class ConfigInitDocument(Document):
 
     schema_: Literal["xpubuild.config-init/1"] = Field(alias="schema", description="Name and version.")
     file: str
+
+
+class CompletionDocument(Document):
+    """What completes command lines in a shell."""
+
+    schema_: Literal["xpubuild.completion/1"] = Field(alias="schema", description="Name and version.")
+    shell: Literal["bash", "zsh", "fish"]
+    script: str
