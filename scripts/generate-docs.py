@@ -30,6 +30,9 @@ from docgen import (
     workspace_page,
 )
 
+from xpubuild.cli.app import cli
+from xpubuild.cli.settings import commands
+from xpubuild.configuration.schema import json_schema as configuration_schema
 from xpubuild.schema import DOCUMENTS, file_name, json_schema
 
 #: The pages of docs/reference that people write.
@@ -59,6 +62,8 @@ def pages() -> dict[str, str]:
     for name, model in DOCUMENTS.items():
         schema = json.dumps(json_schema(model), indent=2, ensure_ascii=False)
         texts[f"schema/{file_name(name)}"] = schema + "\n"
+    of_files = json.dumps(configuration_schema(commands(cli)), indent=2, ensure_ascii=False)
+    texts[f"schema/{file_name('configuration')}"] = of_files + "\n"
     return texts
 
 

@@ -6,9 +6,17 @@ to run next and where the log is. Any other exception that reaches ``main`` is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return '; did you mean 'x'?' where one of the known words is near, else nothing."""
+    import difflib  # noqa: PLC0415 - only a mistake needs it
+
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 class XpuBuildError(Exception):
@@ -92,7 +100,7 @@ class UnfitHostError(XpuBuildError):
 
 
 class RecipeError(XpuBuildError):
-    """A recipe or lock cannot be read or breaks its schema."""
+    """A recipe, lock or configuration cannot be read or breaks its schema."""
 
     exit_code = 20
     code = "recipe-invalid"

@@ -38,6 +38,10 @@ _MADE_BY = {
     "env": "`xpubuild env --json`",
     "check": "`xpubuild check --json`",
     "clean": "`xpubuild clean --json`",
+    "completion": "`xpubuild completion --json`",
+    "config": "`xpubuild config --json`",
+    "config-check": "`xpubuild config check --json`",
+    "config-init": "`xpubuild config init --json`",
     "error": "every command with `--json`, when it fails before it has a document of its own",
 }
 

@@ -11,7 +11,8 @@ from xpubuild.engine import environment
 _ABOUT = """
 ## Options
 
-Each of these variables sets an option of the listed commands; an option on the command line takes precedence.
+Each of these variables sets an option of the listed commands; an option on the command line takes precedence,
+and a variable over [configuration files](../how-to/configure.md), which may set the same and more.
 A flag is set with `1` or `true`; several values are separated by commas. In an activated workspace
 (`eval "$(xpubuild env)"`), `XPUBUILD_ENTERED` is set: commands without a recipe or `--workspace` use that
 workspace.
@@ -32,9 +33,10 @@ OTHERS = {
     "XDG_DATA_HOME": "Workspaces are created in `xpubuild/` below it. Default: `~/.local/share`.",
     "XDG_CACHE_HOME": "git mirrors and captured oneAPI environments are kept in `xpubuild/` below it."
     " Default: `~/.cache`.",
-    "XDG_CONFIG_HOME": "Your recipes are looked for in `xpubuild/recipes/` below it. Default: `~/.config`.",
-    "XDG_CONFIG_DIRS": "The site's recipes are looked for in `xpubuild/recipes/` below the first. Default:"
-    " `/etc/xdg`.",
+    "XDG_CONFIG_HOME": "Your recipes are looked for in `xpubuild/recipes/` below it, your configuration is"
+    " `xpubuild/config.toml` below it. Default: `~/.config`.",
+    "XDG_CONFIG_DIRS": "The site's recipes are looked for in `xpubuild/recipes/` below the first, its"
+    " configuration in `xpubuild/config.toml` below each; the first folder wins. Default: `/etc/xdg`.",
     "CC, CXX": "The host compilers to use, unless the recipe sets its own.",
     "NO_COLOR": "Set to anything: no colours, and progress as plain lines.",
     "FORCE_COLOR": "Set to `1` or `true`: colours even if the output is not a terminal.",

@@ -95,6 +95,7 @@ TOOLS: dict[str, Tool] = {
     "ninja": _program("ninja-build", "ninja"),
     "debootstrap": _program("debootstrap", "debootstrap"),
     "distcc": _program("distcc", "distcc", "distccd"),
+    "dash": _program("dash", "dash"),
     "fish": _program("fish", "fish"),
     "g++": _program("g++", "g++"),
     "git-daemon": Tool("git", lambda: _has_git_helper("git-daemon")),
@@ -103,6 +104,7 @@ TOOLS: dict[str, Tool] = {
     "ip": _program("iproute2", "ip"),
     "lspci": _program("pciutils", "lspci"),
     "mkfs.ext4": _program("e2fsprogs", "mkfs.ext4"),
+    "lmod": _file("lmod", "/usr/share/lmod/lmod/libexec/lmod"),
     "libjpeg": _file("libjpeg-dev", "/usr/include/jpeglib.h"),
     "libpng": _program("libpng-dev", "libpng-config"),
     "libze-dev": _file("libze-dev", "/usr/include/level_zero/ze_api.h"),
@@ -122,6 +124,7 @@ TOOLS: dict[str, Tool] = {
     "ssh": _program("openssh-client", "ssh", "ssh-keygen"),
     "sshd": _program("openssh-server", "sshd"),
     "strace": _program("strace", "strace"),
+    "tcsh": _program("tcsh", "tcsh"),
     "umockdev-run": _program("umockdev", "umockdev-run"),
     "zsh": _program("zsh", "zsh"),
 }

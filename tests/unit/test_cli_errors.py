@@ -32,7 +32,12 @@ def named(value: object) -> str | None:
 
 MISTAKES = [
     (("isntall",), 2, "Did you mean 'install'?"),
+    (("uninstall",), 2, "Did you mean 'clean'?"),
     (("install", "--nope"), 2, "--nope"),
+    (("install", "--editabl"), 2, "--editable"),
+    (("plan", "quikstart"), 20, "did you mean 'quickstart'?"),
+    (("doctor", "--only", "gpu.presnt"), 2, "did you mean 'gpu.present'?"),
+    (("verify", "--python", sys.executable, "--only", "import.toch"), 2, "did you mean 'import.torch'"),
     (("plan", "--format", "xml"), 2, "xml"),
     (("plan", "no-such-recipe"), 20, "known recipes: "),
     (("install", "quickstart", "--workspace", "/proc/x"), 2, "/proc/x cannot be created"),

@@ -119,6 +119,20 @@ def test_the_verdict_names_an_older_release_that_runs() -> None:
     )
 
 
+def test_the_verdict_begins_with_what_plan_takes() -> None:
+    rows = [{**a_row("3.1", "yes", "yes"), "pinned": False, "recipe": "3.1"}, a_row("3.0", "yes", "yes")]
+    assert verdict(rows) == (
+        "newest that builds here: 3.0 (and 3.1, whose commit is not in the recipe: 'xpubuild install 3.1'"
+        " looks it up); it runs here too; 2 of 2 releases build"
+    )
+
+
+def test_matrix_and_plan_name_the_same_release(xpubuild: Xpubuild) -> None:
+    told = xpubuild.ok("recipes", "matrix", "--here", "--target", "cpu").out
+    planned = xpubuild.json("plan", "--target", "cpu")
+    assert told.startswith(f"newest that builds here: {planned['summary']['chosen'].split()[0]} ")
+
+
 def test_the_verdict_has_only_what_all_releases_share() -> None:
     differ = [a_row("3.1", "no", "no", "GCC 9"), a_row("3.0", "no", "no", "GCC 15")]
     assert verdict(differ) == "no release builds here: the table has the reason for each release"

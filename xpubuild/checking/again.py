@@ -15,7 +15,7 @@ from xpubuild.workspace.layout import Layout
 _INSTALL = "install"
 #: What only changes what is shown, or hands out wheels once more.
 _FLAGS = frozenset({"--json", "--dry-run", "-v", "--verbose", "-q", "--quiet"})
-_WITH_VALUE = frozenset({"--log-format", "--wheel-dir"})
+_WITH_VALUE = frozenset({"--log-format", "--wheel-dir", "--module-dir"})
 
 
 def install_words(root: Path) -> list[str]:

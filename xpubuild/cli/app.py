@@ -30,13 +30,25 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("verify", "Test an installed PyTorch on the device."),
     "status": ("status", "Show the steps, runs and results of a workspace."),
     "env": ("env", "Print the shell commands that activate a workspace."),
+    "run": ("run", "Run a command in a workspace's environment."),
+    "shell": ("shell", "Start a shell in a workspace's environment."),
     "clean": ("clean", "Remove the files that xpubuild made in a workspace."),
+    "config": ("config", "Show the settings of configuration files; check and write such files."),
     "recipes": ("recipes", "List, show and check recipes."),
+    "completion": ("completion", "Print what completes commands, options and names in a shell."),
     "audit": ("audit", "Check wheels: C++ ABI, linkage, RECORD."),
     "explain": ("explain", "Find the first error in a build log, its cause and a fix."),
     "plumbing": ("plumbing", "Commands that plans run; for scripts, not for people."),
 }
 _HIDDEN = frozenset({"plumbing"})
+#: What other tools call a command.
+_OTHERS_SAY = {
+    "uninstall": "clean", "remove": "clean", "rm": "clean", "delete": "clean", "purge": "clean",
+    "build": "install", "make": "install", "test": "verify", "activate": "env", "exec": "run",
+    "download": "fetch", "list": "recipes list", "settings": "config", "diagnose": "explain",
+    "freeze": "lock",
+}  # fmt: skip
+_OF_THE_SHELL = frozenset({"env", "run", "shell"})
 
 
 class LazyGroup(click.Group):
@@ -65,11 +77,12 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest the nearest command for a misspelt one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            import difflib
+            from xpubuild.errors import did_you_mean
 
-            near = difflib.get_close_matches(args[0], COMMANDS, 1)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            ctx.fail(f"No such command '{args[0]}'.{hint}")
+            hint = did_you_mean(args[0], COMMANDS).removeprefix("; ").capitalize()
+            meant = _OTHERS_SAY.get(args[0])
+            hint = f"Did you mean '{meant}'?" if meant else hint
+            ctx.fail(f"No such command '{args[0]}'. {hint}".rstrip())
         return super().resolve_command(ctx, args)
 
 
@@ -83,8 +96,11 @@ def cli(ctx: click.Context) -> None:
 
     To start, run 'xpubuild plan quickstart', then 'xpubuild install quickstart'.
     """
-    # env runs nothing, and what it prints is the PATH of the user's own shell.
-    if ctx.invoked_subcommand != "env":
+    from xpubuild.cli.settings import Defaults
+
+    ctx.default_map = Defaults()
+    # What these print or run is for the user's own shell, whose PATH it is.
+    if ctx.invoked_subcommand not in _OF_THE_SHELL:
         _ignore_current_folder()
 
 

@@ -41,6 +41,7 @@ TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so")
     help="AOT targets, such as pvc, that the wheels' SYCL kernels must have native code for.",
 )
 @options.json_option
+@options.speech()
 def command(
     wheels: tuple[Path, ...],
     cxx11_abi: str | None,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from xpubuild.cli import options
+from xpubuild.cli import names, options
 
 if TYPE_CHECKING:
     from xpubuild.checking.check import Check
@@ -16,13 +15,11 @@ if TYPE_CHECKING:
 
 
 @click.command(name="check", short_help="Hash everything in a workspace; repair what is damaged.")
-@click.argument("workspace_or_recipe", required=False, metavar="[WORKSPACE]")
+@click.argument("workspace_or_recipe", required=False, shell_complete=names.workspaces, metavar="[WORKSPACE]")
 @options.workspace_option("Folder of the workspace (default: that of WORKSPACE, the active or the only one).")
 @options.option("--repair", is_flag=True, help="Make damaged parts anew.", envvar=None)
 @options.json_option
-@options.log_format_option
-@options.quiet_option
-@options.verbose_option
+@options.speech("log_format", "quiet", "verbose")
 def command(
     workspace_or_recipe: str | None,
     workspace: Path | None,
@@ -46,17 +43,14 @@ def command(
     import platformdirs
 
     from xpubuild.checking.check import Check, failure
-    from xpubuild.cli.workspace import existing
+    from xpubuild.cli.workspace import named
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.ui.check_view import check_view
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.sinks import make_sink
 
-    given = workspace_or_recipe or ""
-    is_folder = os.sep in given or Path(given, "journal.db").is_file()
-    folder = Path(given).expanduser().absolute() if given and is_folder else None
-    root = existing(workspace or folder, None if folder else workspace_or_recipe)
+    root = named(workspace_or_recipe, workspace)
     cancel = Cancel()
     repaired: tuple[Damage, ...] = ()
     cache = platformdirs.user_cache_path("xpubuild")
@@ -96,5 +90,7 @@ def _remade(check: Check, kinds: set[str]) -> Found:
 def _install_again(root: Path) -> None:
     from xpubuild.checking.again import install_words
     from xpubuild.cli.install import command as install
+    from xpubuild.cli.settings import Defaults
 
-    install.main(args=install_words(root), prog_name="xpubuild install", standalone_mode=False)
+    words, defaults = install_words(root), Defaults(("install",))
+    install.main(args=words, prog_name="xpubuild install", standalone_mode=False, default_map=defaults)

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import click
 
-from xpubuild.cli import options
+from xpubuild.cli import names, options
 
 
 @click.command(name="clean", short_help="Remove the files that xpubuild made in a workspace.")
-@click.argument("recipe", required=False)
+@click.argument("recipe", required=False, shell_complete=names.workspaces)
 @options.workspace_option()
 @options.names_option("--step", "steps", help="Remove only the results of these steps.", envvar=None)
 @options.option("--dry-run", is_flag=True, help="Show what would be removed, remove nothing.", envvar=None)
 @options.option("--yes", is_flag=True, help="Do not ask for confirmation.", envvar=None)
 @options.json_option
+@options.speech()
 def command(
     recipe: str | None,
     workspace: Path | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xpubuild.cli import options
+from xpubuild.cli import names, options
 
 if TYPE_CHECKING:
     from xpubuild.doctor.context import Profile
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="What the host is for: building, running, or both.",
 )
-@options.option("--recipe", default=None, metavar="RECIPE", help="Check the requirements of this recipe too.")
+@options.option(
+    "--recipe",
+    default=None,
+    metavar="RECIPE",
+    shell_complete=names.recipes,
+    help="Check the requirements of this recipe too.",
+)
 @options.path_option(
     "--root",
     default=None,
@@ -40,8 +46,18 @@ if TYPE_CHECKING:
 @options.workspace_option(
     "Workspace whose torch and file system are checked (default: the active one, else the current folder)."
 )
-@options.names_option("--only", help="Run only these checks: ids, groups or patterns.", envvar=None)
-@options.names_option("--skip", help="Skip these checks: ids, groups or patterns.", envvar=None)
+@options.names_option(
+    "--only",
+    shell_complete=names.doctor_checks,
+    help="Run only these checks: ids, groups or patterns.",
+    envvar=None,
+)
+@options.names_option(
+    "--skip",
+    shell_complete=names.doctor_checks,
+    help="Skip these checks: ids, groups or patterns.",
+    envvar=None,
+)
 @options.option(
     "--list", "list_", is_flag=True, help="List the checks and exit; -v explains them.", envvar=None
 )
@@ -63,8 +79,7 @@ if TYPE_CHECKING:
     envvar=None,
 )
 @options.json_option
-@options.log_format_option
-@options.option("-v", "--verbose", is_flag=True, help="Also list passed and skipped checks.")
+@options.speech("log_format", "quiet", "verbose", verbose="Also list passed and skipped checks.")
 def command(
     profile: str,
     recipe: str | None,
@@ -79,6 +94,7 @@ def command(
     redact: tuple[str, ...],
     as_json: bool,
     log_format: str | None,
+    quiet: bool,
     verbose: bool,
 ) -> int:
     """Check whether this host can build and run PyTorch for XPU; explain failures and how to fix them.
@@ -109,7 +125,8 @@ def command(
         from xpubuild.doctor.bundle import write_bundle
 
         write_bundle(document, os.environ, bundle, words, _evidence(workspace, root, document))
-    _show(document, as_json=as_json, log_format=log_format, verbose=verbose)
+    if as_json or report.bad or not quiet:
+        _show(document, as_json=as_json, log_format=log_format, verbose=verbose)
     return UnfitHostError.exit_code if report.bad else 0
 
 

@@ -7,33 +7,51 @@ from pathlib import Path
 
 import click
 
-from xpubuild.cli import options
+from xpubuild.cli import names, options
 
 
 @click.command(name="env", short_help="Print the shell commands that activate a workspace.")
-@click.argument("recipe", required=False)
+@click.argument("recipe", required=False, shell_complete=names.workspaces)
 @options.workspace_option()
 @options.option(
+    "--format",
     "--shell",
-    type=click.Choice(["bash", "fish", "json"]),
+    "form",
+    type=click.Choice(["bash", "zsh", "fish", "csh", "lmod", "tcl", "json"]),
     default="bash",
     envvar=None,
-    help="Syntax of the commands: bash (also for sh, zsh and ksh) or fish; json is the same as --json.",
+    help="Syntax: of a shell (bash also for sh and ksh, csh also for tcsh), a modulefile for Lmod (lmod) or"
+    " for Lmod and Environment Modules (tcl), or json, the same as --json. Default: bash.",
 )
+@options.depends_on_option
 @options.json_option
-def command(recipe: str | None, workspace: Path | None, shell: str, as_json: bool) -> int:
-    """Print the commands that activate a workspace (default: that of RECIPE): eval "$(xpubuild env)"."""
+@options.speech()
+def command(
+    recipe: str | None, workspace: Path | None, form: str, depends_on: tuple[str, ...], as_json: bool
+) -> int:
+    """Print what activates a workspace (default: that of RECIPE).
+
+    For bash, zsh and ksh: eval "$(xpubuild env)". For fish: xpubuild env --format fish | source. For csh:
+    eval "`xpubuild env --format csh`".
+    """
     from xpubuild.cli.workspace import existing
-    from xpubuild.oneapi.shell import bash_lines, fish_lines
+    from xpubuild.configuration.lookup import of_caller
+    from xpubuild.oneapi.shell import bash_lines, csh_lines, fish_lines
     from xpubuild.ui.console import print_json, write_out
-    from xpubuild.workspace.activation import assignments
+    from xpubuild.workspace.activation import assignments, difference, read_receipt
+    from xpubuild.workspace.modulefile import modulefile
 
     root = existing(workspace, recipe)
-    values = assignments(root, os.environ)
-    if as_json or shell == "json":
-        print_json({"schema": "xpubuild.env/1", "workspace": str(root), "env": values})
+    if as_json or form == "json":
+        changes = difference(root, read_receipt(root)).to_json()
+        values = assignments(root, of_caller(os.environ))
+        print_json({"schema": "xpubuild.env/1", "workspace": str(root), "env": values, "changes": changes})
+        return 0
+    if form in ("lmod", "tcl"):
+        text = modulefile(root, read_receipt(root), form, depends_on)
     else:
-        lines = (bash_lines if shell == "bash" else fish_lines)(values)
-        # A value of the environment may hold bytes that are no UTF-8: they go out as they came in.
-        write_out(lines.encode("utf-8", "surrogateescape"))
+        write = {"fish": fish_lines, "csh": csh_lines}.get(form, bash_lines)
+        text = write(assignments(root, of_caller(os.environ)))
+    # A value of the environment may hold bytes that are no UTF-8: they go out as they came in.
+    write_out(text.encode("utf-8", "surrogateescape"))
     return 0

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     help="Report of 'doctor --json' from the same host, to distinguish between causes.",
 )
 @options.json_option
+@options.speech()
 def command(log: Path | None, list_: bool, doctor: Path | None, as_json: bool) -> int:
     """Find the first error in LOG (- for standard input), its cause and the command to run next.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         "--extra-path", "--extra-library-path",
     ),
     workspace="Existing workspace whose looked-up commits are used.",
-    mirror="Folder of the mirror to fill.",
+    mirror_help="Folder of the mirror to fill.",
     offline="Download nothing; fail if the mirror does not have everything.",
 )  # fmt: skip
 @options.option(
@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     "--import", "import_from", default=None, metavar="FILE", help="Import an exported file into the mirror."
 )
 @options.json_option
-@options.log_format_option
-@options.quiet_option
-@options.verbose_option
+@options.speech("log_format", "quiet", "verbose")
 def command(
     for_python: str | None,
     dry_run: bool,

@@ -25,6 +25,7 @@ class _Seconds(click.FloatRange):
     default=None,
     help="Also fill this folder with all wheels that are needed to install the result elsewhere.",
 )
+@options.module_options
 @options.option("--until", default=None, metavar="STEP", help="Stop after this step.")
 @options.option("--dry-run", is_flag=True, help="Show the plan, run nothing.")
 @options.option(
@@ -36,11 +37,12 @@ class _Seconds(click.FloatRange):
     help="Seconds to wait for another process that uses the workspace (not about lock files).",
 )
 @options.json_option
-@options.log_format_option
-@options.quiet_option
-@options.verbose_option
+@options.speech("log_format", "quiet", "verbose")
 def command(
     wheel_dir: Path | None,
+    module_dir: Path | None,
+    module_format: str,
+    depends_on: tuple[str, ...],
     until: str | None,
     dry_run: bool,
     lock_timeout: float,
@@ -69,6 +71,7 @@ def command(
     from xpubuild.gather.options import PlanOptions
     from xpubuild.installing.asked import LockOptions, prepare_as_asked
     from xpubuild.installing.install import apply, check_until
+    from xpubuild.installing.modulefiles import Modules
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.final import final_view
     from xpubuild.ui.sinks import make_sink
@@ -82,11 +85,13 @@ def command(
             check_until(prepared.plan, until)
             plan = replace(prepared.plan, steps=needed_for(prepared.plan, until))
             return show_plan(plan, "json" if as_json else "table")
+        modules = Modules(module_dir, module_format, depends_on) if module_dir else None
         sink = telling()
         try:
             receipt = apply(
-                prepared, sink=sink, cancel=cancel, until=until, patience_s=lock_timeout, wheel_dir=wheel_dir
-            )
+                prepared, sink=sink, cancel=cancel, until=until, patience_s=lock_timeout,
+                wheel_dir=wheel_dir, modules=modules,
+            )  # fmt: skip
         finally:
             sink.close()
     if as_json:

@@ -20,7 +20,7 @@ from xpubuild.cli import options
     help="File to write (default: RECIPE.lock.yaml in the current folder); - for standard output.",
 )  # fmt: skip
 @options.json_option
-@options.quiet_option
+@options.speech("quiet")
 def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int:
     """Record every input of a build of RECIPE: commits, submodules, hashes, flags, this machine.
 
@@ -42,14 +42,13 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     from xpubuild.locking.open_wheels import open_hashes
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.lock_view import differences_view, progress, written_view
-    from xpubuild.ui.sinks import make_sink
 
     if output == "-" and as_json:
         raise UsageError("--json and '-o -' both write to standard output", fix="use --output FILE")
     cancel, report = Cancel(), progress(quiet=quiet)
 
     with cancel_on_signals(cancel):
-        asked = PlanOptions(**build, report=report, telling=lambda: make_sink(None, quiet=quiet))
+        asked = PlanOptions(**build, report=report, telling=options.new_sink)
         prepared = prepare(asked, cancel=cancel)
         store = git_store(prepared.facts, cancel=cancel)
         hashes = open_hashes(prepared.context, report=report, cancel=cancel)

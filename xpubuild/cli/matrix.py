@@ -97,6 +97,7 @@ def _asked(*names: str, **settings: Any) -> Callable[[options.Function], options
 @_asked("--here", is_flag=True, help="Check this host; the other options override what is found.")
 @_asked("--markdown", "as_markdown", is_flag=True, help="Print the tables as Markdown.")
 @options.json_option
+@options.speech()
 @click.pass_context
 def command(ctx: click.Context, /, here: bool, as_markdown: bool, as_json: bool, **asked: Any) -> int:
     """Show which releases are compatible with which oneAPI, driver, Python, GCC, triton, vision and audio.

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from xpubuild.cli.names import recipes as completed_recipes
+
 if TYPE_CHECKING:
     from xpubuild.mirror.remote.location import Location
+    from xpubuild.ui.sinks import SerialSink
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -23,7 +26,8 @@ def option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     return click.option(*names, **settings)
 
 
-def _absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | None:
+def absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | None:
+    """Return a path as an absolute one."""
     if value is not None and not value.strip():
         # An unset variable in a script: the default place would be a surprise, for clean above all.
         raise click.BadParameter("it is empty; pass a path, or omit the option")
@@ -32,10 +36,11 @@ def _absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 
 def path_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     """Return an option that is a path, made absolute without touching the disk."""
-    return option(*names, callback=_absolute, metavar=settings.pop("metavar", "DIR"), **settings)
+    return option(*names, callback=absolute, metavar=settings.pop("metavar", "DIR"), **settings)
 
 
-def _mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | Location | None:
+def mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | Location | None:
+    """Return the folder or the server of a mirror."""
     from xpubuild.mirror.remote.location import parse_mirror
 
     if value is not None and not value.strip():
@@ -45,18 +50,49 @@ def _mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 
 def mirror_option(help_text: str) -> Callable[[Function], Function]:
     """Return --mirror: a folder, or the URL of a mirror on a server."""
-    return option("--mirror", default=None, callback=_mirror, metavar="DIR|URL", help=help_text)
+    return option("--mirror", default=None, callback=mirror, metavar="DIR|URL", help=help_text)
 
 
 json_option = option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
-log_format_option = option(
-    "--log-format",
-    type=click.Choice(["rich", "plain", "github", "jsonl"]),
-    default=None,
-    help="Format of progress on stderr (default: depends on the terminal and CI).",
-)
-quiet_option = option("-q", "--quiet", is_flag=True, help="Print only failures and the result.")
-verbose_option = option("-v", "--verbose", is_flag=True, help="Print every line of the tools' output too.")
+_SPOKEN = f"{__name__}.spoken"
+QUIET, VERBOSE = "Print only failures and the result.", "Print every line of the tools' output too."
+
+
+def speech(*passed: str, verbose: str = VERBOSE) -> Callable[[Function], Function]:
+    """Return what adds -q, -v and --log-format, which every command has alike.
+
+    Those in ``passed`` (log_format, quiet, verbose) are arguments of the function. The others are kept for
+    ``new_sink``: a command that shows no progress of its own may still look something up.
+    """
+
+    def keep(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        ctx.meta.setdefault(_SPOKEN, {})[param.name] = value
+        return value
+
+    def one(name: str, *names: str, **settings: Any) -> Callable[[Function], Function]:
+        return option(*names, callback=keep, expose_value=name in passed, **settings)
+
+    def add(function: Function) -> Function:
+        for decorate in reversed((
+            one(
+                "log_format", "--log-format", type=click.Choice(["rich", "plain", "github", "jsonl"]),
+                default=None, help="Format of progress on stderr (default: depends on the terminal and CI).",
+            ),
+            one("quiet", "-q", "--quiet", is_flag=True, help=QUIET),
+            one("verbose", "-v", "--verbose", is_flag=True, help=verbose),
+        )):  # fmt: skip
+            function = decorate(function)
+        return function
+
+    return add
+
+
+def new_sink() -> SerialSink:
+    """Return a sink for progress on standard error, as -q, -v and --log-format of this command want it."""
+    from xpubuild.ui.sinks import make_sink
+
+    spoken = click.get_current_context().meta[_SPOKEN]
+    return make_sink(spoken["log_format"], quiet=spoken["quiet"], verbose=spoken["verbose"])
 
 
 def workspace_option(
@@ -109,6 +145,13 @@ def names_option(*names: str, **settings: Any) -> Callable[[Function], Function]
     return option(*names, multiple=True, callback=split_names, **settings)
 
 
+depends_on_option = names_option(
+    "--depends-on",
+    metavar="MODULES",
+    help="Modules that bring oneAPI: the modulefile loads them and has nothing of oneAPI itself.",
+)
+
+
 def lock_options(function: Function) -> Function:
     """Add the options of install and plan that build from a lock."""
     for decorate in reversed((
@@ -126,10 +169,27 @@ def lock_options(function: Function) -> Function:
     return function
 
 
+def module_options(function: Function) -> Function:
+    """Add the options of install that write a modulefile."""
+    for decorate in reversed((
+        path_option(
+            "--module-dir", default=None,
+            help="Also write a modulefile, xpubuild/RECIPE, into this folder of a module system.",
+        ),
+        option(
+            "--module-format", type=click.Choice(["lmod", "tcl"]), default="tcl",
+            help="lmod: Lua, for Lmod; tcl (default): for Environment Modules, and for Lmod too.",
+        ),
+        depends_on_option,
+    )):  # fmt: skip
+        function = decorate(function)
+    return function
+
+
 def build_options(
     *,
     hidden: Collection[str] = (),
-    mirror: str = "Mirror to use before the network: a folder, http, https or ssh URL.",
+    mirror_help: str = "Mirror to use before the network: a folder, http, https or ssh URL.",
     workspace: str = "Folder for environment, sources, wheels and logs (default: one per user and recipe).",
     offline: str = "Do not use the network; fail if something is not in the mirror.",
 ) -> Callable[[Function], Function]:
@@ -146,7 +206,9 @@ def build_options(
 
     def add(function: Function) -> Function:
         for decorate in reversed((
-            click.argument("recipe", required=False, envvar="XPUBUILD_RECIPE"),
+            click.argument(
+                "recipe", required=False, envvar="XPUBUILD_RECIPE", shell_complete=completed_recipes
+            ),
             workspace_option(workspace),
             one(names_option, "--with", "with_", help="Components to add, such as vision,audio."),
             one(names_option, "--without", help="Components to exclude."),
@@ -171,7 +233,7 @@ def build_options(
             one(folders_option, "--extra-path", help=EXTRA_PATH),
             one(folders_option, "--extra-library-path", help=EXTRA_LIBRARY_PATH),
             one(option, "--editable", is_flag=True, help="Install source components in editable mode."),
-            mirror_option(mirror),
+            mirror_option(mirror_help),
             one(option, "--offline", is_flag=True, help=offline),
             one(
                 option, "--env", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     help="Output format of the plan.",
 )
 @options.json_option
+@options.speech()
 def command(
     form: str, locked: bool, lock_file: Path | None, lock_policy: Policy, as_json: bool, **build: Any
 ) -> int:
     """Show what install would do for RECIPE, without building or fetching anything."""
     from xpubuild.gather.options import PlanOptions
     from xpubuild.installing.asked import LockOptions, prepare_as_asked
-    from xpubuild.ui.sinks import make_sink
 
-    asked = PlanOptions(**build, telling=lambda: make_sink(None))
+    asked = PlanOptions(**build, telling=options.new_sink)
     prepared = prepare_as_asked(asked, LockOptions(locked, lock_file, lock_policy))
     return show_plan(prepared.plan, "json" if as_json else form)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from xpubuild.cli import matrix, options
+from xpubuild.cli import matrix, names, options
 
 
 @click.group(name="recipes", short_help="List, show and check recipes.")
@@ -19,6 +19,7 @@ command.add_command(matrix.command)
 
 @command.command(name="list")
 @options.json_option
+@options.speech()
 def list_(as_json: bool) -> int:
     """List all recipes."""
     from xpubuild.recipe.catalogue import catalogue
@@ -35,9 +36,9 @@ def list_(as_json: bool) -> int:
 
 
 @command.command(short_help="Show a summary of a recipe.")
-@click.argument("recipe")
+@click.argument("recipe", shell_complete=names.recipes)
 @options.json_option
-@options.option("-v", "--verbose", is_flag=True, help="Show all values with their sources.")
+@options.speech("verbose", verbose="Show all values with their sources.")
 def show(recipe: str, as_json: bool, verbose: bool) -> int:
     """Show a summary of RECIPE, including everything it extends; -v shows all values with their sources."""
     from xpubuild.recipe.catalogue import recipe_document
@@ -55,7 +56,7 @@ def show(recipe: str, as_json: bool, verbose: bool) -> int:
 
 
 @command.command(short_help="Check recipes for errors.")
-@click.argument("recipe", nargs=-1)
+@click.argument("recipe", nargs=-1, shell_complete=names.recipes)
 @options.option(
     "--tree",
     multiple=True,
@@ -64,6 +65,7 @@ def show(recipe: str, as_json: bool, verbose: bool) -> int:
     help="Compare the recipe with a checked-out source tree (torch's, unless a component is specified).",
 )
 @options.json_option
+@options.speech()
 def check(recipe: tuple[str, ...], tree: dict[str, Path], as_json: bool) -> int:
     """Check recipes (default: all in the search path): schema, referenced files, switches, pins, facts.
 

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 @options.lock_options
 @options.option("--dry-run", is_flag=True, help="Show the plan, run nothing.")
 @options.json_option
-@options.log_format_option
-@options.quiet_option
-@options.verbose_option
+@options.speech("log_format", "quiet", "verbose")
 def command(
     dry_run: bool,
     locked: bool,

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from xpubuild.cli import options
+from xpubuild.cli import names, options
 
 
 @click.command(name="status", short_help="Show the steps, runs and results of a workspace.")
-@click.argument("recipe", required=False)
+@click.argument("recipe", required=False, shell_complete=names.workspaces)
 @options.workspace_option()
 @options.json_option
+@options.speech()
 def command(recipe: str | None, workspace: Path | None, as_json: bool) -> int:
     """Show the steps, runs and results of a workspace (default: that of RECIPE)."""
     from xpubuild.cli.workspace import existing

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from xpubuild.cli import options
+from xpubuild.cli import names, options
 
 
 @click.command(name="verify", short_help="Test an installed PyTorch on the device.")
-@click.argument("recipe", required=False)
+@click.argument("recipe", required=False, shell_complete=names.workspaces)
 @options.workspace_option()
 @options.option(
     "--python", "python", default=None, metavar="EXE", help="Interpreter with the torch to verify."
@@ -52,8 +52,18 @@ from xpubuild.cli import options
     help="Write the speeds of this run to the --baseline file.",
     envvar=None,
 )
-@options.names_option("--only", help="Run only these checks: ids, groups or patterns.", envvar=None)
-@options.names_option("--skip", help="Skip these checks: ids, groups or patterns.", envvar=None)
+@options.names_option(
+    "--only",
+    shell_complete=names.verify_checks,
+    help="Run only these checks: ids, groups or patterns.",
+    envvar=None,
+)
+@options.names_option(
+    "--skip",
+    shell_complete=names.verify_checks,
+    help="Skip these checks: ids, groups or patterns.",
+    envvar=None,
+)
 @options.names_option(
     "--require",
     help="Optional components that must be present and pass: ops, vision, audio, triton.",
@@ -67,7 +77,7 @@ from xpubuild.cli import options
     "--output", metavar="FILE", default=None, help="Write the JSON report to this file.", envvar=None
 )
 @options.json_option
-@options.quiet_option
+@options.speech("quiet")
 def command(
     recipe: str | None,
     workspace: Path | None,

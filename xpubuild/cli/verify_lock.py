@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "--offline", is_flag=True, help="Do not use the network; fail if something is not in the mirror."
 )
 @options.json_option
-@options.quiet_option
+@options.speech("quiet")
 def command(
     file: Path,
     policy: Policy,
@@ -66,7 +66,6 @@ def command(
     from xpubuild.locking.lock import read_lock
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.lock_view import progress, verified_view
-    from xpubuild.ui.sinks import make_sink
 
     lock = read_lock(file)
     cancel, report = Cancel(), progress(quiet=quiet)
@@ -80,7 +79,7 @@ def command(
         "mirror": mirror,
         "offline": offline,
         "report": report,
-        "telling": lambda: make_sink(None, quiet=quiet),
+        "telling": options.new_sink,
     }
     with cancel_on_signals(cancel):
         verdict = check_lock(lock, policy=policy, report=report, recipe=recipe, over=over, cancel=cancel)

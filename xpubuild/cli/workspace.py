@@ -25,11 +25,13 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
     Raises:
         UsageError: nothing was installed there, or there are several.
     """
+    from xpubuild.cli.settings import apply_settings
     from xpubuild.gather.options import default_workspace
     from xpubuild.ui.console import warn
     from xpubuild.workspace.activation import ENTERED
     from xpubuild.workspace.moved import found_at, place_of
 
+    apply_settings()
     entered = os.environ.get(ENTERED) if recipe is None else None
     if workspace is None and recipe is None and not entered:
         return _only_one()
@@ -47,6 +49,18 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
         # Scripts of its environment may start the interpreter of the workspace that it was copied from.
         warn(found.told())
     return root
+
+
+def named(given: str | None, workspace: Path | None = None) -> Path:
+    """Return the workspace that ``given`` names, which is its folder or the recipe that was built there.
+
+    Raises:
+        UsageError: nothing was installed there, or there are several.
+    """
+    is_file = given is not None and given.endswith((".yaml", ".yml"))
+    if given and ((os.sep in given and not is_file) or Path(given, _JOURNAL).is_file()):
+        return existing(workspace or Path(given).expanduser().absolute(), None)
+    return existing(workspace, given)
 
 
 def _has_journal(root: Path) -> bool:

@@ -34,6 +34,7 @@ def row(release: Release, situation: Situation | None = None) -> dict[str, Any]:
     return {
         "release": release.version,
         "recipe": release.name,
+        "pinned": release.pinned,
         "oneapi": needs.oneapi,
         "drivers": list(needs.drivers),
         "gpus": list(needs.gpus),

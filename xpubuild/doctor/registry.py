@@ -135,7 +135,9 @@ def _matching(text: str, ids: Sequence[str]) -> list[str]:
     near = near or [name for name in ids if text.lower() in name][:3]
     raise UsageError(
         f"unknown check '{text}'",
-        why=f"similar names: {', '.join(near)}" if near else f"the groups are {', '.join(groups)}",
+        why=f"similar names: {', '.join(near)}; did you mean '{near[0]}'?"
+        if near
+        else f"the groups are {', '.join(groups)}",
         fix="use an id, a group (the part before the first dot) or a pattern such as 'gpu.*'",
         commands=("xpubuild doctor --list",),
     )

@@ -18,7 +18,6 @@ from xpubuild.host.report import HostReport
 from xpubuild.oneapi import advice
 from xpubuild.oneapi.constraint import specifier
 from xpubuild.oneapi.roots import candidates
-from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.patches import line_of
 from xpubuild.recipe.releases import Release
 from xpubuild.recipe.values import Target
@@ -102,7 +101,7 @@ def choose_release(
     unpinned: list[Release] = []
     for release in candidates_:
         against = _against(solve(release.recipe, situation))
-        if not against and _is_pinned(release.recipe):
+        if not against and release.pinned:
             return Chosen(release.name, found, _why(release, found, passed))
         unpinned += [] if against else [release]
         asked = f"its commit is not in the recipe ('xpubuild install {release.name}' looks it up)"
@@ -151,12 +150,7 @@ def _against(verdict: Verdict) -> str:
     return "; ".join(reason.text for reason in reasons if reason.concern != "note")
 
 
-def _is_pinned(recipe: Recipe) -> bool:
-    torch = recipe.components.get("torch")
-    return torch is None or torch.source is None or torch.source.commit is not None
-
-
 def _why(release: Release, target: Target, passed: Sequence[str]) -> str:
     text = f"{release.version} is the newest release that this host can build for {target}"
-    text += "" if _is_pinned(release.recipe) else " (its commit is looked up upstream)"
+    text += "" if release.pinned else " (its commit is looked up upstream)"
     return text + (f"; not chosen: {'; '.join(passed)}" if passed else "")

@@ -28,6 +28,7 @@ from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import NoSpaceError, UsageError, XpuBuildError
 from xpubuild.gather.open_commits import keep_resolved
 from xpubuild.gather.prepare import Prepared
+from xpubuild.installing.modulefiles import Modules
 from xpubuild.installing.prebuilt_wheels import Supply, origins_of
 from xpubuild.installing.receipt import make_receipt, write_receipt
 from xpubuild.installing.wheel_folder import WheelFolder
@@ -89,6 +90,7 @@ def apply(
     until: str | None = None,
     patience_s: float = 10.0,
     wheel_dir: Path | None = None,
+    modules: Modules | None = None,
 ) -> dict[str, Any]:
     """Run a plan in its workspace and return the receipt.
 
@@ -97,6 +99,8 @@ def apply(
     """
     plan = prepared.plan
     check_until(plan, until)
+    if modules is not None:
+        modules.require_place(plan.recipe)
     with entered(prepared, "install", sink=sink, cancel=cancel, patience_s=patience_s) as (lock, journal):
         outcome = run_plan(plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd, until=until)
         receipt = make_receipt(plan, prepared.facts, prepared.host, journal)
@@ -110,6 +114,8 @@ def apply(
         check_documents(receipt["wheels"])
         if wheel_dir is not None:
             receipt["wheel_dir"] = _hand_out(prepared, receipt, wheel_dir, cancel)
+        if modules is not None and receipt["status"] == "complete":
+            receipt["modulefile"] = str(modules.write(layout.root, receipt))
     return receipt
 
 

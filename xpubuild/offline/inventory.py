@@ -71,7 +71,10 @@ def take_stock(
             require_archives(inputs.archives, Supply(cache, archives_in(downloads.mirror), True, cancel))
         except FetchError as error:
             if mirror is None:
-                error.fix = f"pass a mirror with --mirror, or remove --offline; or {error.fix}"
+                error.fix = (
+                    "fill a mirror with xpubuild fetch where there is a network, and pass it with --mirror;"
+                    " or remove --offline"
+                )
                 error.commands = (f"xpubuild fetch {prepared.plan.recipe} --mirror DIR", *error.commands)
             raise
 

@@ -60,3 +60,25 @@ def fish_lines(assignments: Mapping[str, str | None]) -> str:
             parts = value.split(":") if name in _FISH_LISTS else [value]
             lines.append(f"set -gx {name} " + " ".join(map(_fish_quote, parts)))
     return "".join(line + "\n" for line in lines)
+
+
+def _csh_quote(text: str) -> str:
+    # Between single quotes csh still expands '!' and ends at a line's end; a backslash keeps both.
+    quoted = text.replace("'", "'\\''").replace("!", "\\!").replace("\n", "\\\n")
+    return f"'{quoted}'"
+
+
+def csh_lines(assignments: Mapping[str, str | None]) -> str:
+    """Return one ``setenv`` or ``unsetenv`` per variable, for csh and tcsh.
+
+    Each ends with a semicolon: csh joins the lines of a command substitution.
+
+    Raises:
+        ValueError: a name that a shell does not take, or a NUL in a value.
+    """
+    lines = []
+    for name, value in sorted(assignments.items()):
+        _check(name, value)
+        told = f"unsetenv {name}" if value is None else f"setenv {name} {_csh_quote(value)}"
+        lines.append(told + ";\n")
+    return "".join(lines)

@@ -11,7 +11,7 @@ import platformdirs
 import yaml
 from pydantic import ValidationError
 
-from xpubuild.errors import RecipeError
+from xpubuild.errors import RecipeError, did_you_mean
 from xpubuild.recipe.facts import carried
 from xpubuild.recipe.model import LoadedRecipe, Recipe
 from xpubuild.recipe.order import in_order
@@ -69,16 +69,18 @@ def find(name: str, *, besides: Path | None = None) -> Path:
     line = line_of(name)
     if name in names or line in names:
         return names.get(name) or names[str(line)]
+    known = in_order(name for name in names if not is_abstract(names[name]))
     raise RecipeError(
         f"there is no recipe named '{name}'",
-        why="known recipes: " + ", ".join(in_order(name for name in names if not _is_abstract(names[name]))),
+        why="known recipes: " + ", ".join(known) + did_you_mean(name, known),
         fix="use one of these, or pass the path of a recipe file"
         + (f"; to read the file {name}, write ./{name}" if Path(name).is_file() else ""),
         commands=("xpubuild recipes list",),
     )
 
 
-def _is_abstract(path: Path) -> bool:
+def is_abstract(path: Path) -> bool:
+    """Whether a recipe is there for others to extend only; one that cannot be read is not."""
     try:
         return bool(read_document(path).get("abstract"))
     except RecipeError:

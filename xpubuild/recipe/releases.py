@@ -26,6 +26,12 @@ class Release:
         """The torch version, or the branch."""
         return self.recipe.release or self.name
 
+    @property
+    def pinned(self) -> bool:
+        """Whether the commit of torch is in the recipe; the plan of another one has to look it up first."""
+        torch = self.recipe.components.get("torch")
+        return torch is None or torch.source is None or torch.source.commit is not None
+
 
 def releases(folder: Path | None = None) -> tuple[Release, ...]:
     """Return all releases in the search path, or in one folder, newest first; branches come last.

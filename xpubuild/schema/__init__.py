@@ -15,6 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from xpubuild.schema import (
     audit,
     common,
+    configuration,
     doctor,
     explain,
     fetch,
@@ -42,6 +43,7 @@ _MODULES = (
     lock,
     fetch,
     workspace,
+    configuration,
     common,
 )
 #: Every document, by the name in its ``schema`` field (``xpubuild.<name>/1``).

@@ -63,6 +63,9 @@ class MatrixRelease(Part):
     """The torch version, or the name of the branch."""
     recipe: str
     """What install takes."""
+    pinned: bool
+    """Whether the commit of torch is in the recipe; otherwise it is looked up upstream, and only where the
+    release is asked for by its name."""
     oneapi: str | None
     drivers: list[str]
     """Driver families it runs with, the tested one first."""

@@ -160,6 +160,8 @@ class ReceiptDocument(Document):
     """Optional features that finished steps lack."""
     wheel_dir: ReceiptWheelDir | None = None
     """Printed only, with --wheel-dir; receipt.json does not have it."""
+    modulefile: str | None = None
+    """Printed only, with --module-dir: the modulefile that was written."""
     prebuilt: list[Prebuilt]
     """Installed ready-made, each at its pinned hash."""
     verify: ReceiptVerify | None

@@ -53,6 +53,22 @@ class StatusDocument(Document):
     """In the order they were last started."""
 
 
+class SearchPath(Part):
+    """What happens to a variable that lists folders."""
+
+    prepend: list[str]
+    append: list[str]
+    remove: list[str]
+
+
+class Changes(Part):
+    """What activating a workspace changes, whatever was set before."""
+
+    set: dict[str, str]
+    unset: list[str]
+    paths: dict[str, SearchPath]
+
+
 class EnvDocument(Document):
     """What activates a workspace."""
 
@@ -60,6 +76,8 @@ class EnvDocument(Document):
     workspace: str
     env: dict[str, str | None]
     """Variables to set; null means: remove."""
+    changes: Changes
+    """The same without the caller's values, for module systems."""
 
 
 class Checked(Part):

@@ -55,8 +55,12 @@ def verdict(rows: Sequence[Row]) -> str:
 
 def _newest(builds: Sequence[Row], rows: Sequence[Row]) -> str:
     """Return the newest release that builds, whether it runs here, and which one does if it does not."""
-    first = builds[0]
+    # As plan does without a recipe: what has no commit is built where it is asked for by name.
+    first = next((row for row in builds if row.get("pinned", True)), builds[0])
     texts = [f"newest that builds here: {first['release']}"]
+    newer = builds[: builds.index(first)]
+    if newer:
+        texts[0] += f" ({_open(newer)})"
     runs = first["verdict"]["runs"]
     if runs == "yes":
         texts.append("it runs here too")
@@ -69,6 +73,16 @@ def _newest(builds: Sequence[Row], rows: Sequence[Row]) -> str:
     texts += [f"it lacks {', '.join(lost)}"] if lost else []
     texts += _newer_that_runs(rows, first)
     return "; ".join((*texts, f"{len(builds)} of {len(rows)} releases build"))
+
+
+def _open(rows: Sequence[Row]) -> str:
+    """Return what is said of releases that build and are newer than the one that plan takes."""
+    names = ", ".join(row["release"] for row in rows)
+    one = len(rows) == 1
+    return (
+        f"and {names}, whose {'commit is' if one else 'commits are'} not in the recipe: "
+        f"'xpubuild install {rows[0]['recipe']}' looks it up"
+    )
 
 
 def _newer_that_runs(rows: Sequence[Row], first: Row) -> list[str]:

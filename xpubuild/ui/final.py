@@ -120,6 +120,7 @@ def _places(receipt: Mapping[str, Any], folder: Path | None) -> Facts:
         items["wheels"] = folder / "wheels"
         items["logs"] = items.pop("logs") or folder / "logs"
         items["receipt"] = folder / "receipt.json"
+    items["modulefile"] = receipt.get("modulefile")
     return Facts(tuple((name, str(value)) for name, value in items.items() if value), "Files")
 
 

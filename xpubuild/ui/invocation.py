@@ -20,3 +20,11 @@ def how_called(argv0: str | None = None) -> str:
     full = str(called.absolute())
     near = os.path.relpath(full)
     return shlex.quote(near if "/" in near and not near.startswith("..") else full)
+
+
+def program() -> str:
+    """Return the words, quoted for a shell, that start this xpubuild from any folder."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py" or not called.is_file():
+        return f"{shlex.quote(sys.executable)} -m xpubuild"
+    return shlex.quote(str(called.absolute()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from xpubuild.errors import UsageError
+from xpubuild.errors import UsageError, did_you_mean
 from xpubuild.verify.model import CheckInfo
 from xpubuild.verify.suite import registry
 from xpubuild.verify.suite.backends import BACKENDS
@@ -90,7 +90,8 @@ def _matching(pattern: str, checks: dict[str, registry.Check]) -> list[str]:
     if not found:
         raise UsageError(
             f"no check matches '{pattern}'",
-            why="it is not a check id, a group, or a pattern that matches a check",
+            why="it is not a check id, a group, or a pattern that matches a check"
+            + did_you_mean(pattern, (*checks, *(check.group for check in checks.values()))),
             fix="use an id or group from the list of checks",
             commands=["xpubuild verify --list"],
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from xpubuild.errors import UsageError
 from xpubuild.oneapi import envdiff
+from xpubuild.oneapi.envdiff import EnvDiff, PathChange
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.pth_locale import needed_locale
@@ -54,17 +55,39 @@ def _damaged(path: Path, why: str) -> UsageError:
     )
 
 
+def _captured(root: Path, receipt: Mapping[str, Any]) -> EnvDiff:
+    """Return what oneAPI's scripts changed when the workspace was built; nothing in a build for the CPU."""
+    captured = receipt.get("activation", {}).get("oneapi")
+    try:
+        return envdiff.from_json(captured) if captured else EnvDiff()
+    except ValueError as error:
+        raise _damaged(Layout(root).receipt, str(error)) from error
+
+
+def difference(root: Path, receipt: Mapping[str, Any], *, oneapi: bool = True) -> EnvDiff:
+    """Return what entering the workspace changes, whatever was set before: for module systems.
+
+    Without ``oneapi`` only what is the workspace's own: modules of the site bring the rest.
+    """
+    layout = Layout(root)
+    base = _captured(root, receipt) if oneapi else EnvDiff()
+    path = base.paths.get("PATH", PathChange())
+    first = (str(layout.env / "bin"), *path.prepend)
+    own = {**needed_locale(layout.env, {}), "VIRTUAL_ENV": str(layout.env), ENTERED: str(root)}
+    return EnvDiff(
+        set={**base.set, **own},
+        unset=(*base.unset, "PYTHONHOME"),
+        paths={**base.paths, "PATH": PathChange(first, path.append, path.remove)},
+    )
+
+
 def assignments(root: Path, caller: Mapping[str, str]) -> dict[str, str | None]:
     """Return variable -> value (None: unset) that enter the workspace from the caller's environment.
 
     The workspace's programs come first on PATH, once, however often it is entered.
     """
     layout = Layout(root)
-    captured = read_receipt(root).get("activation", {}).get("oneapi")
-    try:
-        changes = envdiff.assignments(envdiff.from_json(captured), caller) if captured else {}
-    except ValueError as error:
-        raise _damaged(layout.receipt, str(error)) from error
+    changes = envdiff.assignments(_captured(root, read_receipt(root)), caller)
     ours = str(layout.env / "bin")
     path = changes.get("PATH") or caller.get("PATH", os.defpath)
     rest = [item for item in path.split(os.pathsep) if item != ours]
@@ -76,3 +99,9 @@ def assignments(root: Path, caller: Mapping[str, str]) -> dict[str, str | None]:
         "PATH": os.pathsep.join([ours, *rest]),
         "PYTHONHOME": None,
     }
+
+
+def environment(root: Path, caller: Mapping[str, str]) -> dict[str, str]:
+    """Return the caller's environment as it is in the workspace."""
+    values = {**caller, **assignments(root, caller)}
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,127 @@
+"""The modulefiles of workspaces, loaded and unloaded by Lmod and by Environment Modules."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.entered import CHANGES, make_workspace
+from support.modules import Modules, environment_modules, lmod
+
+from xpubuild.errors import UsageError
+from xpubuild.installing.modulefiles import Modules as Written
+from xpubuild.workspace.activation import read_receipt
+
+BEFORE = {
+    "LD_LIBRARY_PATH": "/usr/own:/opt/mine",
+    "CMPLR_ROOT": "/before",
+    "PYTHONHOME": "/python",
+    "XT_GONE": "x",
+}
+# Neither module system gets a line break into a shell.
+LINES: dict[str, Any] = {
+    **CHANGES,
+    "set": {**CHANGES["set"], "XT_ODD": CHANGES["set"]["XT_ODD"].replace("\n", " ")},
+}
+# Which module system reads which form: Lmod reads both.
+PAIRS = [("lmod", "lmod"), ("lmod", "tcl"), ("tcl", "tcl")]
+
+
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Modules]:
+    return {"lmod": lmod(), "tcl": environment_modules(tmp_path_factory.mktemp("environment-modules"))}
+
+
+def written(folder: Path, form: str, *recipes: str, depends_on: tuple[str, ...] = ()) -> dict[str, Path]:
+    found = {}
+    for recipe in recipes:
+        root = make_workspace(folder / "w s" / recipe, recipe, LINES)
+        Written(folder / "modules", form, depends_on).write(root, read_receipt(root))
+        found[recipe] = root
+    return found
+
+
+@pytest.mark.needs("lmod", "apt-get")
+@pytest.mark.parametrize(("system", "form"), PAIRS)
+def test_what_is_loaded_is_taken_back(
+    systems: dict[str, Modules], tmp_path: Path, system: str, form: str
+) -> None:
+    root = written(tmp_path, form, "2.8")["2.8"]
+    # Only a file in Lua gives back what variables held before, where Lmod reads it.
+    kept = {
+        name: value for name, value in BEFORE.items() if (system, form) != ("lmod", "tcl") or "PATH" in name
+    }
+    before, loaded, after = systems[system].environments(
+        "@show", "module load xpubuild/2.8", "@show", "module unload xpubuild/2.8", "@show",
+        MODULEPATH=str(tmp_path / "modules"), **kept,
+    )  # fmt: skip
+    assert after == before
+    assert loaded["PATH"] == f"{root}/env/bin:/opt/one api/bin:/opt/second/bin:{before['PATH']}"
+    assert loaded["LD_LIBRARY_PATH"] == "/opt/lib a:/opt/lib-b:/usr/own:/opt/mine:/opt/last"
+    assert {name: loaded[name] for name in LINES["set"]} == LINES["set"]
+    assert loaded["VIRTUAL_ENV"] == f"{root}/env"
+    assert not loaded.get("PYTHONHOME")
+    assert not loaded.get("XT_GONE")
+
+
+@pytest.mark.needs("lmod", "apt-get")
+@pytest.mark.parametrize(("system", "form"), PAIRS)
+def test_versions_help_and_conflicts(
+    systems: dict[str, Modules], tmp_path: Path, system: str, form: str
+) -> None:
+    roots = written(tmp_path, form, "2.10", "2.9", "main")
+    (tmp_path / "modules" / "pytorch").mkdir()
+    (tmp_path / "modules" / "pytorch" / "1").write_text("#%Module\n")
+    module, place = systems[system], str(tmp_path / "modules")
+    (by_default,) = module.environments("module load xpubuild", "@show", MODULEPATH=place)
+    assert by_default["VIRTUAL_ENV"] == f"{roots['2.10']}/env"
+    (swapped,) = module.environments(
+        "module load xpubuild/2.9", "module swap xpubuild/2.10", "@show", MODULEPATH=place
+    )
+    assert swapped["PATH"].count("w s") == 1
+    told = module.run("module help xpubuild/2.9", "module whatis xpubuild/2.9", MODULEPATH=place)
+    assert f"Workspace: {roots['2.9']}" in told.stdout + told.stderr
+    assert "PyTorch by xpubuild, recipe 2.9" in told.stdout + told.stderr
+    both = module.run("module load pytorch/1", "module load xpubuild", "echo $VIRTUAL_ENV", MODULEPATH=place)
+    assert re.search("conflict|because these module", both.stderr)
+    assert str(roots["2.10"]) not in both.stdout
+
+
+@pytest.mark.needs("lmod", "apt-get")
+@pytest.mark.parametrize(("system", "form"), PAIRS)
+def test_oneapi_from_modules_of_the_site(
+    systems: dict[str, Modules], tmp_path: Path, system: str, form: str
+) -> None:
+    root = written(tmp_path, form, "2.8", depends_on=("oneapi/2025.1",))["2.8"]
+    site = tmp_path / "modules" / "oneapi" / "2025.1"
+    site.parent.mkdir()
+    site.write_text("#%Module\nsetenv CMPLR_ROOT /site/compiler\nprepend-path PATH /site/bin\n")
+    before, loaded, after = systems[system].environments(
+        "@show", "module load xpubuild/2.8", "@show", "module unload xpubuild/2.8", "@show",
+        MODULEPATH=str(tmp_path / "modules"),
+    )  # fmt: skip
+    assert after == before
+    assert loaded["CMPLR_ROOT"] == "/site/compiler"
+    assert loaded["PATH"] == f"{root}/env/bin:/site/bin:{before['PATH']}"
+
+
+def test_nothing_of_somebody_elses_is_overwritten(tmp_path: Path) -> None:
+    folder = tmp_path / "modules" / "xpubuild"
+    folder.mkdir(parents=True)
+    (folder / "2.8").write_text("#%Module\n# ours\n")
+    (folder / ".modulerc").write_text("#%Module\n# chosen by the site\n")
+    with pytest.raises(UsageError, match="is not a modulefile of xpubuild"):
+        Written(tmp_path / "modules", "tcl").require_place("2.8")
+    written(tmp_path, "tcl", "2.9")
+    written(tmp_path / "again", "tcl", "2.9")
+    assert (folder / ".modulerc").read_text() == "#%Module\n# chosen by the site\n"
+    assert (folder / "2.9").stat().st_mode & 0o444 == 0o444
+
+
+def test_install_writes_the_file_that_env_prints(tmp_path: Path) -> None:
+    root = written(tmp_path, "lmod", "2.8")["2.8"]
+    assert json.loads((root / "receipt.json").read_text())["recipe"] == "2.8"
+    assert 'family("xpubuild")' in (tmp_path / "modules/xpubuild/2.8.lua").read_text()

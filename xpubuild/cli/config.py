@@ -1,0 +1,104 @@
+"""``xpubuild config``: show, check and write configuration files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xpubuild.cli import options
+
+
+@click.group(
+    name="config",
+    short_help="Show the settings of configuration files; check and write such files.",
+    invoke_without_command=True,
+)
+@options.option(
+    "--recipe",
+    default=None,
+    metavar="FILE",
+    help="Also read the project's file beside this recipe.",
+    envvar=None,
+)
+@options.option("--all", "all_", is_flag=True, help="Also list what nothing sets.", envvar=None)
+@options.json_option
+@options.speech()
+@click.pass_context
+def command(ctx: click.Context, recipe: str | None, all_: bool, as_json: bool) -> int:
+    """Show each setting that a file or the environment makes, with its value and where it comes from.
+
+    Files, the later one wins: the site's (xpubuild/config.toml in XDG_CONFIG_DIRS), yours (in
+    XDG_CONFIG_HOME), the project's (xpubuild.toml beside a recipe). The environment (XPUBUILD_<OPTION>) and
+    options win over all of them.
+    """
+    if ctx.invoked_subcommand is not None:
+        return 0
+    from xpubuild.cli.settings import commands
+    from xpubuild.configuration.lookup import load
+    from xpubuild.configuration.report import config_document
+    from xpubuild.engine.redact import Redactor
+    from xpubuild.ui.config_view import config_view
+    from xpubuild.ui.console import print_json, show
+
+    known = commands()
+    found = config_document(load(known, os.environ, recipe), known, os.environ, everything=all_)
+    document = Redactor.from_environment(os.environ).tree(found)
+    if as_json:
+        print_json(document)
+    else:
+        show(config_view(document))
+    return 0
+
+
+@command.command(short_help="Check configuration files for errors.")
+@click.argument("file", nargs=-1, type=click.Path(path_type=Path))
+@options.json_option
+@options.speech()
+def check(file: tuple[Path, ...], as_json: bool) -> int:
+    """Check FILEs (default: the site's and yours): each error with its line and value. Exits with code 20.
+
+    A file with the name xpubuild.toml is checked as a project's, which may set less than the others.
+    """
+    from xpubuild.cli.settings import commands
+    from xpubuild.configuration.report import check_document
+    from xpubuild.engine.redact import Redactor
+    from xpubuild.errors import RecipeError
+    from xpubuild.ui.config_view import check_view
+    from xpubuild.ui.console import print_json, show
+
+    mask = Redactor.from_environment(os.environ)
+    document: dict[str, Any] = mask.tree(check_document(file, commands(), os.environ))
+    if as_json:
+        print_json(document)
+    else:
+        show(check_view(document))
+    return 0 if document["status"] == "ok" else RecipeError.exit_code
+
+
+@command.command(short_help="Write a configuration file with every setting as a comment.")
+@options.path_option(
+    "-o", "--output", metavar="FILE", default=None, envvar=None,
+    help="File to write, which must not exist (default: your own, in XDG_CONFIG_HOME).",
+)  # fmt: skip
+@options.json_option
+@options.speech()
+def init(output: Path | None, as_json: bool) -> int:
+    """Write a configuration file that lists every setting as a comment, and changes nothing by itself."""
+    from xpubuild.cli.settings import commands
+    from xpubuild.configuration.files import user_file
+    from xpubuild.configuration.model import PROJECT_FILE
+    from xpubuild.configuration.template import template, write_new
+    from xpubuild.ui.config_view import written_view
+    from xpubuild.ui.console import print_json, show
+
+    path = output or user_file(os.environ)
+    write_new(path, template(commands(), project=path.name == PROJECT_FILE))
+    document = {"schema": "xpubuild.config-init/1", "file": str(path)}
+    if as_json:
+        print_json(document)
+    else:
+        show(written_view(document))
+    return 0

@@ -1,0 +1,54 @@
+"""The names that completion offers; each is looked up when a person presses the key, and quietly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import CompletionItem
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def _completing(names: Callable[[], Iterable[str]], *, files: bool = False) -> Complete:
+    def complete(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+        # Of "a,b" the last is being typed.
+        before, comma, last = typed.rpartition(",")
+        found = [CompletionItem(before + comma + name) for name in names() if name.startswith(last)]
+        return found or ([CompletionItem(typed, type="file")] if files else [])
+
+    return complete
+
+
+def _recipes() -> Iterable[str]:
+    from xpubuild.recipe.load import available, is_abstract
+    from xpubuild.recipe.order import in_order
+
+    return in_order(name for name, path in available().items() if not is_abstract(path))
+
+
+def _installed() -> Iterable[str]:
+    from xpubuild.gather.options import default_workspace
+    from xpubuild.recipe.order import in_order
+
+    folder = default_workspace("any").parent
+    return in_order(path.parent.name for path in folder.glob("*/journal.db"))
+
+
+def _doctor_checks() -> Iterable[str]:
+    from xpubuild.doctor.registry import all_checks, group_of
+
+    ids = [check.id for check in all_checks()]
+    return (*dict.fromkeys(map(group_of, ids)), *ids)
+
+
+def _verify_checks() -> Iterable[str]:
+    from xpubuild.verify.catalogue import list_checks
+
+    return (check.id for check in list_checks())
+
+
+recipes = _completing(_recipes, files=True)
+workspaces = _completing(_installed, files=True)
+doctor_checks = _completing(_doctor_checks)
+verify_checks = _completing(_verify_checks)

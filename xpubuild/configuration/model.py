@@ -1,0 +1,113 @@
+"""What a configuration file may hold. The options of commands come from the commands themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["flag", "choice", "number", "text", "texts", "jobs", "path", "place", "folders"]
+Layer = Literal["site", "user", "project"]
+#: A setting as options take it: folders and names are lists.
+Value = str | bool | float | list[str]
+#: ("install", "jobs"), ("recipes", "check", "tree"), ("options", "jobs").
+Key = tuple[str, ...]
+
+#: The table of options that holds for every command that has them.
+SHARED = "options"
+#: The name of a project's file, beside a recipe.
+PROJECT_FILE = "xpubuild.toml"
+
+#: Options that ask for one deed, or answer for a person: they are given when a command is called.
+NEVER = frozenset({
+    "yes", "dry-run", "step", "repair", "help", "list", "json", "check", "import", "export", "bundle",
+    "junit", "update-baseline", "here", "markdown", "all",
+})  # fmt: skip
+
+#: The options that a project may set: what is built and how it is shown. Its file may be a stranger's, so it
+#: names no place to take programs, packages or sources from, and loosens no check.
+PROJECT_OPTIONS = frozenset({
+    "with", "without", "cxx11-abi", "target", "variant", "arch", "jobs", "env", "editable", "oneapi-mode",
+    "python", "until", "profile", "suite", "device", "for-python", "quiet", "verbose", "log-format", "format",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key: how its value is written, and what it means."""
+
+    kind: Kind
+    help: str
+    choices: tuple[str, ...] = ()
+    #: Whether the table ``options`` has it too, which is where XPUBUILD_<NAME> is one option everywhere.
+    shared: bool = False
+    #: Environment variables that hold the same; the first is set, unless one of them is.
+    variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """A configuration file: whose it is, and where."""
+
+    layer: Layer
+    path: Path
+
+
+@dataclass(frozen=True)
+class Item:
+    """A value that a file sets. ``line`` is 0 where nobody has asked for it."""
+
+    key: Key
+    value: Value
+    source: Source
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong in a file; ``line`` counts from 1, 0 where the file as a whole is meant."""
+
+    path: Path
+    line: int
+    key: str
+    value: str
+    what: str
+    fix: str
+
+    def told(self) -> str:
+        """Return it on one line, as compilers do."""
+        place = f"{self.path}:{self.line}" if self.line else str(self.path)
+        about = f"{self.key} = {self.value}: " if self.value else f"{self.key}: " if self.key else ""
+        return f"{place}: {about}{self.what}"
+
+
+#: Command ("install", or "recipes check" in two words) -> option -> what it takes.
+Commands = Mapping[Key, Mapping[str, Setting]]
+
+#: Tables that belong to no command. Every setting that is no option of a command is here, and nowhere else.
+TABLES: Mapping[str, Mapping[str, Setting]] = {
+    "trust": {
+        "owners": Setting(
+            "texts",
+            "User names or numbers: oneAPI scripts of these users are run, besides those of root and you.",
+            variables=("XPUBUILD_TRUSTED_OWNERS",),
+        ),
+    },
+    "places": {
+        "data": Setting(
+            "path",
+            "Workspaces are created in xpubuild/ below this folder.",
+            variables=("XDG_DATA_HOME",),
+        ),
+        "cache": Setting(
+            "path",
+            "Sources, packages and captured oneAPI environments are kept in xpubuild/ below this folder.",
+            variables=("XDG_CACHE_HOME",),
+        ),
+    },
+    "proxies": {
+        "http": Setting("text", "Proxy for http.", variables=("http_proxy", "HTTP_PROXY")),
+        "https": Setting("text", "Proxy for https.", variables=("https_proxy", "HTTPS_PROXY")),
+        "no": Setting("texts", "Hosts that are reached without one.", variables=("no_proxy", "NO_PROXY")),
+    },
+}

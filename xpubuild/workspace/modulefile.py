@@ -1,0 +1,102 @@
+"""The activation of a workspace as a modulefile: for Lmod in Lua, for Environment Modules (and Lmod) in Tcl.
+
+Every change is one that the module system takes back: ``pushenv`` restores what was there, entries of search
+paths are removed again. ``pushenv`` of Environment Modules came with 5.1; an older one takes ``setenv``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xpubuild.oneapi.envdiff import EnvDiff
+from xpubuild.workspace.activation import difference
+
+MARK = "Made by xpubuild"
+#: Two PyTorches in one environment are a mistake; this is what sites call theirs.
+_CONFLICT = "pytorch"
+FAMILY = "xpubuild"
+
+
+def modulefile(root: Path, receipt: Mapping[str, Any], form: str, depends_on: Sequence[str] = ()) -> str:
+    """Return the text of a modulefile, ``form`` is lmod or tcl.
+
+    With ``depends_on`` it loads these modules of the site instead of what was captured of oneAPI.
+    """
+    changes = difference(root, receipt, oneapi=not depends_on)
+    recipe = str(receipt.get("recipe", ""))
+    about = f"PyTorch by xpubuild, recipe {recipe}"
+    help_lines = (about, f"Workspace: {root}", f"Made anew by: xpubuild install {recipe}")
+    lines = _lua if form == "lmod" else _tcl
+    return "".join(line + "\n" for line in lines(changes, about, help_lines, depends_on))
+
+
+def _lua(changes: EnvDiff, about: str, told: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
+    q = _lua_quoted
+    yield f"-- {MARK}; it is written again by the next install."
+    yield f"help({q(chr(10).join(told))})"
+    yield f"whatis({q(about)})"
+    yield f"family({q(FAMILY)})"
+    yield f"conflict({q(_CONFLICT)})"
+    if depends_on:
+        yield f"depends_on({', '.join(map(q, depends_on))})"
+    for name in sorted(changes.unset):
+        yield f"pushenv({q(name)}, false)"
+    for name, value in sorted(changes.set.items()):
+        yield f"pushenv({q(name)}, {q(value)})"
+    for verb, name, entry in _entries(changes):
+        yield f"{verb}_path({q(name)}, {q(entry)})"
+
+
+def _tcl(changes: EnvDiff, about: str, told: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
+    q = _tcl_quoted
+    yield "#%Module"
+    yield f"# {MARK}; it is written again by the next install."
+    yield "proc ModulesHelp {} {"
+    yield from (f"    puts stderr {q(line)}" for line in told)
+    yield "}"
+    yield f"module-whatis {q(about)}"
+    yield f"conflict {FAMILY} {_CONFLICT}"
+    if depends_on:
+        names = " ".join(map(q, depends_on))
+        yield f"if {{[info commands depends-on] ne {{}}}} {{ depends-on {names} }} else {{"
+        yield f"    module load {names}"
+        yield "}"
+    # Lmod's reader of Tcl sets a pushed variable again when it unloads.
+    yield "set lmod [expr {[info exists ::ModuleTool] && $::ModuleTool eq {Lmod}}]"
+    yield "set push [expr {!$lmod && [info commands pushenv] ne {} ? {pushenv} : {setenv}}]"
+    for name in sorted(changes.unset):
+        # Empty means unset to those who read it, and what was there comes back.
+        yield f"if {{[info exists ::env({name})]}} {{ $push {name} {{}} }}"
+    for name, value in sorted(changes.set.items()):
+        yield f"$push {name} {q(value)}"
+    for verb, name, entry in _entries(changes):
+        yield f"{verb}-path {name} {q(entry)}"
+
+
+def _entries(changes: EnvDiff) -> Iterator[tuple[str, str, str]]:
+    """Yield (verb, variable, entry); the last that is put in front is the first of the list."""
+    for name, change in sorted(changes.paths.items()):
+        yield from (("prepend", name, entry) for entry in reversed(change.prepend) if entry)
+        yield from (("append", name, entry) for entry in change.append if entry)
+
+
+def _escaped(text: str, special: str, escapes: Mapping[str, str]) -> str:
+    return "".join(escapes.get(char, f"\\{char}" if char in special else char) for char in text)
+
+
+def _lua_quoted(text: str) -> str:
+    return '"' + _escaped(text, '\\"', {"\n": "\\n", "\r": "\\r"}) + '"'
+
+
+def _tcl_quoted(text: str) -> str:
+    return '"' + _escaped(text, '\\"$[]{}', {"\n": "\\n", "\r": "\\r"}) + '"'
+
+
+_FORMS: Mapping[str, Callable[[str], str]] = {"lmod": "{}.lua".format, "tcl": "{}".format}
+
+
+def file_name(recipe: str, form: str) -> str:
+    """Return the name of a modulefile in its folder."""
+    return _FORMS[form](recipe)

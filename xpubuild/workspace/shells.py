@@ -1,0 +1,106 @@
+"""How each shell is started so that it reads the user's own settings, then enters a workspace.
+
+Nothing is left behind: what bash and sh read is a file without a name, zsh's folder is removed by what it
+reads first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shlex
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_BASH = """\
+if [ -f ~/.bashrc ]; then . ~/.bashrc; fi
+eval "$({program} env --format bash --workspace {root})"
+PS1={mark}"$PS1"
+exec {fd}<&-
+"""
+_SH = """\
+PS1={mark}'$ '
+exec {fd}<&-
+"""
+_ZSHENV = """\
+if [ -f {own}/.zshenv ]; then . {own}/.zshenv; fi
+ZDOTDIR={folder}
+"""
+_ZSHRC = """\
+{restore}
+command rm -rf -- {folder}
+if [ -f {own}/.zshrc ]; then . {own}/.zshrc; fi
+eval "$({program} env --format zsh --workspace {root})"
+PROMPT={mark}"$PROMPT"
+"""
+_FISH = """\
+{program} env --format fish --workspace {root} | source
+functions --copy fish_prompt xpubuild_own_prompt
+function fish_prompt; printf '%s' {mark}; xpubuild_own_prompt; end
+"""
+_SHS = frozenset({"sh", "dash", "ash", "ksh", "mksh", "ksh93"})
+
+
+@dataclass(frozen=True)
+class Start:
+    """The program to become, and its environment."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+def users_shell(env: Mapping[str, str]) -> str:
+    """Return the user's shell: SHELL, that of the account, or sh."""
+    with contextlib.suppress(KeyError):
+        return env.get("SHELL") or pwd.getpwuid(os.geteuid()).pw_shell or "/bin/sh"
+    return "/bin/sh"
+
+
+def start(shell: str, root: Path, program: str, env: Mapping[str, str], *, asks: bool) -> Start:
+    """Return how to start a shell in a workspace.
+
+    ``program`` are the words, quoted, that run xpubuild. ``env`` has entered the workspace already; a shell
+    that does not ask (``asks``: standard input is a terminal) needs nothing else.
+    """
+    name = Path(shell).name
+    words = {
+        "program": program, "root": shlex.quote(str(root)), "mark": shlex.quote(f"(xpubuild {root.name}) "),
+    }  # fmt: skip
+    if not asks:
+        return Start((shell,), env)
+    if name == "bash":
+        fd = _nameless(_BASH, words)
+        return Start((shell, "--rcfile", f"/proc/self/fd/{fd}", "-i"), env)
+    if name == "zsh":
+        return Start((shell, "-i"), {**env, "ZDOTDIR": str(_zsh_folder(words, env))})
+    if name == "fish":
+        return Start((shell, "-i", "-C", _FISH.format(**words)), env)
+    if name in _SHS:
+        fd = _nameless(_SH, words)
+        return Start((shell, "-i"), {**env, "ENV": f"/proc/self/fd/{fd}"})
+    return Start((shell,), env)
+
+
+def _nameless(template: str, words: Mapping[str, str]) -> int:
+    """Return a descriptor, open in the program to come, of a file that nothing can find."""
+    fd = os.memfd_create("xpubuild-shell", 0)
+    os.write(fd, template.format(fd=fd, **words).encode("utf-8", "surrogateescape"))
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _zsh_folder(words: Mapping[str, str], env: Mapping[str, str]) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="xpubuild-shell-"))
+    given = env.get("ZDOTDIR")
+    words = {
+        **words,
+        "folder": shlex.quote(str(folder)),
+        "own": shlex.quote(given or env.get("HOME", "/")),
+        "restore": f"ZDOTDIR={shlex.quote(given)}" if given else "unset ZDOTDIR",
+    }
+    for name, text in ((".zshenv", _ZSHENV), (".zshrc", _ZSHRC)):
+        (folder / name).write_text(text.format(**words), "utf-8", "surrogateescape")
+    return folder
