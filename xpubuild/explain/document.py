@@ -12,6 +12,7 @@ from xpubuild.documents import plain
 from xpubuild.explain.blocks import Reader
 from xpubuild.explain.firsterror import FirstError
 from xpubuild.explain.load import Rules, shipped_rules
+from xpubuild.explain.matcher import OF_LOG
 from xpubuild.explain.rank import LikelyCause, rank
 from xpubuild.explain.scan import Outcome, scan, scan_file
 from xpubuild.explain.searchterms import search_terms
@@ -39,11 +40,18 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What is known besides the log: the host's distribution, doctor's results, facts such as xpu-wanted."""
+    """What is known besides the log: the host's distribution, what doctor found, facts such as xpu-wanted."""
 
     system: System = UNKNOWN_SYSTEM
     checks: Mapping[str, str] | None = None
     facts: frozenset[str] = frozenset()
+    details: Mapping[str, str] | None = None
+
+
+def _system_of_log(facts: frozenset[str]) -> System | None:
+    """Return the distribution whose packages the log itself names, Fedora before its kin."""
+    names = tuple(name for name in ("fedora", "rhel", "suse", "debian") if f"{OF_LOG}{name}" in facts)
+    return System(names) if names else None
 
 
 def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
@@ -52,8 +60,9 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
         outcome.matches,
         outcome.facts | known.facts,
         outcome.first_error,
-        system=known.system,
+        system=_system_of_log(outcome.facts) or known.system,
         checks=known.checks,
+        details=known.details,
     )
     return Explanation(outcome.first_error, findings, outcome.lines)
 

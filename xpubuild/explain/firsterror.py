@@ -95,7 +95,37 @@ _ERRORS: tuple[tuple[str, str], ...] = (
         r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Failure|Exit)(?:: |:?$)",
     ),
     ("tool", r"(?:[\w./+\\-]{1,300}:\s)?" + _ERROR + r"\s"),
-    ("docker", r"Error response from daemon: "),
+    (
+        "docker",
+        r"Error response from daemon: |error during connect: |ApplyLayer exit status",
+    ),
+    ("docker", r"The command '[^\n]{1,2000}' returned a non-zero code|failed to solve: "),
+    ("apt", r"(?:E|Err:\d{1,5}): ?\S|Err:\d{1,5} \S|W: GPG error: "),
+    ("apt", r"[\w.:+-]{2,80} : (?:Pre)?Depends: |The following packages have unmet dependencies"),
+    ("dpkg", r"dpkg(?:-deb)?: (?:error|dependency problems)"),
+    ("zypper", r"(?:Problem|Error): nothing provides"),
+    (
+        "dnf",
+        r"Error: (?:Transaction|Unable|Failed|GPG|Problem)| ?Problem(?: \d{1,3})?: |No match for argument",
+    ),
+    (
+        "conda",
+        r"(?:Conda\w{0,20}|\w{0,40}Unsatisfiable|Unavailable\w{0,30}|PackagesNotFound)(?:Error|Channel): ",
+    ),
+    ("conda", r"Could not solve for environment specs|LibMambaUnsatisfiableError"),
+    ("uv", r"No solution found when resolving|Failed to (?:build|download|fetch|prepare) `"),
+    ("curl", r"curl: \(\d{1,3}\) |wget: |[^\n]{0,200}ERROR \d{3}: "),
+    (
+        "kernel",
+        r"(?:kernel: )?(?:i915|xe) [\da-f:.]{7,16} ?:? [^\n]{0,80}(?:\*ERROR\*|failed|wedged|GPU HANG)",
+    ),
+    (
+        "runtime",
+        r"[^\n]{0,200}\b(?:ZE_RESULT|UR_RESULT|PI)_ERROR_(?!NONE)\w{3,60}|cl[A-Z]\w{3,40}\(-\d{1,5}\)",
+    ),
+    ("runtime", r"Segmentation fault from GPU|INTEL (?:ONE)?MKL (?:FATAL )?ERROR"),
+    ("linker", r"[^\n]{0,300}: undefined symbol: \w"),
+    ("disk", r"[^\n]{0,300}no space left on device"),
 )
 
 #: Literals of which one is in every line that a pattern above can match.
@@ -103,6 +133,13 @@ LITERALS = (
     "error", "fail", "killed", "fatal", "no space left", "no rule", "undefined", "relocation ", "not ",
     "unbound variable", "segmentation", "core dumped", "terminate", "out of memory", "exception",
     "llvm-foreach: no such",
+)  # fmt: skip
+
+#: More such literals, of messages that stand at the end of a log or beside another error.
+RARE_LITERALS = (
+    "e: unable", "e: package", "e: the rep", "e: sub-p", "e: you", "err:", " depends: ", "unmet dependencies",
+    "dependency problems", "problem:", "no match for", "nothing provides", "could not solve", "unavailable",
+    "no solution found", "curl: (", "wget: ", "wedged", "gpu hang", "applylayer", "clget",
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from xpubuild.errors import UsageError
 from xpubuild.explain.blocks import Reader, blocks
-from xpubuild.explain.firsterror import LITERALS, FirstError, FirstErrorSearch
+from xpubuild.explain.firsterror import LITERALS, RARE_LITERALS, FirstError, FirstErrorSearch
 from xpubuild.explain.line import Line
 from xpubuild.explain.load import Rules, shipped_rules
 from xpubuild.explain.matcher import Match, Matching
@@ -22,6 +22,9 @@ _STATUS = re.compile(rb"\[\d{1,7}/\d{1,7}\] [A-Z]")
 _STATUS_WITHIN = 200
 # Lines that mean nothing are remembered: one header's warning comes once per file that includes it.
 _MOST_IDLE, _IDLE_LENGTH = 20000, 500
+# Kinds have hundreds of literals, searched at the beginning, at the end and from the first error on: in a
+# long log that is otherwise fine they would cost more than all else.
+_THOROUGHLY = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,9 @@ class Scanner:
     def __init__(self, rules: Rules) -> None:
         self.matching = Matching(rules.signatures, rules.facts)
         self._first = FirstErrorSearch()
-        self._prefilter = Prefilter([*self.matching.literals, *LITERALS])
+        self._everywhere = Prefilter([*self.matching.special, *LITERALS])
+        self._thorough = Prefilter([*self.matching.literals, *LITERALS, *RARE_LITERALS])
+        self._thoroughly = _THOROUGHLY
         self._buffer = b""  # a lone \r still stands where it stood, for counting
         self._done = 0
         self._idle: set[bytes] = set()
@@ -86,6 +91,7 @@ class Scanner:
 
     def finish(self) -> Outcome:
         """Look at what is left and return what was found."""
+        self._thoroughly = max(self._thoroughly, 1)
         self._look(self._buffer.replace(b"\r", b"\n"), len(self._buffer))
         lines = self._number - 1 + self._buffer.count(b"\n")
         return Outcome(
@@ -93,8 +99,18 @@ class Scanner:
         )
 
     def _look(self, flat: bytes, limit: int) -> None:
+        calm = self._first.result() is None
+        self._examine(flat, limit, self._thorough if self._thoroughly > 0 else self._everywhere)
+        self._thoroughly -= max(limit - self._done, 0)
+        if calm and self._first.result() is not None:
+            if self._thoroughly <= 0:
+                self._examine(flat, limit, self._thorough)
+            self._thoroughly = _THOROUGHLY
+        self._done = max(self._done, limit)
+
+    def _examine(self, flat: bytes, limit: int, prefilter: Prefilter) -> None:
         number, counted = self._number, 0
-        for start, end, triggers in _by_line(flat, self._prefilter.hits(flat, self._done, limit)):
+        for start, end, triggers in _by_line(flat, prefilter.hits(flat, self._done, limit)):
             number += self._buffer.count(b"\n", counted, start)
             counted = start
             raw = flat[start:end]
@@ -106,7 +122,6 @@ class Scanner:
                 self._idle.add(raw)
         if len(self._idle) > _MOST_IDLE:
             self._idle.clear()
-        self._done = max(self._done, limit)
 
 
 def _by_line(flat: bytes, hits: list[tuple[int, str]]) -> Iterator[tuple[int, int, set[str]]]:
