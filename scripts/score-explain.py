@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from xpubuild.distribution import System
 from xpubuild.explain.document import Circumstances, Explanation, explain_stream
 from xpubuild.explain.rank import LikelyCause
 
@@ -83,7 +84,7 @@ def main() -> int:
     parser.add_argument("--distribution", default="debian", help="whose package names are wanted")
     options = parser.parse_args()
     entries = [item for path in options.file for item in yaml.safe_load(path.read_text("utf-8"))]
-    known = Circumstances(distributions=(options.distribution,))
+    known = Circumstances(system=System((options.distribution,)))
     cases = [Case(item, explain_stream(io.BytesIO(item["error"].encode()), known)) for item in entries]
     sys.stdout.write("\n".join([*_summary(cases), "", *_by_family(cases), "", *_by_confidence(cases)]) + "\n")
     if options.misses:

@@ -176,12 +176,12 @@ class FirstErrorSearch:
         self._command: str | None = None
 
     def consider(self, line: Line) -> bool:
-        """Look at one line and return whether it is an error, as far as that still matters."""
-        if self._error is not None:
-            return False
+        """Look at one line and return whether it is an error."""
         text = undrawn(line.text)
         if _HARMLESS.match(text):
             return False
+        if self._error is not None:
+            return _ERROR_RULES.match(text) is not None
         wrapper = _WRAPPER_RULES.match(text)
         if wrapper:
             self._wrapper = self._wrapper or _found(wrapper, line, text)

@@ -71,10 +71,16 @@ class Matching:
                 self._add(_Entry(signature, matcher, _compiled(matcher.line)))
         self._facts = [_FactEntry(fact.name, fact.find, _compiled(fact.line)) for fact in self.known]
         self.literals = set(self._triggered).union(*(fact.literals for fact in self._facts))
-        #: Those of signatures alone, for which every line of a log is searched.
-        self.special = {
+
+    def wanted(self) -> set[str]:
+        """Return the literals of signatures and facts that can still bring something new.
+
+        Kinds and the distribution of a log are looked for in some parts of it only.
+        """
+        facts = (fact for fact in self._facts if not fact.name.startswith(OF_LOG))
+        return {
             text for text, group in self._triggered.items() if any(map(_has_signature, group.values()))
-        }.union(*(fact.literals for fact in self._facts if not fact.name.startswith(OF_LOG)))
+        }.union(*(fact.literals for fact in facts if fact.name not in self.facts))
 
     def _add(self, entry: _Entry) -> None:
         for literal in entry.matcher.find:
@@ -137,7 +143,7 @@ class Matching:
 
 
 def _has_signature(entries: Iterable[_Entry]) -> bool:
-    return any(not entry.signature.general for entry in entries)
+    return any(not (entry.signature.general or entry.done) for entry in entries)
 
 
 def _is_calm(entry: _Entry, text: str) -> bool:
