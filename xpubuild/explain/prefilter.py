@@ -36,7 +36,7 @@ class Prefilter:
         self._needles = [(text, text.encode()) for text in self.literals]
 
     def hits(self, block: bytes, start: int, end: int) -> list[tuple[int, str]]:
-        """Return (position, literal) for what is in ``block`` from ``start``, of a line, to ``end``, in order."""
+        """Return (position, literal), in order, between ``start``, where a line begins, and ``end``."""
         low = block[start:end].lower()
         found: list[tuple[int, str]] = []
         for text, needle in self._needles:

@@ -24,7 +24,8 @@ _STATUS_WITHIN = 200
 _MOST_IDLE, _IDLE_LENGTH = 20000, 500
 # A command that make or ninja prints is none either, but its options say what was asked for.
 _COMMAND = re.compile(
-    rb"(?:\[\d{1,7}/\d{1,7}\] )?(?:\S{1,200}/)?(?:cc|c\+\+|g\+\+|gcc|clang|clang\+\+|icx|icpx|ccache|sccache)(?:-\d{1,2})? "
+    rb"(?:\[\d{1,7}/\d{1,7}\] )?(?:\S{1,200}/)?"
+    rb"(?:cc|c\+\+|g\+\+|gcc|clang|clang\+\+|icx|icpx|ccache|sccache)(?:-\d{1,2})? "
 )
 # Kinds have hundreds of literals. They are searched at the beginning of a log, round errors and at its end:
 # in all of a long log they would cost more than everything else.
