@@ -128,6 +128,22 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("disk", r"[^\n]{0,300}no space left on device"),
 )
 
+#: Complaints of programs that have no form of their own for errors: shown where nothing else is an error.
+_COMPLAINTS: tuple[tuple[str, str], ...] = (
+    (
+        "tool",
+        r"(?!-- )(?:[\w./+-]{1,80}: {1,3}){1,4}(?:line \d{1,6}: )?'?[^:\n]{0,200}(?:: )?"
+        r"(?:[Cc]annot|[Cc]an't|[Cc]ould not|[Uu]nable to|[Ff]ailed to"
+        r"|No such file|[Pp]ermission denied|not found)\b",
+    ),
+    ("tool", r"(?:[\w./+-]{1,80}: )?(?:Error|ERROR|FATAL|Fatal|fatal error|FAILED)\b ?[:!-]"),
+    (
+        "runtime",
+        r"Abort was called at|Aborted$|[^\n]{0,200}\bassertion\b[^\n]{0,300}\bfailed",
+    ),
+    ("tool", r"(?:Could not|Cannot|Unable to|Failed to) [a-z]"),
+)
+
 #: Literals of which one is in every line that a pattern above can match.
 LITERALS = (
     "error", "fail", "killed", "fatal", "no space left", "no rule", "undefined", "relocation ", "not ",
@@ -139,6 +155,7 @@ LITERALS = (
 RARE_LITERALS = (
     "e: unable", "e: package", "e: the rep", "e: sub-p", "e: you", "err:", " depends: ", "unmet dependencies",
     "dependency problems", "problem:", "no match for", "nothing provides", "could not solve", "unavailable",
+    "abort was called", "can\u2019t ", "can't ", "denied", "no such file", "aborted", "assertion",
     "no solution found", "curl: (", "wget: ", "wedged", "gpu hang", "applylayer", "clget",
 )  # fmt: skip
 
@@ -149,6 +166,7 @@ def _combined(rules: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
 
 _ERROR_RULES = _combined(_ERRORS)
 _WRAPPER_RULES = _combined(_WRAPPERS)
+_COMPLAINT_RULES = _combined(_COMPLAINTS)
 
 
 @dataclass(frozen=True)
@@ -173,6 +191,7 @@ class FirstErrorSearch:
     def __init__(self) -> None:
         self._error: FirstError | None = None
         self._wrapper: FirstError | None = None
+        self._complaint: FirstError | None = None
         self._command: str | None = None
 
     def consider(self, line: Line) -> bool:
@@ -191,11 +210,13 @@ class FirstErrorSearch:
         found = _ERROR_RULES.match(text)
         if found:
             self._error = _found(found, line, text, self._command if _near_failed(line) else None)
+        elif self._complaint is None and (weak := _COMPLAINT_RULES.match(text)):
+            self._complaint = _found(weak, line, text)
         return found is not None
 
     def result(self) -> FirstError | None:
         """Return the first error of the log."""
-        return self._error or self._wrapper
+        return self._error or self._wrapper or self._complaint
 
 
 def _found(match: re.Match[str], line: Line, text: str, command: str | None = None) -> FirstError:
