@@ -26,6 +26,9 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 
+#: The result of a test that did not fail; what the line says besides is expected.
+PASSED = re.compile(r"\b(?:PASSED|SKIPPED|XFAIL|XPASS|DESELECTED)\b(?!:)|\.\.\. (?:ok|skipped)\b")
+
 _TOOL = r"(?:\S{1,300}: )?(?:collect2|clang|clang\+\+|icpx|icx|dpcpp|c\+\+|g\+\+)(?:-[\d.]{1,8})?: error: "
 
 _LD = r"(?:\S{0,300}/)?(?:[\w-]{1,40}-)?ld(?:\.\w{1,8})?: "
@@ -106,7 +109,7 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("zypper", r"(?:Problem|Error): nothing provides"),
     (
         "dnf",
-        r"Error: (?:Transaction|Unable|Failed|GPG|Problem)| ?Problem(?: \d{1,3})?: |No match for argument",
+        r"Error: (?:Transaction|Unable to find|Failed to download|GPG|Problem|$)| ?Problem(?: \d{1,3})?: |No match",
     ),
     (
         "conda",
@@ -128,13 +131,14 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("disk", r"[^\n]{0,300}no space left on device"),
 )
 
+_CALLER = r"(?!-- )(?:[\w./+-]{1,80}: {1,3}){1,4}(?:line \d{1,6}: )?'?[^:\n]{0,200}(?:: )?"
+_REASON = r"|No such file|[Pp]ermission denied|not found)\b"
+
 #: Complaints of programs that have no form of their own for errors: shown where nothing else is an error.
 _COMPLAINTS: tuple[tuple[str, str], ...] = (
     (
         "tool",
-        r"(?!-- )(?:[\w./+-]{1,80}: {1,3}){1,4}(?:line \d{1,6}: )?'?[^:\n]{0,200}(?:: )?"
-        r"(?:[Cc]annot|[Cc]an't|[Cc]ould not|[Uu]nable to|[Ff]ailed to"
-        r"|No such file|[Pp]ermission denied|not found)\b",
+        _CALLER + r"(?:[Cc]annot|[Cc]an't|[Cc]ould not|[Uu]nable to|[Ff]ailed to" + _REASON,
     ),
     ("tool", r"(?:[\w./+-]{1,80}: )?(?:Error|ERROR|FATAL|Fatal|fatal error|FAILED)\b ?[:!-]"),
     (
@@ -197,7 +201,7 @@ class FirstErrorSearch:
     def consider(self, line: Line) -> bool:
         """Look at one line and return whether it is an error."""
         text = undrawn(line.text)
-        if _HARMLESS.match(text):
+        if _HARMLESS.match(text) or PASSED.search(text):
             return False
         if self._error is not None:
             return _ERROR_RULES.match(text) is not None
@@ -217,6 +221,11 @@ class FirstErrorSearch:
     def result(self) -> FirstError | None:
         """Return the first error of the log."""
         return self._error or self._wrapper or self._complaint
+
+
+def is_certain(error: FirstError) -> bool:
+    """Whether a tool reported it as an error, and not in words that can also be a remark."""
+    return bool(_ERROR_RULES.match(error.text) or _WRAPPER_RULES.match(error.text))
 
 
 def _found(match: re.Match[str], line: Line, text: str, command: str | None = None) -> FirstError:

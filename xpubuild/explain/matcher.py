@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xpubuild.explain.firsterror import PASSED
 from xpubuild.explain.line import Line
 from xpubuild.explain.normalise import canonical
 from xpubuild.explain.prefilter import trigger
@@ -17,7 +18,6 @@ _EXCERPT = 400
 #: Beginning of the names of facts that say which distribution a log is from.
 OF_LOG = "log-of-"
 _MOST_GROUPS = 1000
-_RESULT = re.compile(r"\b(?:PASSED|SKIPPED|XFAIL|XPASS|DESELECTED)\b(?!:)|\.\.\. (?:ok|skipped)\b")
 _WARNING = re.compile(
     r"\b[Ww]arning(?: #\d{1,6})?:|\bWARNING\b|\w{1,40}Warning\b|^-- |^CMake Warning|: note: "
 )
@@ -148,7 +148,7 @@ def _has_signature(entries: Iterable[_Entry]) -> bool:
 
 def _is_calm(entry: _Entry, text: str) -> bool:
     """Whether whoever wrote the line went on: a test that passed or was skipped, for kinds also a warning."""
-    if _RESULT.search(text):
+    if PASSED.search(text):
         return True
     return entry.signature.general and not entry.matcher.warnings and bool(_WARNING.search(text))
 

@@ -54,7 +54,7 @@ def _parts(document: Mapping[str, Any]) -> Iterator[Part]:
     for number, finding in enumerate(findings, 1):
         yield Facts(_finding(finding), f"Finding {number} of {len(findings)}: {finding['title']}")
         yield Commands((finding["next_command"],), "Next")
-    if not findings:
+    if first is not None and all(finding["confidence"] < _MEDIUM for finding in findings):
         yield Facts(_not_known(first), "The cause is not known")
         yield Commands(tuple(line for line in first["context"] if line.strip()), "Context")
         yield Commands(tuple(document["search_terms"]), "Search for")
@@ -63,7 +63,7 @@ def _parts(document: Mapping[str, Any]) -> Iterator[Part]:
 
 def _not_known(first: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     step = _STEPS.get(first["kind"], f"a step of {first['kind']}")
-    return (("step", f"{step} failed"), ("tried", "all kinds of failures and all signatures: none fits"))
+    return (("step", f"{step} failed"), ("tried", "all kinds of failures and all signatures: none is likely"))
 
 
 def _nothing_found(lines: int) -> str:
