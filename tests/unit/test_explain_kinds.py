@@ -183,6 +183,28 @@ def test_a_crash_of_the_graphics_compiler_is_none_of_gcc() -> None:
     )
 
 
+def test_a_badly_linked_libtorch_is_no_second_mkl() -> None:
+    line = "/x/libtorch/lib/libtorch.so: undefined reference to `mkl_blas_sgemm'"
+    found = explained(line).findings
+    assert found[0].family == "L-onednn-or-mkl-shadowing"
+    assert "mkl-mixed-versions-undefined-references" not in [item.id for item in found]
+
+
+@pytest.mark.parametrize(
+    "line", ["llvm-foreach: Segmentation fault (core dumped)", "icpx: Aborted (core dumped)"]
+)
+def test_a_crash_is_of_the_program_that_the_line_names(line: str) -> None:
+    found = explained(line).findings
+    assert found[0].family == "X-compiler-crash"
+    assert line.split(":", maxsplit=1)[0] in found[0].title
+
+
+def test_what_is_far_from_the_first_error_is_found_at_the_end() -> None:
+    calm = "[1/2] Building CXX object a.cpp.o\n" * 60000
+    text = f"{calm}a.cpp:1:1: error: frob\n{calm}E: Unable to locate package frob-dev\n"
+    assert "package-unknown-to-manager" in [item.id for item in explained(text).findings]
+
+
 def test_a_page_fault_of_the_gpu_is_not_wsl() -> None:
     text = f"{FAULT}\n{FAULT}\nAbort was called at 288 line in file:\n./drm_neo.cpp\nAborted (core dumped)"
     found = explained(text).findings

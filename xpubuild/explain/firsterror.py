@@ -109,7 +109,7 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("zypper", r"(?:Problem|Error): nothing provides"),
     (
         "dnf",
-        r"Error: (?:Transaction|Unable to find|Failed to download|GPG|Problem|$)| ?Problem(?: \d{1,3})?: |No match",
+        r"Error: (?:Transaction|Unable to find|Failed to down|GPG|Problem|$)| ?Problem(?: \d)?: |No match",
     ),
     (
         "conda",

@@ -39,9 +39,17 @@ def topics() -> tuple[Topic, ...]:
     return tuple(Topic.model_validate(item) for item in read_yaml(_FILE.read_text("utf-8"))["topics"])
 
 
+def _message(error: FirstError) -> str:
+    """Return the text of an error; CMake writes it into the lines below."""
+    if error.kind != "cmake":
+        return error.text
+    below = [text for text in error.context if text.startswith("  ")]
+    return " ".join([error.text, *below])
+
+
 def hint(error: FirstError) -> LikelyCause | None:
     """Return what an error is about, by its words and by the tool that printed it."""
-    text = canonical(error.text)
+    text = canonical(_message(error))
     for topic in topics():
         if (not topic.tools or error.kind in topic.tools) and re.search(topic.line, text):
             return LikelyCause(
