@@ -28,8 +28,13 @@ Rules are of two sorts. A *kind* has the shape of a failure (a header that is no
 library has, a server that refuses) and takes the names from the line; tables say what each name is and which
 package of which distribution has it. A *signature* is for one special failure, and is told instead of a
 kind on the same line. Names of distributions in the log (apt, dnf, .fc41) decide for which one the next
-command is; without any, it is for this host. If no rule fits, the first error is shown with its context,
-search terms and the command that writes a report for others.
+command is; without any, it is for this host.
+
+If no rule is likely, explain says that the cause is not known and shows the first error with its context,
+what kind of step failed, search terms and the command that writes a report for others. A *topic* may then
+say what the error is about, by its words and the tool that printed it; its confidence is 0.3, never more.
+
+Signatures are looked for in all of a log, kinds at its beginning, round errors and at its end.
 
 `--here` says that the log is of this host: the checks of doctor that belong to the findings are run. What
 they confirm is told with the evidence, what they refute loses most of its confidence. Without it a log is

@@ -214,7 +214,11 @@ class FirstErrorSearch:
         found = _ERROR_RULES.match(text)
         if found:
             self._error = _found(found, line, text, self._command if _near_failed(line) else None)
-        elif self._complaint is None and (weak := _COMPLAINT_RULES.match(text)):
+        elif (
+            self._complaint is None
+            and not line.text.startswith((" ", "\t"))
+            and (weak := _COMPLAINT_RULES.match(text))
+        ):
             self._complaint = _found(weak, line, text)
         return found is not None
 
