@@ -45,7 +45,7 @@ def test_a_second_try_that_went_well_is_no_failure(reason: str) -> None:
 def test_an_expired_certificate_is_not_blamed_on_the_site() -> None:
     reason = CERTIFICATE.format("certificate has expired")
     answer = explained(RETRY.format(reason), "ERROR: No matching distribution found for torch==2.8.0")
-    assert [finding.id for finding in answer.findings] == ["ipex-no-matching-torch-wheel"]
+    assert [finding.id for finding in answer.findings] == ["no-matching-distribution-new-python"]
 
 
 def test_a_clone_of_cmake_that_the_proxy_refused() -> None:

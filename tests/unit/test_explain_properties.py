@@ -17,6 +17,7 @@ from xpubuild.explain import firsterror, normalise
 from xpubuild.explain.document import Explanation, explain_stream
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.matcher import Matching
+from xpubuild.explain.topics import topics
 
 SAMPLES = [sample for sample in samples() if sample.kind == "log"]
 CALM = ordinary(400, 7)
@@ -184,7 +185,11 @@ def adversaries() -> list[str]:
 
 
 def patterns() -> list[tuple[str, re.Pattern[str]]]:
-    found = [(name, getattr(firsterror, name)) for name in ("_ERROR_RULES", "_WRAPPER_RULES", "_HARMLESS")]
+    found = [
+        (name, getattr(firsterror, name))
+        for name in ("_ERROR_RULES", "_WRAPPER_RULES", "_COMPLAINT_RULES", "_HARMLESS")
+    ]
+    found += [(topic.id, re.compile(topic.line)) for topic in topics()]
     found += [(name, getattr(normalise, name)) for name in ("_PREFIX", "_DRAWN", "_BLANKS")]
     for entry in shipped_rules().signatures:
         for matcher in entry.match:

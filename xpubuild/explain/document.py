@@ -10,11 +10,13 @@ from typing import Any
 from xpubuild.distribution import UNKNOWN_SYSTEM, System
 from xpubuild.documents import plain
 from xpubuild.explain.blocks import Reader
-from xpubuild.explain.firsterror import FirstError
+from xpubuild.explain.firsterror import FirstError, is_certain
 from xpubuild.explain.load import Rules, shipped_rules
+from xpubuild.explain.matcher import OF_LOG
 from xpubuild.explain.rank import LikelyCause, rank
 from xpubuild.explain.scan import Outcome, scan, scan_file
 from xpubuild.explain.searchterms import search_terms
+from xpubuild.explain.topics import LIKELY, hint
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,8 @@ class Explanation:
 
     @property
     def search_terms(self) -> tuple[str, ...]:
-        """What finds threads about an error that no signature knows; empty where there is a finding."""
-        if self.findings or self.first_error is None:
+        """What finds threads about an error; empty where a finding is likely."""
+        if self.first_error is None or any(item.confidence >= LIKELY for item in self.findings):
             return ()
         return search_terms(self.first_error.text, self.first_error.kind)
 
@@ -39,11 +41,18 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What is known besides the log: the host's distribution, doctor's results, facts such as xpu-wanted."""
+    """What is known besides the log: the host's distribution, what doctor found, facts such as xpu-wanted."""
 
     system: System = UNKNOWN_SYSTEM
     checks: Mapping[str, str] | None = None
     facts: frozenset[str] = frozenset()
+    details: Mapping[str, str] | None = None
+
+
+def _system_of_log(facts: frozenset[str]) -> System | None:
+    """Return the distribution whose packages the log itself names, Fedora before its kin."""
+    names = tuple(name for name in ("fedora", "rhel", "suse", "debian") if f"{OF_LOG}{name}" in facts)
+    return System(names) if names else None
 
 
 def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
@@ -52,9 +61,13 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
         outcome.matches,
         outcome.facts | known.facts,
         outcome.first_error,
-        system=known.system,
+        system=_system_of_log(outcome.facts) or known.system,
         checks=known.checks,
+        details=known.details,
     )
+    if not findings and outcome.first_error is not None and is_certain(outcome.first_error):
+        found = hint(outcome.first_error)
+        findings = (found,) if found else ()
     return Explanation(outcome.first_error, findings, outcome.lines)
 
 

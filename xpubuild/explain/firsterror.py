@@ -26,6 +26,9 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 
+#: The result of a test that did not fail; what the line says besides is expected.
+PASSED = re.compile(r"\b(?:PASSED|SKIPPED|XFAIL|XPASS|DESELECTED)\b(?!:)|\.\.\. (?:ok|skipped)\b")
+
 _TOOL = r"(?:\S{1,300}: )?(?:collect2|clang|clang\+\+|icpx|icx|dpcpp|c\+\+|g\+\+)(?:-[\d.]{1,8})?: error: "
 
 _LD = r"(?:\S{0,300}/)?(?:[\w-]{1,40}-)?ld(?:\.\w{1,8})?: "
@@ -95,7 +98,54 @@ _ERRORS: tuple[tuple[str, str], ...] = (
         r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Failure|Exit)(?:: |:?$)",
     ),
     ("tool", r"(?:[\w./+\\-]{1,300}:\s)?" + _ERROR + r"\s"),
-    ("docker", r"Error response from daemon: "),
+    (
+        "docker",
+        r"Error response from daemon: |error during connect: |ApplyLayer exit status",
+    ),
+    ("docker", r"The command '[^\n]{1,2000}' returned a non-zero code|failed to solve: "),
+    ("apt", r"(?:E|Err:\d{1,5}): ?\S|Err:\d{1,5} \S|W: GPG error: "),
+    ("apt", r"[\w.:+-]{2,80} : (?:Pre)?Depends: |The following packages have unmet dependencies"),
+    ("dpkg", r"dpkg(?:-deb)?: (?:error|dependency problems)"),
+    ("zypper", r"(?:Problem|Error): nothing provides"),
+    (
+        "dnf",
+        r"Error: (?:Transaction|Unable to find|Failed to down|GPG|Problem|$)| ?Problem(?: \d)?: |No match",
+    ),
+    (
+        "conda",
+        r"(?:Conda\w{0,20}|\w{0,40}Unsatisfiable|Unavailable\w{0,30}|PackagesNotFound)(?:Error|Channel): ",
+    ),
+    ("conda", r"Could not solve for environment specs|LibMambaUnsatisfiableError"),
+    ("uv", r"No solution found when resolving|Failed to (?:build|download|fetch|prepare) `"),
+    ("curl", r"curl: \(\d{1,3}\) |wget: |[^\n]{0,200}ERROR \d{3}: "),
+    (
+        "kernel",
+        r"(?:kernel: )?(?:i915|xe) [\da-f:.]{7,16} ?:? [^\n]{0,80}(?:\*ERROR\*|failed|wedged|GPU HANG)",
+    ),
+    (
+        "runtime",
+        r"[^\n]{0,200}\b(?:ZE_RESULT|UR_RESULT|PI)_ERROR_(?!NONE)\w{3,60}|cl[A-Z]\w{3,40}\(-\d{1,5}\)",
+    ),
+    ("runtime", r"Segmentation fault from GPU|INTEL (?:ONE)?MKL (?:FATAL )?ERROR"),
+    ("linker", r"[^\n]{0,300}: undefined symbol: \w"),
+    ("disk", r"[^\n]{0,300}no space left on device"),
+)
+
+_CALLER = r"(?!-- )(?:[\w./+-]{1,80}: {1,3}){1,4}(?:line \d{1,6}: )?'?[^:\n]{0,200}(?:: )?"
+_REASON = r"|No such file|[Pp]ermission denied|not found)\b"
+
+#: Complaints of programs that have no form of their own for errors: shown where nothing else is an error.
+_COMPLAINTS: tuple[tuple[str, str], ...] = (
+    (
+        "tool",
+        _CALLER + r"(?:[Cc]annot|[Cc]an't|[Cc]ould not|[Uu]nable to|[Ff]ailed to" + _REASON,
+    ),
+    ("tool", r"(?:[\w./+-]{1,80}: )?(?:Error|ERROR|FATAL|Fatal|fatal error|FAILED)\b ?[:!-]"),
+    (
+        "runtime",
+        r"Abort was called at|Aborted$|[^\n]{0,200}\bassertion\b[^\n]{0,300}\bfailed",
+    ),
+    ("tool", r"(?:Could not|Cannot|Unable to|Failed to) [a-z]"),
 )
 
 #: Literals of which one is in every line that a pattern above can match.
@@ -105,6 +155,14 @@ LITERALS = (
     "llvm-foreach: no such",
 )  # fmt: skip
 
+#: More such literals, of messages that stand at the end of a log or beside another error.
+RARE_LITERALS = (
+    "e: unable", "e: package", "e: the rep", "e: sub-p", "e: you", "err:", " depends: ", "unmet dependencies",
+    "dependency problems", "problem:", "no match for", "nothing provides", "could not solve", "unavailable",
+    "abort was called", "can\u2019t ", "can't ", "denied", "no such file", "aborted", "assertion",
+    "no solution found", "curl: (", "wget: ", "wedged", "gpu hang", "applylayer", "clget",
+)  # fmt: skip
+
 
 def _combined(rules: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?P<{kind}_{index}>{text})" for index, (kind, text) in enumerate(rules)))
@@ -112,6 +170,7 @@ def _combined(rules: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
 
 _ERROR_RULES = _combined(_ERRORS)
 _WRAPPER_RULES = _combined(_WRAPPERS)
+_COMPLAINT_RULES = _combined(_COMPLAINTS)
 
 
 @dataclass(frozen=True)
@@ -136,15 +195,16 @@ class FirstErrorSearch:
     def __init__(self) -> None:
         self._error: FirstError | None = None
         self._wrapper: FirstError | None = None
+        self._complaint: FirstError | None = None
         self._command: str | None = None
 
     def consider(self, line: Line) -> bool:
-        """Look at one line and return whether it is an error, as far as that still matters."""
-        if self._error is not None:
-            return False
+        """Look at one line and return whether it is an error."""
         text = undrawn(line.text)
-        if _HARMLESS.match(text):
+        if _HARMLESS.match(text) or PASSED.search(text):
             return False
+        if self._error is not None:
+            return _ERROR_RULES.match(text) is not None
         wrapper = _WRAPPER_RULES.match(text)
         if wrapper:
             self._wrapper = self._wrapper or _found(wrapper, line, text)
@@ -154,11 +214,22 @@ class FirstErrorSearch:
         found = _ERROR_RULES.match(text)
         if found:
             self._error = _found(found, line, text, self._command if _near_failed(line) else None)
+        elif (
+            self._complaint is None
+            and not line.text.startswith((" ", "\t"))
+            and (weak := _COMPLAINT_RULES.match(text))
+        ):
+            self._complaint = _found(weak, line, text)
         return found is not None
 
     def result(self) -> FirstError | None:
         """Return the first error of the log."""
-        return self._error or self._wrapper
+        return self._error or self._wrapper or self._complaint
+
+
+def is_certain(error: FirstError) -> bool:
+    """Whether a tool reported it as an error, and not in words that can also be a remark."""
+    return bool(_ERROR_RULES.match(error.text) or _WRAPPER_RULES.match(error.text))
 
 
 def _found(match: re.Match[str], line: Line, text: str, command: str | None = None) -> FirstError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +11,10 @@ import yaml
 from pydantic import ValidationError
 
 from xpubuild.errors import RecipeError
-from xpubuild.explain.signature import Fact, Signature, SignatureFile
+from xpubuild.explain.signature import Fact, Row, Signature, SignatureFile
 from xpubuild.safe_yaml import read_yaml
 
-_FOLDER = Path(__file__).with_name("signatures")
+_FOLDERS = tuple(Path(__file__).with_name(name) for name in ("signatures", "kinds", "tables"))
 
 
 @dataclass(frozen=True)
@@ -36,24 +36,32 @@ class Rules:
 @functools.cache
 def shipped_rules() -> Rules:
     """Return the signatures that ship with xpubuild."""
-    return load_rules(_FOLDER)
+    return load_rules(*_FOLDERS)
 
 
-def load_rules(folder: Path) -> Rules:
-    """Read every ``*.yaml`` of a folder.
+def load_rules(*folders: Path) -> Rules:
+    """Read every ``*.yaml`` of the folders.
 
     Raises:
         RecipeError: a file cannot be read or breaks the schema, or two signatures have one id.
     """
-    files = [_read(path) for path in sorted(folder.glob("*.yaml"))]
-    signatures = tuple(
-        entry if entry.family else entry.model_copy(update={"family": file.family})
-        for file in files
-        for entry in file.signatures
-    )
+    files = [_read(path) for folder in folders for path in sorted(folder.glob("*.yaml"))]
     facts = tuple(fact for file in files for fact in file.facts)
-    _check(signatures, {fact.name for fact in facts})
-    return Rules(signatures, facts)
+    tables = {name: rows for file in files for name, rows in file.tables.items()}
+    entries = [
+        entry.model_copy(update={"family": entry.family or file.family, "general": entry in file.kinds})
+        for file in files
+        for entry in (*file.signatures, *file.kinds)
+    ]
+    _check(entries, {fact.name for fact in facts}, set(tables))
+    return Rules(tuple(_with_rows(entry, tables) for entry in entries), facts)
+
+
+def _with_rows(entry: Signature, tables: Mapping[str, tuple[Row, ...]]) -> Signature:
+    if not entry.lookup:
+        return entry
+    lookup = tuple(item.model_copy(update={"rows": tables[item.table]}) for item in entry.lookup)
+    return entry.model_copy(update={"lookup": lookup})
 
 
 def _read(path: Path) -> SignatureFile:
@@ -64,7 +72,7 @@ def _read(path: Path) -> SignatureFile:
         raise RecipeError(f"{path.name} is not a signature file", why=str(error), fix=fix) from error
 
 
-def _check(signatures: Iterable[Signature], facts: set[str]) -> None:
+def _check(signatures: Iterable[Signature], facts: set[str], tables: set[str]) -> None:
     known: set[str] = set()
     entries = list(signatures)
     ids = {entry.id for entry in entries}
@@ -79,6 +87,8 @@ def _check(signatures: Iterable[Signature], facts: set[str]) -> None:
             if named - facts
             else f"supersedes unknown signatures: {', '.join(sorted(set(entry.supersedes) - ids))}"
             if set(entry.supersedes) - ids
+            else "looks up in an unknown table"
+            if {item.table for item in entry.lookup} - tables
             else ""
         )
         if problem:

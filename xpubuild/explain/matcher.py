@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xpubuild.explain.firsterror import PASSED
 from xpubuild.explain.line import Line
 from xpubuild.explain.normalise import canonical
 from xpubuild.explain.prefilter import trigger
@@ -14,7 +15,13 @@ from xpubuild.explain.signature import Fact, Matcher, Nearby, Signature
 # A matcher whose line is everywhere and whose surroundings never fit must not cost more and more.
 _MOST_LOOKS = 2000
 _EXCERPT = 400
+#: Beginning of the names of facts that say which distribution a log is from.
+OF_LOG = "log-of-"
 _MOST_GROUPS = 1000
+_WARNING = re.compile(
+    r"\b[Ww]arning(?: #\d{1,6})?:|\bWARNING\b|\w{1,40}Warning\b|^-- |^CMake Warning|: note: "
+)
+_DIGITS = "0123456789"  # the alternatives of a pattern name one entity path, path2, ...
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,7 @@ class Match:
     matcher: Matcher
     number: int
     excerpt: str
+    entities: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -63,6 +71,16 @@ class Matching:
                 self._add(_Entry(signature, matcher, _compiled(matcher.line)))
         self._facts = [_FactEntry(fact.name, fact.find, _compiled(fact.line)) for fact in self.known]
         self.literals = set(self._triggered).union(*(fact.literals for fact in self._facts))
+
+    def wanted(self) -> set[str]:
+        """Return the literals of signatures and facts that can still bring something new.
+
+        Kinds and the distribution of a log are looked for in some parts of it only.
+        """
+        facts = (fact for fact in self._facts if not fact.name.startswith(OF_LOG))
+        return {
+            text for text, group in self._triggered.items() if any(map(_has_signature, group.values()))
+        }.union(*(fact.literals for fact in facts if fact.name not in self.facts))
 
     def _add(self, entry: _Entry) -> None:
         for literal in entry.matcher.find:
@@ -107,7 +125,10 @@ class Matching:
 
     def _try(self, entries: Iterable[_Entry], line: Line, text: str) -> Iterable[Match]:
         for entry in entries:
-            if entry.done or entry.looks >= _MOST_LOOKS or not entry.line.search(text):
+            if entry.done or entry.looks >= _MOST_LOOKS:
+                continue
+            found = entry.line.search(text)
+            if not found or _is_calm(entry, text):
                 continue
             self.idle = False
             if text is not line.canonical and line.stands_below(entry.line):
@@ -117,7 +138,19 @@ class Matching:
                 if not _surroundings_fit(entry.matcher, line, text):
                     continue
             entry.done = True
-            yield Match(entry.signature, entry.matcher, line.number, _excerpt(line, text))
+            entities = {name.rstrip(_DIGITS): value for name, value in found.groupdict().items() if value}
+            yield Match(entry.signature, entry.matcher, line.number, _excerpt(line, text), entities)
+
+
+def _has_signature(entries: Iterable[_Entry]) -> bool:
+    return any(not (entry.signature.general or entry.done) for entry in entries)
+
+
+def _is_calm(entry: _Entry, text: str) -> bool:
+    """Whether whoever wrote the line went on: a test that passed or was skipped, for kinds also a warning."""
+    if PASSED.search(text):
+        return True
+    return entry.signature.general and not entry.matcher.warnings and bool(_WARNING.search(text))
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -24,16 +24,19 @@ _PREFIX = re.compile(
     \ufeff
     | [^\t]{1,100}\t[^\t]{1,100}\t(?=\ufeff?\d{4}-\d\d-\d\dT)            # gh run view --log
     | \d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|\ ?[+-]\d\d:?\d\d)?
-      (?:\ \d\d[OE]\+?|\ std(?:out|err)\ [FP]|:|\ [-|])?[ \t]?           # GitHub, GitLab, kubernetes, logging
+      (?:\ \d\d[OE]\+?|\ std(?:out|err)\ [FP]|:|\ [-|](?=\ ))?[ \t]?    # GitHub, GitLab, kubernetes, logging
     | \[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\]]{0,12}\]:?[ ]?             # Jenkins
     | \[?\d\d:\d\d:\d\d(?:[.,]\d{1,6})?\]?:?[ ]                          # Jenkins, ts
     | \[[ ]{0,8}\d{1,8}\.\d{3,9}\]:?[ ]                                  # the kernel, meson
     | (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d[ ]
       (?:[\w.-]{1,64}[ ](?:kernel|[\w./@-]{1,64}\[\d{1,8}\]):[ ])?             # syslog, ts
-    | \#\d{1,5}[ ]\d{1,6}\.\d{1,4}[ ]                                    # docker build
-    | \[(?!(?i:error|fatal)\])[A-Za-z][\w./:-]{0,40}\]:?[ ]              # labels of all kinds: [build]
+    | \#\d{1,5}[ ]\d{1,6}\.\d{2,4}[ ]                                    # docker build
+    | \d{1,6}\.\d{2,4}[ ](?=[A-Za-z\[(/'])                               # its summary of an error
+    | Step[ ]\#\d{1,4}(?:[ ]-[ ]'[^']{1,60}')?:[ ]                            # Cloud Build
+    | \[(?!(?i:error|fatal)\]|(?:opencl|level_zero|host):)                # labels of all kinds: [build]
+      [A-Za-z][\w./:-]{0,40}\]:?[ ]
     | [\w.-]{1,40}[ ]{1,20}\|[ ]                                         # docker compose, foreman
-    | \[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>:[ ]?|:?[ ])              # mpirun
+    | \[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>:|:?[ ])                  # mpirun
     | \d{1,6}:[ ]                                                        # srun --label
     | \((?:[\w.:-]{1,60}[ ])?pid=\d{1,8}[^)]{0,60}\)[ ]                  # ray
     | [A-Za-z][\w.+-]{2,60}>[ ]                                          # nix

@@ -36,18 +36,18 @@ class Prefilter:
         self._needles = [(text, text.encode()) for text in self.literals]
 
     def hits(self, block: bytes, start: int, end: int) -> list[tuple[int, str]]:
-        """Return (position, literal) for what is in ``block`` from ``start`` to ``end``, in order."""
-        low = block.lower()
+        """Return (position, literal), in order, between ``start``, where a line begins, and ``end``."""
+        low = block[start:end].lower()
         found: list[tuple[int, str]] = []
         for text, needle in self._needles:
-            place = low.find(needle, start, end)
+            place = low.find(needle)
             while place >= 0:
                 if not (
                     (needle == _FLAG and not _is_word(low, place))
                     or (needle == _FILE and low.startswith(_SUFFIXES, place + len(_FILE)))
                 ):
-                    found.append((place, text))
-                place = low.find(needle, place + len(needle), end)
+                    found.append((start + place, text))
+                place = low.find(needle, place + len(needle))
         return sorted(found)
 
 

@@ -11,6 +11,7 @@ from pydantic import Field
 from xpubuild.distribution import UNKNOWN_SYSTEM, System
 from xpubuild.explain.firsterror import FirstError
 from xpubuild.explain.matcher import Match
+from xpubuild.explain.resolve import resolve
 from xpubuild.explain.signature import Signature
 
 _MOST_FINDINGS = 10
@@ -57,15 +58,20 @@ def rank(
     *,
     system: System = UNKNOWN_SYSTEM,
     checks: Mapping[str, str] | None = None,
+    details: Mapping[str, str] | None = None,
 ) -> tuple[LikelyCause, ...]:
     """Return the findings, best first.
 
     ``checks`` are results of doctor on the host of the log (check -> status): they decide between causes
-    of one and the same text.
+    of one and the same text. ``details`` are what these checks found, as evidence.
     """
-    best = _without_superseded(_best_per_signature(matches, facts))
+    best = _without_superseded(_without_general(_best_per_signature(matches, facts)))
     findings = [
-        replace(finding, confidence=_confidence(signature, finding, first_error, checks or {}))
+        replace(
+            finding,
+            confidence=_confidence(signature, finding, first_error, checks or {}),
+            cause=" ".join((finding.cause, *_confirmed(signature, checks or {}, details or {}))),
+        )
         for signature, finding in ((match.signature, _finding(match, system)) for match in best)
     ]
     findings.sort(key=lambda item: (-item.confidence, item.line, item.id))
@@ -95,18 +101,25 @@ def _without_superseded(matches: list[Match]) -> list[Match]:
     return [match for match in matches if match.signature.id not in gone]
 
 
+def _without_general(matches: list[Match]) -> list[Match]:
+    """Leave out kinds on lines of which a signature knows more."""
+    known = {match.number for match in matches if not match.signature.general}
+    return [match for match in matches if not match.signature.general or match.number not in known]
+
+
 def _finding(match: Match, system: System) -> LikelyCause:
     signature = match.signature
+    told = resolve(match, system)
     return LikelyCause(
         id=signature.id,
-        family=signature.family,
-        title=signature.title,
+        family=told.family,
+        title=told.title,
         line=match.number,
         excerpt=match.excerpt,
-        cause=" ".join(signature.cause.split()),
-        fix=" ".join(signature.fix.split()),
-        next_command=signature.next_command(system),
-        confidence=match.matcher.confidence,
+        cause=told.cause,
+        fix=told.fix,
+        next_command=told.next_command,
+        confidence=told.confidence,
         sources=signature.sources,
         releases=signature.releases,
         probes=tuple(probe.check for probe in signature.probes),
@@ -126,6 +139,13 @@ def _confidence(
         elif status == "ok":
             value *= _REFUTED
     return round(min(value, _HIGHEST), 2)
+
+
+def _confirmed(signature: Signature, checks: Mapping[str, str], details: Mapping[str, str]) -> Iterable[str]:
+    """Yield what doctor found on the host that speaks for this cause."""
+    for probe in signature.probes:
+        if checks.get(probe.check) in probe.supports and details.get(probe.check):
+            yield f"This host confirms it ({probe.check}): {details[probe.check]}"
 
 
 def _told(findings: list[LikelyCause]) -> Iterable[LikelyCause]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from xpubuild.errors import UsageError
 from xpubuild.explain.blocks import Reader, blocks
-from xpubuild.explain.firsterror import LITERALS, FirstError, FirstErrorSearch
+from xpubuild.explain.firsterror import LITERALS, RARE_LITERALS, FirstError, FirstErrorSearch
 from xpubuild.explain.line import Line
 from xpubuild.explain.load import Rules, shipped_rules
 from xpubuild.explain.matcher import Match, Matching
@@ -22,6 +22,16 @@ _STATUS = re.compile(rb"\[\d{1,7}/\d{1,7}\] [A-Z]")
 _STATUS_WITHIN = 200
 # Lines that mean nothing are remembered: one header's warning comes once per file that includes it.
 _MOST_IDLE, _IDLE_LENGTH = 20000, 500
+# A command that make or ninja prints is none either, but its options say what was asked for.
+_COMMAND = re.compile(
+    rb"(?:\[\d{1,7}/\d{1,7}\] )?(?:\S{1,200}/)?"
+    rb"(?:cc|c\+\+|g\+\+|gcc|clang|clang\+\+|icx|icpx|ccache|sccache)(?:-\d{1,2})? "
+)
+# Kinds have hundreds of literals. They are searched at the beginning of a log, round errors and at its end:
+# in all of a long log they would cost more than everything else.
+_HEAD, _AROUND, _TAIL = 1 << 20, 1 << 18, 1 << 18
+# A log in which every line is an error must not cost more and more.
+_MOST_AROUND = 6 << 20
 
 
 @dataclass(frozen=True)
@@ -68,10 +78,14 @@ class Scanner:
     def __init__(self, rules: Rules) -> None:
         self.matching = Matching(rules.signatures, rules.facts)
         self._first = FirstErrorSearch()
-        self._prefilter = Prefilter([*self.matching.literals, *LITERALS])
+        self._everywhere = Prefilter([*self.matching.wanted(), *LITERALS])
+        self._thorough = Prefilter([*self.matching.literals, *LITERALS, *RARE_LITERALS])
+        self._left = _HEAD  # bytes that are still to be searched for all literals
+        self._budget = _HEAD + _MOST_AROUND
+        self._searched = 0  # up to where in the buffer all literals were looked for
         self._buffer = b""  # a lone \r still stands where it stood, for counting
         self._done = 0
-        self._idle: set[bytes] = set()
+        self._idle: dict[bool, set[bytes]] = {True: set(), False: set()}
         self._number = 1
 
     def feed(self, block: bytes) -> None:
@@ -79,34 +93,67 @@ class Scanner:
         self._buffer += block
         flat = self._buffer.replace(b"\r", b"\n")
         self._look(flat, _lines_back(flat, len(flat), MAX_DISTANCE))
-        keep = _lines_back(flat, self._done, MAX_DISTANCE)
+        keep = min(
+            _lines_back(flat, self._done, MAX_DISTANCE),
+            flat.rfind(b"\n", 0, max(self._done - _TAIL, 0)) + 1,
+        )
         self._number += self._buffer.count(b"\n", 0, keep)
         self._buffer = self._buffer[keep:]
         self._done -= keep
+        self._searched = max(self._searched - keep, 0)
 
     def finish(self) -> Outcome:
         """Look at what is left and return what was found."""
-        self._look(self._buffer.replace(b"\r", b"\n"), len(self._buffer))
+        flat = self._buffer.replace(b"\r", b"\n")
+        self._examine(flat, self._searched, len(flat), thorough=True)
         lines = self._number - 1 + self._buffer.count(b"\n")
         return Outcome(
             self._first.result(), tuple(self.matching.matches), frozenset(self.matching.facts), lines
         )
 
     def _look(self, flat: bytes, limit: int) -> None:
-        number, counted = self._number, 0
-        for start, end, triggers in _by_line(flat, self._prefilter.hits(flat, self._done, limit)):
+        if limit <= self._done:
+            return
+        known = len(self.matching.matches) + len(self.matching.facts)
+        thorough = self._left > 0
+        if self._examine(flat, self._done, limit, thorough=thorough) and self._budget > 0:
+            if not thorough:
+                self._examine(flat, self._searched, limit, thorough=True)
+            self._left, thorough = max(self._left, _AROUND), True
+        if thorough:
+            self._left -= limit - self._done
+            self._budget -= limit - self._done
+            self._searched = limit
+        self._done = limit
+        if len(self.matching.matches) + len(self.matching.facts) > known:
+            self._everywhere = Prefilter([*self.matching.wanted(), *LITERALS])
+
+    def _examine(self, flat: bytes, first: int, limit: int, *, thorough: bool) -> bool:
+        """Look at the lines from ``first`` to ``limit`` and return whether one is an error."""
+        number, counted, failed = self._number, 0, False
+        prefilter, idle = self._thorough if thorough else self._everywhere, self._idle[thorough]
+        for start, end, triggers in _by_line(flat, prefilter.hits(flat, first, limit)):
             number += self._buffer.count(b"\n", counted, start)
             counted = start
             raw = flat[start:end]
-            if raw in self._idle or (b": " not in raw and _STATUS.search(raw, 0, _STATUS_WITHIN)):
+            if raw in idle or (b": " not in raw and _is_command(raw, triggers)):
                 continue
             line = Line(number, plain(raw), _Around(flat, start, end))
             self.matching.consider(line, triggers)
-            if not self._first.consider(line) and self.matching.idle and len(raw) <= _IDLE_LENGTH:
-                self._idle.add(raw)
-        if len(self._idle) > _MOST_IDLE:
-            self._idle.clear()
-        self._done = max(self._done, limit)
+            error = self._first.consider(line)
+            failed = failed or error
+            if not error and self.matching.idle and len(raw) <= _IDLE_LENGTH:
+                idle.add(raw)
+        if len(idle) > _MOST_IDLE:
+            idle.clear()
+        return failed
+
+
+def _is_command(raw: bytes, triggers: set[str]) -> bool:
+    """Whether a line only shows what is done next."""
+    if _STATUS.search(raw, 0, _STATUS_WITHIN):
+        return True
+    return bool(_COMMAND.match(raw)) and not any("use_" in text for text in triggers)
 
 
 def _by_line(flat: bytes, hits: list[tuple[int, str]]) -> Iterator[tuple[int, int, set[str]]]:

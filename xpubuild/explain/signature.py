@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import typing
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -14,11 +15,16 @@ from xpubuild.distribution import UNKNOWN_SYSTEM, Need, System, family_of, insta
 MAX_DISTANCE = 40
 
 
-def _valid_pattern(text: str) -> str:
+def _compiles(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from None
+    return text
+
+
+def _valid_pattern(text: str) -> str:
+    _compiles(text)
     if re.search(r"(?<!\\)[*+](?!\?*\})", re.sub(r"\[(?:\\.|[^\]\\])*\]|\\.", "x", text)):
         raise ValueError("'*' and '+' are unbounded: use {0,80} or {1,80}")
     return text
@@ -37,6 +43,8 @@ def _valid_literal(text: str) -> str:
 #: Codes of errors (``xpubuild.errors``) that a fatal signature can end a build with.
 Code = typing.Literal["no-space", "no-xpu"]
 Pattern = Annotated[str, AfterValidator(_valid_pattern)]
+#: For an entity, which the pattern that captured it has bounded.
+EntityPattern = Annotated[str, AfterValidator(_compiles)]
 Literal = Annotated[str, AfterValidator(_valid_literal)]
 
 
@@ -78,6 +86,8 @@ class Matcher(_Data):
     needs: tuple[str, ...] = ()
     unless_fact: tuple[str, ...] = ()
     confidence: float = Field(default=0.9, gt=0, le=1)
+    #: A kind's matcher sees no warnings: they end nothing. This one does.
+    warnings: bool = False
 
 
 class Probe(_Data):
@@ -87,6 +97,34 @@ class Probe(_Data):
     supports: tuple[str, ...] = ("fail",)
 
 
+class Row(_Data):
+    """What a table says about entities: values for the places of a text, and what a kind says otherwise.
+
+    ``match`` is searched in the entity. ``packages`` are names per distribution (and ``default``), for
+    ``{install}``.
+    """
+
+    match: EntityPattern
+    what: str = ""
+    packages: dict[str, str] = Field(default_factory=dict)
+    family: str | None = None
+    title: str | None = None
+    cause: str | None = None
+    fix: str | None = None
+    next: str | dict[str, str] | None = None
+    confidence: float | None = Field(default=None, gt=0, le=1)
+    #: Only for lines with this in them: the same symbol in a library of torchvision has another cause.
+    line: Pattern | None = None
+
+
+class Lookup(_Data):
+    """The entity that is looked up in a table; the first row that fits it has the say."""
+
+    entity: str
+    table: str
+    rows: tuple[Row, ...] = ()
+
+
 class Signature(_Data):
     """A known failure. ``next`` is one command, or one per distribution with a ``default``.
 
@@ -94,6 +132,10 @@ class Signature(_Data):
     taken where no package brings it.
 
     ``fatal`` ones stop a build in which they show; ``error`` is the code of the error it then ends with.
+
+    A *kind* is a signature of a shape that many failures have. Its patterns capture entities as named groups,
+    its texts have a ``{place}`` for each, and ``lookup`` names the table that knows more about them. It gives
+    way to a signature on the same line.
     """
 
     id: str = Field(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$")
@@ -109,6 +151,8 @@ class Signature(_Data):
     fatal: bool = False
     error: Code | None = None
     supersedes: tuple[str, ...] = ()
+    lookup: tuple[Lookup, ...] = ()
+    general: bool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Signature:
@@ -126,13 +170,18 @@ class Signature(_Data):
 
     def next_command(self, system: System = UNKNOWN_SYSTEM) -> str:
         """Return the command for a system: of its ID, of what it is like, of its family, else the default."""
-        if isinstance(self.next, str):
-            return self.next
-        if "install" in self.next:
+        if not isinstance(self.next, str) and "install" in self.next:
             need: Need = self.next["install"]  # type: ignore[assignment]  # the validator has compared it
             return install_line(need, system) or self.next["default"]
-        known = (*system.names, family_of(system.names))
-        return next((self.next[name] for name in known if name in self.next), self.next["default"])
+        return for_system(self.next, system)
+
+
+def for_system(commands: str | Mapping[str, str], system: System) -> str:
+    """Return the command for a system: of its ID, of what it is like, of its family, else the default."""
+    if isinstance(commands, str):
+        return commands
+    names = (*system.names, family_of(system.names) or "")
+    return next((commands[name] for name in names if name in commands), commands.get("default", ""))
 
 
 class Fact(_Data):
@@ -148,4 +197,6 @@ class SignatureFile(_Data):
 
     family: str = ""
     signatures: tuple[Signature, ...] = ()
+    kinds: tuple[Signature, ...] = ()
+    tables: dict[str, tuple[Row, ...]] = Field(default_factory=dict)
     facts: tuple[Fact, ...] = ()

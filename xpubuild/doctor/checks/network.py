@@ -26,7 +26,11 @@ class NetworkProxy(Check):
     title = "The proxy variables are valid"
     live = True
     profiles = frozenset({"build"})
-    families = ("H-torch-xpu-ops-and-submodule-checkout", "Q-triton-llvm-download")
+    families = (
+        "H-torch-xpu-ops-and-submodule-checkout",
+        "Q-triton-llvm-download",
+        "S-network-proxy-certificate",
+    )
     explanation = """
     Reads `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` in lower and upper case. These are
     failures: a value that is not a URL, a port that is not a number, an unknown scheme, and a password
@@ -160,7 +164,11 @@ class NetworkReach(Check):
     recipe = True
     profiles = frozenset({"build"})
     deadline_s = 8.0
-    families = ("H-torch-xpu-ops-and-submodule-checkout", "Q-triton-llvm-download")
+    families = (
+        "H-torch-xpu-ops-and-submodule-checkout",
+        "Q-triton-llvm-download",
+        "S-network-proxy-certificate",
+    )
     explanation = """
     Contacts every server that the recipe uses (git hosts of sources and of repositories that CMake
     clones while it configures, the package indexes of pip and of the recipe) as git and pip would:

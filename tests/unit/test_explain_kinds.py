@@ -1,0 +1,264 @@
+"""Kinds of failures: the shapes that many have, whatever the names in them, and what may not be claimed."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+
+import pytest
+import yaml
+from support.explain_logs import DATA
+
+from xpubuild.distribution import System
+from xpubuild.explain.document import Circumstances, Explanation, explain_stream
+from xpubuild.explain.load import shipped_rules
+from xpubuild.explain.rank import LikelyCause
+
+SAMPLES = yaml.safe_load((DATA / "kinds.yaml").read_text("utf-8"))
+KINDS = [entry for entry in shipped_rules().signatures if entry.general]
+
+
+def explained(text: str, *distributions: str) -> Explanation:
+    known = Circumstances(system=System(distributions))
+    return explain_stream(io.BytesIO((text + "\n").encode()), known)
+
+
+def first(text: str, *distributions: str) -> LikelyCause:
+    return explained(text, *distributions).findings[0]
+
+
+def test_the_family_is_right_for_what_the_kinds_were_written_from() -> None:
+    answers = [(item, explained(item["text"], "debian").findings) for item in SAMPLES]
+    wrong = [item["id"] for item, found in answers if not found or found[0].family not in item["families"]]
+    assert len(SAMPLES) > 130
+    assert len(wrong) <= 0.02 * len(SAMPLES), wrong
+
+
+# Lines with names that no table and no sample has, but for the ones that the sentence is about.
+@pytest.mark.parametrize(
+    ("line", "family", "command"),
+    [
+        (
+            "x: error while loading shared libraries: libfrob.so.3: cannot open shared object file",
+            "AA-shared-library-not-found",
+            "apt-file search libfrob.so.3",
+        ),
+        (
+            "ImportError: libnuma.so.1: cannot open shared object file: No such file or directory",
+            "AA-shared-library-not-found",
+            "sudo apt install libnuma1",
+        ),
+        (
+            "/a/b.c:3:10: fatal error: frob/frob.h: No such file or directory",
+            "AH-missing-system-package",
+            "apt-file search frob/frob.h",
+        ),
+        (
+            "/a/b.cpp:3:10: fatal error: 'hwloc.h' file not found",
+            "AH-missing-system-package",
+            "sudo apt install libhwloc-dev",
+        ),
+        (
+            "/a/b.cpp:1:10: fatal error: 'span' file not found",
+            "J-host-compiler-version",
+            "sudo apt install g++",
+        ),
+        (
+            "/usr/bin/ld: cannot find -lnuma: No such file or directory",
+            "AH-missing-system-package",
+            "sudo apt install libnuma-dev",
+        ),
+        ("bash: line 3: patchelf: command not found", "AH-missing-system-package", "patchelf"),
+        (
+            "ImportError: /x/frob_ops.so: undefined symbol: _ZNK2at6Tensor4sizeEl",
+            "AM-extension-abi",
+            "--no-build-isolation",
+        ),
+        (
+            "ImportError: /x/frob.so: undefined symbol: PyCode_GetFrob",
+            "AG-python-or-numpy-abi",
+            "python --version",
+        ),
+        (
+            "/lib64/libc.so.6: version `GLIBC_2.38' not found (required by /x/frob)",
+            "AC-glibc-too-old",
+            "ldd --version",
+        ),
+        ("g++: error: unrecognized command-line option '-mavx10.3'", "J-host-compiler-version", "CXX="),
+        (
+            "/a/b.cpp:3:1: error: unused frob [-Werror=unused-frob]",
+            "J-host-compiler-version",
+            "-Wno-error=unused-frob",
+        ),
+        ("E: Unable to locate package frob-dev", "T-package-resolver", "apt-cache search frob-dev"),
+        (
+            "fatal: detected dubious ownership in repository at '/mnt/a b'",
+            "H-torch-xpu-ops-and-submodule-checkout",
+            "safe.directory '/mnt/a b'",
+        ),
+        (
+            "fatal: unable to access 'https://frob.example/x.git/': The requested URL returned error: 503",
+            "S-network-proxy-certificate",
+            "git submodule update",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'frobnicate'",
+            "M-python-build-tools",
+            "pip install frobnicate",
+        ),
+        (
+            "ninja: error: loading 'build.ninja': No such file or directory",
+            "V-stale-build-state",
+            "rm -rf build",
+        ),
+        (
+            "OMP: Error #15: Initializing libomp.so, but found libiomp5.so already initialized.",
+            "AF-two-openmp-runtimes",
+            "libiomp5",
+        ),
+    ],
+)
+def test_the_names_in_a_line_are_in_the_command(line: str, family: str, command: str) -> None:
+    found = first(line, "debian")
+    assert found.family == family
+    assert command in found.next_command
+
+
+def test_every_place_of_a_text_is_an_entity_of_the_kind() -> None:
+    for entry in KINDS:
+        named = {
+            name.rstrip("0123456789")
+            for matcher in entry.match
+            for name in re.compile(matcher.line).groupindex
+        }
+        rows = [row for lookup in entry.lookup for row in lookup.rows]
+        texts = [entry.title, entry.cause, entry.fix, *(row.fix or "" for row in rows)]
+        commands = [item.next for item in (entry, *rows) if item.next]
+        texts += [text for item in commands for text in (item.values() if isinstance(item, dict) else [item])]
+        places = {place for text in texts for place in re.findall(r"(?<!\$)\{([a-z_]+)\}", text)}
+        assert places <= named | {"what", "install"}, entry.id
+
+
+def test_a_name_from_a_log_is_one_word_of_the_command() -> None:
+    found = first("fatal: detected dubious ownership in repository at '/a; rm -rf $HOME'")
+    assert "/a; rm -rf $HOME" in shlex.split(found.next_command)
+
+
+def test_the_command_is_for_the_distribution_of_the_log() -> None:
+    line = "b.c:1:1: fatal error: hwloc.h: No such file or directory"
+    assert "dnf" in first(f"Installed: gcc-14.2.1-1.fc41.x86_64\n{line}", "debian").next_command
+    assert "apt" in first(f"Setting up libc6 (Ubuntu 24.04)\n{line}", "fedora").next_command
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tests/test_fp64.py::test_double SKIPPED (Required aspect fp64 is not supported on the device)",
+        "test_oom.py::test_it PASSED  RuntimeError: UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+        "tests/a.py::b XFAIL (Triton Error [ZE]: 0x78000011)",
+        "cc1plus: note: unrecognized command-line option '-Wno-frob' may have been intended to silence",
+        "warning: frob.h: No such file or directory",
+        "CMake Warning: Could NOT find NUMA (missing: NUMA_LIBRARY)",
+        "-- Could NOT find CUDA (missing: CUDA_TOOLKIT_ROOT_DIR)",
+    ],
+)
+def test_who_goes_on_has_not_failed(line: str) -> None:
+    assert explained(line).findings == ()
+
+
+IGC = "IGC: Internal Compiler Error: Abnormal termination"
+FAULT = (
+    "Segmentation fault from GPU at 0xff00000003609000, ctx_id: 1 (CCS) type: 0 (NotPresent), level: 1 (PDE)"
+)
+
+
+def test_a_crash_of_the_graphics_compiler_is_none_of_gcc() -> None:
+    found = explained(IGC, "debian").findings
+    assert [item.family for item in found] == ["X-compiler-crash"]
+    assert not any("g++" in item.next_command for item in found)
+    assert (
+        first(f"{IGC}\nBuild failed for : dg2 with error code: -11\nCommand was: /usr/bin/ocloc").family[0]
+        == "P"
+    )
+
+
+def test_a_badly_linked_libtorch_is_no_second_mkl() -> None:
+    line = "/x/libtorch/lib/libtorch.so: undefined reference to `mkl_blas_sgemm'"
+    found = explained(line).findings
+    assert found[0].family == "L-onednn-or-mkl-shadowing"
+    assert "mkl-mixed-versions-undefined-references" not in [item.id for item in found]
+
+
+@pytest.mark.parametrize(
+    "line", ["llvm-foreach: Segmentation fault (core dumped)", "icpx: Aborted (core dumped)"]
+)
+def test_a_crash_is_of_the_program_that_the_line_names(line: str) -> None:
+    found = explained(line).findings
+    assert found[0].family == "X-compiler-crash"
+    assert line.split(":", maxsplit=1)[0] in found[0].title
+
+
+def test_what_is_far_from_the_first_error_is_found_at_the_end() -> None:
+    calm = "[1/2] Building CXX object a.cpp.o\n" * 60000
+    text = f"{calm}a.cpp:1:1: error: frob\n{calm}E: Unable to locate package frob-dev\n"
+    assert "package-unknown-to-manager" in [item.id for item in explained(text).findings]
+
+
+def test_a_page_fault_of_the_gpu_is_not_wsl() -> None:
+    text = f"{FAULT}\n{FAULT}\nAbort was called at 288 line in file:\n./drm_neo.cpp\nAborted (core dumped)"
+    found = explained(text).findings
+    assert found[0].id == "gpu-page-fault"
+    assert not any("wsl" in item.id for item in found)
+
+
+@pytest.mark.parametrize(
+    ("library", "who"),
+    [("libmpi.so.40", "Open MPI"), ("libmpi_cxx.so.40", "Open MPI"), ("libmpi.so.12", "Intel MPI")],
+)
+def test_an_mpi_is_called_by_its_name(library: str, who: str) -> None:
+    found = first(
+        f"ImportError: {library}: cannot open shared object file: No such file or directory", "debian"
+    )
+    assert who in found.cause
+    assert ("oneapi" in found.next_command) == (who == "Intel MPI")
+
+
+def test_what_a_server_lacks_is_no_cut_connection() -> None:
+    found = explained(
+        "remote: fatal: unable to read 0a1b2c3d4e5f60718293a4b5c6d7e8f901234567\n"
+        "remote: aborting due to possible repository corruption on the remote side.\n"
+        "fatal: protocol error: bad pack header\nfatal: early EOF\nerror: RPC failed; curl 18 transfer closed"
+    ).findings
+    assert found[0].id == "repository-lacks-objects"
+    assert "transfer-cut" not in [item.id for item in found]
+
+
+def test_an_index_that_was_not_reached_is_the_network() -> None:
+    retry = (
+        "WARNING: Retrying (Retry(total={})) after connection broken by 'NewConnectionError('x')': /whl/xpu/"
+    )
+    text = "\n".join(
+        [*(retry.format(left) for left in (4, 3, 2, 1, 0)),
+         "ERROR: Could not find a version that satisfies the requirement torch (from versions: none)",
+         "ERROR: No matching distribution found for torch"]
+    )  # fmt: skip
+    assert first(text).family == "S-network-proxy-certificate"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("E: Unable to frob", "apt"),
+        ("dpkg: error processing package frob (--configure):", "dpkg"),
+        ("Error: Transaction test error:", "dnf"),
+        ("Problem: nothing provides frob >= 3 needed by x-1.x86_64", "zypper"),
+        ("UnavailableInvalidChannel: frob", "conda"),
+        ("curl: (99) frob", "curl"),
+        ("ApplyLayer exit status 1 stdout:  stderr: frob", "docker"),
+    ],
+)
+def test_package_managers_and_containers_have_a_first_error(line: str, kind: str) -> None:
+    answer = explained(f"Reading package lists... Done\n{line}\nmore")
+    assert answer.first_error is not None
+    assert (answer.first_error.text, answer.first_error.kind) == (line, kind)

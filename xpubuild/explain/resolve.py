@@ -1,0 +1,124 @@
+"""Fills the texts of a kind with the entities of a line and with what the tables know about them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from xpubuild.distribution import System
+from xpubuild.explain.matcher import Match
+from xpubuild.explain.signature import Row, for_system
+
+_PLACE = re.compile(r"\{([a-z_]{1,40})\}")
+# How a package is installed and found, by the names of distributions that signatures use.
+_INSTALL = {
+    "debian": "sudo apt install {packages}",
+    "fedora": "sudo dnf install {packages}",
+    "rhel": "sudo dnf install {packages}",
+    "suse": "sudo zypper install {packages}",
+    "default": "sudo apt install {packages}",
+}
+_FIND = {
+    "debian": "sudo apt install apt-file && sudo apt-file update && apt-file search {name}",
+    "fedora": "dnf provides '*/'{name}",
+    "rhel": "dnf provides '*/'{name}",
+    "suse": "zypper search --provides --match-exact {name}",
+    "default": "apt-file search {name}",
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said about one match."""
+
+    family: str
+    title: str
+    cause: str
+    fix: str
+    next_command: str
+    confidence: float
+
+
+@dataclass
+class _Rows:
+    """The rows that fit the entities of a match, and the values for places."""
+
+    values: dict[str, str]
+    rows: list[Row] = field(default_factory=list)
+
+    def said(self, name: str) -> object:
+        """Return what the first row that says anything about it says."""
+        return next((value for row in self.rows if (value := getattr(row, name)) is not None), None)
+
+
+def resolve(match: Match, system: System) -> Told:
+    """Return the texts of a match for this system."""
+    signature = match.signature
+    if not signature.general:
+        return Told(
+            signature.family,
+            signature.title,
+            " ".join(signature.cause.split()),
+            " ".join(signature.fix.split()),
+            signature.next_command(system),
+            match.matcher.confidence,
+        )
+    found = _rows(match)
+    values = {**found.values, "what": _what(found)}
+    quoted = {name: shlex.quote(value) for name, value in found.values.items()}
+    quoted["install"] = _install(found, signature.lookup[0].entity if signature.lookup else "", system)
+
+    def text(name: str) -> str:
+        return _filled(" ".join(str(found.said(name) or getattr(signature, name)).split()), values)
+
+    commands = next((row.next for row in found.rows if row.next is not None), signature.next)
+    return Told(
+        str(found.said("family") or signature.family),
+        _sentence(text("title")), _sentence(text("cause")), text("fix"),
+        _filled(for_system(commands, system), quoted, str.upper),
+        next((row.confidence for row in found.rows if row.confidence), match.matcher.confidence),
+    )  # fmt: skip
+
+
+def _rows(match: Match) -> _Rows:
+    found = _Rows(dict(match.entities))
+    for lookup in match.signature.lookup:
+        entity = match.entities.get(lookup.entity, "")
+        row = next((row for row in lookup.rows if entity and _fits(row, entity, match.excerpt)), None)
+        if row is not None:
+            found.rows.append(row)
+    return found
+
+
+def _fits(row: Row, entity: str, line: str) -> bool:
+    return bool(re.search(row.match, entity, re.IGNORECASE)) and (
+        row.line is None or bool(re.search(row.line, line, re.IGNORECASE))
+    )
+
+
+def _what(found: _Rows) -> str:
+    return next((row.what for row in found.rows if row.what), "")
+
+
+def _install(found: _Rows, entity: str, system: System) -> str:
+    """Return the command that installs what provides the entity, or the one that finds out what does."""
+    packages = next((row.packages for row in found.rows if row.packages), {})
+    name = for_system(packages, system)
+    if name:
+        return _filled(for_system(_INSTALL, system), {"packages": name})
+    return _filled(for_system(_FIND, system), {"name": shlex.quote(found.values.get(entity, ""))})
+
+
+def _sentence(text: str) -> str:
+    return f"T{text[1:]}" if text.startswith("the ") else text
+
+
+def _the(name: str) -> str:
+    return f"the {name}"
+
+
+def _filled(text: str, values: Mapping[str, str], unknown: Callable[[str], str] = _the) -> str:
+    """Fill the places; an entity that this line does not name is called by its kind."""
+    return _PLACE.sub(lambda place: values.get(place[1], unknown(place[1])), text).replace(" ()", "")
