@@ -34,8 +34,8 @@ Each group runs in its own process, with a timeout for each check. A crash fails
 its group continues in a new process. If a check needs another one that did not pass, it is skipped with that
 reason. The exit code is 70 if a check failed, crashed or timed out. Warnings (a speed below its bound, a
 cache of other runs) do not change the exit code. `--require ops` turns the absence of an optional part into
-a failure: `ops`, `vision`, `audio`, `triton`; the checks of that part run too. `--skip` leaves checks out, also where
-others need them.
+a failure: `ops`, `vision`, `audio`, `triton`; the checks of that part run too. `--skip` leaves
+checks out, also where others need them.
 
 Every workflow also checks that the work ran on the device: the profiler has to record kernels there, the
 allocator has to provide the required memory, and torch must not warn that an operator ran on the CPU.
