@@ -9,6 +9,7 @@ import re
 import select
 import signal
 import subprocess
+import tempfile
 import sys
 import time
 from pathlib import Path
@@ -220,7 +221,7 @@ def test_shell_is_the_users_own_with_a_marked_prompt(workspace: Path, tmp_path: 
             else "export OWN_RC=read"
         )
         (home / rc).write_text(verb + "\n")
-    before = {path.name for path in Path(os.environ["TMPDIR"]).iterdir()}
+    before = {path.name for path in Path(tempfile.gettempdir()).iterdir()}
     session = Session(workspace, shell, home)
     if shell != "tcsh":
         session.wait_for(re.escape("(xpubuild 2.8) "))
@@ -233,7 +234,7 @@ def test_shell_is_the_users_own_with_a_marked_prompt(workspace: Path, tmp_path: 
     assert env["CMPLR_ROOT"] == "/opt/one api/compiler"
     assert rc is None or env["OWN_RC"] == "read"
     assert "ZDOTDIR" not in env
-    left = {path.name for path in Path(os.environ["TMPDIR"]).iterdir()} - before
+    left = {path.name for path in Path(tempfile.gettempdir()).iterdir()} - before
     assert not [name for name in left if name.startswith("xpubuild")]
 
 

@@ -44,6 +44,13 @@ def scratch_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
         yield Path(folder)
 
 
+def new_folder(purpose: str) -> Path:
+    """Make a folder for this user alone that stays until this process ends, whatever it executes."""
+    place = Path(tempfile.gettempdir())
+    remove_dead(place)
+    return Path(tempfile.mkdtemp(prefix=f"xpubuild-{purpose}-{_owner()}", dir=place))
+
+
 def new_draft(folder: Path) -> tuple[int, Path]:
     """Make an empty file for this user alone; return its descriptor and place.
 

@@ -10,10 +10,11 @@ import contextlib
 import os
 import pwd
 import shlex
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from xpubuild.engine.temporary import new_folder
 
 _BASH = """\
 if [ -f ~/.bashrc ]; then . ~/.bashrc; fi
@@ -93,7 +94,7 @@ def _nameless(template: str, words: Mapping[str, str]) -> int:
 
 
 def _zsh_folder(words: Mapping[str, str], env: Mapping[str, str]) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="xpubuild-shell-"))
+    folder = new_folder("shell")
     given = env.get("ZDOTDIR")
     words = {
         **words,
