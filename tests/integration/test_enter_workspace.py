@@ -9,8 +9,8 @@ import re
 import select
 import signal
 import subprocess
-import tempfile
 import sys
+import tempfile
 import time
 from pathlib import Path
 
