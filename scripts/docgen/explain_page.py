@@ -62,11 +62,11 @@ excerpts that the kinds were written from (`tests/data/explain/kinds.yaml`).
 
 What counts is how failures fare that no rule was written from. Of 65 from threads that were gathered
 beforehand and kept from who wrote the rules, the family was right first for 55 (85 %), wrong for 4 and
-missing for 6; 3 (5 %) were wrong and told as likely. The command or fix shared a program, package or option with that of the
-thread in 29 of the 59 where the thread names one. This was measured once, at commit 20e7c4e, with
-`scripts/score-explain.py`; earlier states of the rules may have been scored on the same threads.
-Of 76 further excerpts, searched for while the rules were written and tried before any rule was added for
-them, 49 were right (13 of 16, then 16 of 33, then 20 of 27).
+missing for 6; 3 (5 %) were wrong and told as likely. The command or fix shared a program, package or option
+with that of the thread in 29 of the 59 where the thread names one. This was measured once, at commit
+20e7c4e, with `scripts/score-explain.py`; earlier states of the rules may have been scored on the same
+threads. Of 76 further excerpts, searched for while the rules were written and tried before any rule was
+added for them, 49 were right (13 of 16, then 16 of 33, then 20 of 27).
 
 {unseen}
 
