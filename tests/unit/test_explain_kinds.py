@@ -183,6 +183,11 @@ def test_a_crash_of_the_graphics_compiler_is_none_of_gcc() -> None:
     )
 
 
+def test_what_sycl_ls_puts_in_brackets_is_no_label() -> None:
+    lines = "[opencl:gpu:2] Intel(R) OpenCL HD Graphics\n[ext_oneapi_level_zero:gpu:0] Intel(R) Level-Zero"
+    assert explained(lines).findings == ()
+
+
 def test_a_badly_linked_libtorch_is_no_second_mkl() -> None:
     line = "/x/libtorch/lib/libtorch.so: undefined reference to `mkl_blas_sgemm'"
     found = explained(line).findings

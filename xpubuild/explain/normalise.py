@@ -30,10 +30,10 @@ _PREFIX = re.compile(
     | \[[ ]{0,8}\d{1,8}\.\d{3,9}\]:?[ ]                                  # the kernel, meson
     | (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d[ ]
       (?:[\w.-]{1,64}[ ](?:kernel|[\w./@-]{1,64}\[\d{1,8}\]):[ ])?             # syslog, ts
-    | \#\d{1,5}[ ]\d{1,6}\.\d{2,4}[ ]                                    # docker build
+    | \#\d{1,5}[ ]\d{1,6}\.\d{1,4}[ ]                                    # docker build
     | \d{1,6}\.\d{2,4}[ ](?=[A-Za-z\[(/'])                               # its summary of an error
     | Step[ ]\#\d{1,4}(?:[ ]-[ ]'[^']{1,60}')?:[ ]                            # Cloud Build
-    | \[(?!(?i:error|fatal)\]|(?:opencl|level_zero|host):)                # labels of all kinds: [build]
+    | \[(?!(?i:error|fatal)\]|(?:ext_oneapi_)?(?:opencl|level_zero|cuda|host)\b)   # labels: [build]
       [A-Za-z][\w./:-]{0,40}\]:?[ ]
     | [\w.-]{1,40}[ ]{1,20}\|[ ]                                         # docker compose, foreman
     | \[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>:|:?[ ])                  # mpirun
