@@ -3,13 +3,14 @@
 # make lint         run only the static checks of "make test": ruff and mypy
 # make components   build torchvision and torchaudio from source and test them (about 15 minutes)
 # make mutants      change the code in random places and list the changes that no test detects
+# make torture      kill, starve and mislead real installs at random, and count what became of them
 # make docs         regenerate docs/reference, docs/schema and docs/checks
 # make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
 # make clean        remove .venv and caches, but no workspaces (see: xpubuild clean)
 #
 # PYTHON=... is the interpreter that .venv is made with, PYTEST_ARGS=... goes to pytest.
-# MUTANTS_ARGS=... goes to scripts/mutants.py (--help lists its options).
+# MUTANTS_ARGS=... goes to scripts/mutants.py, TORTURE_ARGS=... to scripts/torture.py (--help lists the options).
 
 # Paths are relative and quoted: the checkout may lie in a folder with spaces.
 PYTHON ?= python3
@@ -18,7 +19,7 @@ PY := .venv/bin/python
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint mutants docs plans findings components clean python-gone
+.PHONY: help quickstart test lint mutants torture docs plans findings components clean python-gone
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -33,7 +34,7 @@ lint: .venv/.dev
 	@"$(PY)" -m ruff check .
 	@"$(PY)" -m ruff format --check .
 	@"$(PY)" -m mypy
-	@MYPYPATH=tests "$(PY)" -m mypy tests/conftest.py tests/support scripts/generate-docs.py scripts/mutants.py \
+	@MYPYPATH=tests "$(PY)" -m mypy tests/conftest.py tests/support scripts/generate-docs.py scripts/mutants.py scripts/torture.py \
 		scripts/mutation/recorder.py scripts/update-plans.py
 
 components: .venv/.dev
@@ -41,6 +42,9 @@ components: .venv/.dev
 
 mutants: .venv/.dev
 	@"$(PY)" scripts/mutants.py $(MUTANTS_ARGS)
+
+torture: .venv/.dev
+	@"$(PY)" scripts/torture.py $(TORTURE_ARGS)
 
 docs: .venv/.dev
 	@"$(PY)" scripts/generate-docs.py
@@ -54,7 +58,7 @@ findings: .venv/.dev
 		tests/unit/test_doctor_gpu_*.py tests/integration/test_doctor_hosts_*.py
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture
 
 # The files below are stamps: with them the second run of a target needs no network.
 .venv/.made: $(if $(PY_WORKS),,python-gone)

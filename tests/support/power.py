@@ -1,8 +1,8 @@
 """A file system whose power can be cut: what it had not given to its disk at that instant is lost.
 
-The disk is a file, behind a loop device. The file lies in a second file system, which is frozen for the moment
-in which the file is copied: so the copy is what the disk held at one instant. Freezing flushes the outer file
-system alone; the inner one is not asked, and what it keeps in memory is not in the copy.
+The disk is a file, behind a loop device. The file lies in a second file system, which is frozen for the
+moment in which the file is copied: so the copy is what the disk held at one instant. Freezing flushes the
+outer file system alone; the inner one is not asked, and what it keeps in memory is not in the copy.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Disk:
     def restore(self) -> None:
         """Mount what ``hold`` kept, in place of the disk as it is; no program may use it any more.
 
-        The copy becomes another disk: a mount namespace that some other program made meanwhile keeps the first
-        one mounted, and it writes on.
+        The copy becomes another disk: a mount namespace that some other program made meanwhile keeps the
+        first one mounted, and it writes on.
         """
         _unmount(self.place)
         self._image.unlink()
@@ -107,7 +107,9 @@ def _copy(source: Path, target: Path) -> None:
                 begin = os.lseek(read.fileno(), begin, os.SEEK_DATA)
                 end = os.lseek(read.fileno(), begin, os.SEEK_HOLE)
                 for offset in range(begin, end, _BLOCK):
-                    os.pwrite(write.fileno(), os.pread(read.fileno(), min(_BLOCK, end - offset), offset), offset)
+                    os.pwrite(
+                        write.fileno(), os.pread(read.fileno(), min(_BLOCK, end - offset), offset), offset
+                    )
                 begin = end
 
 

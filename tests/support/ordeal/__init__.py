@@ -1,0 +1,1 @@
+"""Attempts on a small real install: something goes wrong, and the same command carries on."""
