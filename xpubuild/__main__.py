@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -33,6 +34,11 @@ def main() -> None:
         # Ctrl-C while modules are imported, or a second one while the first is told about.
         sys.stderr.write("error: interrupted\n")
         status = _INTERRUPTED
+    if sys.flags.inspect:
+        # PYTHONINSPECT: Python would take the end for an error, and read commands from standard input.
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        os._exit(status)
     sys.exit(status)
 
 

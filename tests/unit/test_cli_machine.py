@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.cli import XPUBUILD, Xpubuild
+from support.cli import XPUBUILD, Xpubuild, child
 
 from xpubuild.engine.system_errors import of_machine
 from xpubuild.errors import XpuBuildError
@@ -43,14 +43,22 @@ def test_a_result_that_has_no_room_is_no_space_and_no_bug(command: tuple[str, ..
 def test_a_terminal_that_is_gone_changes_nothing(command: tuple[str, ...]) -> None:
     """As after a build over night whose ssh connection was cut: what was done is done."""
     master, terminal = pty.openpty()
-    child = subprocess.Popen(
+    running = subprocess.Popen(
         [*XPUBUILD, *command], stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE, text=True
     )
     os.close(terminal)
     os.close(master)
-    _, told = child.communicate(timeout=120)
-    assert child.returncode == 0, told
+    _, told = running.communicate(timeout=120)
+    assert running.returncode == 0, told
     assert told == ""
+
+
+@pytest.mark.parametrize("words", [("recipes", "list"), ("status", "--workspace", "nowhere")], ids=" ".join)
+def test_a_python_that_asks_for_commands_at_its_end_ends(words: tuple[str, ...], tmp_path: Path) -> None:
+    """PYTHONINSPECT in a shell's profile: every end of xpubuild was called a bug, with exit code 1."""
+    wanted = child(*words)
+    done = child(*words, PYTHONINSPECT="1")
+    assert (done.status, done.out, done.err) == (wanted.status, wanted.out, wanted.err)
 
 
 def test_no_threads_to_be_had(tmp_path: Path) -> None:

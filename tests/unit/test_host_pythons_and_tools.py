@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.host.pythons import find_pythons, probe_python
+from xpubuild.host.pythons import PATIENT_S, find_pythons, probe_python
 from xpubuild.host.report import host_report
 from xpubuild.host.tools import parse_compiler, probe_compiler, probe_tool
 
@@ -100,6 +100,12 @@ def test_an_interpreter_stand_in_that_does_not_answer(tmp_path: Path, body: str,
     facts = probe_python(script(tmp_path / "python3", body))
     assert word in facts.error
     assert facts.version == "unknown"
+
+
+def test_an_interpreter_has_the_time_that_the_caller_gives(tmp_path: Path) -> None:
+    slow = script(tmp_path / "python3", f"sleep 1; exec '{sys.executable}' \"$@\"")
+    assert probe_python(slow, deadline_s=0.3).error == "it did not answer within 0 s"
+    assert probe_python(slow, deadline_s=PATIENT_S).error == ""
 
 
 def test_missing_folder_and_not_executable_do_not_raise(tmp_path: Path) -> None:

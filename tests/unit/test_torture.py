@@ -65,7 +65,7 @@ def test_what_a_terminal_obeys_is_let_in() -> None:
 
 def test_hostile_inputs_come_from_the_seed_alone(tmp_path: Path) -> None:
     def made(seed: int) -> list[object]:
-        hostile = Hostile(random.Random(seed), tmp_path / "outside")
+        hostile = Hostile(random.Random(seed), tmp_path / "outside")  # noqa: S311
         good = b"a: {b: [1, 2]}\nc: d\n"
         return [hostile.yaml(good), hostile.json(b'{"a": [1]}'), hostile.variables(), hostile.text("a\nb\n")]
 
@@ -73,7 +73,7 @@ def test_hostile_inputs_come_from_the_seed_alone(tmp_path: Path) -> None:
 
 
 def test_writing_outside_is_let_in(tmp_path: Path) -> None:
-    hostile = Hostile(random.Random(1), tmp_path / "outside")
+    hostile = Hostile(random.Random(1), tmp_path / "outside")  # noqa: S311
     hostile.prepare()
     hostile.must_be_kept()
     (tmp_path / "outside" / "planted").touch()

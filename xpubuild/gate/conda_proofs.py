@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.errors import ToolchainError
-from xpubuild.host.pythons import probe_python
+from xpubuild.host.pythons import PATIENT_S, probe_python
 from xpubuild.packages.conda.host_libstdcxx import STDLIB, machine_need, provided
 from xpubuild.packages.conda.install import lock_digest, python_version
 from xpubuild.packages.conda.libstdcxx import gcc_for, glibcxx
@@ -49,7 +49,7 @@ class CondaEnvironmentProof:
         if wrong:
             raise self._error("; ".join(wrong[:3]), {"problems": wrong[:50]})
         wanted = python_version(self.lock)
-        facts = probe_python(env / "bin" / "python")
+        facts = probe_python(env / "bin" / "python", deadline_s=PATIENT_S)
         if facts.error or not facts.version.startswith(wanted):
             raise self._error(facts.error or f"its Python is {facts.version}, the lock says {wanted}", {})
         return {

@@ -16,6 +16,7 @@ from xpubuild.errors import XpuBuildError
 from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, exists, inside, read_bytes, read_text
 
 _DEADLINE_S = 10.0
+PATIENT_S = 180.0
 _NAME = re.compile(r"python(3(\.\d+t?)?)?")
 _VERSIONED = re.compile(r"python(3\.\d+)(t?)")
 _PATCHLEVEL = re.compile(r'^#define PY_VERSION\s+"([^"]+)"', re.MULTILINE)
@@ -65,14 +66,20 @@ class PythonFacts:
     error: str = ""
 
 
-def probe_python(executable: Path, environment: Mapping[str, str] | None = None) -> PythonFacts:
-    """Run an interpreter and return what it says; never raises, ``error`` says what went wrong."""
+def probe_python(
+    executable: Path, environment: Mapping[str, str] | None = None, *, deadline_s: float = _DEADLINE_S
+) -> PythonFacts:
+    """Run an interpreter and return what it says; never raises, ``error`` says what went wrong.
+
+    Where a result depends on the answer, ``deadline_s`` is ``PATIENT_S``: on a machine with much to do the
+    start of a Python takes its time.
+    """
     path = str(executable)
     try:
         result = probe(
             [path, "-I", "-c", _PROBE],
             env=base_environment() if environment is None else environment,
-            deadline_s=_DEADLINE_S,
+            deadline_s=deadline_s,
         )
     except (XpuBuildError, OSError) as error:
         return PythonFacts(path, error=str(error))
@@ -84,7 +91,9 @@ def probe_python(executable: Path, environment: Mapping[str, str] | None = None)
         said = (result.stderr or result.stdout).strip().splitlines()
         if said and _PROBE.strip().partition("\n")[0] in said[-1]:
             said = []  # a program that is no Python repeats the probe
-        ending = "timed out" if result.timed_out else f"exited with code {result.returncode}"
+        if result.timed_out:
+            return PythonFacts(path, error=f"it did not answer within {deadline_s:.0f} s")
+        ending = f"exited with code {result.returncode}"
         return PythonFacts(path, error=f"{ending}: {said[-1]}" if said else ending)
     return _checked(path, document)
 

@@ -17,7 +17,7 @@ from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import query
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import NoSpaceError, ToolchainError
-from xpubuild.host.pythons import PythonFacts, probe_python
+from xpubuild.host.pythons import PATIENT_S, PythonFacts, probe_python
 from xpubuild.toolchain.environment import env_python
 from xpubuild.toolchain.envmark import MARK, check_name, read_mark, require_ours, write_mark
 from xpubuild.toolchain.pip_failures import NO_SPACE
@@ -37,7 +37,7 @@ def make_env(env: Path, python: Path) -> bool:
         NoSpaceError: the disk is full.
     """
     check_name(env)
-    facts = probe_python(python)
+    facts = probe_python(python, deadline_s=PATIENT_S)
     if facts.error:
         raise ToolchainError(
             f"no environment can be created with {python}",
@@ -70,7 +70,7 @@ def _is_ready(env: Path, wanted: Mapping[str, str]) -> bool:
     mark = read_mark(env)
     if mark != {"state": "ready", **wanted} or not (env / "pyvenv.cfg").is_file():
         return False
-    found = probe_python(Path(env_python(env)))
+    found = probe_python(Path(env_python(env)), deadline_s=PATIENT_S)
     return not found.error and _minor(found) == wanted["version"]
 
 

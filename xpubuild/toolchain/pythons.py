@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.host.packages import install_commands, package_names
-from xpubuild.host.pythons import PythonFacts, probe_python
+from xpubuild.host.pythons import PATIENT_S, PythonFacts, probe_python
 from xpubuild.host.system import OsFacts
 
 _BITS = 64
@@ -69,7 +69,7 @@ def require_python(
         UnsatisfiableError: its version is not what the recipe needs.
         ToolchainError: it does not run, is not CPython with 64 bits, or Python.h is missing.
     """
-    facts = probe_python(executable, environment)
+    facts = probe_python(executable, environment, deadline_s=PATIENT_S)
     _require_kind(facts)
     _require_version(facts, needs)
     if not facts.headers:
