@@ -10,8 +10,8 @@ from integration.gitserver import plain_clone, snapshot
 
 from support.ordeal.inputs import Hostile
 from support.ordeal.judge import CARRIED_ON, CLEAR, LetInError
-from support.ordeal.trial import Trial, Usual
-from support.ordeal.world import World, contents
+from support.ordeal.trial import Trial
+from support.ordeal.world import contents
 
 _LIMIT_S = 60.0
 
@@ -26,13 +26,12 @@ class Finished:
     tree: dict[str, str]
 
     @classmethod
-    def make(cls, world: World, usual: Usual, folder: Path) -> Finished:
-        """Install, lock and fetch in ``folder``."""
-        folder.mkdir()
-        trial = Trial(world, random.Random(0), folder, usual)  # noqa: S311
+    def make(cls, trial: Trial) -> Finished:
+        """Lock and fetch beside an undisturbed install."""
+        world, folder = trial.world, trial.place
         recipe, lock, mirror = world.install[1], folder / "small.lock.yaml", folder / "mirror"
         for words in (
-            trial.install_words, ("lock", recipe, "--output", str(lock), "--json"),
+            ("lock", recipe, "--output", str(lock), "--json"),
             ("fetch", recipe, "--mirror", str(mirror), "--json"),
         ):  # fmt: skip
             answer = trial.run(*words)

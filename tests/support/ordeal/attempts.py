@@ -14,7 +14,7 @@ from support.ordeal import faults
 from support.ordeal.attack import Finished
 from support.ordeal.hostile import TARGETS, attack_with
 from support.ordeal.judge import CARRIED_ON, CLEAR, LET_IN, LOST, LetInError, LostError
-from support.ordeal.trial import Trial, Usual, measure, place_of
+from support.ordeal.trial import Trial, measure, place_of
 from support.ordeal.world import World
 
 #: How many of a thousand attempts are of a kind.
@@ -50,17 +50,17 @@ class Worker:
 
     world: World
     folder: Path
-    usual: Usual
+    undisturbed: Trial
     good: Finished | None = None
 
     @classmethod
     def make(cls, world: World, folder: Path) -> Worker:
         """Install once as usual, to know what each attempt has to end in."""
-        return cls(world, folder, measure(world, folder))
+        return cls(world, folder, measure(world, folder / "good"))
 
     def attempt(self, seed: int, kind: str, plan: str = "small") -> Result:
         """Make one attempt."""
-        trial = Trial(self.world, random.Random(seed + 1), self.folder, self.usual)  # noqa: S311
+        trial = Trial(self.world, random.Random(seed + 1), self.folder, self.undisturbed.usual)  # noqa: S311
         started, verdict, reason = time.monotonic(), "", ""
         try:
             verdict = self._make(trial, kind, self.folder / f"a{seed}")
@@ -91,7 +91,7 @@ class Worker:
 
     def _attack(self, trial: Trial, target: str) -> str:
         if self.good is None:
-            self.good = Finished.make(self.world, self.usual, self.folder / "good")
+            self.good = Finished.make(self.undisturbed)
         return attack_with(trial, target, self.good)
 
     @staticmethod

@@ -158,19 +158,20 @@ class Trial:
             raise LostError(f"what was built says {said.stdout!r} when it is imported: {said.stderr[-1500:]}")
 
 
-def measure(world: World, folder: Path) -> Usual:
-    """Install once without any fault; what it makes is what each attempt has to end in."""
-    with place_in(folder / "usual") as place:
-        trial = Trial(world, random.Random(0), place)  # noqa: S311
-        answer = trial.run(*trial.install_words)
-        if answer.code != 0:
-            raise RuntimeError(f"the tortured plan does not install: {answer} {answer.out[-3000:]}")
-        trial.look()
-        wheels = {path.name: contents(path) for path in sorted((trial.workspace / "wheels").iterdir())}
-        left = sorted(place.rglob("*"))
-        size = sum(path.lstat().st_blocks * 512 for path in left) / (1 << 20)
-        files = [str(path.relative_to(place)) for path in left if path.is_file()]
-        return Usual(wheels, answer.seconds, size, files)
+def measure(world: World, place: Path) -> Trial:
+    """Install into ``place`` without any fault; what it makes is what each attempt has to end in."""
+    place.mkdir()
+    trial = Trial(world, random.Random(0), place)  # noqa: S311
+    answer = trial.run(*trial.install_words)
+    if answer.code != 0:
+        raise RuntimeError(f"the tortured plan does not install: {answer} {answer.out[-3000:]}")
+    trial.look()
+    wheels = {path.name: contents(path) for path in sorted((trial.workspace / "wheels").iterdir())}
+    left = sorted(place.rglob("*"))
+    size = sum(path.lstat().st_blocks * 512 for path in left) / (1 << 20)
+    files = [str(path.relative_to(place)) for path in left if path.is_file()]
+    trial.usual = Usual(wheels, answer.seconds, size, files)
+    return trial
 
 
 @contextlib.contextmanager

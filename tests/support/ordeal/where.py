@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -34,7 +35,7 @@ def enter(argv: Sequence[str], *, network: bool) -> int | None:
     if os.environ.get(_INSIDE):
         if not network:
             _loopback_up()
-        return None
+        return _as_init() if os.getpid() == 1 else None
     unshare = shutil.which("unshare")
     own = _OWN if network else (*_OWN, "--net")
     for rights in ((), ("--user", "--map-root-user")) if unshare else ():
@@ -43,6 +44,18 @@ def enter(argv: Sequence[str], *, network: bool) -> int | None:
             environment = {**os.environ, _INSIDE: "1"}
             return subprocess.run([*words, sys.executable, *argv], env=environment, check=False).returncode
     return None
+
+
+def _as_init() -> int | None:
+    """Let a child do the work and wait for what is orphaned, as the first process of a namespace has to."""
+    child = os.fork()
+    if child == 0:
+        return None
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        ended, status = os.wait()
+        if ended == child:
+            return abs(os.waitstatus_to_exitcode(status))
 
 
 def _loopback_up() -> None:
