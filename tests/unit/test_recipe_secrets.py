@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.cli import Xpubuild
 
 from xpubuild.errors import RecipeError
 from xpubuild.recipe.load import load
@@ -114,3 +115,17 @@ def test_a_place_without_secrets_is_taken(tmp_path: Path, url: str) -> None:
 def test_a_query_in_a_git_url_is_refused() -> None:
     assert "token" in str(problem_with("https://host/t.git?token=s3cr3t"))
     assert problem_with("https://host/t.git") is None
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_login_that_stands_where_a_key_should_be_is_not_shown(
+    xpubuild: Xpubuild, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(
+        GIT.format(url="https://host/a.git").replace("commit:", '"https://a:pass-word@host/x":')
+    )
+    result = xpubuild("plan", str(recipe), *options)
+    assert result.status == 20
+    assert "pass-word" not in result.out + result.err
+    assert "@host/x: unknown key" in result.err

@@ -170,8 +170,12 @@ def _document(error: XpuBuildError, arguments: Sequence[str]) -> None:
 
 def _failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
     from xpubuild.engine.execution import ERROR_FILE
+    from xpubuild.engine.redact import Redactor
     from xpubuild.ui.console import render_error
 
+    # What is wrong in a file is quoted, wherever in it a URL with a login stands.
+    redact = Redactor()
+    error.what, error.why, error.evidence = redact(error.what), redact(error.why), redact.tree(error.evidence)
     _document(error, arguments)
     report = os.environ.get(ERROR_FILE)
     if report:

@@ -101,8 +101,6 @@ def log(attack: Attack) -> str:
     for words in (("explain", path), ("explain", path, "--json")):
         if attack.ask(*words):
             raise LostError(f"explain fails: {attack.trial.answers[-1]}")
-        if "planted-secret" in attack.trial.answers[-1].out:
-            raise LetInError(f"a secret is quoted: {attack.trial.answers[-1].out[-1500:]}")
     return CARRIED_ON
 
 

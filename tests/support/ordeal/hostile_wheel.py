@@ -45,7 +45,7 @@ def _rezipped(attack: Attack, good: bytes) -> bytes:
         for info in archive.infolist():
             data = archive.read(info)
             if info is chosen:
-                name = str(attack.hostile.value()).replace("\0", "")[:60000] or "x"
+                name = str(attack.hostile.value()).replace("\0", "")[:20000] or "x"
                 attack.hostile.said = f"member {name[:60]!r} for {info.filename}"
                 if rng.random() < 0.3:
                     info.external_attr = 0o120777 << 16

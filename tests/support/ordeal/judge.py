@@ -58,7 +58,9 @@ class Answer:
             raise LostError(f"failed silently: {self}")
 
     def must_be_printable(self) -> None:
-        """Raise LetInError where the output has characters that a terminal obeys."""
+        """Raise LetInError where the output has characters that a terminal obeys, or a planted secret."""
+        if "planted-secret" in self.texts:
+            raise LetInError(f"a secret is quoted: {self}")
         found = _CONTROL.search(self.texts)
         if found:
             raise LetInError(f"prints {found.group()!r}: {self}")
