@@ -61,7 +61,7 @@ def test_references_are_of_a_process_that_is_not_changed(target: Target) -> None
         ("torch.randperm = lambda n, **k: torch.arange(n)", "random", "same order"),
         ("torch.poisson = lambda x: x.clone()", "random", "poisson"),
         ("torch.Tensor.index_add = lambda s, d, i, x: s + torch.rand_like(s)", "deterministic", "index_add"),
-        ("torch.amp.GradScaler.step = lambda s, o: o.step()", "grad_scaler", "gradient"),
+        ("torch.amp.GradScaler.step = lambda s, o: o.step()", "grad_scaler", "inf checks"),
     ],
 )
 def test_what_is_random_or_skipped_is_looked_at(

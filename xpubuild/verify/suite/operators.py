@@ -25,6 +25,8 @@ from .tolerance import smallest, unit_roundoff
 ELEMENT = 8.0
 NORM = 4.0
 BIAS = 2.0
+#: Largest factors on the limits of short types: for elements and norms, for what all elements share.
+_SHORT_SLACK, _SHORT_BIAS = 8.0, 2.0
 _MOST_NAMED = 4
 
 #: Name of the dtype, set of inputs, memory layout.
@@ -173,7 +175,11 @@ def _beyond(torch: Any, found: Any, expected: tuple[Any, Any], limits: tuple[Any
     reference, found = reference[finite].double(), found[finite]
     if not reference.numel():
         return None
-    error, u = found - reference, slack * unit_roundoff(torch, dtype)
+    error, u, factor = found - reference, unit_roundoff(torch, dtype), slack
+    if dtype in (torch.float16, torch.bfloat16):
+        # What needs slack is computed in float32: of the result's own roundings there are few.
+        factor = max(min(slack, _SHORT_SLACK), slack * unit_roundoff(torch, torch.float32) / u)
+    u = factor * u
     tiny = smallest(torch, dtype) if dtype != torch.float64 else 1e-300
     size = spread + reference.abs()
     worst = float((error.abs() / (ELEMENT * (u * (size + spread.square().mean().sqrt()) + tiny))).max())
@@ -186,5 +192,6 @@ def _beyond(torch: Any, found: Any, expected: tuple[Any, Any], limits: tuple[Any
     if square <= 0 or float(size.norm()) > 8 * math.sqrt(square):
         return None
     bias = abs(float((error * reference).sum())) / square
-    allowed = BIAS * u * (1 + 8 / math.sqrt(error.numel())) + tiny
+    shared = min(factor, _SHORT_BIAS) / factor if dtype in (torch.float16, torch.bfloat16) else 1.0
+    allowed = BIAS * u * shared * (1 + 8 / math.sqrt(error.numel())) + tiny
     return f"all elements are off by a factor of {bias:.2g}" if bias > allowed else None

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import os
-import subprocess
-import sys
 import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
 
 from .cases import Case, evaluate, prepared, variants
+from .children import python, run_one
 from .context import CheckFaultError, SuiteContext
 
 #: By how much inputs change, relative to their size, to see how much results change.
 CHANGE = 2.0**-20
-_DEADLINE_S = 240
+_DEADLINE_S = 840
 #: What torch says about itself in warnings, not about numbers.
 _NOTES = ".*(NumPy|beta|prototype|deprecated|lower the performance|experimental).*"
 #: Table -> case -> variant -> results, each with its sensitivity.
@@ -152,15 +150,11 @@ def _elsewhere(context: SuiteContext, name: str) -> dict[str, Any]:
 
 
 def _start(torch: Any, names: list[str], folder: Path) -> None:
-    run, home = Path(__file__).with_name("run.py"), Path(torch.__file__).parent.parent
-    command = [sys.executable, "-I", "-B", str(run), "--references", ",".join(names), str(home), str(folder)]
+    home = Path(torch.__file__).parent.parent
+    command = python(Path(__file__).with_name("run.py"), "--references", ",".join(names), home, folder)
     # One thread: the other one of a busy machine would be waited for at each operator.
-    environ = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-    environ["OMP_NUM_THREADS"] = "1"
-    done = subprocess.run(
-        command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        check=False, timeout=_DEADLINE_S,
-    )  # fmt: skip
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise CheckFaultError(f"the process for references ended with code {done.returncode}: {last}")
+    ended = run_one(
+        [command[0], "-I", *command[1:]], deadline_s=_DEADLINE_S, folder=folder, env={"OMP_NUM_THREADS": "1"}
+    )
+    if not ended.ok:
+        raise CheckFaultError(ended.describe("the process for references"))
