@@ -3,6 +3,7 @@
 # make lint         run only the static checks of "make test": ruff and mypy
 # make components   build torchvision and torchaudio from source and test them (about 15 minutes)
 # make mutants      change the code in random places and list the changes that no test detects
+# make verify-mutants  break operators of torch (VERIFY_PYTHON) and list what verify does not notice
 # make docs         regenerate docs/reference, docs/schema and docs/checks
 # make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
@@ -15,10 +16,12 @@
 PYTHON ?= python3
 PYTEST_ARGS ?= -n 2 --dist loadgroup
 PY := .venv/bin/python
+# An interpreter with torch 2.10 or newer.
+VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint mutants docs plans findings components clean python-gone
+.PHONY: help quickstart test lint mutants verify-mutants docs plans findings components clean python-gone
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -41,6 +44,9 @@ components: .venv/.dev
 
 mutants: .venv/.dev
 	@"$(PY)" scripts/mutants.py $(MUTANTS_ARGS)
+
+verify-mutants:
+	@"$(VERIFY_PYTHON)" scripts/operator-mutants.py $(MUTANTS_ARGS)
 
 docs: .venv/.dev
 	@"$(PY)" scripts/generate-docs.py

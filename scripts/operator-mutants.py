@@ -186,10 +186,11 @@ def _is_view(overload: Any) -> bool:
 
 
 class Broken:
-    """Replaces the kernels of one operator while it is entered; ``met`` says whether a result was changed."""
+    """Replaces the kernels of one operator while it is entered; ``met`` says whether a result was changed,
+    ``floating`` whether one was of a floating-point type."""
 
     def __init__(self, torch: Any, name: str, mutation: str, key: str) -> None:
-        self.torch, self.mutation, self.key, self.met = torch, mutation, key, False
+        self.torch, self.mutation, self.key, self.met, self.floating = torch, mutation, key, False, False
         self._targets = [one for one in overloads(torch, name, key) if not _is_view(one)]
         self._inside = False
         self._earlier: dict[Any, Any] = {}
@@ -231,6 +232,7 @@ class Broken:
             return type(result)(self._spoil(one, strided, args) for one in result)
         if not isinstance(result, self.torch.Tensor) or result.numel() == 0:
             return result
+        self.floating = self.floating or result.is_floating_point() or result.is_complex()
         changed = self._changed(result, strided)
         if changed is None or self.torch.equal(changed, result):
             return result
@@ -272,7 +274,7 @@ class Broken:
 def attempt(bench: Bench, name: str, mutation: str) -> dict[str, Any]:
     """Return what became of a mutant: caught, survived, or never met."""
     began, ran = time.monotonic(), 0
-    cases = bench.map.get(name, [])
+    cases = bench.map.get(name.rstrip("_"), [])
     random.Random(f"{name} {mutation}").shuffle(cases)  # noqa: S311 - an order
     with Broken(bench.torch, name, mutation, bench.backend.dispatch_key) as broken:
         for key in cases:
@@ -283,6 +285,8 @@ def attempt(bench: Bench, name: str, mutation: str) -> dict[str, Any]:
                 return {"result": "caught", "by": by, "said": problem[:160], "cases": ran,
                         "s": round(time.monotonic() - began, 2)}  # fmt: skip
         result = "survived" if broken.met else "never met" if cases else "never called"
+        if cases and not broken.floating and mutation in ("half", "nan"):
+            result = "does not apply"
     return {"result": result, "cases": ran, "s": round(time.monotonic() - began, 2)}
 
 
@@ -323,13 +327,14 @@ def work(options: argparse.Namespace) -> None:
 def summary(path: Path) -> str:
     """Return the table of a results file: mutations by result, and the mutants that survived."""
     found = {(one["op"], one["mutation"]): one for one in read(path) if "result" in one}
-    results = ("caught", "survived", "never met", "never called")
+    results = ("caught", "survived", "never met", "never called", "does not apply")
     lines = ["| mutation | " + " | ".join(results) + " |", "| --- |" + " ---: |" * len(results)]
     for mutation in (*MUTATIONS, "all"):
         of = [one["result"] for one in found.values() if mutation in (one["mutation"], "all")]
         lines.append(f"| {mutation} | " + " | ".join(str(of.count(result)) for result in results) + " |")
-    caught = sum(one["result"] == "caught" for one in found.values())
-    lines.append(f"\n{caught} of {len(found)} mutants were caught ({caught / max(len(found), 1):.1%}).\n")
+    counted = [one["result"] for one in found.values() if one["result"] != "does not apply"]
+    caught = counted.count("caught")
+    lines.append(f"\n{caught} of {len(counted)} mutants were caught ({caught / max(len(counted), 1):.1%}).\n")
     for result in results[1:]:
         named = sorted(f"{one['op']}/{one['mutation']}" for one in found.values() if one["result"] == result)
         lines.append(f"{result}: {', '.join(named) or 'none'}\n")
