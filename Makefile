@@ -4,6 +4,7 @@
 # make components   build torchvision and torchaudio from source and test them (about 15 minutes)
 # make mutants      change the code in random places and list the changes that no test detects
 # make torture      kill, starve and mislead real installs at random, and count what became of them
+# make verify-mutants  break operators of torch (VERIFY_PYTHON) and list what verify does not notice
 # make docs         regenerate docs/reference, docs/schema and docs/checks
 # make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
@@ -18,10 +19,12 @@ PYTEST_ARGS ?= -n 2 --dist loadgroup
 PY := .venv/bin/python
 # The tests start the program some thousand times: compiled once, not by each of them.
 unexport PYTHONDONTWRITEBYTECODE
+# An interpreter with torch 2.10 or newer.
+VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint mutants torture docs plans findings components clean python-gone
+.PHONY: help quickstart test lint mutants torture verify-mutants docs plans findings components clean python-gone
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -47,6 +50,9 @@ mutants: .venv/.dev
 
 torture: .venv/.dev
 	@"$(PY)" scripts/torture.py $(TORTURE_ARGS)
+
+verify-mutants:
+	@"$(VERIFY_PYTHON)" scripts/operator-mutants.py $(MUTANTS_ARGS)
 
 docs: .venv/.dev
 	@"$(PY)" scripts/generate-docs.py

@@ -34,13 +34,26 @@ Each group runs in its own process, with a timeout for each check. A crash fails
 its group continues in a new process. If a check needs another one that did not pass, it is skipped with that
 reason. The exit code is 70 if a check failed, crashed or timed out. Warnings (a speed below its bound, a
 cache of other runs) do not change the exit code. `--require ops` turns the absence of an optional part into
-a failure: `ops`, `vision`, `audio`, `triton`; the checks of that part run too. `--skip` leaves
-checks out, also where others need them.
+a failure: `ops`, `vision`, `audio`, `triton`; the checks of that part
+run too. `--skip` leaves checks out, also where others need them.
 
 Every workflow also checks that the work ran on the device: the profiler has to record kernels there, the
 allocator has to provide the required memory, and torch must not warn that an operator ran on the CPU.
 resnet50 is torchvision's if that is installed and works, otherwise the suite's own; the detail shows which.
 Weights and data are generated from fixed seeds and are the same everywhere.
+
+The group `operators` has tables: each case is an operator in one use, with its inputs. It runs in float32,
+plain, with strided and permuted inputs of other numbers, with more than 2^16 elements, with a NaN that has
+to reach the result, and in the device's short types; gradients are compared too. References are computed in
+float64 on the CPU; where the CPU is the device, by another process that is started without `PYTHONPATH` and
+the user's packages. The limits are those of a backward stable algorithm: how much a result changes with its
+inputs is measured on the reference. Three are compared: the largest error of an element, the norm of all
+errors, and a factor that all elements share, so that 1 % is seen in bfloat16 too. A case whose operator
+this torch does not have, or a type without a kernel, is counted in the metrics. A reference that is NaN or
+warns fails the check and says that the check is at fault.
+
+`scripts/operator-mutants.py` measures what the tables notice: it replaces an operator's kernels by
+slightly wrong ones and runs the cases that call it.
 
 Training is compared with the same training in float64 on the CPU ([tolerances](tolerances.md)). The first
 loss may differ by the error of a forward pass, the first gradient by that of one backward pass. The decrease

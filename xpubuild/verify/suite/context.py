@@ -28,7 +28,8 @@ class SuiteContext:
 
     ``torch`` is the imported module, ``device`` a ``torch.device`` and ``module`` the backend's own module
     (``torch.xpu``). ``required`` are the optional parts whose absence is a failure, ``options`` are
-    command-line options that some checks read (``source``).
+    command-line options that some checks read (``source``). ``planned`` are the ids of all checks of this
+    process.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class SuiteContext:
         self.backend = backend
         self.required = required
         self.options = dict(options or {})
+        self.planned: tuple[str, ...] = ()
         self.warnings: list[str] = []
         self.notes: list[str] = []
         self.metrics: dict[str, Any] = {}

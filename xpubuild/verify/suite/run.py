@@ -103,6 +103,7 @@ def _run_all(options: argparse.Namespace) -> None:
     for identifier in options.ids:
         check = checks[identifier]
         context = errors.SuiteContext(backend, frozenset(options.require), given)
+        context.planned = tuple(options.ids)
         started = time.monotonic()
         reason = registry.blocked_by(check, statuses)
         if reason is None:
@@ -126,6 +127,17 @@ def _run_all(options: argparse.Namespace) -> None:
         )
 
 
+def _write_references(names: str, home: str, out: str) -> None:
+    """Compute the references of tables and store them; ``home`` is the folder that torch is in."""
+    sys.path.append(home)
+    _load_suite()
+    torch = importlib.import_module("torch")
+    importlib.import_module(f"{_PACKAGE}.settling").settle(torch)
+    compute = importlib.import_module(f"{_PACKAGE}.references").compute
+    for name in names.split(","):
+        torch.save(compute(torch, name), Path(out) / f"{name}.pt")
+
+
 def main(arguments: list[str]) -> int:
     """Run the checks of the command line; the exit code does not depend on their results."""
     parser = argparse.ArgumentParser()
@@ -133,6 +145,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--require", action="append", default=[])
     parser.add_argument("--option", action="append", default=[])
+    parser.add_argument("--references", nargs=3, metavar=("TABLES", "HOME", "OUT"))
     parser.add_argument("ids", nargs="*")
     options = parser.parse_args(arguments)
     if options.hello:
@@ -140,6 +153,9 @@ def main(arguments: list[str]) -> int:
         _send({"event": "hello", "version": version, "implementation": platform.python_implementation()})
         return 0
     _prepare_process()
+    if options.references:
+        _write_references(*options.references)
+        return 0
     _load_suite()
     _run_all(options)
     return 0

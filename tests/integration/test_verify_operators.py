@@ -1,0 +1,100 @@
+"""The operator tables on a good torch, and on one whose operators are broken through the dispatcher."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from integration.torch_env import TorchEnv
+from integration.verify_support import Target, bad, by_id
+from support.imports import ROOT
+
+from xpubuild.verify.catalogue import list_checks
+from xpubuild.verify.suite.backends import BACKENDS
+from xpubuild.verify.suite.context import CheckFaultError, SuiteContext
+
+#: Operator, the check that has to notice, and what is wrong: 1 %, one element, above 2^16 elements, NaN.
+BROKEN = (
+    ("native_layer_norm", "norms", "percent"),
+    ("cumsum", "order", "large"),
+    ("_fft_c2c", "linear", "element"),
+    ("max_pool2d_with_indices", "convolve", "nan"),
+    ("linalg_inv_ex", "algebra", "batch"),
+    ("_foreach_addcdiv_", "foreach", "block"),
+    ("nll_loss_forward", "losses", "stale"),
+    ("upsample_bicubic2d", "layers", "half"),
+)
+
+
+def test_every_operator_of_the_tables_is_in_this_torch_and_right(target: Target) -> None:
+    report = target.verify("operators", suite="full")
+    assert bad(report) == {}
+    for check in report.checks:
+        if "cases" in check.metrics:
+            assert check.metrics["absent_in_this_torch"] == 0, check.id
+            assert check.metrics["runs"] > 3 * check.metrics["cases"]
+
+
+def test_references_are_of_a_process_that_is_not_changed(target: Target) -> None:
+    """The CPU is its own reference: what breaks this process must not break that one."""
+    report = target.verify(
+        "operators.truth",
+        suite="full",
+        mutation=(
+            "library = torch.library.Library('aten', 'IMPL')\n"
+            "kernel = torch.library.get_kernel('aten::bitwise_not', 'CPU')\n"
+            "twice = lambda keys, x: kernel.call_boxed(keys, kernel.call_boxed(keys, x))\n"
+            "library.impl('bitwise_not', twice, 'CPU', with_keyset=True, allow_override=True)"
+        ),
+    )
+    assert bad(report) == {"operators.truth": "fail"}
+    assert "bitwise_not" in by_id(report)["operators.truth"].detail
+
+
+@pytest.mark.parametrize(
+    ("code", "check", "words"),
+    [
+        ("torch.randn_like = lambda x: torch.rand_like(x)", "random", "randn of"),
+        ("torch.rand_like = lambda x, r=torch.rand_like: r(x) * 1.03", "random", "rand of"),
+        ("torch.randperm = lambda n, **k: torch.arange(n)", "random", "same order"),
+        ("torch.poisson = lambda x: x.clone()", "random", "poisson"),
+        ("torch.Tensor.index_add = lambda s, d, i, x: s + torch.rand_like(s)", "deterministic", "index_add"),
+        ("torch.amp.GradScaler.step = lambda s, o: o.step()", "grad_scaler", "inf checks"),
+    ],
+)
+def test_what_is_random_or_skipped_is_looked_at(
+    target: Target, warm: Path, code: str, check: str, words: str
+) -> None:
+    report = target.verify(f"operators.{check}", suite="full", mutation=code, python=warm)
+    assert bad(report) == {f"operators.{check}": "fail"}
+    assert words in by_id(report)[f"operators.{check}"].detail
+
+
+def test_a_few_broken_operators_are_caught(torch_env: TorchEnv, tmp_path: Path) -> None:
+    """The thirty seconds of scripts/operator-mutants.py that run each time; the script runs all of them."""
+    out = tmp_path / "mutants.jsonl"
+    script = ROOT / "scripts" / "operator-mutants.py"
+    words = [word for name, table, mutation in BROKEN for word in ("--pick", f"{name}/{mutation}/{table}")]
+    done = subprocess.run(
+        [str(torch_env.python), str(script), "--out", str(out), *words],
+        env={**torch_env.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    results = {(one["op"], one["mutation"]): one for one in found if "result" in one}
+    assert {key: one["result"] for key, one in results.items()} == {
+        (name, mutation): "caught" for name, _, mutation in BROKEN
+    }
+
+
+def test_every_table_is_a_check() -> None:
+    from xpubuild.resources import suite_dir
+
+    tables = {path.stem.partition("_")[2] for path in suite_dir().glob("table_*.py")}
+    checks = {check.id.partition(".")[2] for check in list_checks() if check.group == "operators"}
+    assert tables == checks - {"random", "deterministic", "grad_scaler"}
+    assert SuiteContext(BACKENDS["cpu"], frozenset()).planned == ()
+    assert issubclass(CheckFaultError, Exception)

@@ -1,0 +1,194 @@
+"""Cases of the operator tables: what is called, with which inputs, and how they are made.
+
+An input is described, not stored: ``make`` builds it on the CPU from a seed. Numbers have 8 significant bits,
+so that float64, float32, bfloat16 and float16 hold the same ones and share one reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Cases by kind of type: what most operators have, and what FFT and linear algebra have.
+SHORT_TOO = ("float32", "float16", "bfloat16")
+LONG_ONLY = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input: ``kind`` of numbers, its shape, and the numbers' range or how many integers there are."""
+
+    kind: str
+    shape: tuple[int, ...]
+    low: float = 0.0
+    high: float = 1.0
+
+
+def normal(*shape: int) -> Input:
+    """Return normally distributed numbers."""
+    return Input("normal", shape)
+
+
+def uniform(low: float, high: float, *shape: int) -> Input:
+    """Return numbers between two bounds."""
+    return Input("uniform", shape, low, high)
+
+
+def integers(low: int, high: int, *shape: int) -> Input:
+    """Return integers from ``low`` to ``high - 1``, in int64."""
+    return Input("integers", shape, low, high)
+
+
+def booleans(*shape: int) -> Input:
+    """Return truth values, half of them true."""
+    return Input("booleans", shape)
+
+
+def whole(low: int, high: int, *shape: int) -> Input:
+    """Return whole numbers in a floating-point type."""
+    return Input("whole", shape, low, high)
+
+
+def complexes(*shape: int) -> Input:
+    """Return complex numbers with normally distributed parts."""
+    return Input("complexes", shape)
+
+
+def distinct(*shape: int) -> Input:
+    """Return numbers that differ along the last dimension (at most 256 there), in random order."""
+    return Input("distinct", shape)
+
+
+def positive(*shape: int) -> Input:
+    """Return symmetric positive definite matrices with condition numbers below 10."""
+    return Input("positive", shape)
+
+
+def regular(*shape: int) -> Input:
+    """Return matrices of random numbers with a dominant diagonal."""
+    return Input("regular", shape)
+
+
+def make(torch: Any, described: Input, seed: int) -> Any:  # noqa: PLR0911 - one for each kind
+    """Return the tensor that is described: float64, complex128, int64 or bool, on the CPU."""
+    generator = torch.Generator().manual_seed(seed)
+    shape, kind = described.shape, described.kind
+    if kind == "integers":
+        return torch.randint(int(described.low), int(described.high), shape, generator=generator)
+    if kind == "booleans":
+        return torch.randint(0, 2, shape, generator=generator).bool()
+    if kind == "uniform":
+        unit = torch.rand(shape, generator=generator, dtype=torch.float64)
+        return few_bits(torch, described.low + (described.high - described.low) * unit)
+    if kind == "distinct":
+        order = torch.rand(shape, generator=generator).argsort(-1)
+        return order.double() - shape[-1] // 2
+    if kind == "whole":
+        return torch.randint(int(described.low), int(described.high), shape, generator=generator).double()
+    plain = torch.randn(shape, generator=generator, dtype=torch.float64)
+    if kind == "complexes":
+        imaginary = torch.randn(shape, generator=generator, dtype=torch.float64)
+        return torch.complex(few_bits(torch, plain), few_bits(torch, imaginary))
+    if kind == "normal":
+        return few_bits(torch, plain)
+    size = shape[-1]
+    if kind == "positive":
+        square = few_bits(torch, plain @ plain.mT / (2 * size))
+        plain = torch.tril(square) + torch.tril(square, -1).mT
+        return plain + torch.eye(size, dtype=torch.float64)
+    return few_bits(torch, plain) + 2 * round(size**0.5) * torch.eye(size, dtype=torch.float64)
+
+
+def few_bits(torch: Any, numbers: Any) -> Any:
+    """Round to 8 significant bits."""
+    return numbers.to(torch.bfloat16).double()
+
+
+Call = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operator in one use.
+
+    Attributes:
+        name: shown where it fails; unique in its table.
+        call: computes the results from the inputs.
+        inputs: descriptions of the inputs of the plain run.
+        large: the same with more than 2^16 elements; empty where it has none.
+        types: dtypes for the floating-point inputs.
+        grad: gradients of floating-point inputs are compared too.
+        exact: the operator moves or compares, and rounds nothing: results have to be equal.
+        slack: factor on the limits, for algorithms with several roundings or long sums, and for float32
+            accumulation in an unlucky order.
+        reference: computes the reference instead of ``call``.
+        nan: with a NaN among the inputs, results that depend on it have to be NaN.
+        strided: also with inputs that are not contiguous.
+    """
+
+    name: str
+    call: Call
+    inputs: Sequence[Input]
+    large: Sequence[Input] = ()
+    types: tuple[str, ...] = SHORT_TOO
+    grad: bool = False
+    exact: bool = False
+    slack: float = 1.0
+    reference: Call | None = None
+    nan: bool = True
+    strided: bool = True
+    seed: int = field(default=0, compare=False)
+
+
+def prepared(torch: Any, case: Case, variant: str) -> list[Any]:
+    """Return a variant's inputs: ``plain``, ``other`` (same shapes), ``large``, ``nan``."""
+    described = case.large if variant == "large" else case.inputs
+    first = sum(map(ord, case.name)) * 31 + {"plain": 0, "other": 7, "large": 13, "nan": 0}[variant]
+    made = [make(torch, one, first + number) for number, one in enumerate(described)]
+    if variant == "nan":
+        target = next(tensor for tensor in made if tensor.is_floating_point() or tensor.is_complex())
+        target.view(-1)[target.numel() // 2] = float("nan")
+    return made
+
+
+def variants(case: Case) -> list[str]:
+    """Return the names of a case's input sets."""
+    floating = any(one.kind not in ("integers", "booleans") for one in case.inputs)
+    named = (("plain", True), ("other", case.strided), ("large", case.large), ("nan", case.nan and floating))
+    return [name for name, present in named if present]
+
+
+def evaluate(
+    torch: Any, call: Call, tensors: Sequence[Any], *, grad: bool, moved: Call | None = None
+) -> tuple[list[Any], list[Any]]:
+    """Return the results of a call and the gradients of its floating-point inputs, which ``grad`` asks for.
+
+    The gradients that arrive at the results are random, and the same on each device; ``moved`` changes them.
+    """
+    if not grad:
+        with torch.no_grad():
+            return flat(call(*tensors)), []
+    leaves = [tensor.detach().requires_grad_(_differentiable(tensor)) for tensor in tensors]
+    results = flat(call(*leaves))
+    ends = [result for result in results if result.requires_grad]
+    weights = []
+    for number, result in enumerate(ends):
+        described = (complexes if result.is_complex() else normal)(*result.shape)
+        weight = make(torch, described, 977 + number)
+        weight = weight if moved is None else moved(weight)
+        weights.append(weight.to(device=result.device, dtype=result.dtype))
+    sources = [leaf for leaf in leaves if leaf.requires_grad]
+    found = torch.autograd.grad(ends, sources, weights, allow_unused=True)
+    return [result.detach() for result in results], [one for one in found if one is not None]
+
+
+def _differentiable(tensor: Any) -> bool:
+    return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
+def flat(results: Any) -> list[Any]:
+    """Return the tensors in nested tuples and lists."""
+    if isinstance(results, (tuple, list)):
+        return [tensor for part in results for tensor in flat(part)]
+    return [results]

@@ -1,0 +1,197 @@
+"""Runs the cases of an operator table on the device and compares them with their references.
+
+Three limits hold for each result of a type with unit roundoff ``u``. A backward stable algorithm returns the
+exact result for inputs that are off by a few ``u``; how much results change with their inputs (``s``) is
+measured on the reference.
+
+1. No element is off by more than ``ELEMENT u (s + rms(s) + |r|)``.
+2. The 2-norm of the error stays below ``NORM u`` times that of ``s + |r|``: roundings are independent and do
+   not all reach the bound of one.
+3. The part of the error that is proportional to the result, ``<e, r> / <r, r>``, stays below ``BIAS u``:
+   rounding to nearest is unbiased, so a factor of 1 % is visible even in bfloat16.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .cases import Case, evaluate, prepared
+from .context import CheckFailedError, CheckFaultError, SuiteContext
+from .hardware import has_float64
+from .references import STORE, references, table
+from .tolerance import smallest, unit_roundoff
+
+ELEMENT = 8.0
+NORM = 4.0
+BIAS = 2.0
+#: Largest factors on the limits of short types: for elements and norms, for what all elements share.
+_SHORT_SLACK, _SHORT_BIAS = 8.0, 2.0
+_MOST_NAMED = 4
+
+#: Name of the dtype, set of inputs, memory layout.
+Run = tuple[str, str, str]
+
+
+def run_table(context: SuiteContext, name: str) -> None:
+    """Run all cases of a table; the detail names the first that are wrong.
+
+    Raises:
+        CheckFailedError: a result is wrong, or an operator fails.
+        CheckFaultError: a reference is NaN or warned.
+    """
+    _full_precision(context)
+    known, wrong = references(context, name), []
+    if context.planned:  # else somebody else keeps the references
+        STORE.pop(name)
+    run = absent = untyped = 0
+    for case in table(name):
+        expected = known[case.name]
+        if "fault" in expected:
+            raise CheckFaultError(expected["fault"])
+        if "absent" in expected:
+            absent += 1
+            continue
+        for kind, variant, layout in _runs(context, case, expected):
+            try:
+                problem = _compare(context, case, (kind, variant, layout), expected[variant])
+            except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError) as error:
+                if _lacks(error, kind):
+                    untyped += 1
+                    continue
+                problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
+            run += 1
+            if problem:
+                wrong.append(f"{case.name} ({kind}, {variant}{', ' if layout else ''}{layout}): {problem}")
+                break
+    context.metric("cases", len(known) - absent)
+    context.metric("runs", run)
+    context.metric("absent_in_this_torch", absent)
+    context.metric("without_kernel", untyped)
+    if wrong:
+        more = f"; and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
+        raise CheckFailedError(
+            f"{len(wrong)} of {len(known)} cases: " + "; ".join(wrong[:_MOST_NAMED]) + more
+        )
+
+
+def _full_precision(context: SuiteContext) -> None:
+    context.full_precision()
+    recurrent: Any = getattr(context.torch.backends.cudnn, "rnn", None)
+    if hasattr(recurrent, "fp32_precision"):
+        recurrent.fp32_precision = "ieee"
+
+
+def _runs(context: SuiteContext, case: Case, expected: dict[str, Any]) -> list[Run]:
+    """Return (dtype, variant, layout) of each run: equal shapes with other numbers come behind each other."""
+    first = case.types[0]
+    plan = [(first, "plain", "")]
+    if "other" in expected:
+        plan += [(first, "other", "every second"), (first, "other", "permuted")]
+    if "large" in expected:
+        plan.append((first, "large", ""))
+    if expected.get("nan"):
+        plan.append((first, "nan", ""))
+    for kind in case.types[1:]:
+        if kind != "float64" or has_float64(context):
+            plan += [(kind, "plain", "")] + ([(kind, "other", "")] if "other" in expected else [])
+    return plan
+
+
+#: What torch says where a backend, or a library that this torch was built without, has no kernel.
+_LACKS = ("MAGMA", "LAPACK", "not compiled with", "supported devices")
+_LACKS_TYPE = ("not implemented for", "not supported", "unsupported", "expected scalar type")
+
+
+def _lacks(error: BaseException, kind: str) -> bool:
+    words = _LACKS + (_LACKS_TYPE if kind in ("float16", "bfloat16") else ())
+    return isinstance(error, (RuntimeError, ValueError)) and any(word in str(error) for word in words)
+
+
+def _compare(context: SuiteContext, case: Case, run: Run, expected: list[Any]) -> str | None:
+    """Return what is wrong with one run, None if nothing is."""
+    torch, (kind, variant, layout) = context.torch, run
+    dtype = getattr(torch, kind)
+    there = [_placed(context, one, dtype, layout) for one in prepared(torch, case, variant)]
+    results, gradients = evaluate(torch, case.call, there, grad=case.grad and variant != "nan")
+    found = [*results, *gradients]
+    if len(found) != len(expected):
+        return f"{len(found)} results instead of {len(expected)}"
+    for number, (result, reference) in enumerate(zip(found, expected)):
+        which = f"result {number}: " if len(expected) > 1 else ""
+        if variant == "nan":
+            if reference is not None and not bool(torch.isnan(result).cpu()[reference].all()):
+                return f"{which}NaN does not reach the result"
+            continue
+        problem = _differs(torch, result, reference, (dtype, case.slack))
+        if problem:
+            return which + problem
+    return None
+
+
+def _placed(context: SuiteContext, tensor: Any, dtype: Any, layout: str) -> Any:
+    """Return a tensor on the device in the given type and memory layout."""
+    torch = context.torch
+    if tensor.is_complex():
+        tensor = tensor.to(torch.complex128 if dtype == torch.float64 else torch.complex64)
+    elif tensor.is_floating_point():
+        tensor = tensor.to(dtype)
+    there = tensor.to(context.device)
+    if not layout or there.dim() == 0:
+        return there
+    if layout == "permuted":
+        return there.transpose(0, -1).contiguous().transpose(0, -1)
+    wide = there.new_zeros((*there.shape[:-1], 2 * there.shape[-1]))
+    wide[..., ::2] = there
+    return wide[..., ::2]
+
+
+def _differs(torch: Any, result: Any, expected: tuple[Any, Any], limits: tuple[Any, float]) -> str | None:
+    """Return how a result differs from its reference by more than it may; ``limits`` are (dtype, slack)."""
+    reference, spread = expected
+    if result.shape != reference.shape:
+        return f"the shape is {tuple(result.shape)} instead of {tuple(reference.shape)}"
+    if result.is_complex():
+        result, reference = (torch.view_as_real(one.resolve_conj()) for one in (result, reference))
+        spread = None if spread is None else spread.unsqueeze(-1)
+    found = result.detach().cpu()
+    if reference.is_floating_point():
+        found = found.double()
+        if bool(torch.isnan(reference).any()):
+            raise CheckFaultError("a reference is NaN")
+    if spread is not None:
+        return _beyond(torch, found, (reference, spread), limits)
+    wrong = int((found != reference).sum())
+    return f"{wrong} of {reference.numel()} elements are wrong" if wrong else None
+
+
+def _beyond(torch: Any, found: Any, expected: tuple[Any, Any], limits: tuple[Any, float]) -> str | None:
+    """Return which of the three limits does not hold."""
+    (reference, spread), (dtype, slack) = expected, limits
+    finite = torch.isfinite(reference)
+    if not bool((torch.isfinite(found) == finite).all()):
+        return "finite and infinite elements differ"
+    spread = spread.double().expand(finite.shape)[finite]
+    reference, found = reference[finite].double(), found[finite]
+    if not reference.numel():
+        return None
+    error, u, factor = found - reference, unit_roundoff(torch, dtype), slack
+    if dtype in (torch.float16, torch.bfloat16):
+        # What needs slack is computed in float32: of the result's own roundings there are few.
+        factor = max(min(slack, _SHORT_SLACK), slack * unit_roundoff(torch, torch.float32) / u)
+    u = factor * u
+    tiny = smallest(torch, dtype) if dtype != torch.float64 else 1e-300
+    size = spread + reference.abs()
+    worst = float((error.abs() / (ELEMENT * (u * (size + spread.square().mean().sqrt()) + tiny))).max())
+    if worst > 1:
+        return f"an element is off by {worst:.3g} times the allowed error"
+    norm = float(error.norm() / (NORM * (u * size.norm() + tiny * math.sqrt(error.numel()))))
+    if norm > 1:
+        return f"the error's norm is {norm:.3g} times the allowed one"
+    square = float(reference.square().sum())
+    if square <= 0 or float(size.norm()) > 8 * math.sqrt(square):
+        return None
+    bias = abs(float((error * reference).sum())) / square
+    shared = min(factor, _SHORT_BIAS) / factor if dtype in (torch.float16, torch.bfloat16) else 1.0
+    allowed = BIAS * u * shared * (1 + 8 / math.sqrt(error.numel())) + tiny
+    return f"all elements are off by a factor of {bias:.2g}" if bias > allowed else None

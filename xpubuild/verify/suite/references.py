@@ -1,0 +1,160 @@
+"""References of the operator tables: in float64 on the CPU, with how much they change with their inputs.
+
+Where the CPU is the device under test, another process computes them: it is started without ``PYTHONPATH``
+and the user's packages, so that what changed this process's torch does not change the reference too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from .cases import Case, evaluate, prepared, variants
+from .children import python, run_one
+from .context import CheckFaultError, SuiteContext
+
+#: By how much inputs change, relative to their size, to see how much results change.
+CHANGE = 2.0**-20
+_DEADLINE_S = 840
+#: What torch says about itself in warnings, not about numbers.
+_NOTES = ".*(NumPy|beta|prototype|deprecated|lower the performance|experimental).*"
+#: Table -> case -> variant -> results, each with its sensitivity.
+STORE: dict[str, dict[str, Any]] = {}
+#: Where the other process stores them, once it has run; the harness removes its temporary folder.
+_FOLDER: list[str] = []
+
+
+def table(name: str) -> list[Case]:
+    """Return the cases of a table."""
+    module = importlib.import_module(f".table_{name}", __package__)
+    return list(module.cases(importlib.import_module("torch")))
+
+
+def references(context: SuiteContext, name: str) -> dict[str, Any]:
+    """Return the references of a table by case; ``None`` where this torch has no such operator."""
+    if name not in STORE:
+        STORE[name] = (
+            _elsewhere(context, name) if context.backend.name == "cpu" else compute(context.torch, name)
+        )
+    return STORE[name]
+
+
+def compute(torch: Any, name: str) -> dict[str, Any]:
+    """Compute the references of a table in this process."""
+    return {case.name: _of_case(torch, case) for case in table(name)}
+
+
+def _of_case(torch: Any, case: Case) -> dict[str, Any] | None:
+    found: dict[str, Any] = {}
+    try:
+        for variant in variants(case):
+            inputs = prepared(torch, case, variant)
+            if variant == "nan":
+                found[variant] = _not_a_number(torch, case, inputs)
+            else:
+                seeds = (3,) if variant == "large" else (3, 4)
+                made = _with_sensitivity(torch, case, inputs, seeds)
+                found[variant] = [_small(torch, case, variant, *pair) for pair in made]
+    except Warning as error:
+        return {"fault": f"{case.name}: its reference warned: {error}"}
+    except (AttributeError, RuntimeError, TypeError, NotImplementedError) as error:
+        # An older torch, where the operator or an argument of it came later. What the tables got wrong is
+        # found by the tests, which want none of these.
+        return {"absent": f"{type(error).__name__}: {error}"[:300]}
+    return found
+
+
+def _quiet(torch: Any, case: Case, inputs: list[Any], *, grad: bool, seed: int | None = None) -> Any:
+    """Return results and gradients; a warning is an error, but for notes on what will change."""
+
+    number = itertools.count()
+
+    def move(tensor: Any) -> Any:
+        # Each input by other signs: a quotient of two that move alike does not change.
+        return tensor.clone() if seed is None else _moved(torch, tensor, 100 * next(number) + seed)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for kind in (DeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", kind)
+        warnings.filterwarnings("ignore", message=_NOTES)
+        call = case.reference or case.call
+        return evaluate(torch, call, [move(one) for one in inputs], grad=grad, moved=move)
+
+
+def _with_sensitivity(
+    torch: Any, case: Case, inputs: list[Any], seeds: tuple[int, ...]
+) -> list[tuple[Any, Any]]:
+    """Return each result and gradient with the change of it by a relative change of 1 of the inputs."""
+    results, gradients = _quiet(torch, case, inputs, grad=case.grad)
+    both = [*results, *gradients]
+    spread = [None if case.exact or not _rounds(one) else torch.zeros_like(one.abs()) for one in results]
+    spread += [torch.zeros_like(one.abs()) for one in gradients]
+    if case.exact and not gradients:
+        return [(one, None) for one in both]
+    for seed in seeds:
+        moved = _quiet(torch, case, inputs, grad=case.grad, seed=seed)
+        for number, (one, other) in enumerate(zip(both, [*moved[0], *moved[1]])):
+            if spread[number] is not None:
+                spread[number] = torch.maximum(spread[number], (other - one).abs() / CHANGE)
+    return [(one.resolve_conj(), other) for one, other in zip(both, spread)]
+
+
+def _small(torch: Any, case: Case, variant: str, one: Any, spread: Any) -> tuple[Any, Any]:
+    """Return a reference and its sensitivity in the types that take the least memory.
+
+    Sensitivities are estimates. Large inputs are run in float32 alone, whose limits are 8 roundings and more.
+    """
+    if variant == "large" and one.dtype == torch.float64 and case.types[0] == "float32":
+        one = one.float()
+    return one, None if spread is None else spread.bfloat16()
+
+
+def _rounds(tensor: Any) -> bool:
+    return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
+def _moved(torch: Any, tensor: Any, seed: int) -> Any:
+    if not _rounds(tensor):
+        return tensor.clone()
+    generator = torch.Generator().manual_seed(seed)
+    signs = torch.randint(0, 2, tensor.shape, generator=generator).double() * 2 - 1
+    return tensor * (1 + CHANGE * signs)
+
+
+def _not_a_number(torch: Any, case: Case, inputs: list[Any]) -> list[Any] | None:
+    """Return where results are NaN; None where the operator does not take it."""
+    try:
+        results, _ = _quiet(torch, case, inputs, grad=False)
+    except (RuntimeError, ValueError):
+        return None
+    return [torch.isnan(one) if one.is_floating_point() or one.is_complex() else None for one in results]
+
+
+def _elsewhere(context: SuiteContext, name: str) -> dict[str, Any]:
+    """Return the references of a table from another process, which computes all that this one will need."""
+    if not _FOLDER:
+        _FOLDER.append(tempfile.mkdtemp(prefix="references-"))
+    stored = Path(_FOLDER[0]) / f"{name}.pt"
+    if not stored.is_file():
+        planned = {identifier.partition(".")[2] for identifier in context.planned}
+        here = {path.stem.partition("_")[2] for path in Path(__file__).parent.glob("table_*.py")}
+        _start(context.torch, sorted({name} | (planned & here)), stored.parent)
+    loaded: dict[str, Any] = context.torch.load(stored, weights_only=True)
+    stored.unlink()
+    return loaded
+
+
+def _start(torch: Any, names: list[str], folder: Path) -> None:
+    home = Path(torch.__file__).parent.parent
+    command = python(Path(__file__).with_name("run.py"), "--references", ",".join(names), home, folder)
+    # One thread: the other one of a busy machine would be waited for at each operator.
+    ended = run_one(
+        [command[0], "-I", *command[1:]], deadline_s=_DEADLINE_S, folder=folder, env={"OMP_NUM_THREADS": "1"}
+    )
+    if not ended.ok:
+        raise CheckFaultError(ended.describe("the process for references"))
