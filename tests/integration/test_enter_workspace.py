@@ -10,7 +10,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -170,7 +169,8 @@ class Session:
 
     def __init__(self, workspace: Path, shell: str, home: Path) -> None:
         env = {**os.environ, **CALLER, "SHELL": shell, "HOME": str(home), "TERM": "xterm", "PS1": "own> "}
-        env |= {"XDG_CONFIG_HOME": f"{home}/.config", "PATH": f"{Path(sys.executable).parent}:{env['PATH']}"}
+        env |= {"XDG_CONFIG_HOME": f"{home}/.config", "TMPDIR": f"{home}/tmp"}
+        env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
         self._pid, self._fd = pty.fork()
         if self._pid == 0:
             os.execvpe(XPUBUILD[0], [*XPUBUILD, "shell", str(workspace)], env)  # noqa: S606
@@ -221,7 +221,7 @@ def test_shell_is_the_users_own_with_a_marked_prompt(workspace: Path, tmp_path: 
             else "export OWN_RC=read"
         )
         (home / rc).write_text(verb + "\n")
-    before = {path.name for path in Path(tempfile.gettempdir()).iterdir()}
+    (home / "tmp").mkdir()
     session = Session(workspace, shell, home)
     if shell != "tcsh":
         session.wait_for(re.escape("(xpubuild 2.8) "))
@@ -234,8 +234,7 @@ def test_shell_is_the_users_own_with_a_marked_prompt(workspace: Path, tmp_path: 
     assert env["CMPLR_ROOT"] == "/opt/one api/compiler"
     assert rc is None or env["OWN_RC"] == "read"
     assert "ZDOTDIR" not in env
-    left = {path.name for path in Path(tempfile.gettempdir()).iterdir()} - before
-    assert not [name for name in left if name.startswith("xpubuild")]
+    assert not [path for path in (home / "tmp").iterdir() if path.name.startswith("xpubuild")]
 
 
 def test_shell_without_a_terminal_reads_its_commands(workspace: Path) -> None:
