@@ -42,14 +42,21 @@ def is_file_of_recipe(recipe: str | None) -> bool:
 def sources(environ: Mapping[str, str], recipe: str | None) -> Iterator[Source]:
     """Yield the files that exist, that which wins last."""
     for path in site_files(environ):
-        if path.is_file():
+        if _is_there(path):
             yield Source("site", path)
-    if (path := user_file(environ)).is_file():
+    if _is_there(path := user_file(environ)):
         yield Source("user", path)
     if recipe is not None and is_file_of_recipe(recipe):
         path = Path(recipe).expanduser().absolute().parent / PROJECT_FILE
-        if path.is_file():
+        if _is_there(path):
             yield Source("project", path)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a home that this account may not enter: then there is no file for it
+        return False
 
 
 def read(source: Source) -> tuple[dict[str, Any], str, tuple[Problem, ...]]:
