@@ -38,6 +38,8 @@ _MADE_BY = {
     "env": "`xpubuild env --json`",
     "check": "`xpubuild check --json`",
     "clean": "`xpubuild clean --json`",
+    "overview": "`xpubuild status --all --json`",
+    "clean-many": "`xpubuild clean --older AGE --json`, `xpubuild clean --caches --json`",
     "completion": "`xpubuild completion --json`",
     "config": "`xpubuild config --json`",
     "config-check": "`xpubuild config check --json`",

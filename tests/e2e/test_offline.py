@@ -160,7 +160,7 @@ def test_without_the_mirror_it_ends_before_any_build(cli: Cli, fetched: Fetched,
     quick = cli("install", "quickstart", "--offline", "--workspace", tmp_path / "q", env=home, network=False)
     quick.must(30)
     assert "cmake" in quick.err
-    assert "pass a mirror with --mirror, or remove --offline" in quick.err
+    assert "fill a mirror with xpubuild fetch" in quick.err
     runs = cli("status", "--workspace", tmp_path / "q", "--json", env=home).document["runs"]
     assert [run["status"] for run in runs] == ["failed"]
     assert not (tmp_path / "q" / "env").exists()

@@ -158,6 +158,9 @@ def test_run_passes_the_exit_status_and_signals_on(workspace: Path) -> None:
 
 def test_run_says_what_is_missing(xpubuild: Xpubuild, workspace: Path) -> None:
     assert "put the command after --" in xpubuild("run", str(workspace)).err
+    forgotten = xpubuild("run", str(workspace), "python", "train.py")
+    assert forgotten.status == 2
+    assert "put -- before the command" in forgotten.err
     answer = xpubuild("run", str(workspace), "--", "no-such-program")
     assert answer.status == 2
     assert "'no-such-program' cannot be run" in answer.err

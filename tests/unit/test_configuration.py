@@ -236,6 +236,14 @@ def test_files_that_cannot_be_read(xpubuild: Xpubuild, files: Files, tmp_path: P
     assert f"run: chmod o-w {files.user}" in xpubuild("plan", "quickstart").err
 
 
+def test_a_mistyped_line_shows_no_password(xpubuild: Xpubuild, files: Files) -> None:
+    files.write(user='[proxies]\nhtpps = "http://user:hunter22@proxy.example:1"\n')
+    answer = xpubuild("plan", "quickstart")
+    assert "did you mean 'https'?" in answer.err
+    assert "http://***@proxy.example:1" in answer.err
+    assert "hunter22" not in answer.err + xpubuild("config", "check").out
+
+
 def test_help_reads_no_file_and_commands_of_plans_neither(xpubuild: Xpubuild, files: Files) -> None:
     files.write(user="nonsense")
     assert xpubuild("plan", "--help").status == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from xpubuild.cli import options
 if TYPE_CHECKING:
     from xpubuild.compatibility.situation import Situation
     from xpubuild.recipe.releases import Release
+    from xpubuild.recipe.values import Target
 
 _GPUS = ("max", "flex", "arc-a", "arc-b", "core-ultra", "panther-lake")
 _DRIVERS = ("lts-2350", "lts2-2523", "rolling")
@@ -129,13 +131,24 @@ def _situation(here: bool, asked: dict[str, Any]) -> Situation | None:
     changes = _changes(asked)
     if not here:
         return Situation(**changes) if changes else None
-    from xpubuild.compatibility.host import of_host
-    from xpubuild.host.report import host_report
-
-    found = of_host(host_report(), changes.get("target") or "xpu")
+    found = _of_plan(changes.get("target") or "xpu")
     if "gpu" in changes:
         found = replace(found, gpu_targets=())
     return replace(found, **changes)
+
+
+def _of_plan(target: Target) -> Situation:
+    """Return this host with the interpreter and the compilers that plan would use, so that both agree."""
+    from xpubuild.compatibility.host import of_host
+    from xpubuild.errors import XpuBuildError
+    from xpubuild.gather.newest_release import situation_for
+    from xpubuild.host.report import host_report
+
+    host = host_report()
+    try:
+        return situation_for(host, target, os.environ.get("XPUBUILD_PYTHON"))
+    except XpuBuildError:  # plan says what is missing; here it is one of the reasons
+        return of_host(host, target)
 
 
 def _changes(asked: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,13 @@ class RunCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep what follows ``--`` away from click."""
         place = args.index("--") if "--" in args else len(args)
+        if (
+            len([word for word in args[:place] if not word.startswith("-")]) > 1
+            and "--log-format" not in args
+        ):
+            raise click.UsageError(
+                "put -- before the command: xpubuild run [WORKSPACE|RECIPE] -- COMMAND", ctx
+            )
         ctx.meta[_WORDS] = tuple(args[place + 1 :])
         return super().parse_args(ctx, args[:place])
 

@@ -12,9 +12,16 @@ from xpubuild.cli import names, options
 @click.command(name="status", short_help="Show the steps, runs and results of a workspace.")
 @click.argument("recipe", required=False, shell_complete=names.workspaces)
 @options.workspace_option()
+@options.option(
+    "--all",
+    "all_",
+    is_flag=True,
+    envvar=None,
+    help="List every workspace below the default folder, with size, age and last verify, and the caches.",
+)
 @options.json_option
 @options.speech()
-def command(recipe: str | None, workspace: Path | None, as_json: bool) -> int:
+def command(recipe: str | None, workspace: Path | None, all_: bool, as_json: bool) -> int:
     """Show the steps, runs and results of a workspace (default: that of RECIPE)."""
     from xpubuild.cli.workspace import existing
     from xpubuild.engine.journal import Journal
@@ -23,6 +30,8 @@ def command(recipe: str | None, workspace: Path | None, as_json: bool) -> int:
     from xpubuild.ui.views import status_view
     from xpubuild.workspace.documents import status_document
 
+    if all_:
+        return _all(as_json=as_json)
     root = existing(workspace, recipe)
     with Journal(root / "journal.db", read_only=True) as journal:
         document = status_document(str(root), journal, held_by(root))
@@ -30,4 +39,27 @@ def command(recipe: str | None, workspace: Path | None, as_json: bool) -> int:
         print_json(document)
     else:
         show(status_view(document))
+    return 0
+
+
+def _all(*, as_json: bool) -> int:
+    import os
+
+    import platformdirs
+
+    from xpubuild.cli.settings import apply_settings
+    from xpubuild.gather.options import default_workspace
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.overview_view import overview_view
+    from xpubuild.workspace.activation import ENTERED
+    from xpubuild.workspace.overview import overview_document
+
+    apply_settings()
+    entered = os.environ.get(ENTERED)
+    folder, cache = default_workspace("any").parent, platformdirs.user_cache_path("xpubuild")
+    document = overview_document(folder, cache, Path(entered) if entered else None)
+    if as_json:
+        print_json(document)
+    else:
+        show(overview_view(document))
     return 0

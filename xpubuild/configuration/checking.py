@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from xpubuild.configuration.values import WrongValueError, converted
 from xpubuild.errors import RecipeError, did_you_mean
 
 _MOST_TOLD = 5
+#: The login of a URL: a mistyped line about a proxy is shown, its password is not.
+_LOGIN = re.compile(r"//[^/@\s]+@")
 
 
 @dataclass(frozen=True)
@@ -90,13 +93,9 @@ def failure(checked: Checked) -> RecipeError | None:
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return ""
-    return (
-        f'"{value}"'
-        if isinstance(value, str)
-        else str(value).lower()
-        if value in (True, False)
-        else str(value)
-    )
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _LOGIN.sub("//***@", f'"{value}"' if isinstance(value, str) else str(value))
 
 
 def _walk(

@@ -56,7 +56,7 @@ def _is_there(path: Path) -> bool:
     """Whether there is a file for this user; in a folder that it may not enter (another's home) is none."""
     try:
         return path.is_file()
-    except PermissionError:
+    except OSError:
         return False
 
 

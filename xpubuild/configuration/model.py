@@ -22,7 +22,7 @@ PROJECT_FILE = "xpubuild.toml"
 #: Options that ask for one deed, or answer for a person: they are given when a command is called.
 NEVER = frozenset({
     "yes", "dry-run", "step", "repair", "help", "list", "json", "check", "import", "export", "bundle",
-    "junit", "update-baseline", "here", "markdown", "all",
+    "junit", "update-baseline", "here", "markdown", "all", "older", "caches",
 })  # fmt: skip
 
 #: The options that a project may set: what is built and how it is shown. Its file may be a stranger's, so it

@@ -65,7 +65,11 @@ def explain_failure(
     and the first error line that the command printed.
     """
     if result.cancelled:
-        return InterruptedByUserError(f"{step.title}: stopped", log=log)
+        return InterruptedByUserError(
+            f"{step.title}: stopped",
+            fix="run the same command again to continue; finished steps are kept",
+            log=log,
+        )
     if child is not None:
         child.log = child.log or log
         return child

@@ -21,6 +21,7 @@ from xpubuild.schema import (
     fetch,
     lock,
     matrix,
+    overview,
     plan,
     receipt,
     recipe,
@@ -43,6 +44,7 @@ _MODULES = (
     lock,
     fetch,
     workspace,
+    overview,
     configuration,
     common,
 )
