@@ -27,8 +27,8 @@ NORM = 4.0
 BIAS = 2.0
 #: Largest factors on the limits of short types: for elements and norms, for what all elements share.
 _SHORT_SLACK, _SHORT_BIAS = 8.0, 3.0
-#: For the other types: the sum of a device's own order. On an H100, eigh, lstm, gru and logcumsumexp of float32
-#: were off by 1.2 to 1.5 times what a CPU keeps to; a wrong element is off by thousands.
+#: For the other types: a device adds in an order of its own. On an H100, eigh, lstm, gru and logcumsumexp of
+#: float32 were off by 1.2 to 1.5 times what a CPU keeps to; a wrong element is off by thousands.
 _LONG_SLACK = 2.0
 _MOST_NAMED = 4
 

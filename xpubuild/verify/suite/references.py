@@ -1,8 +1,8 @@
 """References of the operator tables: in float64 on the CPU, with how much they change with their inputs.
 
 Another process computes them: it is started without ``PYTHONPATH`` and the user's packages, so that what
-changed this process's torch does not change the reference too, and a crash in it is the reference's own. (With
-CUDA's libraries in the same process and many threads one was seen on the CPU, in torch 2.11's products.)
+changed this process's torch does not change the reference too, and a crash in it is the reference's own.
+(Beside CUDA's libraries, with many threads, the CPU's products of torch 2.11 crashed once.)
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ def _recurrent(torch: Any) -> Iterator[Case]:
             [normal(7, 5, 9), normal(1, 5, 16), *weights(gates, 9, 16)],
             [normal(70, 60, 9), normal(1, 60, 16), *weights(gates, 9, 16)],
             grad=True,
-            slack=16,
+            slack=64,
             nan=False,
             strided=False,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .cases import Case, distinct, integers, normal, uniform, whole
+from .cases import LONG_ONLY, SHORT_TOO, Case, distinct, integers, normal, uniform, whole
 
 #: Results with more than 2^16 elements along one way, inputs along each.
 _WIDE, _TALL, _LONG = (3, 70001), (70001, 3), (2, 70001)
@@ -19,6 +19,8 @@ def _scans(torch: Any) -> Iterator[Case]:
                 f"{name} over {dim}",
                 _over(torch, name, dim),
                 [numbers(least, 1.07, *shape)],
+                # CUDA adds logarithms of short types in these types: 6 % off after 300 of them in bfloat16.
+                types=LONG_ONLY if name == "logcumsumexp" else SHORT_TOO,
                 grad=True,
                 slack=16,
             )
