@@ -240,7 +240,7 @@ def test_a_mistyped_line_shows_no_password(xpubuild: Xpubuild, files: Files) -> 
     files.write(user='[proxies]\nhtpps = "http://user:hunter22@proxy.example:1"\n')
     answer = xpubuild("plan", "quickstart")
     assert "did you mean 'https'?" in answer.err
-    assert "http://***@proxy.example:1" in answer.err
+    assert "http://****@proxy.example:1" in answer.err
     assert "hunter22" not in answer.err + xpubuild("config", "check").out
 
 

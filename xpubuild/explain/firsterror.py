@@ -143,7 +143,7 @@ _COMPLAINTS: tuple[tuple[str, str], ...] = (
     ("tool", r"(?:[\w./+-]{1,80}: )?(?:Error|ERROR|FATAL|Fatal|fatal error|FAILED)\b ?[:!-]"),
     (
         "runtime",
-        r"Abort was called at|Aborted$|[^\n]{0,200}\bassertion\b[^\n]{0,300}\bfailed",
+        r"Abort was called at|Aborted$|[^\n]{0,80}\bassertion\b[^\n]{0,160}\bfailed",
     ),
     ("tool", r"(?:Could not|Cannot|Unable to|Failed to) [a-z]"),
 )
