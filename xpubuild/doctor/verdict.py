@@ -84,7 +84,12 @@ def _of_a_part(report: Report) -> str:
     if report.bad:
         return _reason(report.bad[0])
     counts = report.counts()
-    passed = counts["ok"] + counts["warn"]
+    if counts["warn"]:
+        first = next(item for item in report.results if item.status == "warn")
+        more = f" and {counts['warn'] - 1} more" if counts["warn"] > 1 else ""
+        rest = f"; {_checks(counts['ok'])} passed" if counts["ok"] else ""
+        return f"warning of {first.id}{more}: {_sentence(first.detail)}{rest}"
+    passed = counts["ok"]
     return f"{_checks(passed)} passed{_reserve(report)}" if passed else f"{_checks(counts['skip'])} skipped"
 
 
