@@ -20,7 +20,6 @@ class ShadowLibstdcxx(Check):
     id = "shadow.libstdcxx"
     title = "The libstdc++ that is found first is new enough for the driver"
     profiles = frozenset({"run"})
-    needs = ("gpu.present",)
     families = ("A-conda-or-mixed-libstdcxx",)
     explanation = """
     A process loads only one libstdc++: the first that is found. In a conda environment that is conda's,
