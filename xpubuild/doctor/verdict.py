@@ -89,8 +89,10 @@ def _of_a_part(report: Report) -> str:
         more = f" and {counts['warn'] - 1} more" if counts["warn"] > 1 else ""
         rest = f"; {_checks(counts['ok'])} passed" if counts["ok"] else ""
         return f"warning of {first.id}{more}: {_sentence(first.detail)}{rest}"
-    passed = counts["ok"]
-    return f"{_checks(passed)} passed{_reserve(report)}" if passed else f"{_checks(counts['skip'])} skipped"
+    if counts["ok"]:
+        return f"{_checks(counts['ok'])} passed{_reserve(report)}"
+    why = f": {_sentence(report.results[0].detail)}" if len(report.results) == 1 else ""
+    return f"{_checks(counts['skip'])} skipped{why}"
 
 
 def _checks(count: int) -> str:
