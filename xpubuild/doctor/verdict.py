@@ -14,7 +14,9 @@ NO_GPU = "gpu.present"
 def verdict(report: Report) -> str:
     """Return the verdict as one line."""
     line = _verdict(report)
-    return line[:1].upper() + line[1:]
+    # An address or the id of a check keeps its spelling.
+    plain = line.partition(" ")[0].rstrip(":;,").isalpha()
+    return line[:1].upper() + line[1:] if plain else line
 
 
 def _verdict(report: Report) -> str:
