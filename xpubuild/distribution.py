@@ -17,14 +17,14 @@ from xpubuild.safe_yaml import read_yaml
 
 Family = Literal["debian", "rhel", "suse", "arch"]
 Need = Literal[
-    "compiler", "python-headers", "driver", "loader", "opencl", "ocloc", "level-zero-headers",
-    "opencl-headers", "kernel-module", "firmware",
+    "compiler", "python-headers", "driver", "loader", "recent-loader", "opencl", "ocloc",
+    "level-zero-headers", "opencl-headers", "kernel-module", "firmware",
 ]  # fmt: skip
 _TABLE = Path(__file__).with_name("distributions.yaml")
 #: What the GPU repository brings; everything else is in the distribution's own or in oneAPI's.
-_OF_GPU = frozenset(
-    {"driver", "loader", "opencl", "ocloc", "level-zero-headers", "kernel-module", "firmware"}
-)
+_OF_GPU = frozenset({
+    "driver", "loader", "recent-loader", "opencl", "ocloc", "level-zero-headers", "kernel-module", "firmware",
+})  # fmt: skip
 #: The files that say which package repositories are set up.
 REPOSITORY_LISTS = (
     "etc/apt/sources.list", "etc/apt/sources.list.d/*.list", "etc/apt/sources.list.d/*.sources",

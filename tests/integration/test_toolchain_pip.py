@@ -18,17 +18,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from integration.test_components_held import wheel as small_wheel
 
 from xpubuild.artifacts.site_packages import installed_dists
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.model import Command
 from xpubuild.engine.process import ProcessResult, run
 from xpubuild.errors import (
+    AuditError,
     FetchError,
     SourceIntegrityError,
     ToolchainError,
     UnsatisfiableError,
+    XpuBuildError,
 )
+from xpubuild.planning.freeze_steps import explain
 from xpubuild.toolchain.environment import (
     env_python,
     install_command,
@@ -226,8 +230,39 @@ def test_the_recipes_index_out_of_reach(env: Path, first: Index, tmp_path: Path)
         install_command(str(env), str(requirements), indexes=[url]), index=first.url, cwd=tmp_path
     )
     error = explain_pip_failure(result.tail, indexes=[url])
-    assert type(error) is ToolchainError
+    assert type(error) is FetchError
     assert f"{url} could not be reached" in error.why
+    assert "HTTPS_PROXY" in error.fix
+
+
+@pytest.mark.parametrize(
+    ("wants", "dead", "kind"),
+    [
+        # What is held is on the index that does not answer: pip's last words are those of a conflict.
+        ("torch==2.13.0", True, FetchError),
+        ("torch==2.12.0", True, AuditError),
+        ("torch==2.12.0", False, AuditError),
+    ],
+)
+def test_a_held_package_whose_index_is_out_of_reach_is_no_replacement(
+    env: Path, first: Index, tmp_path: Path, *, wants: str, dead: bool, kind: type[XpuBuildError]
+) -> None:
+    for version in ("2.12.0", "2.13.0"):
+        first.add(small_wheel(tmp_path / "w", "torch", version, "torch/__init__.py"))
+    first.add(small_wheel(tmp_path / "w", "vision", "1.0", "vision/__init__.py", requires=wants))
+    held = tmp_path / "held.txt"
+    held.write_text("torch==2.13.0+xpu\n")
+    other = "http://127.0.0.2:9/whl/xpu"
+    argv = (str(env_python(env)), "-m", "pip", "install", "--dry-run", "--constraint", str(held), "vision")
+    more = ("--extra-index-url", other) if dead else ()
+    _, result = perform(Command(argv=(*argv, *more)), index=first.url, cwd=tmp_path)
+    assert not result.ok
+    error = explain(indexes=[other])(result.tail)
+    assert type(error) is kind, result.tail
+    if kind is FetchError:
+        assert error.exit_code == 30
+        assert "torch==2.13.0+xpu" in error.what
+        assert "HTTPS_PROXY" in error.fix
 
 
 def test_no_index_at_all_is_a_network_error(env: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from integration import oneapi_standin as standin
 from support.doctor_frame import a_check, a_host
 from support.small_elf import library
 from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check, Outcome
+from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.registry import arranged, group_of, select, shipped
 from xpubuild.doctor.runner import run_checks
 from xpubuild.host.capacity import CpuFacts, MemoryFacts
@@ -38,10 +38,13 @@ GROUPS = ("machine", "oneapi", "toolchain", "shadow", "python", "torch", "caches
 DEBIAN = OsFacts(id="debian", version="12", name="Debian GNU/Linux 12", machine="x86_64", libc="glibc 2.36")
 
 
-def env_checks() -> tuple[type[Check], ...]:
-    """Return the checks of the environment, with a GPU that is simply there."""
+NO_GPU = Outcome("fail", "no Intel GPU", fix=Fix("run this on a machine with an Intel GPU"))
+
+
+def env_checks(gpu: Outcome | None = None) -> tuple[type[Check], ...]:
+    """Return the checks of the environment, with a GPU that is simply there or the given answer about it."""
     own = [check for check in shipped() if group_of(check.id) in GROUPS]
-    return arranged([a_check("gpu.present"), *own])
+    return arranged([a_check("gpu.present", gpu), *own])
 
 
 def offline(name: str, **urls: str) -> LoadedRecipe:
@@ -264,15 +267,15 @@ class EnvHost:
         return replace(disk_facts(path), free_bytes=self.free_bytes, filesystem="ext4")
 
 
-def outcomes(context: CheckContext) -> dict[str, Outcome]:
+def outcomes(context: CheckContext, gpu: Outcome | None = None) -> dict[str, Outcome]:
     """Run the checks of the environment as doctor runs them; return id -> what it answered."""
-    results = run_checks(context, select(env_checks()))
+    results = run_checks(context, select(env_checks(gpu)))
     return {item.id: Outcome(item.status, item.detail, item.evidence, item.fix) for item in results}
 
 
-def findings(context: CheckContext) -> dict[str, str]:
+def findings(context: CheckContext, gpu: Outcome | None = None) -> dict[str, str]:
     """Return id -> status of every check that found something, or broke."""
-    found = outcomes(context)
+    found = outcomes(context, gpu)
     return {name: item.status for name, item in found.items() if item.status not in ("ok", "skip")}
 
 

@@ -327,6 +327,18 @@ HIDDEN = (
     _healthy(
         "a mask for each rank", warns=("gpu.hidden",), environ={"ZE_AFFINITY_MASK": "0", "WORLD_SIZE": "2"}
     ),
+    _healthy(
+        "one tile left by a selector",
+        warns=("gpu.hidden",),
+        environ={"ONEAPI_DEVICE_SELECTOR": "level_zero:0"},
+    ),
+    _healthy(
+        "Arc next to Max in COMPOSITE",
+        warns=("gpu.supported", "gpu.hierarchy"),
+        pci=(MAX_1550, ARC),
+        kernel="6.8.0-45-generic",
+        environ={"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"},
+    ),
     _healthy("hidden by a selector", "gpu.hidden", environ={"ONEAPI_DEVICE_SELECTOR": "opencl:*"}),
     _healthy("a selector that is none", "gpu.hidden", environ={"ONEAPI_DEVICE_SELECTOR": "gpu"}),
     _healthy(

@@ -11,10 +11,11 @@ from support.doctor_frame import a_context
 from support.doctor_shows import shows
 from support.small_elf import library
 
-from xpubuild.doctor.checks import shadow, shadow_build
+from xpubuild.doctor.checks import shadow, shadow_build, toolchain
 from xpubuild.doctor.checks.shadow_libstdcxx import ShadowLibstdcxx
 from xpubuild.doctor.look import libraries
-from xpubuild.doctor.model import Outcome
+from xpubuild.doctor.model import Check, Outcome
+from xpubuild.host.tools import ToolFacts
 
 
 @pytest.fixture
@@ -106,3 +107,57 @@ def test_folders_that_change_a_build(host: EnvHost, variable: str, name: str) ->
     standin.write(host.folder / "other" / name, "")
     host.environ[variable] = str(host.folder / "other")
     assert shadow_build.ShadowVariables().run(host.context()).status == "warn"
+
+
+def with_its_own_libstdcxx(host: EnvHost) -> Path:
+    """Put a libstdc++ first that is older than the ninja on PATH needs, and not than the driver does."""
+    folder = host.folder / "module" / "lib"
+    library(folder / "libstdc++.so.6", defines=["GLIBCXX_3.4", "GLIBCXX_3.4.32"])
+    ninja = library(host.folder / "programs" / "ninja", wants={"libstdc++.so.6": ["GLIBCXX_3.4.33"]})
+    host.facts["tools"] = (ToolFacts("ninja", str(ninja)),)
+    host.environ["LD_LIBRARY_PATH"] = str(folder)
+    return ninja
+
+
+def test_a_program_on_path_that_needs_a_newer_libstdcxx(host: EnvHost) -> None:
+    ninja = with_its_own_libstdcxx(host)
+    found = ShadowLibstdcxx().run(host.context())
+    assert (found.status, f"{ninja} needs GLIBCXX_3.4.33" in found.detail) == ("fail", True)
+    assert found.fix is not None
+    assert found.fix.commands == ("unset LD_LIBRARY_PATH",)
+    # Without the variable every program takes the system's.
+    del host.environ["LD_LIBRARY_PATH"]
+    assert ShadowLibstdcxx().run(host.context()).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("check", "name"), [(toolchain.ToolchainNinja, "ninja"), (toolchain.ToolchainCmake, "cmake")]
+)
+def test_what_a_libstdcxx_holds_up_is_not_to_be_reinstalled(
+    host: EnvHost, check: type[Check], name: str
+) -> None:
+    script = '#!/bin/sh\n[ -n "$LD_LIBRARY_PATH" ] && exit 127\necho 3.31.6\n'
+    with_its_own_libstdcxx(host)
+    program = host.folder / "programs" / name
+    program.unlink(missing_ok=True)
+    standin.write(program, script, mode=0o755)
+    host.facts["tools"] = (ToolFacts(name, str(program)),)
+    told = check().run(host.context())
+    assert (told.status, "see shadow.libstdcxx" in told.detail) == ("skip", True)
+    # Where only a build is asked for, shadow.libstdcxx is not run.
+    told = check().run(host.context(profiles=frozenset({"build"})))
+    assert told.fix is not None
+    assert told.fix.commands == ("unset LD_LIBRARY_PATH",)
+    # One that does not run either way is broken itself.
+    program.write_text("#!/bin/sh\nexit 127\n")
+    told = check().run(host.context())
+    assert told.fix is not None
+    assert "remove it from PATH" in told.fix.summary
+
+
+def test_a_preloaded_libstdcxx_is_no_longer_preloaded(host: EnvHost) -> None:
+    with_its_own_libstdcxx(host)
+    host.environ["LD_PRELOAD"] = f"{host.environ.pop('LD_LIBRARY_PATH')}/libstdc++.so.6"
+    found = ShadowLibstdcxx().run(host.context())
+    assert found.fix is not None
+    assert found.fix.commands == ("unset LD_PRELOAD",)

@@ -17,7 +17,7 @@ from support.doctor_env import EnvHost, offline
 from support.doctor_frame import a_context
 from support.doctor_shows import shows
 
-from xpubuild.doctor.checks.network import _FIXES, NetworkProxy, NetworkReach
+from xpubuild.doctor.checks.network import _FIXES, NetworkProxy, NetworkReach, _newest
 from xpubuild.doctor.look.reach import Reached, proxy_for, reach_all, server_of, unreadable
 from xpubuild.doctor.model import Outcome
 from xpubuild.engine.redact import Redactor
@@ -222,8 +222,26 @@ def test_an_index_of_the_recipe_alone_is_a_warning(tmp_path: Path) -> None:
 
 def test_a_recipe_without_servers_is_skipped(tmp_path: Path) -> None:
     assert reach_of(EnvHost(tmp_path)).status == "skip"
-    assert NetworkReach.recipe
     assert NetworkReach.live
+
+
+def test_without_a_recipe_servers_are_asked_where_the_check_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = EnvHost(tmp_path)
+    newest = _newest()
+    assert newest is not None
+    assert newest.components["torch"].source is not None
+    assert newest.components["torch"].source.commit
+    with net.server() as port:
+        # The servers of that release are not there in tests.
+        url = f"http://127.0.0.1:{port}"
+        near = offline(newest.name, torch=f"{url}/pytorch.git").recipe
+        monkeypatch.setattr("xpubuild.doctor.checks.network._newest", lambda: near)
+        assert NetworkReach().run(host.context()).detail == "needs a recipe (--recipe)"
+        found = NetworkReach().run(host.context(asked=frozenset({"network.reach"})))
+    assert (found.status, found.evidence["servers"]) == ("ok", {url: "ok"})
+    assert newest.name in found.detail
 
 
 def proxy(**environ: str) -> Outcome:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from integration import oneapi_standin as standin
-from support.doctor_env import EnvHost
+from support.doctor_env import NO_GPU, EnvHost, findings
 from support.doctor_shows import shows
 from support.small_elf import library
 
 from xpubuild.doctor.checks import caches, torch
+from xpubuild.recipe.load import load
 
 
 @pytest.fixture
@@ -56,6 +59,36 @@ def test_a_vision_of_another_torch(host: EnvHost) -> None:
     assert "requires torch==2.9.0" in torch.TorchVisionPairing().run(host.context()).detail
 
 
+@pytest.mark.parametrize(
+    ("version", "kind", "pinned"),
+    [
+        ("2.8.0+xpu", {}, "'torchvision==0.23.0' --index-url https://download.pytorch.org/whl/xpu"),
+        ("2.12.0+xpu", {}, "'torchvision==0.27.0' --index-url https://download.pytorch.org/whl/xpu"),
+        (
+            "2.8.0+cpu",
+            {"xpu": False},
+            "'torchvision==0.23.0' --index-url https://download.pytorch.org/whl/cpu",
+        ),
+        ("2.8.0+cu128", {"xpu": False, "cuda": "12.8"}, "https://download.pytorch.org/whl/cu128"),
+        # No wheel of these is known: what does not fit goes.
+        ("2.9.0a0+gitabc", {}, ""),
+        ("2.99.0+xpu", {}, ""),
+        ("2.4.1+xpu", {}, ""),
+    ],
+)
+def test_the_fix_of_a_mispaired_vision_is_one_release_of_one_index(
+    host: EnvHost, version: str, kind: dict[str, Any], pinned: str
+) -> None:
+    host.torch(version, **kind)
+    host.vision("0.99.0", requires="torch==2.98.0")
+    fix = torch.TorchVisionPairing().run(host.context()).fix
+    assert fix is not None
+    away, *again = fix.commands
+    assert away.endswith("uninstall -y torchvision")
+    assert len(again) == bool(pinned)
+    assert pinned in " ".join(again)
+
+
 def test_intels_extension_must_be_of_the_same_line(host: EnvHost) -> None:
     host.torch()
     host.dist("intel_extension_for_pytorch", "2.8.10+xpu")
@@ -81,3 +114,41 @@ def test_a_large_cache(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caches, "_LARGE_BYTES", 100)
     standin.write(host.folder / "home" / ".triton" / "cache" / "kernel.spv", "x" * 200)
     assert caches.CachesStale().run(host.context()).status == "warn"
+
+
+def cpu_wheel(host: EnvHost) -> None:
+    host.torch("2.8.0+cpu", xpu=False)
+
+
+def two_sycl_runtimes(host: EnvHost) -> None:
+    host.torch()
+    host.oneapi({"compiler": "2026.0"})
+    host.source(host.oneapi_root, {"compiler": "2026.0"})
+
+
+def old_libstdcxx(host: EnvHost) -> None:
+    host.torch()
+    library(host.prefix / "lib" / "libstdc++.so.6", defines=["GLIBCXX_3.4", "GLIBCXX_3.4.28"])
+    (host.prefix / "conda-meta").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        (EnvHost.torch, set()),
+        (cpu_wheel, {"torch.xpu_build"}),
+        (two_sycl_runtimes, {"shadow.sycl_soname"}),
+        (old_libstdcxx, {"shadow.libstdcxx"}),
+    ],
+)
+def test_a_login_node_shows_what_its_compute_nodes_will_run(
+    host: EnvHost, wrong: Callable[[EnvHost], object], expected: set[str]
+) -> None:
+    wrong(host)
+    found = findings(host.context(profiles=frozenset({"run"})), NO_GPU)
+    assert {name for name, status in found.items() if status == "fail"} == {"gpu.present", *expected}
+
+
+def test_a_torch_for_the_cpu_is_right_where_the_recipe_is_for_it(host: EnvHost) -> None:
+    host.torch("2.8.0+cpu", xpu=False)
+    assert torch.TorchXpuBuild().run(host.context(load("quickstart"))).status == "skip"

@@ -22,6 +22,7 @@ from xpubuild.doctor.checks import (
     visibility,
 )
 from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.look.torches import torch_of
 from xpubuild.doctor.model import Outcome
 from xpubuild.doctor.probes import children, loaders
 from xpubuild.doctor.probes.access import Opened
@@ -174,7 +175,7 @@ def live(monkeypatch: pytest.MonkeyPatch, found: Enumeration, recipe: str | None
     """A running machine whose child answered with ``found``."""
     loaded = load(recipe) if recipe else None
     context = CheckContext(host_report(Path("/nonexistent-root")), {}, LIVE_ROOT, recipe=loaded)
-    answers = {enumeration: found, unmasked: found}
+    answers = {enumeration: found, unmasked: found, torch_of: None}
     monkeypatch.setattr(CheckContext, "probe", lambda self, ask: answers[ask])
     monkeypatch.setattr(loaders, "FOLDERS", ())
     return context
@@ -211,6 +212,9 @@ def test_a_loader_that_cannot_be_loaded_for_the_cxx_library(monkeypatch: pytest.
         ("1.3", "1.4", ["zeInitDrivers"], None, "warn"),
         ("1.3", "1.4", ["zeInitDrivers"], "2.8", "fail"),
         ("1.3", "1.4", ["zeInitDrivers"], "2.4", "warn"),
+        ("1.3", "1.4", ["zeInitDrivers", "zeDeviceGetRootDevice"], None, "fail"),
+        ("1.3", "1.4", ["zeInitDrivers", "zeDeviceGetRootDevice"], "2.8", "fail"),
+        ("1.3", "1.4", ["zeInitDrivers", "zeDeviceGetRootDevice"], "2.4", "warn"),
     ],
 )
 def test_loader_against_driver_and_runtime(

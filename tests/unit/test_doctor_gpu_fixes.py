@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.test_doctor_gpu_checks import LOADED, answered, at, device, live, run, tree
+from support.doctor_env import EnvHost
+from support.small_elf import library
+from unit.test_doctor_gpu_checks import GPU, LOADED, answered, at, device, facts, live, run, tree
 
 from xpubuild.doctor.checks import gpu, gpu_kernel, level_zero
 from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.probes.loaders import old_runtime
+from xpubuild.host.system import OsFacts
 
 NVIDIA = device(vendor="0x10de")
 ARC = device("0000:03:00.0", "0x56a0", **{"class": "0x030000"})
@@ -75,3 +79,47 @@ def test_a_driver_that_lists_nothing(
     outcome = run(level_zero.Enumerate, live(monkeypatch, answered(LOADED, *records)))
     assert outcome.fix is not None
     assert word in outcome.fix.summary
+
+
+OLD = {**LOADED, "version": "1.8.12", "lacks": ["zeInitDrivers", "zeDeviceGetRootDevice"]}
+FIRST_LTS = facts(intel_level_zero_gpu=("lts-2350", "1.3.27642"), level_zero=("unknown", "1.14.0-744"))
+SECOND_LTS = facts(libze_intel_gpu1=("lts2-2523", "25.18.33578"), libze1=("unknown", "1.16.1-1"))
+
+
+@pytest.mark.parametrize(
+    ("system", "drivers", "word", "command"),
+    [
+        (OsFacts(id="debian", version="12"), (), "Debian 12 has no loader", ""),
+        (OsFacts(id="debian", version="13"), (), "from 1.19.2 on", "install -y libze1"),
+        (OsFacts(id="ubuntu", version="24.04"), SECOND_LTS, "from 1.19.2 on", "noble/lts/2523 unified"),
+        (OsFacts(id="ubuntu", version="22.04"), FIRST_LTS, "the first LTS", "jammy/lts/2523 unified"),
+        (
+            OsFacts(id="rocky", id_like=("rhel",), version="9.4"),
+            (),
+            "from 1.19.2 on",
+            "install -y level-zero",
+        ),
+    ],
+)
+def test_a_loader_that_is_too_old_is_replaced_by_one_that_exists(
+    monkeypatch: pytest.MonkeyPatch, *, system: OsFacts, drivers: Any, word: str, command: str
+) -> None:
+    found = answered(OLD, {"init": 0}, {"driver": {"api": "1.3", "devices": [GPU]}}, {"done": True})
+    context = live(monkeypatch, found)
+    host = dataclasses.replace(context.host, os=system, drivers=drivers)
+    outcome = run(level_zero.Versions, dataclasses.replace(context, host=host))
+    assert (outcome.status, "no GPU is listed" in outcome.detail) == ("fail", True)
+    assert outcome.fix is not None
+    assert word in outcome.fix.summary
+    assert command in "\n".join(outcome.fix.commands)
+    # A package that brings the same loader again is no fix.
+    assert bool(outcome.fix.commands) == bool(command)
+
+
+@pytest.mark.parametrize(("major", "word"), [(7, "libsycl.so.7"), (8, "")])
+def test_a_torch_of_oneapi_2024_runs_with_an_old_loader(tmp_path: Path, major: int, word: str) -> None:
+    host = EnvHost(tmp_path)
+    host.torch()
+    library(host.site / "torch" / "lib" / "libc10_xpu.so", needed=[f"libsycl.so.{major}"])
+    assert (word in old_runtime(host.context())) is True
+    assert bool(old_runtime(host.context())) == bool(word)

@@ -184,8 +184,10 @@ def test_torch_that_is_nowhere_names_both_ways() -> None:
 
 def test_torch_behind_a_firewall_says_that_its_index_is_out_of_reach() -> None:
     error = explain_pip_failure([RETRY.format(host="download.pytorch.org"), *MISSING_LOCAL], indexes=[INDEX])
-    assert error.exit_code == 40
+    assert error.exit_code == 30
     assert f"{INDEX} could not be reached" in error.why
+    assert "HTTPS_PROXY" in error.fix
+    assert "put the wheel torch-2.13.0+cpu-*.whl into a folder" in error.fix
     assert error.evidence["unreachable"] == ["download.pytorch.org"]
 
 

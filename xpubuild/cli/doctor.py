@@ -190,6 +190,8 @@ def _examined(
     **situation: Any,
 ) -> Report:
     """Examine the machine while the checks are imported, then run them."""
+    from dataclasses import replace
+
     from xpubuild.doctor.start import begin
 
     profiles = _profiles(profile)
@@ -199,7 +201,7 @@ def _examined(
     from xpubuild.doctor.runner import run_checks
 
     selection = select(all_checks(), profiles=profiles, only=only, skip=skip)
-    context = wait()
+    context = replace(wait(), asked=selection.shown if only else frozenset())
     results = run_checks(context, selection, listener=_listener(log_format, redact))
     return make_report(context, selection, results, profiles, redact)
 

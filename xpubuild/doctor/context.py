@@ -31,6 +31,7 @@ class CheckContext:
     the selected interpreter: from ``--python`` or the active one, or None; with another root it is the
     path on this machine. ``workspace`` is the selected or active one, which need not exist yet, or None.
     ``profiles`` is what the host is checked for. ``measure`` returns facts about a folder's file system.
+    ``asked`` are the ids of the checks that were chosen by name (``--only``), empty where all are run.
     ``loader`` lists the folders that the dynamic loader searches by default, if not those of this machine.
     """
 
@@ -43,6 +44,7 @@ class CheckContext:
     profiles: frozenset[Profile] = frozenset({"build", "run"})
     measure: Callable[[Path], DiskFacts] = disk_facts
     loader: tuple[Path, ...] | None = None
+    asked: frozenset[str] = frozenset()
     _probes: dict[Callable[[CheckContext], Any], _Once] = field(
         default_factory=dict, compare=False, repr=False
     )

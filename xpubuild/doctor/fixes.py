@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
-from xpubuild.distribution import Need, System, family_of, install, install_oneapi, note, packages
+from xpubuild.distribution import (
+    Need,
+    System,
+    family_of,
+    install,
+    install_oneapi,
+    lacking,
+    note,
+    packages,
+    row_of,
+)
 from xpubuild.doctor.context import CheckContext
 from xpubuild.host.drivers import driver_family
 from xpubuild.host.packages import system_of
@@ -38,6 +49,20 @@ def install_need(context: CheckContext, *needs: Need) -> tuple[str, ...]:
 
 def _names(needs: Sequence[Need], family: str) -> tuple[str, ...]:
     return tuple(name for need in needs for name in packages(need, System((family,))))
+
+
+def install_second_lts(context: CheckContext) -> tuple[str, ...]:
+    """Return the commands that move a host with the first LTS driver to the second; nothing elsewhere."""
+    system = system_of(context.host.os, context.root)
+    if not first_names(context) or not (row_of(system) or {}).get("gpu"):
+        return ()
+    # The repository that is set up is the first one's.
+    return install(("driver",), replace(system, repositories=""), sudo=_sudo(context))
+
+
+def lacking_here(context: CheckContext, need: Need) -> str:
+    """Return why no package of this distribution brings something, or nothing where one does."""
+    return lacking(need, system_of(context.host.os, context.root))
 
 
 def need_note(context: CheckContext, need: Need) -> str:

@@ -14,7 +14,9 @@ NO_GPU = "gpu.present"
 def verdict(report: Report) -> str:
     """Return the verdict as one line."""
     line = _verdict(report)
-    return line[:1].upper() + line[1:]
+    # An address or the id of a check keeps its spelling.
+    plain = line.partition(" ")[0].rstrip(":;,").isalpha()
+    return line[:1].upper() + line[1:] if plain else line
 
 
 def _verdict(report: Report) -> str:
@@ -84,8 +86,15 @@ def _of_a_part(report: Report) -> str:
     if report.bad:
         return _reason(report.bad[0])
     counts = report.counts()
-    passed = counts["ok"] + counts["warn"]
-    return f"{_checks(passed)} passed{_reserve(report)}" if passed else f"{_checks(counts['skip'])} skipped"
+    if counts["warn"]:
+        first = next(item for item in report.results if item.status == "warn")
+        more = f" and {counts['warn'] - 1} more" if counts["warn"] > 1 else ""
+        rest = f"; {_checks(counts['ok'])} passed" if counts["ok"] else ""
+        return f"warning of {first.id}{more}: {_sentence(first.detail)}{rest}"
+    if counts["ok"]:
+        return f"{_checks(counts['ok'])} passed{_reserve(report)}"
+    why = f": {_sentence(report.results[0].detail)}" if len(report.results) == 1 else ""
+    return f"{_checks(counts['skip'])} skipped{why}"
 
 
 def _checks(count: int) -> str:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.freeze import TRITON, HeldProof, portable_hold
@@ -14,10 +15,12 @@ from xpubuild.engine.model import XPUBUILD, Command
 from xpubuild.errors import AuditError, UnsatisfiableError, XpuBuildError
 from xpubuild.planning.context import Context
 from xpubuild.toolchain.environment import write_constraints
-from xpubuild.toolchain.pip_failures import explain_pip_failure
+from xpubuild.toolchain.pip_failures import explain_pip_failure, not_fetched
 
 _CONFLICT = re.compile(r"conflicting dependencies|ResolutionImpossible|The user requested \(constraint\)")
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S+)")
+#: What else wants a package: the requirement of another, or one that was asked for.
+_WANTS = re.compile(r"^\s*(?:\S+ \S+ depends on|The user requested) (?!\(constraint\))(.+)$")
 _DEPENDS = re.compile(r"^\s*(\S+ \S+) depends on (.+)$")
 
 
@@ -99,6 +102,8 @@ def _explain(tail: Sequence[str], *, indexes: Sequence[str]) -> XpuBuildError:
     held = next((match[1] for line in tail if (match := _CONSTRAINT.search(line))), None)
     if held is None or not any(_CONFLICT.search(line) for line in tail):
         return explain_pip_failure(tail, indexes=indexes)
+    if not _excluded(tail, held) and (unreachable := not_fetched(tail, held)):
+        return unreachable
     wanting = [f"{match[1]} (requires {match[2]})" for line in tail if (match := _DEPENDS.match(line))]
     forbidden = held.endswith("<0")
     name = re.split(r"[=<]", held)[0]
@@ -113,3 +118,29 @@ def _explain(tail: Sequence[str], *, indexes: Sequence[str]) -> XpuBuildError:
         commands=(shlex.join(["xpubuild", "status"]),),
         evidence={"held": held, "wanting": wanting},
     )
+
+
+def _excluded(tail: Sequence[str], held: str) -> bool:
+    """Whether something asks for another version of what is held: then pip would replace it.
+
+    pip ends with the same words where the release that is held is on an index that did not answer.
+    """
+    kept = _requirement(held)
+    pinned = kept.specifier if kept is not None else ()
+    version = next((item.version for item in pinned if item.operator == "=="), None)
+    if kept is None or version is None:
+        return True
+    wanted = (match[1] for line in tail if (match := _WANTS.match(line)))
+    asked = [item for text in wanted if (item := _requirement(text)) is not None]
+    return any(
+        canonicalize_name(item.name) == canonicalize_name(kept.name)
+        and not item.specifier.contains(version, prereleases=True)
+        for item in asked
+    )
+
+
+def _requirement(text: str) -> Requirement | None:
+    try:
+        return Requirement(text.strip())
+    except InvalidRequirement:
+        return None

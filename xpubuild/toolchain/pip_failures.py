@@ -36,6 +36,10 @@ _PINNED = re.compile(r"^\s+([A-Za-z0-9][\w.-]*==\S+?)[:\s]")
 _ERROR = re.compile(r"^(ERROR|error): ?(.*)")
 _INDEXES = re.compile(r"^Looking in indexes: (.*)")
 _ASKED = re.compile(r"': (\S*?)/[^/\s]+/$")
+#: A retry that others may follow: whether the connection failed for good is not known from it.
+_RECOVERS = re.compile(r"Retry\(total=[1-9]")
+_NOWHERE = "no index or wheel folder of pip's configuration has it for this Python and C library"
+_REACH = "the network, the proxy (HTTPS_PROXY, NO_PROXY), the certificates (PIP_CERT)"
 _AGAIN = "then run the same command again; finished steps are kept"
 
 
@@ -133,8 +137,10 @@ def _missing(lines: Sequence[str], indexes: Sequence[str]) -> XpuBuildError | No
     extra = {urlsplit(index).hostname or index for index in indexes}
     if unreachable - extra or (unreachable and not indexes):
         return _network(lines, package)
+    if unreachable:
+        return _behind(package, indexes, unreachable, lines)
     if indexes or "+" in package:
-        return _not_offered(package, indexes, unreachable & extra)
+        return _not_offered(package, indexes)
     return ToolchainError(
         f"{package} was not found by pip",
         why="pip's index does not have it, or has no wheel of it for this machine",
@@ -164,20 +170,53 @@ def _by_path(lines: Sequence[str], line: str) -> set[str]:
     return {item.hostname for item in parts if item.hostname and item.path.rstrip("/") == asked[1]}
 
 
-def _not_offered(package: str, indexes: Sequence[str], unreachable: set[str]) -> XpuBuildError:
+def _not_offered(package: str, indexes: Sequence[str]) -> XpuBuildError:
     name, _, version = package.partition("==")
     tried = ", ".join(indexes)
-    second = f"; {tried} " + ("could not be reached" if unreachable else "does not have it") if tried else ""
-    reach = f", or let this machine reach {tried} (HTTPS_PROXY, NO_PROXY)" if tried else ""
     return ToolchainError(
         f"{package} was not found",
-        why="no index or wheel folder of pip's configuration has it for this Python and C library" + second,
+        why=f"{_NOWHERE}{f'; {tried} does not have it' if tried else ''}",
         fix=(
-            f"put the wheel {name}-{version}-*.whl into a folder and configure pip to use it{reach}, {_AGAIN}"
+            f"put the wheel {name}-{version}-*.whl into a folder and configure pip to use it"
+            f"{f', or let this machine reach {tried} (HTTPS_PROXY, NO_PROXY)' if tried else ''}, {_AGAIN}"
         ),
         commands=("pip config set global.find-links /path/to/wheels", f"pip download --no-deps '{package}'"),
+        evidence={"package": package, "indexes": list(indexes)},
+    )
+
+
+def _behind(
+    package: str, indexes: Sequence[str], unreachable: set[str], lines: Sequence[str]
+) -> XpuBuildError:
+    """Return the error where pip's own index answered, and the recipe's, which has the package, did not."""
+    name, _, version = package.partition("==")
+    tried = ", ".join(url for url in indexes if urlsplit(url).hostname in unreachable)
+    return FetchError(
+        f"pip could not fetch {package}: no connection to {', '.join(sorted(unreachable))}",
+        why=f"{_NOWHERE}; {tried} could not be reached: {_last_broken(lines)}",
+        fix=(
+            f"let this machine reach {tried}: {_REACH}; or put the wheel {name}-{version}-*.whl into a folder"
+            f" and configure pip to use it; {_AGAIN}"
+        ),
+        commands=(
+            "xpubuild doctor --only network.proxy,network.reach",
+            "pip config set global.find-links /path/to/wheels",
+        ),
         evidence={"package": package, "indexes": list(indexes), "unreachable": sorted(unreachable)},
     )
+
+
+def not_fetched(tail: Sequence[str], package: str) -> XpuBuildError | None:
+    """Return the error where pip asked for a package, and an index did not answer; None where all did.
+
+    pip goes on with the other indexes, and says at the end only that nothing fits.
+    """
+    lines = [line.rstrip() for line in tail if line.strip()]
+    return _network([line for line in lines if not _RECOVERS.search(line)], package)
+
+
+def _last_broken(lines: Sequence[str]) -> str:
+    return next(line.strip() for line in reversed(lines) if _NETWORK.search(line))
 
 
 def _network(lines: Sequence[str], package: str = "") -> XpuBuildError | None:
@@ -188,8 +227,7 @@ def _network(lines: Sequence[str], package: str = "") -> XpuBuildError | None:
     return FetchError(
         f"pip could not fetch {package or 'a package'}: no connection to {', '.join(hosts)}",
         why=line.strip(),
-        fix="check the network, the proxy (HTTPS_PROXY, NO_PROXY), the certificates (PIP_CERT) and the index"
-        f" that 'pip config list' shows, {_AGAIN}",
-        commands=("pip config list",),
+        fix=f"check {_REACH}, and the index that 'pip config list' shows, {_AGAIN}",
+        commands=("pip config list", "xpubuild doctor --only network.proxy,network.reach"),
         evidence={"hosts": hosts, "package": package},
     )

@@ -12,6 +12,7 @@ from xpubuild.ui.terminal import Terminal, clean, one_line
 
 _WIDEST, _NARROWEST = 100, 40
 _STYLES = {"fail": ("bold", "red"), "error": ("bold", "red"), "warn": ("bold", "yellow"), "ok": ("green",)}
+_HEADS = {"fail": "red", "warn": "yellow", "ok": "green"}
 #: Failures first, then checks that could not complete, then warnings; -v also shows the rest.
 _TOLD = ("fail", "error", "warn")
 _REST = ("ok", "skip")
@@ -21,8 +22,7 @@ _INDENT = "      "
 
 def doctor_text(document: Mapping[str, Any], terminal: Terminal, *, verbose: bool = False) -> str:
     """Return an ``xpubuild.doctor/1`` document as text that ends with a newline."""
-    bad = document["status"] == "fail"
-    lines = [terminal.paint(one_line(document["verdict"]), *(("bold", "red") if bad else ("bold", "green")))]
+    lines = [terminal.paint(one_line(document["verdict"]), "bold", _HEADS[document["status"]])]
     for status in _TOLD:
         for check in document["checks"]:
             if check["status"] == status:

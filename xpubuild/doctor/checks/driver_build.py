@@ -22,6 +22,7 @@ _IMAGE_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _INCLUDE = ("/usr/include", "/usr/local/include")
 _ROOTS = ("ZE_PATH", "CONDA_PREFIX", "VIRTUAL_ENV", "CMPLR_ROOT")
 _SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+_EXTRA_LIBRARIES = "XPUBUILD_EXTRA_LIBRARY_PATH"
 _LEVEL_ZERO, _OPENCL = "level_zero/ze_api.h", "CL/cl.h"
 _BRINGS: dict[str, Need] = {_LEVEL_ZERO: "level-zero-headers", _OPENCL: "opencl-headers"}
 _HEADERS = tuple(_BRINGS)
@@ -112,7 +113,7 @@ def _build_environment(caller: Mapping[str, str]) -> dict[str, str]:
     environment = base_environment(caller)
     own = caller.get("XPUBUILD_EXTRA_PATH")
     environment["PATH"] = ":".join(filter(None, (own, caller.get("PATH", ""))))
-    libraries = caller.get("XPUBUILD_EXTRA_LIBRARY_PATH")
+    libraries = caller.get(_EXTRA_LIBRARIES)
     return {**environment, **({_LIBRARIES: libraries} if libraries else {})}
 
 
@@ -129,11 +130,16 @@ def _trouble(
             else "use other targets with --arch"
         )
         return detail, Fix(f"{instead}, or the ocloc of a newer driver", ("xpubuild recipes matrix --here",))
+    extra = context.environ.get(_EXTRA_LIBRARIES, "")
+    if extra and try_ocloc(program, targets, {**_build_environment(context.environ), _LIBRARIES: ""}).ok:
+        detail = f"{program} runs, but not with {_EXTRA_LIBRARIES}={extra}: {answer.words}"
+        fix = Fix("remove the folder that hides a library of ocloc", (f"unset {_EXTRA_LIBRARIES}",))
+        return detail, fix
     folders = driver_folders(context.environ.get(_LIBRARIES, ""))
     theirs = {**_build_environment(context.environ), _LIBRARIES: ":".join(folders)}
     if folders and try_ocloc(program, targets, theirs).ok:
         detail = f"{program} runs with the LD_LIBRARY_PATH of this shell only, which builds do not get"
-        line = f"export XPUBUILD_EXTRA_LIBRARY_PATH={shlex.quote(':'.join(folders))}"
+        line = f"export {_EXTRA_LIBRARIES}={shlex.quote(':'.join(folders))}"
         return detail, Fix("pass the folders of the driver's libraries on to builds", (line,))
     return f"{program} does not compile for {listed}: {answer.words}", _install(context)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.probes.level_zero import HIERARCHY
 from xpubuild.doctor.probes.machine import (
     FLEX,
+    MAX,
     RUN,
     contained,
     drm_nodes,
@@ -20,6 +23,8 @@ from xpubuild.doctor.probes.machine import (
     supported,
     wsl,
 )
+from xpubuild.doctor.probes.selector import SELECTOR, selector_for
+from xpubuild.host.gpus import GpuFacts
 from xpubuild.host.readers import UNKNOWN, entries, exists
 
 # As Linux prints it in sysfs: "0x" and four hexadecimal digits.
@@ -149,13 +154,26 @@ class GpuSupported(Check):
                 " them has no precompiled kernels for the others",
                 Fix(
                     "build for all of them (--arch), or limit PyTorch to one family",
-                    ("export ONEAPI_DEVICE_SELECTOR=level_zero:0   # numbers as listed by sycl-ls",),
+                    (_only_one_family(context, good),),
                 ),
                 devices=evidence,
                 families=families,
             )
         beside = f"; also {listed(new)}, with an unknown device id" if new else ""
         return self.ok(f"{listed(good)}{beside}", devices=evidence, family=families[0])
+
+
+def _only_one_family(context: CheckContext, gpus: Sequence[GpuFacts]) -> str:
+    """Return the command that limits SYCL to one family: Max where there is one, else the first discrete.
+
+    Without COMPOSITE every tile has a number of its own: one number would leave one tile of a card.
+    """
+    first = min(gpus, key=lambda gpu: (gpu.family != MAX, integrated(gpu)))
+    kept = [gpu for gpu in gpus if gpu.family == first.family]
+    composite = context.environ.get(HIERARCHY, "").upper() == "COMPOSITE"
+    devices = len(kept) if composite else sum(gpu.tiles or 1 for gpu in kept)
+    what = f"{devices} {'cards' if composite else 'tiles'} of {first.family}" if devices > 1 else first.family
+    return f"export {SELECTOR}={selector_for(range(devices))}   # {what}; compare the numbers with sycl-ls"
 
 
 class GpuNuma(Check):

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.fixes import as_root, install_need, need_note
+from xpubuild.doctor.fixes import as_root, install_need, install_second_lts, lacking_here, need_note
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S, DEADLINE_VARIABLE
 from xpubuild.doctor.probes.level_zero import UNINITIALIZED, Enumeration, enumeration, result_name, unmasked
 from xpubuild.doctor.probes.level_zero_child import LOADER
-from xpubuild.doctor.probes.loaders import loader_copies, loader_needed_by, older
+from xpubuild.doctor.probes.loaders import loader_copies, loader_needed_by, old_runtime, older
 from xpubuild.doctor.probes.machine import RUN
 
 _FAMILIES = ("E-level-zero-driver-or-loader-version",)
 #: The first loader whose zeInitDrivers is whole; adapters of SYCL runtimes from oneAPI 2025.0 on depend on it
 #: (github.com/intel/llvm, sycl: the Level Zero adapter crashes with 1.18.5).
 COMPLETE_LOADER = "1.19.2"
-
+#: Adapters of oneAPI 2025.0 and later are linked with it: without it the dynamic loader refuses them
+#: (github.com/intel/compute-runtime/issues/818).
+_LINKED = "zeDeviceGetRootDevice"
 
 #: Makes the loader take the named driver libraries and no others.
 _ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
@@ -204,9 +208,13 @@ class Versions(Check):
     Compares the version of the specification that the loader supports with the one that the driver
     reports, and checks that the loader has the functions that newer SYCL runtimes require
     (zeInitDrivers, zeDeviceGetRootDevice). A loader that is older than the driver hides the driver's
-    newer functions. With a loader before {COMPLETE_LOADER} the Level Zero adapter of oneAPI 2025.0 and later
-    cannot be loaded or crashes: all GPUs disappear without a message. That is a failure with a recipe
-    that needs such a oneAPI, and a warning otherwise.
+    newer functions.
+
+    The Level Zero adapter of oneAPI 2025.0 and later is linked with {_LINKED}: with a loader that
+    lacks it (1.8 of Debian 12) the adapter cannot be loaded, and all GPUs
+    disappear without a message. That is a failure, unless the recipe, or without one the installed
+    torch, uses oneAPI 2024. A loader that has it and is older than {COMPLETE_LOADER} can make the adapter
+    crash: a failure with a recipe that needs such a oneAPI, and a warning otherwise.
     """
 
     def run(self, context: CheckContext) -> Outcome:
@@ -225,12 +233,35 @@ class Versions(Check):
             )
         lacks = [str(name) for name in evidence["lacks"]]
         if lacks or (loader and older(loader, COMPLETE_LOADER)):
-            needed = loader_needed_by(context)
-            what = f"lacks {', '.join(lacks)}" if lacks else f"is older than {COMPLETE_LOADER}"
-            detail = f"the loader {loader} {what}, which SYCL runtimes of oneAPI 2025.0 and later need"
-            if needed:
-                return self.found(f"{detail}; {needed}", fix, **evidence)
-            return self.warn(detail, fix, **evidence)
+            return self._too_old(context, loader, lacks, evidence)
         if not loader:
             return self.skip("the loader does not state its version", **evidence)
         return self.ok(f"loader {loader}, driver API {', '.join(apis) or 'unknown'}", **evidence)
+
+    def _too_old(
+        self, context: CheckContext, loader: str, lacks: Sequence[str], evidence: Mapping[str, Any]
+    ) -> Outcome:
+        what = f"lacks {', '.join(lacks)}" if lacks else f"is older than {COMPLETE_LOADER}"
+        detail = f"the loader {loader} {what}, which SYCL runtimes of oneAPI 2025.0 and later need"
+        unneeded = old_runtime(context)
+        if unneeded:
+            return self.warn(f"{detail}; {unneeded}", recent_loader(context), **evidence)
+        if needed := loader_needed_by(context):
+            return self.found(f"{detail}; {needed}", recent_loader(context), **evidence)
+        if _LINKED in lacks:
+            what = f"their Level Zero adapter cannot be loaded without {_LINKED}, and no GPU is listed"
+            return self.found(f"{detail}: {what}", recent_loader(context), **evidence)
+        return self.warn(detail, recent_loader(context), **evidence)
+
+
+def recent_loader(context: CheckContext) -> Fix:
+    """Return what brings a loader that is new enough, where the distribution or Intel has one."""
+    if why := lacking_here(context, "recent-loader"):
+        return Fix(f"a loader from {COMPLETE_LOADER} on is needed: {why}")
+    if commands := install_second_lts(context):
+        return Fix(
+            "the first LTS driver (2350) brings an older loader: move to the second (2523), loader and driver"
+            " together",
+            commands,
+        )
+    return Fix(f"install a loader from {COMPLETE_LOADER} on", install_need(context, "recent-loader"))

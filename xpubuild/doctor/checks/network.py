@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.pip import indexes, settings
 from xpubuild.doctor.look.reach import Reached, reach_all, server_of, unreadable
 from xpubuild.doctor.model import Check, Fix, Outcome
+
+if TYPE_CHECKING:
+    from xpubuild.recipe.model import Recipe
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
 _SCHEMES = ("http", "https", "socks5", "socks5h", "socks4", "socks4a")
@@ -161,9 +165,8 @@ class NetworkReach(Check):
     title = "The servers that the recipe downloads from are reachable"
     needs = ("network.proxy",)
     live = True
-    recipe = True
     profiles = frozenset({"build"})
-    deadline_s = 8.0
+    deadline_s = 10.0
     families = (
         "H-torch-xpu-ops-and-submodule-checkout",
         "Q-triton-llvm-download",
@@ -177,6 +180,9 @@ class NetworkReach(Check):
     sufficient. All servers are contacted in parallel, within 5 seconds. An unreachable index that only
     the recipe lists is a warning, because pip tries its own indexes first.
 
+    Without a recipe nothing is contacted, unless this check is asked for by its name, its group or a
+    pattern (`--only`): then the servers are those of the newest release, which `xpubuild install` builds.
+
     * *name not known*: no DNS, or a proxy is needed and not set;
     * *refused, no answer*: a firewall;
     * *407*: the proxy requires a user and a password;
@@ -187,8 +193,12 @@ class NetworkReach(Check):
     """
 
     def run(self, context: CheckContext) -> Outcome:
+        recipe = context.recipe.recipe if context.recipe else None
+        if recipe is None and self.id not in context.asked:
+            return self.skip("needs a recipe (--recipe)")
+        recipe = recipe or _newest()
         needed: dict[str, bool] = {}
-        urls = tuple(_urls(context))
+        urls = tuple(_urls(context, recipe)) if recipe else ()
         if any(unreadable(url) for url, _ in urls):
             return self._unreadable(context)
         for url, must in urls:
@@ -201,7 +211,8 @@ class NetworkReach(Check):
         bad = [answer for answer in answers if answer.cause]
         evidence = {"servers": {answer.server: answer.cause or "ok" for answer in answers}}
         if not bad:
-            return self.ok(f"{', '.join(servers)} responded", **evidence)
+            of = f"; these are the servers of {recipe.name}" if recipe and context.recipe is None else ""
+            return self.ok(f"{', '.join(servers)} responded{of}", **evidence)
         told = "; ".join(f"{answer.server}: {answer.detail}{_through(answer)}" for answer in bad)
         if any(needed[answer.server] for answer in bad):
             return self.found(told, _fix(bad), **evidence)
@@ -230,11 +241,15 @@ def _through(answer: Reached) -> str:
     return f" (through {answer.proxy})" if answer.proxy else ""
 
 
-def _urls(context: CheckContext) -> Iterator[tuple[str, bool]]:
+def _newest() -> Recipe | None:
+    """Return the newest release whose commit is known, as ``install`` without a recipe would take it."""
+    from xpubuild.recipe.releases import releases  # noqa: PLC0415 - pydantic, and only without a recipe
+
+    return next((item.recipe for item in releases() if item.pinned and item.recipe.release), None)
+
+
+def _urls(context: CheckContext, recipe: Recipe) -> Iterator[tuple[str, bool]]:
     """Yield (URL, whether a build cannot do without it)."""
-    recipe = context.recipe.recipe if context.recipe else None
-    if recipe is None:
-        return
     for component in recipe.components.values():
         if component.optional or recipe.target not in component.targets:
             continue

@@ -167,7 +167,6 @@ class ShadowSyclSoname(Check):
     id = "shadow.sycl_soname"
     title = "Only one SYCL runtime is in use"
     profiles = frozenset({"run"})
-    needs = ("gpu.present",)
     families = ("B-two-sycl-runtimes-or-stale-jit-cache", "N-run-time-jit-headers")
     explanation = """
     `libsycl.so.7` is oneAPI 2024, `.8` is 2025, `.9` is 2026. The check reads (from the ELF files,

@@ -12,6 +12,8 @@ from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.places import listed, real, shown
 from xpubuild.doctor.look.sites import Site, library_folders, site
 from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.host.readers import UNKNOWN
+from xpubuild.host.tools import probe_tool
 
 
 class ShadowLibstdcxx(Check):
@@ -20,7 +22,6 @@ class ShadowLibstdcxx(Check):
     id = "shadow.libstdcxx"
     title = "The libstdc++ that is found first is new enough for the driver"
     profiles = frozenset({"run"})
-    needs = ("gpu.present",)
     families = ("A-conda-or-mixed-libstdcxx",)
     explanation = """
     A process loads only one libstdc++: the first that is found. In a conda environment that is conda's,
@@ -28,7 +29,9 @@ class ShadowLibstdcxx(Check):
     driver then cannot be loaded, and `torch.xpu.is_available()` is False without a message. This check
     reads the `GLIBCXX` and `CXXABI` versions that the driver, its compiler and the loader need
     (`libze_intel_gpu`, `libze_loader`, `libigc`, `libigdfcl`, `libigdgmm`, `libOpenCL`, `libsycl`,
-    `libur_adapter_level_zero`) from their files, and compares them with those of the first libstdc++.
+    `libur_adapter_level_zero`) from their files, and compares them with those of the first libstdc++. The
+    same is done for the `cmake` and `ninja` on `PATH` with the libstdc++ that this shell's `LD_PRELOAD` or
+    `LD_LIBRARY_PATH` puts first: programs that cannot be started for it are not reported once more.
     """
 
     def run(self, context: CheckContext) -> Outcome:
@@ -38,14 +41,11 @@ class ShadowLibstdcxx(Check):
         offered = libraries.elf_of(place) if place else None
         if place is None or offered is None:
             return self.skip("no libstdc++ was found to compare with")
-        short = {}
         needing = [*_driver_files(context)]
-        for user in needing:
-            elf = libraries.elf_of(user)
-            wanted = elf.versions_needed.get(libraries.LIBSTDCXX, ()) if elf else ()
-            missing = libraries.cxx_versions(wanted) - offered.versions_defined
-            if missing:
-                short[shown(context, user)] = sorted(missing)
+        if place == of_the_shell(context):
+            needing += [Path(item.path) for item in context.host.tools]
+        lacking = {shown(context, user): _missing(user, offered.versions_defined) for user in needing}
+        short = {user: missing for user, missing in lacking.items() if missing}
         has = libraries.newest(offered.versions_defined)
         evidence = {"libstdcxx": shown(context, place), "offers": has, "short": short}
         if not needing:
@@ -59,15 +59,14 @@ class ShadowLibstdcxx(Check):
     @staticmethod
     def _first(context: CheckContext) -> Path | None:
         """Return the libstdc++ that comes before the system's: preloaded, conda's, or on LD_LIBRARY_PATH."""
-        for entry in re.split(r"[:\s]+", context.environ.get("LD_PRELOAD", "")):
-            if Path(entry).name == libraries.LIBSTDCXX and Path(entry).is_file():
-                return Path(entry)
+        if preloaded := _preloaded(context):
+            return preloaded
         python = context.probe(site)
         folders = list(_rpath(python)) if python else []
         if python is not None and python.conda is not None:
             # Every program and library of conda has an RPATH that leads to this folder.
             folders.append(python.conda / "lib")
-        return libraries.find(libraries.LIBSTDCXX, (*folders, *listed(context, "LD_LIBRARY_PATH")))
+        return libraries.find(libraries.LIBSTDCXX, folders) or of_the_shell(context)
 
     @staticmethod
     def _fix(context: CheckContext, first: Path | None, system: Path | None) -> Fix:
@@ -76,11 +75,56 @@ class ShadowLibstdcxx(Check):
             commands = ("conda install -c conda-forge 'libstdcxx-ng>=13'", *preload)
             return Fix("upgrade conda's libstdc++, or make the system's the first", commands)
         if first is not None:
-            return Fix("remove the folder of that libstdc++ from LD_LIBRARY_PATH", ("unset LD_LIBRARY_PATH",))
+            return of_this_shell_no_more(context)
         return Fix(
             "upgrade the system's libstdc++, or install driver packages for this distribution's release",
             install_command(context, debian=["libstdc++6"], rhel=["libstdc++"], suse=["libstdc++6"]),
         )
+
+
+def of_the_shell(context: CheckContext) -> Path | None:
+    """Return the libstdc++ that LD_PRELOAD or LD_LIBRARY_PATH puts first in every program, or None."""
+    return _preloaded(context) or libraries.find(libraries.LIBSTDCXX, listed(context, "LD_LIBRARY_PATH"))
+
+
+def of_this_shell_no_more(context: CheckContext) -> Fix:
+    """Return what takes that libstdc++ out of this shell."""
+    if _preloaded(context):
+        return Fix("do not preload that libstdc++", ("unset LD_PRELOAD",))
+    return Fix("remove the folder of that libstdc++ from LD_LIBRARY_PATH", ("unset LD_LIBRARY_PATH",))
+
+
+def held_up(context: CheckContext, program: str) -> str:
+    """Say that a program on PATH that did not answer does so without this shell's libstdc++, or nothing."""
+    first = of_the_shell(context) if context.live else None
+    if first is None:
+        return ""
+    bare = {name: value for name, value in context.environ.items() if not name.startswith("LD_")}
+    if probe_tool(program, bare).version == UNKNOWN:
+        return ""
+    return f"{program} cannot be started with {shown(context, first)}, which this shell puts first"
+
+
+def instead(check: Check, context: CheckContext, told: str) -> Outcome:
+    """Return the answer of a check of a program that is held up: the cause has a check of its own.
+
+    That one is about running; if only a build was asked for, this is the only one to tell.
+    """
+    if context.to_build:
+        return check.warn(told, of_this_shell_no_more(context))
+    return check.skip(f"{told}: see {ShadowLibstdcxx.id}")
+
+
+def _preloaded(context: CheckContext) -> Path | None:
+    entries = re.split(r"[:\s]+", context.environ.get("LD_PRELOAD", ""))
+    found = (Path(entry) for entry in entries if Path(entry).name == libraries.LIBSTDCXX)
+    return next((place for place in found if place.is_file()), None)
+
+
+def _missing(user: Path, offered: frozenset[str]) -> list[str]:
+    elf = libraries.elf_of(user)
+    wanted = elf.versions_needed.get(libraries.LIBSTDCXX, ()) if elf else ()
+    return sorted(libraries.cxx_versions(wanted) - offered)
 
 
 _DRIVER = (

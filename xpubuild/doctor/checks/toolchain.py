@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from xpubuild.compatibility.versions import fits
+from xpubuild.doctor.checks.shadow_libstdcxx import held_up, instead
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import install_command, install_oneapi_packages
 from xpubuild.doctor.gcc import another_gcc
@@ -313,6 +314,8 @@ class ToolchainCmake(Check):
         if facts is None:
             return self.ok("none on PATH; builds install their own")
         if facts.version == UNKNOWN:
+            if told := held_up(context, facts.path):
+                return instead(self, context, told)
             fix = Fix("run it manually, or remove it from PATH", (f"{shlex.quote(facts.path)} --version",))
             return self.found(f"{facts.path} does not report its version", fix)
         if fits(facts.version, wanted) != "no":
@@ -344,6 +347,8 @@ class ToolchainNinja(Check):
         if facts is None:
             return self.ok("none on PATH; builds install their own")
         if facts.version == UNKNOWN:
+            if told := held_up(context, facts.path):
+                return instead(self, context, told)
             fix = Fix("reinstall it, or remove it from PATH", (f"{shlex.quote(facts.path)} --version",))
             return self.found(f"{facts.path} does not report its version", fix)
         return self.ok(f"ninja {facts.version} ({facts.path})", version=facts.version)

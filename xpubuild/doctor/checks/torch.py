@@ -12,6 +12,7 @@ from xpubuild.compatibility.versions import parse
 from xpubuild.doctor.checks.shadow import SHADOWING
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look import libraries
+from xpubuild.doctor.look.companions import companion_version, index_of
 from xpubuild.doctor.look.places import listed, shown
 from xpubuild.doctor.look.sites import Site, library_folders, public, required, requirements, site
 from xpubuild.doctor.look.torches import Torch, cuda_of, torch_of
@@ -34,16 +35,20 @@ class TorchXpuBuild(Check):
     id = "torch.xpu_build"
     title = "The installed torch is an XPU build"
     profiles = frozenset({"run"})
-    needs = ("gpu.present",)
     families = ("F-wrong-torch-or-triton-package", "C-oneapi-not-found-silent-cpu-build")
     explanation = """
     Searches for `lib/libtorch_xpu.so` in the installed torch, and reads `version.py`; torch is not
     imported. Without that library `torch.xpu.is_available()` is False with any driver. Usual reasons: a
     plain `pip install torch` (CUDA or CPU), a dependency of another package that replaced the XPU
-    build, an index that provided a CPU build, or a manual build that did not find SYCL.
+    build, an index that provided a CPU build, or a manual build that did not find SYCL. A GPU is not
+    needed for this check: a login node shows what its compute nodes will run. With a recipe for the CPU
+    it is skipped.
     """
 
     def run(self, context: CheckContext) -> Outcome:
+        recipe = context.recipe.recipe if context.recipe else None
+        if recipe is not None and recipe.target == "cpu":
+            return self.skip(f"the recipe {recipe.name} is for the CPU")
         torch = context.probe(torch_of)
         if torch is None:
             return self.skip(_NO_TORCH)
@@ -263,16 +268,29 @@ class TorchVisionPairing(Check):
         told = ", ".join(f"{dist.name} {dist.version}" for dist in found)
         if not problems:
             return self.ok(f"{told} with torch {torch.version}")
-        names = " ".join(problems)
-        index = f" {_FROM}" if torch.xpu else ""
-        fix = Fix(
-            "install versions that were built for this torch",
-            (
-                f"{_pip(torch.python)} uninstall -y {names}",
-                f"{_pip(torch.python)} install --no-deps {names}{index}",
-            ),
+        return self.found("; ".join(problems.values()), _paired(torch, list(problems)), problems=problems)
+
+
+def _paired(torch: Torch, names: list[str]) -> Fix:
+    """Return what brings the releases that were made for this torch; where none is known, it removes them.
+
+    Without a pin, pip takes the newest release, and with it the same trouble.
+    """
+    pins = {name: version for name in names if (version := companion_version(torch, name))}
+    away = [f"{_pip(torch.python)} uninstall -y {' '.join(names)}"]
+    if not pins:
+        return Fix(
+            f"uninstall {' and '.join(names)}: no release is known that was built for torch {torch.version}"
+            f" ({torch.kind})",
+            tuple(away),
         )
-        return self.found("; ".join(problems.values()), fix, problems=problems)
+    exact = " ".join(f"'{name}=={version}'" for name, version in pins.items())
+    left = [name for name in names if name not in pins]
+    rest = f"; nothing is known for {' and '.join(left)}" if left else ""
+    return Fix(
+        f"install the releases that were built for this torch{rest}",
+        (*away, f"{_pip(torch.python)} install --no-deps {exact} --index-url {index_of(torch)}"),
+    )
 
 
 def _mispaired(torch: Torch, dist: InstalledDist) -> str:

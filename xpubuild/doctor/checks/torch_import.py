@@ -16,7 +16,6 @@ class TorchImport(Check):
 
     id = "torch.import"
     title = "The installed torch can be imported"
-    needs = ("gpu.present",)
     profiles = RUN
     live = True
     families = ("A-conda-or-mixed-libstdcxx", "B-two-sycl-runtimes-or-stale-jit-cache")

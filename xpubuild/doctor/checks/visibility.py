@@ -18,7 +18,7 @@ from xpubuild.doctor.probes.level_zero import (
     unmasked,
 )
 from xpubuild.doctor.probes.machine import RUN, intel_gpus
-from xpubuild.doctor.probes.selector import SELECTOR, SelectorError, visible
+from xpubuild.doctor.probes.selector import SELECTOR, SelectorError, selector_for, visible, whole
 
 _FAMILIES = ("Z-single",)
 _HIERARCHIES = ("FLAT", "COMPOSITE", "COMBINED")
@@ -95,7 +95,21 @@ class Hidden(Check):
             return self.ok(f"all {everything} devices are visible", **evidence)
         if any(context.environ.get(name) for name in _JOBS):
             return self.ok(f"{told}, in a batch job", **evidence)
-        return self.warn(told, Fix("unset it to use all devices", (f"unset {' '.join(names)}",)), **evidence)
+        unset = f"unset {' '.join(names)}"
+        if cut := _cut_cards(context):
+            fix = Fix("select every tile of the card, or unset it to use all devices", (cut, unset))
+            return self.warn(f"{told}; a part of a card's tiles is left", fix, **evidence)
+        return self.warn(told, Fix("unset it to use all devices", (unset,)), **evidence)
+
+
+def _cut_cards(context: CheckContext) -> str:
+    """Return the command that selects all tiles of each card of which the selector leaves only some."""
+    value = context.environ.get(SELECTOR, "")
+    cards = [device.get("pci_address") for device in context.probe(enumeration).gpus]
+    seen = whole(value, len(cards)) if value else ()
+    some = {cards[number] for number in seen}
+    numbers = [number for number, card in enumerate(cards) if card is not None and card in some]
+    return f"export {SELECTOR}={selector_for(numbers)}" if len(numbers) > len(seen) else ""
 
 
 def _trouble(found: Enumeration) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 
 from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.look import libraries
+from xpubuild.doctor.look.torches import torch_of
 from xpubuild.doctor.probes.level_zero_child import LOADER
 from xpubuild.host.readers import exists
 
 #: Where loaders look by themselves on the distributions of Max hosts.
 FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")
 _NUMBERS = re.compile(r"\d+")
+#: The libsycl of oneAPI 2024.
+_OLD_MAJOR = 7
 _BEFORE = "2024.2"
 _AFTER = ("2025.0", "2025.1", "2025.2", "2025.3", "2026.0", "2026.1")
 
@@ -33,15 +37,33 @@ def _key(version: str) -> tuple[int, ...]:
 
 def loader_needed_by(context: CheckContext) -> str:
     """Say what needs a recent loader: a recipe for oneAPI 2025.0 or later; empty where nothing does."""
-    if context.recipe is None:
+    recipe = _wants(context)
+    return recipe if recipe and not _before_2025(context) else ""
+
+
+def old_runtime(context: CheckContext) -> str:
+    """Say which recipe or torch uses a SYCL runtime from before oneAPI 2025.0, or nothing."""
+    if context.recipe is not None and context.recipe.recipe.target == "xpu":
+        return _wants(context) if _before_2025(context) else ""
+    torch = context.probe(torch_of)
+    elf = libraries.elf_of(torch.folder / "lib" / "libc10_xpu.so") if torch else None
+    majors = {libraries.sycl_major(name) for name in elf.needed} - {None} if elf else set()
+    if torch is None or majors != {_OLD_MAJOR}:
         return ""
+    return f"torch {torch.version} needs libsycl.so.{_OLD_MAJOR}, of oneAPI 2024"
+
+
+def _wants(context: CheckContext) -> str:
+    """Return which oneAPI the recipe uses, in words, or nothing."""
+    recipe = context.recipe.recipe if context.recipe else None
+    if recipe is None or recipe.needs.oneapi is None or recipe.target != "xpu":
+        return ""
+    return f"the recipe {recipe.name} uses oneAPI {recipe.needs.oneapi}"
+
+
+def _before_2025(context: CheckContext) -> bool:
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only with a recipe
 
-    recipe = context.recipe.recipe
-    wanted = recipe.needs.oneapi
-    if wanted is None or recipe.target != "xpu":
-        return ""
-    allowed = SpecifierSet(wanted)
-    if allowed.contains(_BEFORE) or not any(allowed.contains(version) for version in _AFTER):
-        return ""
-    return f"the recipe {recipe.name} uses oneAPI {wanted}"
+    wanted = context.recipe.recipe.needs.oneapi if context.recipe else None
+    allowed = SpecifierSet(wanted or "")
+    return allowed.contains(_BEFORE) or not any(allowed.contains(version) for version in _AFTER)

@@ -8,7 +8,7 @@ everything else stays. Names are not case-sensitive. ``level_zero:0.1`` makes a 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 SELECTOR = "ONEAPI_DEVICE_SELECTOR"
@@ -49,18 +49,38 @@ def visible(value: str, tiles: Sequence[int]) -> int:
     Raises:
         SelectorError: the value does not follow the grammar.
     """
-    filters = [_filter(term) for term in value.split(";") if term.strip()]
-    if not filters:
-        return len(tiles)
-    accept = [item for item in filters if not item.away]
-    away = [item for item in filters if item.away]
+    filters = _filters(value)
     seen = 0
     for index, count in enumerate(tiles):
-        if any(item.takes(index) for item in away):
-            continue
-        seen += not accept or any(item.takes(index) for item in accept)
-        seen += max((item.tiles(index, count) for item in accept), default=0)
+        if not any(item.takes(index) for item in filters if item.away):
+            seen += _whole(index, filters)
+            seen += max((item.tiles(index, count) for item in filters if not item.away), default=0)
     return seen
+
+
+def whole(value: str, devices: int) -> tuple[int, ...]:
+    """Return the numbers of the Level Zero GPU devices that a SYCL program sees as a whole.
+
+    Raises:
+        SelectorError: the value does not follow the grammar.
+    """
+    return tuple(index for index in range(devices) if _whole(index, _filters(value)))
+
+
+def selector_for(numbers: Iterable[int]) -> str:
+    """Return the value that leaves these devices of Level Zero."""
+    return f"level_zero:{','.join(map(str, numbers))}"
+
+
+def _whole(index: int, filters: Sequence[_Filter]) -> bool:
+    if any(item.takes(index) for item in filters if item.away):
+        return False
+    accept = [item for item in filters if not item.away]
+    return not accept or any(item.takes(index) for item in accept)
+
+
+def _filters(value: str) -> list[_Filter]:
+    return [_filter(term) for term in value.split(";") if term.strip()]
 
 
 def _filter(term: str) -> _Filter:
