@@ -18,7 +18,7 @@ KINDS = ("mixed", "power", "full", *(kind for kind in SHARES if kind.startswith(
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1800),
-    *(pytest.mark.needs(name) for name in ("root", "mount", "mkfs.ext4", "strace", "netns")),
+    pytest.mark.needs("root", "mount", "mkfs.ext4", "strace", "netns"),
 ]
 
 

@@ -137,15 +137,20 @@ def missing(name: str) -> Tool | None:
 
 
 def named_by_tests() -> set[str]:
-    """Return the tools that the tests name in a ``needs`` marker."""
-    return {
-        argument.value
-        for path in TESTS.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "needs"
-        for argument in node.args
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-    }
+    """Return the tools that the tests name in a ``needs`` marker.
+
+    Raises:
+        ValueError: one is not written out, so that CI would not install it.
+    """
+    found = set()
+    for path in TESTS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.needs":
+                for argument in node.args:
+                    if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
+                        raise ValueError(f"{path}:{node.lineno}: name the tool itself: {ast.unparse(node)}")
+                    found.add(argument.value)
+    return found
 
 
 def packages() -> list[str]:
