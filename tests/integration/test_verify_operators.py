@@ -22,7 +22,6 @@ BROKEN = (
     ("_fft_c2c", "linear", "element"),
     ("max_pool2d_with_indices", "convolve", "nan"),
     ("linalg_inv_ex", "algebra", "batch"),
-    ("_foreach_addcdiv_", "updates", "percent"),
     ("nll_loss_forward", "losses", "stale"),
     ("upsample_bicubic2d", "layers", "half"),
 )

@@ -140,7 +140,7 @@ def named_by_tests() -> set[str]:
     """Return the tools that the tests name in a ``needs`` marker.
 
     Raises:
-        ValueError: one is not written out, so that CI would not install it.
+        TypeError: one is not written out, so that CI would not install it.
     """
     found = set()
     for path in TESTS.rglob("*.py"):
@@ -148,7 +148,7 @@ def named_by_tests() -> set[str]:
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.needs":
                 for argument in node.args:
                     if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
-                        raise ValueError(f"{path}:{node.lineno}: name the tool itself: {ast.unparse(node)}")
+                        raise TypeError(f"{path}:{node.lineno}: name the tool itself: {ast.unparse(node)}")
                     found.add(argument.value)
     return found
 
