@@ -64,7 +64,7 @@ class KernelDriver(Check):
     title = "The kernel driver i915 or xe is bound to each GPU"
     needs = ("gpu.supported",)
     profiles = RUN
-    families = ("E-level-zero-driver-or-loader-version",)
+    families = ("E-level-zero-driver-or-loader-version", "AI-kernel-driver-or-firmware")
     explanation = """
     Reads from sysfs which driver is bound to each GPU. If there is none, the check searches for the
     reason: a blacklist in modprobe.d, `module_blacklist=` or `modprobe.blacklist=` on the kernel
@@ -240,7 +240,7 @@ class Firmware(Check):
     severity = "warn"
     needs = ("gpu.kernel_driver",)
     profiles = RUN
-    families = ("Z-single",)
+    families = ("Z-single", "AI-kernel-driver-or-firmware")
     explanation = """
     Searches for messages of i915 and xe about missing, outdated or failing firmware (GuC, HuC, GSC),
     GPU hangs and wedged devices, in `/var/log/dmesg`, `kern.log`, `messages` and the kernel's log

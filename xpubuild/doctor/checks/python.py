@@ -98,7 +98,7 @@ class PythonHeaders(Check):
 
     id = "python.headers"
     title = "Python.h is installed"
-    families = ("M-python-build-tools", "N-run-time-jit-headers")
+    families = ("M-python-build-tools", "N-run-time-jit-headers", "AH-missing-system-package")
     explanation = """
     Every extension is compiled with `Python.h`: those of PyTorch, and at run time the launchers that
     Triton compiles for `torch.compile`. Distributions package it separately (`python3-dev`,

@@ -32,7 +32,7 @@ class ShadowLibfabric(Check):
     profiles = frozenset({"run"})
     needs = ("gpu.present",)
     live = True
-    families = ("Z-single",)
+    families = ("Z-single", "AB-distributed-start")
     explanation = """
     Intel MPI loads the first `libfabric.so.1` on `LD_LIBRARY_PATH`, or the system's. oneCCL loads the
     one in `CCL_OFI_LIBRARY_PATH`, or Intel MPI's own, or the same as Intel MPI. Both load the providers

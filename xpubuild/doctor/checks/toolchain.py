@@ -361,7 +361,7 @@ class ToolchainGit(Check):
     title = "git is new enough"
     profiles = frozenset({"build"})
     live = True
-    families = ("H-torch-xpu-ops-and-submodule-checkout",)
+    families = ("H-torch-xpu-ops-and-submodule-checkout", "AH-missing-system-package")
     explanation = """
     Sources are fetched as pinned commits with git, and PyTorch's CMake runs git itself while it
     configures (torch-xpu-ops, oneDNN). xpubuild does not build from tarballs, because they have no

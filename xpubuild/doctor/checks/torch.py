@@ -249,7 +249,7 @@ class TorchVisionPairing(Check):
     id = "torch.vision_pairing"
     title = "torchvision and torchaudio match the installed torch"
     profiles = frozenset({"run"})
-    families = ("O-vision-audio-abi", "Z-single")
+    families = ("O-vision-audio-abi", "Z-single", "AM-extension-abi")
     explanation = """
     Compares the torch version that torchvision and torchaudio require (METADATA) with the installed
     one, and the platform that they were built for with that of torch (`version.py`): a CUDA build of
