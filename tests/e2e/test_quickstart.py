@@ -55,7 +55,10 @@ def test_the_receipt_tells_what_was_built_and_proved(built: Built) -> None:
     checks = receipt["verify"]["checks"]
     assert [check["id"] for check in checks] == [c.id for c in list_checks() if "smoke" in c.suites]
     not_passed = {check["id"]: check["status"] for check in checks if check["status"] != "pass"}
-    assert not_passed == {"device.stream_event": "skip"}, "a CPU has no streams"
+    parts = {check["id"] for check in checks if check["id"].startswith(("vision.", "audio."))}
+    # A CPU has no streams, and the quickstart neither torchvision nor torchaudio.
+    absent = {"device.stream_event"} | parts
+    assert not_passed == dict.fromkeys(absent, "skip")
     (torch,) = (item for item in receipt["prebuilt"] if item["name"] == "torch")
     assert torch["version"] == "2.13.0+cpu"
     assert torch["sha256"]
