@@ -107,6 +107,11 @@ def test_a_log_that_begins_late_and_ends_early(sample: Sample, data: st.DataObje
     assert findings[0].id == EXPECTED[sample.text]
 
 
+def test_half_of_an_ordinary_line_is_ordinary() -> None:
+    # "--   Library mkl_intel_lp64: not found", begun in its middle, is no shell that misses a program.
+    assert best([line[len(line) // 2 :] for line in CALM]) is None
+
+
 @given(data=st.binary(max_size=5000))
 @settings(max_examples=300, deadline=None)
 def test_arbitrary_bytes_have_no_finding_and_break_nothing(data: bytes) -> None:
