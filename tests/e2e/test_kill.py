@@ -18,8 +18,8 @@ from .conftest import Built, Cli, command
 
 pytestmark = [pytest.mark.xdist_group("quickstart"), pytest.mark.slow]
 
-# A run of the quickstart lasts about a minute: moments early in each step, and some late ones. Every fourth
-# is enough for each run of the tests; --thorough takes all.
+# A run of the quickstart lasts about a minute: moments early in each step, and some late ones. Each run of
+# the tests kills a smaller install (test_torture.py).
 MOMENTS_S = [*(0.2 + 0.35 * i for i in range(10)), *(4.0 + 1.7 * i for i in range(10))]
 
 
@@ -40,10 +40,11 @@ def _assert_nothing_lives(workspace: Path, after: str) -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_killed_at_some_moments(cli: Cli, built: Built, tmp_path: Path, thorough: bool) -> None:
+@pytest.mark.on_demand
+def test_killed_at_some_moments(cli: Cli, built: Built, tmp_path: Path) -> None:
     workspace = tmp_path / "killed ws"
     # The last is the first; a late one leaves most for the early ones after it to come upon.
-    moments = list(MOMENTS_S if thorough else MOMENTS_S[1::4])
+    moments = list(MOMENTS_S)
     install = command("install", "quickstart", "--workspace", workspace)
     while moments:
         with subprocess.Popen(install, start_new_session=True, stderr=subprocess.DEVNULL) as process:

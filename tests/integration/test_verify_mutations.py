@@ -3,6 +3,7 @@
 Every check of the smoke suite and of the groups runtime, aten and onednn is made to fail by at least one
 mutation here or in test_verify_interpreter.py (but for device.stream_event, which a CPU cannot run).
 What a CPU lacks is simulated; mutations that only a device can show are run by scripts/verify-mutations.py.
+Of each group of checks the first mutation is tried always, the others with --on-demand (make verify-mutants).
 Wrong results are looked for by an interpreter that is forked (warm_python.py); crashes, hangs and what the
 environment breaks by one that is started.
 """
@@ -23,9 +24,17 @@ MUTATIONS = load()
 #: The checks of one group, one process, that the smoke suite has.
 ATEN = tuple(check.id for check in list_checks() if check.group == "aten" and "smoke" in check.suites)
 ON_CPU = [mutation for mutation in MUTATIONS if "cpu" in mutation["devices"] and not mutation.get("media")]
+FIRST = {mutation["check"].split(".")[0]: mutation for mutation in reversed(ON_CPU)}
+#: What they share is made once.
+pytestmark = pytest.mark.xdist_group("verify-mutations")
 
 
-@pytest.mark.parametrize("mutation", ON_CPU, ids=lambda mutation: str(mutation["name"]))
+def _tried(mutation: dict[str, Any]) -> Any:
+    always = mutation in FIRST.values()
+    return pytest.param(mutation, id=str(mutation["name"]), marks=() if always else pytest.mark.on_demand)
+
+
+@pytest.mark.parametrize("mutation", [_tried(mutation) for mutation in ON_CPU])
 def test_wrong_results_are_found_by_their_check(target: Target, warm: Path, mutation: dict[str, Any]) -> None:
     check, status = mutation["check"], mutation.get("status", "fail")
     environ = mutation.get("environ", {})

@@ -19,7 +19,10 @@ def explained(data: bytes) -> Explanation:
 
 @pytest.fixture(scope="module")
 def answers() -> list[tuple[Sample, Explanation]]:
-    return [(sample, explained(embed(sample.lines, seed=seed))) for seed, sample in enumerate(SAMPLES)]
+    return [
+        (sample, explained(embed(sample.lines, before=900, after=300, seed=seed)))
+        for seed, sample in enumerate(SAMPLES)
+    ]
 
 
 def test_the_family_is_right_in_95_of_100_and_the_id_in_90(
@@ -37,7 +40,7 @@ def test_the_finding_names_the_line_it_stands_in(answers: list[tuple[Sample, Exp
     for sample, answer in answers:
         if answer.findings:
             line = answer.findings[0].line
-            assert 3001 <= line <= 3000 + len(sample.lines), sample.id
+            assert 901 <= line <= 900 + len(sample.lines), sample.id
 
 
 @pytest.mark.parametrize("seed", range(5))
