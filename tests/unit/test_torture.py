@@ -84,7 +84,7 @@ def test_writing_outside_is_let_in(tmp_path: Path) -> None:
 def test_results_are_kept_by_seed_and_a_cut_line_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     append(path, Result(1, "kill", LOST, 1.0, [], []))
-    append(path, Result(1, "kill", "carried on", 1.0, [], []))
+    append(path, Result(1, "kill", "carried on", 1.0, [], [], hits=7))
     append(path, Result(2, "kill", LOST, 1.0, [], [], "why", "quickstart"))
     with path.open("a") as file:
         file.write('{"seed": 3, "ki')
@@ -93,10 +93,10 @@ def test_results_are_kept_by_seed_and_a_cut_line_is_passed_over(tmp_path: Path) 
     assert [result.seed for result in found] == [1, 2, 4]
     assert [result.seed for result in failures(found)] == [2]
     assert table(found).splitlines() == [
-        "| | attempts | carried on | clear error | lost | let in |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-        "| full | 1 | 0 | 1 | 0 | 0 |",
-        "| kill | 1 | 1 | 0 | 0 | 0 |",
-        "| kill of quickstart | 1 | 0 | 0 | 1 | 0 |",
-        "| all | 3 | 1 | 1 | 1 | 0 |",
+        "| | attempts | disturbances | carried on | clear error | lost | let in |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| full | 1 | 1 | 0 | 1 | 0 | 0 |",
+        "| kill | 1 | 7 | 1 | 0 | 0 | 0 |",
+        "| kill of quickstart | 1 | 1 | 0 | 0 | 1 | 0 |",
+        "| all | 3 | 9 | 1 | 1 | 1 | 0 |",
     ]

@@ -37,6 +37,8 @@ class Result:
     codes: list[int]
     reason: str = ""
     plan: str = "small"
+    #: Kills, signals and cuts that came while the command ran; of other kinds there is one.
+    hits: int = 1
 
 
 def kind_of(seed: int, kinds: tuple[str, ...] = tuple(SHARES)) -> str:
@@ -70,7 +72,8 @@ class Worker:
             verdict, reason = LET_IN, str(error)
         codes = [answer.code for answer in trial.answers]
         seconds = round(time.monotonic() - started, 2)
-        return Result(seed, kind, verdict, seconds, trial.notes, codes, reason[-2 * _SAID :], plan)
+        hits = trial.hits if kind in ("kill", "signal", "power") else 1
+        return Result(seed, kind, verdict, seconds, trial.notes, codes, reason[-2 * _SAID :], plan, hits)
 
     def _make(self, trial: Trial, kind: str, folder: Path) -> str:
         size = faults.small_size(trial) if kind == "full" else ""

@@ -25,13 +25,16 @@ _CALLS = ("write", "write", "pwrite64", "fsync,fdatasync,syncfs", "rename,rename
 
 
 def kill(trial: Trial) -> None:
-    """SIGKILL, up to three times: to the process, its group, or one of its descendants."""
-    for _ in range(trial.rng.randint(1, 3)):
+    """SIGKILL, up to ten times: to the process, its group, or one of its descendants.
+
+    Each install goes on where the one before was killed, so that short ones come upon the later steps too.
+    """
+    for _ in range(trial.rng.randint(2, 10)):
         process = trial.start(trial.install_words)
-        at, whom = trial.moment(), trial.rng.choice(("process", "group", "descendant", "descendant"))
+        at = trial.moment(trial.rng.choice((0.2, 0.5, 1.0)))
+        whom = trial.rng.choice(("process", "group", "descendant", "descendant"))
         trial.note(f"kill of the {whom} at {at:.2f} s")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(at)
+        trial.wait(process, at)
         _send(trial, process, whom, signal.SIGKILL)
         answer = trial.end(process)
         if whom == "descendant" or answer.code != -signal.SIGKILL:
@@ -58,8 +61,7 @@ def end(trial: Trial) -> None:
     process = trial.start(trial.install_words)
     at, number = trial.moment(), trial.rng.choice((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     trial.note(f"{number.name} at {at:.2f} s")
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(at)
+    trial.wait(process, at)
     _send(trial, process, "process", number)
     twice = trial.rng.random() < 0.3
     if twice:
@@ -74,13 +76,12 @@ def end(trial: Trial) -> None:
 
 
 def power(trial: Trial, disk: Disk) -> None:
-    """Cut the power, once or twice."""
-    for _ in range(trial.rng.randint(1, 2)):
+    """Cut the power, up to five times."""
+    for _ in range(trial.rng.randint(1, 5)):
         process = trial.start(trial.install_words)
-        at = trial.moment(1.1)
+        at = trial.moment(trial.rng.choice((0.3, 0.6, 1.1)))
         trial.note(f"power cut at {at:.2f} s")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(at)
+        trial.wait(process, at)
         disk.hold()
         trial.kill_all(process)
         disk.restore()

@@ -37,11 +37,12 @@ def table(results: Iterable[Result]) -> str:
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     for result in results:
         name = result.kind if result.plan == "small" else f"{result.kind} of {result.plan}"
-        rows[name][result.verdict] += 1
+        rows[name].update({"attempts": 1, "disturbances": result.hits, result.verdict: 1})
     total: Counter[str] = sum(rows.values(), Counter())
-    lines = [f"| | attempts | {' | '.join(VERDICTS)} |", "| --- " + "| ---: " * (1 + len(VERDICTS)) + "|"]
+    columns = ("attempts", "disturbances", *VERDICTS)
+    lines = [f"| | {' | '.join(columns)} |", "| --- " + "| ---: " * len(columns) + "|"]
     for name, row in [*sorted(rows.items()), ("all", total)]:
-        cells = [str(row.total()), *(str(row[verdict]) for verdict in VERDICTS)]
+        cells = [str(row[column]) for column in columns]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

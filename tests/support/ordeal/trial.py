@@ -46,6 +46,7 @@ class Trial:
     answers: list[Answer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
+    hits: int = 0
 
     @property
     def workspace(self) -> Path:
@@ -81,6 +82,12 @@ class Trial:
             )  # fmt: skip
         process.torture = (tuple(words), out, err, time.monotonic())  # type: ignore[attr-defined]
         return process
+
+    def wait(self, process: subprocess.Popen[str], seconds: float) -> None:
+        """Wait for the moment of a kill or a cut, and count it if the command still runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        self.hits += process.poll() is None
 
     def end(self, process: subprocess.Popen[str], within_s: float | None = None) -> Answer:
         """Wait for a command; one that does not end is stopped and lost."""
