@@ -9,7 +9,8 @@ from integration import oneapi_standin as standin
 
 from xpubuild.engine.model import Plan, Stop
 from xpubuild.errors import BuildError, NoSpaceError, NoXpuError
-from xpubuild.gate.watcher import StepWatcher, WatchStep
+from xpubuild.gate.step_watcher import StepWatcher
+from xpubuild.gate.watcher import WatchStep
 from xpubuild.gate.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.gather.options import PlanOptions
 from xpubuild.gather.prepare import prepare

@@ -11,7 +11,7 @@ from xpubuild.engine.model import Stop
 from xpubuild.explain.document import explain_stream
 from xpubuild.explain.watch import LogWatcher
 from xpubuild.gate.expectation import Expectation
-from xpubuild.gate.watcher import StepWatcher
+from xpubuild.gate.step_watcher import StepWatcher
 
 # https://github.com/pytorch/pytorch/blob/v2.6.0/cmake/Dependencies.cmake#L94, as CMake wraps it
 NO_SYCL = """\

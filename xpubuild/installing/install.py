@@ -32,7 +32,6 @@ from xpubuild.installing.modulefiles import Modules
 from xpubuild.installing.prebuilt_wheels import Supply, origins_of
 from xpubuild.installing.receipt import make_receipt, write_receipt
 from xpubuild.installing.wheel_folder import WheelFolder
-from xpubuild.offline.inventory import take_stock
 from xpubuild.toolchain.envmark import MARK as ENV_MARK
 from xpubuild.workspace.documents import plan_document
 from xpubuild.workspace.layout import Layout
@@ -182,7 +181,11 @@ def _before_the_steps(prepared: Prepared, journal: Journal, sink: Sink, cancel: 
     with files.explained(layout.root, "making the workspace"):
         layout.pip_report("", "").parent.mkdir(parents=True, exist_ok=True)
     done = [step.id for step in plan.steps if states[step.id].done]
-    take_stock(prepared, done, report=lambda text: notify(sink, text), cancel=cancel)
+    if prepared.facts.downloads.mirror is not None or prepared.facts.downloads.offline:
+        # What reads mirrors and package indexes takes a quarter of a second to import.
+        from xpubuild.offline.inventory import take_stock
+
+        take_stock(prepared, done, report=lambda text: notify(sink, text), cancel=cancel)
 
 
 def _warn(prepared: Prepared, sink: Sink) -> None:
