@@ -64,7 +64,8 @@ def test_it_sees_no_packages_of_the_system(env: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", ["making", "no mark but its draft", "no pyvenv.cfg", "no python", "other python"]
+    "damage",
+    ["making", "no mark but its draft", "no pyvenv.cfg", "empty pyvenv.cfg", "no python", "other python"],
 )
 def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
     make_env(env, PYTHON)
@@ -78,6 +79,8 @@ def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
         (env / f".{MARK}.abc123").write_text("{")
     elif damage == "no pyvenv.cfg":
         (env / "pyvenv.cfg").unlink()
+    elif damage == "empty pyvenv.cfg":
+        (env / "pyvenv.cfg").write_text("")  # as a power cut leaves it; the interpreter runs all the same
     elif damage == "no python":
         (env / "bin/python").unlink()
         (env / "bin/python").symlink_to("/gone/python3")

@@ -265,6 +265,16 @@ def test_a_held_package_whose_index_is_out_of_reach_is_no_replacement(
         assert "HTTPS_PROXY" in error.fix
 
 
+def test_a_held_package_that_no_index_has_is_no_replacement(env: Path, first: Index, tmp_path: Path) -> None:
+    held = tmp_path / "held.txt"
+    held.write_text("torch==2.13.0+xpu\n")
+    argv = (str(env_python(env)), "-m", "pip", "install", "--dry-run", "--constraint", str(held))
+    _, result = perform(Command(argv=(*argv, "torch==2.13.0+xpu")), index=first.url, cwd=tmp_path)
+    error = explain()(result.tail)
+    assert type(error) is ToolchainError, result.tail
+    assert error.what == "torch==2.13.0+xpu was not found"
+
+
 def test_no_index_at_all_is_a_network_error(env: Path, tmp_path: Path) -> None:
     requirements = pin(tmp_path, make_wheel(tmp_path / "w", "2.13.0+cpu"))
     _, result = perform(

@@ -53,6 +53,23 @@ def test_a_terminal_that_is_gone_changes_nothing(command: tuple[str, ...]) -> No
     assert told == ""
 
 
+def test_a_wrong_value_of_a_variable_names_the_variable() -> None:
+    done = child("status", "--json", XPUBUILD_LOG_FORMAT="loud")
+    assert done.status == 2
+    assert done.document()["error"]["why"] == "the value is that of the variable XPUBUILD_LOG_FORMAT"
+    assert "XPUBUILD_LOG_FORMAT" in done.err
+
+
+def test_an_error_in_the_users_git_configuration_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".gitconfig").write_text("[user]\n\tname\x01 = x\n")
+    done = child("plan", "quickstart", "--json", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path / "none"))
+    assert done.status == 40
+    error = done.document()["error"]
+    assert error["what"] == "git cannot read its configuration"
+    assert ".gitconfig" in error["why"]
+    assert error["commands"] == ["git config --list --show-origin"]
+
+
 @pytest.mark.parametrize("words", [("recipes", "list"), ("status", "--workspace", "nowhere")], ids=" ".join)
 def test_a_python_that_asks_for_commands_at_its_end_ends(words: tuple[str, ...], tmp_path: Path) -> None:
     """PYTHONINSPECT in a shell's profile: every end of xpubuild was called a bug, with exit code 1."""

@@ -52,6 +52,8 @@ def result(
         "OSError: [Errno 28] No space left on device: '/w/x'",
         "ERROR: Could not install packages due to an OSError: [Errno 122] Disk quota exceeded",
         "sqlite3.OperationalError: database or disk is full",
+        "fatal: sha1 file 'src/.git/index.lock' write error. Out of diskspace",
+        "error: no space left while fetching third_party/inner",
     ],
 )
 def test_a_full_disk(line: str) -> None:

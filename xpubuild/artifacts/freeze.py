@@ -229,7 +229,7 @@ def _owners(dists: Iterable[InstalledDist], package: str) -> list[InstalledDist]
 def _read(file: Path) -> tuple[str, tuple[str, str]]:
     """Return the name, version and RECORD key that ``hold`` wrote."""
     try:
-        text = file.read_text("utf-8")
+        text = file.read_text("utf-8", "replace")
     except OSError as error:
         raise AuditError(
             f"{file} was removed", why=str(error), fix="run the same command again; it is written again"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from xpubuild import __version__
 
@@ -130,8 +131,11 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
-        _document(UsageError(error.format_message(), fix="see --help"), arguments)
+        why = _variable(error)
+        _document(UsageError(error.format_message(), why=why, fix="see --help"), arguments)
         error.show()
+        if why:
+            click.echo(f"  why: {why}", err=True)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return _failed(InterruptedByUserError("interrupted"), arguments)
@@ -140,6 +144,16 @@ def run(arguments: Sequence[str]) -> int:
     except (OSError, RuntimeError, MemoryError) as error:
         return _machine_failed(error, arguments)
     return result if isinstance(result, int) else 0
+
+
+def _variable(error: click.ClickException) -> str:
+    """Say which variable of the environment a wrong value comes from; nothing where it is an option's."""
+    if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
+        return ""
+    source = error.ctx.get_parameter_source(str(error.param.name))
+    if source is not ParameterSource.ENVIRONMENT:
+        return ""
+    return f"the value is that of the variable {error.param.envvar}"
 
 
 def _machine_failed(error: BaseException, arguments: Sequence[str]) -> int:

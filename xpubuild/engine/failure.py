@@ -21,7 +21,12 @@ from xpubuild.errors import (
     XpuBuildError,
 )
 
-_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|ENOSPC|disk is full", re.IGNORECASE)
+# "Out of diskspace" is git's; the second is of a child xpubuild that had no room to write its error down.
+_NO_SPACE = re.compile(
+    r"No space left on device|^error: no space left |Disk quota exceeded|ENOSPC|disk is full"
+    r"|Out of diskspace",
+    re.IGNORECASE,
+)
 # gcc, its collect2, clang, a shell, make and ninja each have their own words for a process that was killed.
 _KILLED = re.compile(
     r"fatal error: Killed signal terminated program|internal compiler error: Killed|^Killed$"

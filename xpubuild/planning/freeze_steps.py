@@ -15,12 +15,14 @@ from xpubuild.engine.model import XPUBUILD, Command
 from xpubuild.errors import AuditError, UnsatisfiableError, XpuBuildError
 from xpubuild.planning.context import Context
 from xpubuild.toolchain.environment import write_constraints
-from xpubuild.toolchain.pip_failures import explain_pip_failure, not_fetched
+from xpubuild.toolchain.pip_failures import explain_pip_failure, not_fetched, not_offered
 
 _CONFLICT = re.compile(r"conflicting dependencies|ResolutionImpossible|The user requested \(constraint\)")
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S+)")
 #: What else wants a package: the requirement of another, or one that was asked for.
 _WANTS = re.compile(r"^\s*(?:\S+ \S+ depends on|The user requested) (?!\(constraint\))(.+)$")
+#: pip lists below it what no index has; the conflict that it reports then is none.
+_NOT_THERE = "have no matching distributions available"
 _DEPENDS = re.compile(r"^\s*(\S+ \S+) depends on (.+)$")
 
 
@@ -102,8 +104,11 @@ def _explain(tail: Sequence[str], *, indexes: Sequence[str]) -> XpuBuildError:
     held = next((match[1] for line in tail if (match := _CONSTRAINT.search(line))), None)
     if held is None or not any(_CONFLICT.search(line) for line in tail):
         return explain_pip_failure(tail, indexes=indexes)
-    if not _excluded(tail, held) and (unreachable := not_fetched(tail, held)):
-        return unreachable
+    if not _excluded(tail, held):
+        if unreachable := not_fetched(tail, held):
+            return unreachable
+        if any(_NOT_THERE in line for line in tail):
+            return not_offered(held, indexes)
     wanting = [f"{match[1]} (requires {match[2]})" for line in tail if (match := _DEPENDS.match(line))]
     forbidden = held.endswith("<0")
     name = re.split(r"[=<]", held)[0]

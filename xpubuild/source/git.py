@@ -8,8 +8,10 @@ searches upwards into somebody else's nor asks ``safe.directory`` who owns the f
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,8 @@ Report = Callable[[str], None]
 #: GIT_CONFIG_GLOBAL, by which a build's own git finds what is served to it, with 2.32 (June).
 OLDEST = (2, 32)
 _QUERY_DEADLINE_S = 300.0
+_BAD_SETTINGS = re.compile(r"bad config|bad numeric config|bad boolean config")
+_IMPORT = threading.Lock()
 # A check of a large repository on a slow disk says nothing for long; fetches pass a shorter time.
 _LOCAL_STALL_S = 3600.0
 _SHA256_DIGITS = 64
@@ -108,6 +112,13 @@ class Git:
         git = cls(resolve_executable("git", hardened), hardened)
         answer = git.query(["--version"])
         found = re.search(r"git version (\d+)\.(\d+)", answer.text)
+        if not answer.ok and _BAD_SETTINGS.search(answer.stderr):
+            raise ToolchainError(
+                "git cannot read its configuration",
+                why=answer.stderr.strip(),
+                fix="correct the line that git names, then run the same command again",
+                commands=("git config --list --show-origin",),
+            )
         if not answer.ok or found is None or (int(found[1]), int(found[2])) < OLDEST:
             raise ToolchainError(
                 f"git {OLDEST[0]}.{OLDEST[1]} or newer is needed",
@@ -215,11 +226,20 @@ def object_format(commit: str) -> str:
     return "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
 
 
+@functools.cache
 def _argument_layer() -> Any:
-    # 80 ms to import; and without this it fails where git is not on the PATH of this very process.
-    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-    from git.cmd import Git as Layer  # noqa: PLC0415
-
+    # 80 ms to import. It runs `git version` then, and fails where git is not on the PATH of this process, or
+    # where the user's configuration has an error, which Git.open describes.
+    ours = {"GIT_PYTHON_REFRESH": "quiet", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    with _IMPORT:
+        before = dict(os.environ)
+        os.environ.update(ours)
+        try:
+            from git.cmd import Git as Layer  # noqa: PLC0415
+        finally:
+            for name in ours:
+                del os.environ[name]
+            os.environ.update({name: before[name] for name in ours if name in before})
     return Layer
 
 

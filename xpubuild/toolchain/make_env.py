@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.files import explained, remove_tree
+from xpubuild.engine.files import explained, remove_tree, sync_filesystems
 from xpubuild.engine.process import query
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import NoSpaceError, ToolchainError
@@ -56,6 +56,8 @@ def make_env(env: Path, python: Path) -> bool:
             if entry.name != MARK:
                 remove_tree(entry)
     _run_virtualenv(env, python)
+    # What was made is on the disk before the mark says so, else a power cut leaves a mark of empty files.
+    sync_filesystems([env])
     write_mark(env, {"state": "ready", **wanted})
     return True
 
@@ -68,10 +70,16 @@ def _minor(facts: PythonFacts) -> str:
 
 def _is_ready(env: Path, wanted: Mapping[str, str]) -> bool:
     mark = read_mark(env)
-    if mark != {"state": "ready", **wanted} or not (env / "pyvenv.cfg").is_file():
+    if mark != {"state": "ready", **wanted} or not _has_settings(env):
         return False
     found = probe_python(Path(env_python(env)), deadline_s=PATIENT_S)
     return not found.error and _minor(found) == wanted["version"]
+
+
+def _has_settings(env: Path) -> bool:
+    """Whether pyvenv.cfg says anything: after a power cut it may be empty, and the interpreter still runs."""
+    settings = env / "pyvenv.cfg"
+    return settings.is_file() and settings.stat().st_size > 0
 
 
 def _run_virtualenv(env: Path, python: Path) -> None:

@@ -140,7 +140,7 @@ def _missing(lines: Sequence[str], indexes: Sequence[str]) -> XpuBuildError | No
     if unreachable:
         return _behind(package, indexes, unreachable, lines)
     if indexes or "+" in package:
-        return _not_offered(package, indexes)
+        return not_offered(package, indexes)
     return ToolchainError(
         f"{package} was not found by pip",
         why="pip's index does not have it, or has no wheel of it for this machine",
@@ -170,7 +170,8 @@ def _by_path(lines: Sequence[str], line: str) -> set[str]:
     return {item.hostname for item in parts if item.hostname and item.path.rstrip("/") == asked[1]}
 
 
-def _not_offered(package: str, indexes: Sequence[str]) -> XpuBuildError:
+def not_offered(package: str, indexes: Sequence[str] = ()) -> XpuBuildError:
+    """Return the error for a package that no index has; ``indexes`` were tried after the configured ones."""
     name, _, version = package.partition("==")
     tried = ", ".join(indexes)
     return ToolchainError(
