@@ -2,6 +2,7 @@
 # make test         run every test that this machine supports
 # make lint         run only the static checks of "make test": ruff and mypy
 # make components   build torchvision and torchaudio from source and test them (about 15 minutes)
+# make on-demand    run the tests that "make test" leaves out because they take long (about an hour)
 # make mutants      change the code in random places and list the changes that no test detects
 # make torture      kill, starve and mislead real installs at random, and count what became of them
 # make verify-mutants  break operators of torch (VERIFY_PYTHON) and list what verify does not notice
@@ -24,7 +25,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint mutants torture verify-mutants docs plans findings components clean python-gone
+.PHONY: help quickstart test lint on-demand mutants torture verify-mutants docs plans findings components clean python-gone
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -44,6 +45,9 @@ lint: .venv/.dev
 
 components: .venv/.dev
 	@"$(PY)" -m pytest -n 0 -v --on-demand tests/e2e/test_components.py
+
+on-demand: .venv/.dev
+	@"$(PY)" -m pytest $(PYTEST_ARGS) --on-demand -m on_demand
 
 mutants: .venv/.dev
 	@"$(PY)" scripts/mutants.py $(MUTANTS_ARGS)
