@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,10 +47,9 @@ def generate(generator: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Generate
     return run
 
 
-def test_the_generated_docs_are_up_to_date() -> None:
-    argv = [sys.executable, str(GENERATOR), "--check"]
-    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
-    assert result.returncode == 0, result.stderr
+def test_the_generated_docs_are_up_to_date(generate: Generate, capsys: pytest.CaptureFixture[str]) -> None:
+    status = generate("--check")
+    assert status == 0, capsys.readouterr().err
 
 
 @pytest.fixture
