@@ -18,8 +18,8 @@ def command(ctx: click.Context, /, shell: str, as_json: bool) -> int:
     """Print a script that completes commands, options, recipes, workspaces and checks in SHELL.
 
     \b
-    bash: xpubuild completion bash > ~/.local/share/bash-completion/completions/xpubuild
-    zsh:  xpubuild completion zsh > ~/.zfunc/_xpubuild  (a folder of $fpath, before compinit)
+    bash: eval "$(xpubuild completion bash)"                 in ~/.bashrc
+    zsh:  eval "$(xpubuild completion zsh)"                  in ~/.zshrc, after compinit
     fish: xpubuild completion fish > ~/.config/fish/completions/xpubuild.fish
     """
     from click.shell_completion import get_completion_class

@@ -26,7 +26,7 @@ from xpubuild.cli import names, options
     type=click.Choice(["smoke", "full", "speed", "dynamo", "upstream"]),
     default="smoke",
     show_default=True,
-    help="Which tests to run: smoke takes less than a minute; dynamo and upstream run PyTorch's own scripts.",
+    help="Which tests to run: smoke takes about a minute; dynamo and upstream run PyTorch's own scripts.",
 )
 @options.option(
     "--no-gpu",

@@ -7,7 +7,7 @@ import os
 import shlex
 from pathlib import Path
 
-from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.errors import ToolchainError, UsageError, did_you_mean
 
 _JOURNAL = "journal.db"
 
@@ -37,11 +37,13 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
         return _only_one()
     root = workspace or (Path(entered) if entered else default_workspace(_name(recipe or "")))
     if not _has_journal(root):
+        beside = () if workspace or entered else root.parent.glob("*")
+        known = sorted(path.name for path in beside if _has_journal(path))
         raise UsageError(
             f"there is no workspace at {root}",
-            why=_why_not(root),
+            why=_why_not(root) + did_you_mean(root.name, known),
             fix="pass the folder of a workspace; 'xpubuild install' creates workspaces",
-            commands=() if workspace else (f"xpubuild install {recipe or 'quickstart'}",),
+            commands=() if workspace else ("xpubuild status --all",),
         )
     root = place_of(root)
     found = found_at(root)

@@ -27,7 +27,8 @@ def status_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
         )
     runs = TableBuilder(["run", "recipe", "status", "when"])
     for run in document["runs"][-5:]:
-        runs.add(run["id"], run["recipe"], run["status"] or "interrupted", _when(run["started"]))
+        unfinished = "running" if held and run is document["runs"][-1] else "interrupted"
+        runs.add(run["id"], run["recipe"], run["status"] or unfinished, _when(run["started"]))
     facts = Facts(
         (
             ("workspace", document["workspace"]),

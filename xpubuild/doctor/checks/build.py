@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,7 +144,11 @@ class BuildDisk(Check):
             return self.ok(f"{_gib(disk.free_bytes)} GiB free at {disk.path}", **evidence)
         fix = Fix(
             "free some space, or use a folder on a larger file system",
-            (f"df -h {disk.path}", f"df -i {disk.path}", "xpubuild doctor --workspace /path/on/larger/disk"),
+            (
+                shlex.join(["df", "-h", disk.path]),
+                shlex.join(["df", "-i", disk.path]),
+                "xpubuild doctor --workspace /path/on/larger/disk",
+            ),
         )
         told = f"{disk.path}: {'; '.join(problems)}"
         if context.recipe is None and not context.to_build:
