@@ -17,14 +17,20 @@ _HEAD = """\
 # later wins. In one file the table of a command wins over [options]. Remove the # before a line to set it.
 """
 _PLACES = "# Paths may begin with ~ and have $VARIABLES; they are relative to the folder of this file.\n"
-_EXAMPLES: dict[str, str] = {"flag": "true", "number": "1.0", "texts": '["…"]', "folders": '["/…"]'}
+_EXAMPLES: dict[str, str] = {
+    "flag": "true",
+    "number": "1.0",
+    "texts": '["…"]',
+    "lines": '["…"]',
+    "folders": '["/…"]',
+}
 
 
 def template(commands: Commands, *, project: bool) -> str:
     """Return the text of a new file; a project's lists only what a project may set."""
     tables = settings_at(commands)
     parts = [_HEAD if project else _HEAD + _PLACES]
-    names = [(SHARED,), *([] if project else [(name,) for name in TABLES]), *commands]
+    names = [(SHARED,), *([] if project else [tuple(name.split(".")) for name in TABLES]), *commands]
     for key in dict.fromkeys(names):
         settings = {
             name: setting
