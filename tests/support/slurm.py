@@ -35,6 +35,7 @@ SlurmdLogFile={folder}/slurmd.log
 SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=0
 SlurmdParameters=config_overrides
 KillWait=10
+SlurmdTimeout=10
 ReturnToService=2
 NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=1000 State=UNKNOWN
 PartitionName=build Nodes={host} Default=YES State=UP OverSubscribe=NO
@@ -49,6 +50,9 @@ class Slurm:
 
     folder: Path
     environment: dict[str, str]
+    host: str
+    stack: contextlib.ExitStack
+    node: subprocess.Popen[bytes] | None = None
 
     def call(self, *words: str) -> str:
         """Return what a client of Slurm prints."""
@@ -66,6 +70,18 @@ class Slurm:
         """Return name -> (id, state) of what is queued or runs."""
         rows = [line.split() for line in self.call("squeue", "-h", "-o", "%i %T %j").splitlines()]
         return {row[2]: (row[0], row[1]) for row in rows}
+
+    def start_node(self) -> None:
+        """Start the daemon of the node, and wait until it takes jobs."""
+        conf = self.environment["SLURM_CONF"]
+        self.node = _daemon(self.stack, self.folder, "slurmd", "-D", "-N", self.host, "-f", conf)
+        _wait(lambda: "idle" in _state(self) or "alloc" in _state(self) or "mix" in _state(self), "node")
+
+    def kill_node(self) -> None:
+        """Kill the daemon of the node; what runs there goes on."""
+        assert self.node
+        self.node.kill()
+        self.node.wait()
 
     def wait_until_empty(self, limit_s: float) -> None:
         """Wait until no job is left."""
@@ -88,15 +104,14 @@ def slurm(folder: Path, more: Mapping[str, str] | None = None) -> Iterator[Slurm
     key.chmod(0o600)
     conf = folder / "slurm.conf"
     conf.write_text(_CONFIGURATION.format(host=host, ports=_free_ports(2), munge=munge, folder=folder))
-    found = Slurm(folder, {"SLURM_CONF": str(conf), **(more or {})})
     with contextlib.ExitStack() as stack:
+        found = Slurm(folder, {"SLURM_CONF": str(conf), **(more or {})}, host, stack)
         words = ["--foreground", "--force", f"--socket={munge}", f"--key-file={key}"]
         words += [f"--{name}={folder}/munge.{name}" for name in ("pid-file", "log-file", "seed-file")]
         _daemon(stack, folder, "munged", *words)
         _wait(munge.exists, "munged")
         _daemon(stack, folder, "slurmctld", "-D", "-f", str(conf))
-        _daemon(stack, folder, "slurmd", "-D", "-N", host, "-f", str(conf))
-        _wait(lambda: "idle" in _state(found), "a node that is idle")
+        found.start_node()
         try:
             yield found
         finally:
@@ -120,12 +135,13 @@ def _wait(there: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
-def _daemon(stack: contextlib.ExitStack, folder: Path, name: str, *words: str) -> None:
+def _daemon(stack: contextlib.ExitStack, folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
     program = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     assert program
-    log = stack.enter_context((folder / f"{name}.out").open("wb"))
+    log = stack.enter_context((folder / f"{name}.out").open("ab"))
     process = subprocess.Popen([program, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     stack.callback(_stop, process)
+    return process
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
