@@ -80,11 +80,11 @@ def test_directives_of_pbs() -> None:
 def test_the_commands_of_a_build() -> None:
     text = script(files_of(request()), "build")
     body = text.partition("begin\n")[2]
-    assert body.startswith("{\nmodule load gcc/13\nulimit -c 0\n} || settle $site_failed\n")
+    assert body.startswith('{\nmodule load gcc/13\nulimit -c 0\n} || settle "$site_failed"\n')
     quoted = shlex.quote("/shared/it's a folder/mirror")
     words = f'install 2.8 --with vision --jobs 4 --offline --mirror {quoted} --workspace "$place/ws"'
     assert body.count(words) == 2
-    assert "for step in vision.install; do" in body
+    assert "steps=(vision.install)\n" in body
     assert "--until ops.install --wheel-dir " in body
     given = replace(request(), cells=(replace(CELL, workspace="/scratch/w s"),), cache="/scratch/cache")
     body = script(files_of(given), "build")
@@ -102,6 +102,18 @@ def test_all_scripts_are_bash(scheduler: Scheduler, tmp_path: Path) -> None:
         done = subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), path
         assert os.access(path, os.X_OK) == (path.parent.name != "lib")
+
+
+@pytest.mark.needs("shellcheck")
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs"])
+def test_all_scripts_under_shellcheck(scheduler: Scheduler, tmp_path: Path) -> None:
+    write(tmp_path, files_of(request(scheduler, str(tmp_path))))
+    # What one file sets and another uses; and that other files are there.
+    left_out = "--exclude=SC1091,SC2034,SC2154"
+    scripts = [tmp_path / "submit", *(tmp_path / "lib").iterdir(), *(tmp_path / "jobs").iterdir()]
+    words = ["shellcheck", "--shell=bash", left_out, *map(str, scripts)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stdout == ""
 
 
 def test_names_change_with_what_is_built() -> None:

@@ -74,7 +74,7 @@ def _script(job: Job, request: Request) -> str:
         "kind": job.kind,
         "stop_after_s": str(max(0, nodes.seconds - _grace(nodes))),
         "xpubuild": shlex.join(request.xpubuild),
-        "setup": f"{{\n{setup}\n}} || settle $site_failed" if setup else ": # no lines of setup",
+        "setup": f'{{\n{setup}\n}} || settle "$site_failed"' if setup else ": # no lines of setup",
     }
     return _filled("head.sh", values) + "\n" + _filled(f"{job.kind}.sh", _values(job, request))
 

@@ -1,6 +1,7 @@
 work_in @id@
 export XDG_CACHE_HOME=@cache@
-for step in @steps@; do
+steps=(@steps@)
+for step in "${steps[@]}"; do
   run "${xpubuild[@]}" install @install@ --workspace @workspace@ --until "$step" --log-format plain
 done
 run_into "$folder/results/$job.json" "${xpubuild[@]}" install @install@ --workspace @workspace@ \

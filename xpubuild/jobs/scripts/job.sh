@@ -40,15 +40,24 @@ short_temporary() {
 
 # Sets place: a folder on the node's own disk, the same one for each attempt, or one of the shared file system.
 work_in() {
-  local base
-  base=$(local_disk)
-  [ -z "$base" ] || place=$base/xb-$(id -u)-$1
-  if [ -z "$place" ] || ! mkdir -p -m 700 "$place" 2>/dev/null || [ ! -O "$place" ]; then
+  place=$(own_folder "$1")
+  if [ -z "$place" ]; then
     place=$folder/work/$1
     mkdir -p "$place" || settle $site_failed
   fi
   bring_back
   short_temporary "$place/t"
+}
+
+# Prints a folder on the node's own disk, which nobody else can have put there; nothing where there is none.
+own_folder() {
+  local base own
+  base=$(local_disk)
+  own=$base/xb-$(id -u)-$1
+  if [ -n "$base" ] && mkdir -p "$base" 2>/dev/null; then
+    mkdir -m 700 "$own" 2>/dev/null
+    [ ! -d "$own" ] || [ -L "$own" ] || [ ! -O "$own" ] || printf '%s' "$own"
+  fi
 }
 
 kept() {
@@ -62,7 +71,9 @@ on_own_disk() {
 bring_back() {
   [ -e "$(kept)" ] && [ ! "$place/ws/journal.db" -nt "$(kept)" ] || return 0
   echo "unpacking what an earlier attempt made"
-  rm -rf "$place" && mkdir -m 700 "$place" && tar -C "$place" -xf "$(kept)" || settle $site_failed
+  if ! { rm -rf "$place" && mkdir -m 700 "$place" && tar -C "$place" -xf "$(kept)"; }; then
+    settle $site_failed
+  fi
 }
 
 # What was made on the node's own disk goes to the shared file system: the next attempt may run elsewhere.
