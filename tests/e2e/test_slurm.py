@@ -30,7 +30,8 @@ def test_two_recipes_one_job_killed(site: Site, tmp_path: Path) -> None:
     killed = site.names["other", "build"]
     wait(lambda: "env: done" in "".join(site.logs("other", "build")))
     site.slurm.call("scancel", site.slurm.queue()[killed][0])
-    wait(lambda: not {killed, site.names["other", "verify"]} & site.slurm.queue().keys())
+    told = {killed, site.names["other", "verify"], site.names["other", "report"]}
+    wait(lambda: not told & site.slurm.queue().keys())
     states = site.states()
     assert states["other", "build"] == "cancelled"
     assert states["other", "verify"] == "gone"

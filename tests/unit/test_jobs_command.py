@@ -67,13 +67,18 @@ def test_submit_again(folder: Path, programs: Path) -> None:
     ]  # fmt: skip
     # The build has failed; what waits for it is still there, and would wait for ever.
     (folder / "done" / of["fetch"]).touch()
-    queue.write_text(f"3 PENDING {of['verify']}\n4 RUNNING {of['report']}\n")
+    queue.write_text(f"3 PENDING {of['verify']}\n4 PENDING {of['report']}\n")
     (programs / "calls").write_text("")
     out = submit(folder).stdout
     calls = (programs / "calls").read_text().splitlines()
     assert [call for call in calls if call.startswith("scancel")] == ["scancel 3", "scancel 4"]
     assert f"done       {of['fetch']}" in out
     assert "afterok" not in calls[0]
+    # A report that runs tells of the attempt before.
+    queue.write_text(f"4 RUNNING {of['report']}\n")
+    (programs / "calls").write_text("")
+    assert submit(folder).stdout.count("submitted") == 3
+    assert "scancel" not in (programs / "calls").read_text()
     # What runs is left alone.
     queue.write_text(f"1 RUNNING {of['build']}\n3 PENDING {of['verify']}\n")
     (programs / "calls").write_text("")

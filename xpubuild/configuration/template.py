@@ -47,8 +47,16 @@ def _table(key: Key, settings: Mapping[str, Setting]) -> Iterator[str]:
     yield f"[{'.'.join(key)}]"
     if key == (SHARED,):
         yield "# For every command that has the option. The table of a command may have all of them too."
+    of_kind = key[:-1] == ("jobs",)
+    if of_kind:
+        yield f"# As in [jobs], for {key[-1]} jobs only."
     for name, setting in settings.items():
-        yield from textwrap.wrap(setting.help, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        told_above = of_kind and setting is TABLES["jobs"].get(name)
+        yield from (
+            ()
+            if told_above
+            else textwrap.wrap(setting.help, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        )
         example = f'"{setting.choices[0]}"' if setting.choices else _EXAMPLES.get(setting.kind, '"…"')
         told = f"  # {' | '.join(setting.choices)}" if len(setting.choices) > 1 else ""
         yield f"#{name} = {example}{told}"

@@ -16,9 +16,9 @@ if ! table=$(queued); then
   echo "submit: the scheduler does not answer, so nothing was submitted; run it again later" >&2
   exit 75
 fi
-declare -A queue=() new=()
-while read -r id _ name; do
-  [ -z "$name" ] || queue[$name]=$id
+declare -A queue=() state=() new=()
+while read -r id word name; do
+  [ -z "$name" ] || queue[$name]=$id state[$name]=$word
 done <<<"$table"
 status=0
 
@@ -76,7 +76,10 @@ report() {
     [ -z "${new[$other]:-}" ] || ids+=("${new[$other]}")
   done
   [ ${#ids[@]} -gt 0 ] || return 0
-  [ -z "${queue[$name]:-}" ] || withdraw "${queue[$name]}"
+  # One that runs tells of the attempt before.
+  case ${state[$name]:-} in
+    PENDING | queued) withdraw "${queue[$name]}" ;;
+  esac
   if id=$(put_for_failure "$name" "$folder/jobs/$name.sh" "${ids[@]}"); then
     submitted "$name" "${id##*$'\n'}"
   else
