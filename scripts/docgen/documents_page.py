@@ -39,6 +39,8 @@ _MADE_BY = {
     "check": "`xpubuild check --json`",
     "clean": "`xpubuild clean --json`",
     "overview": "`xpubuild status --all --json`",
+    "planned-jobs": "`xpubuild plan --format slurm --json`, `xpubuild plan --format pbs --json`",
+    "jobs": "`xpubuild status --jobs DIR --json`",
     "clean-many": "`xpubuild clean --older AGE --json`, `xpubuild clean --caches --json`",
     "completion": "`xpubuild completion --json`",
     "config": "`xpubuild config --json`",

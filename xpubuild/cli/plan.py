@@ -11,6 +11,8 @@ from xpubuild.cli import options
 
 if TYPE_CHECKING:
     from xpubuild.engine.model import Plan
+    from xpubuild.gather.options import PlanOptions
+    from xpubuild.installing.asked import LockOptions
     from xpubuild.locking.model import Policy
 
 
@@ -20,22 +22,77 @@ if TYPE_CHECKING:
 @options.option(
     "--format",
     "form",
-    type=click.Choice(["table", "json", "sh"]),
+    type=click.Choice(["table", "json", "sh", "slurm", "pbs"]),
     default="table",
-    help="Output format of the plan.",
+    help="Output format of the plan; slurm and pbs write a folder of job scripts.",
+)
+@options.path_option(
+    "--matrix",
+    metavar="FILE",
+    default=None,
+    envvar=None,
+    help="For slurm and pbs: recipes, pythons and variants, of which each combination is built.",
+)
+@options.path_option(
+    "--output",
+    default=None,
+    envvar=None,
+    help="For slurm and pbs: the folder to write (default: RECIPE-slurm or RECIPE-pbs).",
 )
 @options.json_option
 @options.speech()
 def command(
-    form: str, locked: bool, lock_file: Path | None, lock_policy: Policy, as_json: bool, **build: Any
+    form: str,
+    matrix: Path | None,
+    output: Path | None,
+    locked: bool,
+    lock_file: Path | None,
+    lock_policy: Policy,
+    as_json: bool,
+    **build: Any,
 ) -> int:
     """Show what install would do for RECIPE, without building or fetching anything."""
     from xpubuild.gather.options import PlanOptions
     from xpubuild.installing.asked import LockOptions, prepare_as_asked
 
     asked = PlanOptions(**build, telling=options.new_sink)
-    prepared = prepare_as_asked(asked, LockOptions(locked, lock_file, lock_policy))
+    lock = LockOptions(locked, lock_file, lock_policy)
+    if form in ("slurm", "pbs"):
+        return _jobs(asked, lock, form, matrix, output, as_json=as_json)
+    if matrix or output:
+        raise click.UsageError("--matrix and --output are for --format slurm and --format pbs")
+    prepared = prepare_as_asked(asked, lock)
     return show_plan(prepared.plan, "json" if as_json else form)
+
+
+def _jobs(
+    asked: PlanOptions,
+    lock: LockOptions,
+    form: Any,
+    matrix: Path | None,
+    output: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Write a folder of jobs."""
+    import os
+    import sys
+
+    from xpubuild.cli.settings import nodes
+    from xpubuild.jobs.asked import Asked
+    from xpubuild.jobs.model import KINDS
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.jobs_view import planned_view
+
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    words = (sys.executable, "-m", "xpubuild")
+    jobs = Asked(form, matrix, output, {kind: nodes(kind) for kind in KINDS}, words, cache)
+    document = jobs.write(asked, lock)
+    if as_json:
+        print_json(document)
+    else:
+        show(planned_view(document))
+    return 0
 
 
 def show_plan(plan: Plan, form: str) -> int:

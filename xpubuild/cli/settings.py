@@ -16,6 +16,8 @@ Key = tuple[str, ...]
 _LOADED = f"{__name__}.loaded"
 #: Their children of plans do what the plan says; config is about the files.
 _WITHOUT = frozenset({"plumbing", "config"})
+#: Options that ask for one deed, under a name that is a setting elsewhere.
+_DEEDS = frozenset({(("status",), "jobs")})
 
 
 class Defaults(dict[str, Any]):
@@ -46,7 +48,9 @@ class Defaults(dict[str, Any]):
             known = name in context.command.list_commands(context)
             return Defaults((*self._command, name)) if known else default
         parameter = next((item for item in context.command.params if item.name == name), None)
-        value = None if parameter is None else _value(context, self._command, long_name(parameter))
+        if parameter is None or (self._command, long_name(parameter)) in _DEEDS:
+            return default
+        value = _value(context, self._command, long_name(parameter))
         return default if value is None else value
 
 
@@ -55,6 +59,11 @@ def apply_settings() -> None:
     context = click.get_current_context(silent=True)
     if context is not None and isinstance(context.find_root().command, click.Group):
         _configuration(context)
+
+
+def nodes(kind: str) -> dict[str, Any]:
+    """Return what the configuration says of the nodes for a kind of jobs."""
+    return dict(_configuration(click.get_current_context()).nodes(kind))
 
 
 def _value(context: click.Context, command: Key, name: str) -> Any:
@@ -90,20 +99,22 @@ def commands(root: click.Command | None = None) -> Commands:
         if command is None or name in _WITHOUT:
             continue
         if isinstance(command, click.Group):
-            found.update({(name, sub): _settings(item) for sub, item in command.commands.items()})
+            found.update(
+                {(name, sub): _settings((name, sub), item) for sub, item in command.commands.items()}
+            )
         else:
-            found[name,] = _settings(command)
+            found[name,] = _settings((name,), command)
     return found
 
 
-def _settings(command: click.Command) -> dict[str, Setting]:
+def _settings(table: Key, command: click.Command) -> dict[str, Setting]:
     from xpubuild.configuration.model import NEVER, Setting
 
     found = {}
     for parameter in command.params:
         name = long_name(parameter)
         is_setting = isinstance(parameter, click.Option) or parameter.envvar
-        if name in NEVER or not is_setting or getattr(parameter, "hidden", False):
+        if name in NEVER or (table, name) in _DEEDS or not is_setting or getattr(parameter, "hidden", False):
             continue
         choices = parameter.type.choices if isinstance(parameter.type, click.Choice) else ()
         found[name] = Setting(

@@ -19,9 +19,15 @@ from xpubuild.cli import names, options
     envvar=None,
     help="List every workspace below the default folder, with size, age and last verify, and the caches.",
 )
+@options.path_option(
+    "--jobs",
+    default=None,
+    envvar=None,
+    help="Show the jobs in this folder, which 'plan --format slurm' has written.",
+)
 @options.json_option
 @options.speech()
-def command(recipe: str | None, workspace: Path | None, all_: bool, as_json: bool) -> int:
+def command(recipe: str | None, workspace: Path | None, all_: bool, jobs: Path | None, as_json: bool) -> int:
     """Show the steps, runs and results of a workspace (default: that of RECIPE)."""
     from xpubuild.cli.workspace import existing
     from xpubuild.engine.journal import Journal
@@ -30,6 +36,8 @@ def command(recipe: str | None, workspace: Path | None, all_: bool, as_json: boo
     from xpubuild.ui.views import status_view
     from xpubuild.workspace.documents import status_document
 
+    if jobs is not None:
+        return _jobs(jobs, as_json=as_json)
     if all_:
         return _all(as_json=as_json)
     root = existing(workspace, recipe)
@@ -39,6 +47,19 @@ def command(recipe: str | None, workspace: Path | None, all_: bool, as_json: boo
         print_json(document)
     else:
         show(status_view(document))
+    return 0
+
+
+def _jobs(folder: Path, *, as_json: bool) -> int:
+    from xpubuild.jobs.status import jobs_document
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.jobs_view import jobs_view
+
+    document = jobs_document(folder)
+    if as_json:
+        print_json(document)
+    else:
+        show(jobs_view(document))
     return 0
 
 

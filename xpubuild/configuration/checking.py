@@ -54,7 +54,7 @@ class _Wrong:
 def settings_at(commands: Commands) -> dict[Key, Mapping[str, Setting]]:
     """Return table -> its settings: the shared one, those of the commands, those that belong to none."""
     shared = {name: setting for of in commands.values() for name, setting in of.items() if setting.shared}
-    own: Commands = {(name,): settings for name, settings in TABLES.items()}
+    own: Commands = {tuple(name.split(".")): settings for name, settings in TABLES.items()}
     return {(SHARED,): shared, **commands, **own}
 
 

@@ -38,11 +38,23 @@ class Configuration:
         item = self.item(command, name)
         return None if item is None else item.value
 
+    def nodes(self, kind: str) -> dict[str, Value]:
+        """Return the settings of a kind of nodes; what [jobs] says is for every kind."""
+        tables = (("jobs", kind), ("jobs",))
+        found: dict[str, Value] = {}
+        for file in self.files:
+            items = {item.key: item.value for item in file.items}
+            for table in reversed(tables):
+                for name in TABLES["jobs"]:
+                    if (value := items.get((*table, name))) is not None:
+                        found[name] = value
+        return found
+
     def variables(self) -> Iterator[tuple[tuple[str, ...], Item]]:
         """Yield the variables that settings stand for, each with what decides it."""
         for table, settings in TABLES.items():
             for name, setting in settings.items():
-                item = self.item((table,), name)
+                item = self.item(tuple(table.split(".")), name)
                 if item is not None and setting.variables:
                     yield setting.variables, item
 

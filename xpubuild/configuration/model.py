@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["flag", "choice", "number", "text", "texts", "jobs", "path", "place", "folders"]
+Kind = Literal["flag", "choice", "number", "text", "texts", "lines", "jobs", "path", "place", "folders"]
 Layer = Literal["site", "user", "project"]
 #: A setting as options take it: folders and names are lists.
 Value = str | bool | float | list[str]
@@ -84,7 +84,20 @@ class Problem:
 #: Command ("install", or "recipes check" in two words) -> option -> what it takes.
 Commands = Mapping[Key, Mapping[str, Setting]]
 
+#: Of a kind of nodes, for the jobs of "plan --format slurm|pbs".
+_NODES: Mapping[str, Setting] = {
+    "partition": Setting("text", "Partition of Slurm, queue of PBS."),
+    "account": Setting("text", "Account (project) that the jobs are for."),
+    "time": Setting("text", "Time limit of a job: HH:MM:SS or D-HH:MM:SS."),
+    "cores": Setting("number", "Cores of a job."),
+    "memory": Setting("text", "Memory of a job, such as 64G for Slurm, 64gb for PBS."),
+    "gpus": Setting("text", "GPUs of a job: a number; Slurm also takes TYPE:NUMBER."),
+    "directives": Setting("lines", "More options of sbatch or qsub, such as --constraint=max."),
+    "setup": Setting("lines", "Lines of bash before the work of a job, such as 'module load gcc/13'."),
+}
+
 #: Tables that belong to no command. Every setting that is no option of a command is here, and nowhere else.
+#: A name with a dot is a table in a table.
 TABLES: Mapping[str, Mapping[str, Setting]] = {
     "trust": {
         "owners": Setting(
@@ -110,4 +123,6 @@ TABLES: Mapping[str, Mapping[str, Setting]] = {
         "https": Setting("text", "Proxy for https.", variables=("https_proxy", "HTTPS_PROXY")),
         "no": Setting("texts", "Hosts that are reached without one.", variables=("no_proxy", "NO_PROXY")),
     },
+    "jobs": _NODES,
+    **{f"jobs.{kind}": _NODES for kind in ("fetch", "build", "verify", "report")},
 }

@@ -22,6 +22,7 @@ _KINDS: dict[str, dict[str, Any]] = {
         ]
     },
     "texts": _LIST,
+    "lines": _LIST,
     "folders": _LIST,
     "path": {"type": "string"},
     "place": {"type": "string"},

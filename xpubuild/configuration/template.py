@@ -17,14 +17,20 @@ _HEAD = """\
 # later wins. In one file the table of a command wins over [options]. Remove the # before a line to set it.
 """
 _PLACES = "# Paths may begin with ~ and have $VARIABLES; they are relative to the folder of this file.\n"
-_EXAMPLES: dict[str, str] = {"flag": "true", "number": "1.0", "texts": '["…"]', "folders": '["/…"]'}
+_EXAMPLES: dict[str, str] = {
+    "flag": "true",
+    "number": "1.0",
+    "texts": '["…"]',
+    "lines": '["…"]',
+    "folders": '["/…"]',
+}
 
 
 def template(commands: Commands, *, project: bool) -> str:
     """Return the text of a new file; a project's lists only what a project may set."""
     tables = settings_at(commands)
     parts = [_HEAD if project else _HEAD + _PLACES]
-    names = [(SHARED,), *([] if project else [(name,) for name in TABLES]), *commands]
+    names = [(SHARED,), *([] if project else [tuple(name.split(".")) for name in TABLES]), *commands]
     for key in dict.fromkeys(names):
         settings = {
             name: setting
@@ -41,8 +47,16 @@ def _table(key: Key, settings: Mapping[str, Setting]) -> Iterator[str]:
     yield f"[{'.'.join(key)}]"
     if key == (SHARED,):
         yield "# For every command that has the option. The table of a command may have all of them too."
+    of_kind = key[:-1] == ("jobs",)
+    if of_kind:
+        yield f"# As in [jobs], for {key[-1]} jobs only."
     for name, setting in settings.items():
-        yield from textwrap.wrap(setting.help, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        told_above = of_kind and setting is TABLES["jobs"].get(name)
+        yield from (
+            ()
+            if told_above
+            else textwrap.wrap(setting.help, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        )
         example = f'"{setting.choices[0]}"' if setting.choices else _EXAMPLES.get(setting.kind, '"…"')
         told = f"  # {' | '.join(setting.choices)}" if len(setting.choices) > 1 else ""
         yield f"#{name} = {example}{told}"

@@ -33,6 +33,8 @@ def converted(setting: Setting, value: Any, folder: Path, environ: Mapping[str, 
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise WrongValueError("must be a number, without quotes")
         return float(value)
+    if setting.kind == "lines":
+        return [_text(item) for item in (value if isinstance(value, list) else [value])]
     if setting.kind in _LISTS:
         given = value if isinstance(value, list) else [value]
         texts = [part for item in given for part in _split(setting, _text(item))]

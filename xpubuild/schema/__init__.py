@@ -19,6 +19,7 @@ from xpubuild.schema import (
     doctor,
     explain,
     fetch,
+    jobs,
     lock,
     matrix,
     overview,
@@ -45,6 +46,7 @@ _MODULES = (
     fetch,
     workspace,
     overview,
+    jobs,
     configuration,
     common,
 )

@@ -1,0 +1,72 @@
+"""A matrix of two recipes through a real Slurm: fetched, built and verified by jobs, one of them killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.ordeal.world import contents
+
+from .conftest import Cli
+from .slurm_site import LIMIT_S, Site, slurm_site, wait
+
+pytestmark = [
+    pytest.mark.xdist_group("slurm"),
+    pytest.mark.needs("root", "slurmctld", "munged"),
+    pytest.mark.timeout(300),
+]
+
+
+@pytest.fixture
+def site(tmp_path: Path, cli: Cli) -> Iterator[Site]:
+    with slurm_site(tmp_path, cli) as found:
+        yield found
+
+
+def test_two_recipes_one_job_killed(site: Site, tmp_path: Path) -> None:
+    first = site.submit()
+    assert first.count("submitted") == 8, first
+    killed = site.names["other", "build"]
+    wait(lambda: "env: done" in "".join(site.logs("other", "build")))
+    site.slurm.call("scancel", site.slurm.queue()[killed][0])
+    told = {killed, site.names["other", "verify"], site.names["other", "report"]}
+    wait(lambda: not told & site.slurm.queue().keys())
+    states = site.states()
+    assert states["other", "build"] == "cancelled"
+    assert states["other", "verify"] == "gone"
+
+    again = [line.split() for line in site.submit().splitlines()]
+    assert {name for word, *_, name in again if word == "submitted"} == {
+        site.names["other", kind] for kind in ("build", "verify", "report")
+    }, again
+    site.slurm.wait_until_empty(LIMIT_S)
+    states = {place: state for place, state in site.states().items() if place[1] != "report"}
+    assert set(states.values()) == {"done"}, (states, site.logs("other", "build"))
+    assert "submitted" not in site.submit()
+    _in_order_and_once(site)
+    _as_installed_here(site, tmp_path / "here")
+    assert not list((tmp_path / "place" / "tmp").glob("xb-*"))
+    assert not list((site.folder / "work").glob("*.tar"))
+
+
+def _in_order_and_once(site: Site) -> None:
+    for build in ("small", "other"):
+        moments = [site.done_at(build, kind) for kind in ("fetch", "build", "verify")]
+        assert moments == sorted(moments)
+        assert [len(site.logs(build, kind)) for kind in ("fetch", "verify")] == [1, 1]
+    assert len(site.logs("small", "build")) == 1
+    # The second attempt found what the first had made on the node's own disk, and went on there.
+    (resumed,) = (log for log in site.logs("other", "build") if "unpacking" in log)
+    assert "env: create" not in resumed, resumed
+    assert "cancelled" in "".join(site.logs("other", "report"))
+
+
+def _as_installed_here(site: Site, workspace: Path) -> None:
+    words = (*site.world.install, "--workspace", workspace, "--json")
+    site.cli(*words, env=site.slurm.environment).must(0)
+    (made,) = (workspace / "wheels").glob("fast*.whl")
+    for build in ("small", "other"):
+        wheels = site.folder / "wheels" / build
+        assert contents(wheels / made.name) == contents(made)
+        assert len(list(wheels.glob("*.whl"))) == 2

@@ -1,0 +1,161 @@
+"""A Slurm of one node on this machine, with a build and a verify partition: the real daemons, as root."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_CONFIGURATION = """\
+ClusterName=xpubuild
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={munge}
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=0
+SlurmdParameters=config_overrides
+KillWait=10
+SlurmdTimeout=10
+ReturnToService=2
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=1000 State=UNKNOWN
+PartitionName=build Nodes={host} Default=YES State=UP OverSubscribe=NO
+PartitionName=verify Nodes={host} State=UP
+"""
+_START_S, _STOP_S = 30.0, 15.0
+
+
+@dataclass
+class Slurm:
+    """A running Slurm: ``environment`` leads clients to it."""
+
+    folder: Path
+    environment: dict[str, str]
+    host: str
+    stack: contextlib.ExitStack
+    node: subprocess.Popen[bytes] | None = None
+
+    def call(self, *words: str) -> str:
+        """Return what a client of Slurm prints."""
+        done = subprocess.run(
+            words,
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        return done.stdout
+
+    def queue(self) -> dict[str, tuple[str, str]]:
+        """Return name -> (id, state) of what is queued or runs."""
+        rows = [line.split() for line in self.call("squeue", "-h", "-o", "%i %T %j").splitlines()]
+        return {row[2]: (row[0], row[1]) for row in rows}
+
+    def start_node(self) -> None:
+        """Start the daemon of the node, and wait until it takes jobs."""
+        conf = self.environment["SLURM_CONF"]
+        self.node = _daemon(self.stack, self.folder, "slurmd", "-D", "-N", self.host, "-f", conf)
+        _wait(lambda: "idle" in _state(self) or "alloc" in _state(self) or "mix" in _state(self), "node")
+
+    def kill_node(self) -> None:
+        """Kill the daemon of the node; what runs there goes on."""
+        assert self.node
+        self.node.kill()
+        self.node.wait()
+
+    def wait_until_empty(self, limit_s: float) -> None:
+        """Wait until no job is left."""
+        end = time.monotonic() + limit_s
+        while self.queue():
+            if time.monotonic() > end:
+                raise TimeoutError(f"jobs after {limit_s} s: {self.queue()}")
+            time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def slurm(folder: Path, more: Mapping[str, str] | None = None) -> Iterator[Slurm]:
+    """Run Slurm in a folder until the block ends; ``more`` are variables of the clients."""
+    host = socket.gethostname().partition(".")[0]
+    for name in ("state", "spool"):
+        (folder / name).mkdir(parents=True)
+    folder.chmod(0o755)
+    munge, key = folder / "munge.socket", folder / "munge.key"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o600)
+    conf = folder / "slurm.conf"
+    conf.write_text(_CONFIGURATION.format(host=host, ports=_free_ports(2), munge=munge, folder=folder))
+    with contextlib.ExitStack() as stack:
+        found = Slurm(folder, {"SLURM_CONF": str(conf), **(more or {})}, host, stack)
+        words = ["--foreground", "--force", f"--socket={munge}", f"--key-file={key}"]
+        words += [f"--{name}={folder}/munge.{name}" for name in ("pid-file", "log-file", "seed-file")]
+        _daemon(stack, folder, "munged", *words)
+        _wait(munge.exists, "munged")
+        _daemon(stack, folder, "slurmctld", "-D", "-f", str(conf))
+        found.start_node()
+        try:
+            yield found
+        finally:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                found.call("scancel", "--full", "--user=root")
+                found.wait_until_empty(_STOP_S)
+
+
+def _state(found: Slurm) -> str:
+    try:
+        return found.call("sinfo", "-h", "-o", "%T")
+    except subprocess.CalledProcessError:
+        return ""
+
+
+def _wait(there: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + _START_S
+    while not there():
+        if time.monotonic() > end:
+            raise TimeoutError(f"no {what} after {_START_S} s")
+        time.sleep(0.1)
+
+
+def _daemon(stack: contextlib.ExitStack, folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
+    program = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    assert program
+    log = stack.enter_context((folder / f"{name}.out").open("ab"))
+    process = subprocess.Popen([program, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    stack.callback(_stop, process)
+    return process
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for item in sockets:
+            item.bind(("127.0.0.1", 0))
+        return [item.getsockname()[1] for item in sockets]

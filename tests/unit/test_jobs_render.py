@@ -1,0 +1,197 @@
+"""Job scripts as text: directives, names, quoting, the matrix, and folders that are not ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from xpubuild.errors import RecipeError, UsageError
+from xpubuild.jobs.folder import write
+from xpubuild.jobs.matrix import Row, expand
+from xpubuild.jobs.model import Cell, Job, Kind, Nodes, Request, Scheduler, jobs_of, nodes_of
+from xpubuild.jobs.render import files_of, script_of
+
+CELL = Cell(
+    id="2.8",
+    recipe="2.8",
+    lock_digest="a" * 64,
+    fetch=("2.8", "--with", "vision"),
+    install=("2.8", "--with", "vision", "--jobs", "4"),
+    steps=("vision.install", "ops.install"),
+    python="/opt/my python/bin/python3",
+    device="xpu",
+)
+NODES: dict[Kind, Nodes] = {
+    "build": Nodes(
+        partition="cpu", account="chem", time="1-02:00:00", cores=64, memory="240G",
+        setup=("module load gcc/13", "ulimit -c 0"),
+    ),
+    "verify": Nodes(partition="gpu", time="00:10:00", gpus="1", directives=("--constraint=max",)),
+}  # fmt: skip
+
+
+def request(scheduler: Scheduler = "slurm", folder: str = "/shared/it's a folder") -> Request:
+    return Request(
+        scheduler=scheduler, folder=folder, cells=(CELL,), nodes=NODES,
+        xpubuild=("/shared/an env/bin/python", "-m", "xpubuild"), mirror=f"{folder}/mirror", fetched=True,
+    )  # fmt: skip
+
+
+def script(found: dict[str, str], kind: str) -> str:
+    (text,) = (text for path, text in found.items() if path.startswith("jobs/") and f"kind={kind} " in text)
+    return text
+
+
+def directives(text: str) -> list[str]:
+    return re.findall(r"^#(?:SBATCH|PBS) (.*)$", text, re.MULTILINE)
+
+
+def test_directives_of_slurm() -> None:
+    found = files_of(request())
+    name, *rest = directives(script(found, "build"))
+    assert re.fullmatch(r"--job-name=xb-2\.8-build-[0-9a-f]{12}", name)
+    assert rest == [
+        "--nodes=1 --ntasks=1", "--requeue --open-mode=append", "--signal=B:USR1@600", "--partition=cpu",
+        "--account=chem", "--time=1-02:00:00", "--cpus-per-task=64", "--mem=240G",
+    ]  # fmt: skip
+    assert directives(script(found, "verify"))[3:] == [
+        "--signal=B:USR1@300", "--partition=gpu", "--time=00:10:00", "--gres=gpu:1", "--constraint=max",
+    ]  # fmt: skip
+    assert directives(script(found, "fetch"))[3:] == ["--signal=B:USR1@600"]
+
+
+def test_directives_of_pbs() -> None:
+    found = files_of(request("pbs"))
+    name, *rest = directives(script(found, "build"))
+    # PBS allows 15 characters.
+    assert re.fullmatch(r"-N b-[0-9a-f]{12}", name)
+    assert rest == ["-r y", "-q cpu", "-A chem", "-l walltime=26:00:00", "-l select=1:ncpus=64:mem=240G"]
+    assert "stop_after_s=93000\n" in script(found, "build")
+    assert "afternotok:" in found["lib/scheduler.sh"]
+    assert "SBATCH" not in "".join(found.values())
+
+
+def test_the_commands_of_a_build() -> None:
+    text = script(files_of(request()), "build")
+    body = text.partition("begin\n")[2]
+    assert body.startswith('{\nmodule load gcc/13\nulimit -c 0\n} || settle "$site_failed"\n')
+    quoted = shlex.quote("/shared/it's a folder/mirror")
+    words = f'install 2.8 --with vision --jobs 4 --offline --mirror {quoted} --workspace "$place/ws"'
+    assert body.count(words) == 2
+    assert "steps=(vision.install)\n" in body
+    assert "--until ops.install --wheel-dir " in body
+    given = replace(request(), cells=(replace(CELL, workspace="/scratch/w s"),), cache="/scratch/cache")
+    body = script(files_of(given), "build")
+    assert "--workspace '/scratch/w s'" in body
+    assert "XDG_CACHE_HOME=/scratch/cache\n" in body
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs"])
+def test_all_scripts_are_bash(scheduler: Scheduler, tmp_path: Path) -> None:
+    folder = tmp_path / "it's a $folder"
+    write(folder, files_of(request(scheduler, str(folder))))
+    scripts = [folder / "submit", *(folder / "lib").iterdir(), *(folder / "jobs").iterdir()]
+    assert len(scripts) == 7
+    for path in scripts:
+        done = subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), path
+        assert os.access(path, os.X_OK) == (path.parent.name != "lib")
+
+
+@pytest.mark.needs("shellcheck")
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs"])
+def test_all_scripts_under_shellcheck(scheduler: Scheduler, tmp_path: Path) -> None:
+    write(tmp_path, files_of(request(scheduler, str(tmp_path))))
+    # What one file sets and another uses; and that other files are there.
+    left_out = "--exclude=SC1091,SC2034,SC2154"
+    scripts = [tmp_path / "submit", *(tmp_path / "lib").iterdir(), *(tmp_path / "jobs").iterdir()]
+    words = ["shellcheck", "--shell=bash", left_out, *map(str, scripts)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+
+
+def test_names_change_with_what_is_built() -> None:
+    def names(asked: Request) -> dict[str, str]:
+        return {job.kind: job.name for job in jobs_of(asked)}
+
+    usual = names(request())
+    assert names(request()) == usual
+    other = names(replace(request(), cells=(replace(CELL, lock_digest="b" * 64),)))
+    assert {kind for kind in usual if usual[kind] != other[kind]} == {"build", "verify", "report"}
+    assert not set(usual.values()) & set(names(request(folder="/else")).values())
+
+
+def test_what_is_the_same_is_fetched_once() -> None:
+    cells = (CELL, replace(CELL, id="b"), replace(CELL, id="c", fetch=("2.9",)))
+    jobs = jobs_of(replace(request(), cells=cells))
+
+    def of(kind: Kind) -> list[Job]:
+        return [job for job in jobs if job.kind == kind]
+
+    first, second = of("fetch")
+    assert (first.after, second.after) == ((), (first.name,))
+    assert [job.needs for job in of("build")] == [(first.name,), (first.name,), (second.name,)]
+    assert [job.needs for job in of("verify")] == [(job.name,) for job in of("build")]
+    assert not [job for job in jobs_of(replace(request(), fetched=False)) if job.kind == "fetch"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("time", "90"), ("partition", "a b"), ("memory", "1\n#SBATCH x"), ("cores", 0.0)]
+)
+def test_a_value_that_cannot_be_in_a_directive(name: str, value: object) -> None:
+    with pytest.raises(RecipeError, match=name):
+        nodes_of("build", {name: value})
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    files = files_of(request(folder=str(tmp_path / "f")))
+    (tmp_path / "f").mkdir()
+    write(tmp_path / "f", files)
+    (tmp_path / "f" / "done").mkdir()
+    write(tmp_path / "f", {path: text for path, text in files.items() if "verify" not in path})
+    assert len(list((tmp_path / "f" / "jobs").iterdir())) == 3
+    assert (tmp_path / "f" / "done").exists()
+    for name, text in (("thesis.txt", "x"), ("jobs.json", "{}")):
+        foreign = tmp_path / name.partition(".")[0]
+        foreign.mkdir()
+        (foreign / name).write_text(text)
+        with pytest.raises(UsageError, match="not a folder of jobs"):
+            write(foreign, files)
+        assert [path.name for path in foreign.iterdir()] == [name]
+
+
+def test_the_matrix() -> None:
+    document = {
+        "recipes": ["2.8", "./ours.yaml"], "pythons": ["python3.11", "python3.12"],
+        "exclude": [{"recipe": "./ours.yaml", "python": "python3.12"}],
+    }  # fmt: skip
+    assert expand(document, Path("/m/x.yaml")) == (
+        Row("2.8", "python3.11", None), Row("2.8", "python3.12", None),
+        Row("/m/ours.yaml", "python3.11", None),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "document",
+    [None, [], {}, {"recipes": []}, {"recipes": [2.1]}, {"recipes": ["a"], "python": ["b"]},
+     {"recipes": ["a"], "exclude": [{"recipe": "a"}]}, {"recipes": ["a"], "exclude": ["a"]}],
+)  # fmt: skip
+def test_a_wrong_matrix(document: object) -> None:
+    with pytest.raises(RecipeError, match="matrix"):
+        expand(document, Path("/m/x.yaml"))
+
+
+def test_a_long_temporary_folder_is_replaced(tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 90)
+    job = script_of("job")
+    script = f'folder={tmp_path} job=a-b kind=build; . {job}; short_temporary "$1" && echo "$TMPDIR"'
+    done = subprocess.run(["bash", "-c", script, "_", str(long)], capture_output=True, text=True, check=True)
+    found = Path(done.stdout.strip())
+    assert len(f"{found}/multiprocessing-socket-of-some-name") < 107
+    found.rmdir()

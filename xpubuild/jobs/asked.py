@@ -1,0 +1,102 @@
+"""``plan --format slurm|pbs``: from what was asked to a folder of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from xpubuild.errors import UsageError
+from xpubuild.gather.options import PlanOptions
+from xpubuild.installing.asked import LockOptions, prepare_as_asked
+from xpubuild.jobs.cells import cell_of, require_possible
+from xpubuild.jobs.folder import require_place, write
+from xpubuild.jobs.matrix import Row, read_matrix
+from xpubuild.jobs.model import KINDS, Cell, Request, Scheduler, jobs_of, nodes_of
+from xpubuild.jobs.render import files_of
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line and the configuration say about jobs.
+
+    ``settings`` are the tables [jobs.KIND]; ``xpubuild`` are the words that start this xpubuild.
+    """
+
+    scheduler: Scheduler
+    matrix: Path | None
+    output: Path | None
+    settings: Mapping[str, Mapping[str, object]]
+    xpubuild: tuple[str, ...]
+    cache: str
+
+    def write(self, options: PlanOptions, lock: LockOptions) -> dict[str, Any]:
+        """Plan each build, write the folder and return its document, ``xpubuild.planned-jobs/1``.
+
+        Raises:
+            UsageError, RecipeError: of the options, the matrix or the configuration.
+            XpuBuildError: see ``gather.prepare``.
+        """
+        nodes = {kind: nodes_of(kind, self.settings.get(kind, {})) for kind in KINDS}
+        require_possible(options)
+        rows = self._rows(options)
+        if self.output is not None:
+            require_place(self.output)
+        cells = [self._cell(replace(options, **row), lock) for row in rows]
+        name = self.matrix.stem if self.matrix else cells[0].recipe
+        folder = self.output or Path(f"{name}-{self.scheduler}").absolute()
+        request = Request(
+            scheduler=self.scheduler,
+            folder=str(folder),
+            cells=tuple(_distinct(cells)),
+            nodes=nodes,
+            xpubuild=self.xpubuild,
+            mirror=str(options.mirror or folder / "mirror"),
+            # A server's mirror is read-only, and without network nothing is fetched.
+            fetched=not options.offline and (options.mirror is None or isinstance(options.mirror, Path)),
+            cache=self.cache,
+        )
+        write(folder, files_of(request))
+        return {
+            "schema": "xpubuild.planned-jobs/1",
+            "folder": str(folder),
+            "scheduler": self.scheduler,
+            "submit": str(folder / "submit"),
+            "jobs": [
+                {"name": job.name, "kind": job.kind, "needs": list(job.needs)} for job in jobs_of(request)
+            ],
+        }
+
+    def _rows(self, options: PlanOptions) -> list[dict[str, Any]]:
+        if self.matrix is None:
+            return [{}]
+        given = {"RECIPE": options.recipe, "--workspace": options.workspace}
+        if unwanted := [name for name, value in given.items() if value is not None]:
+            raise UsageError(
+                f"--matrix and {unwanted[0]} cannot be combined",
+                why="the matrix names recipes, and each build has a folder of its own",
+                fix=f"leave out {unwanted[0]}",
+            )
+        return [_changes(row) for row in read_matrix(self.matrix)]
+
+    @staticmethod
+    def _cell(options: PlanOptions, lock: LockOptions) -> Cell:
+        return cell_of(options, lock, prepare_as_asked(options, lock))
+
+
+def _changes(row: Row) -> dict[str, Any]:
+    named = {"recipe": row.recipe, "python": row.python, "variant": row.variant}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _distinct(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the builds under names of their own: two files may hold recipes of one name."""
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        name, number = cell.id, 1
+        while name in found:
+            number += 1
+            name = f"{cell.id}.{number}"
+        found[name] = replace(cell, id=name)
+    return list(found.values())

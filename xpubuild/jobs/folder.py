@@ -1,0 +1,84 @@
+"""Writes a folder of jobs, and never over somebody else's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xpubuild.engine.files import explained, write_atomic
+from xpubuild.engine.places import make_shared
+from xpubuild.errors import UsageError
+from xpubuild.jobs.render import MANIFEST, SCHEMA
+from xpubuild.untrusted import UntrustedError, json_value, read_text
+
+_SCRIPT = 0o755
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def require_place(folder: Path) -> None:
+    """Refuse a folder that has other files, before anything is planned.
+
+    Raises:
+        UsageError: it is not empty and not a folder of jobs, or its path cannot be in a script.
+        ToolchainError: it cannot be read.
+    """
+    if not str(folder).isprintable():
+        raise UsageError(
+            f"the path {str(folder)!r} cannot be in a script", fix="use another one with --output"
+        )
+    with explained(folder, "reading the folder of jobs"):
+        if not folder.exists():
+            return
+        present = folder.is_dir() and sorted(path.name for path in folder.iterdir())
+    if present == [] or read_manifest(folder) is not None:
+        return
+    raise UsageError(
+        f"{folder} is not a folder of jobs of xpubuild",
+        why=f"it has {', '.join(present[:5])}" if present else "it is a file",
+        fix="use an empty or new folder with --output DIR",
+    )
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return what the folder's jobs are; None where it is no folder of jobs."""
+    try:
+        found = json_value(read_text(folder / MANIFEST))
+    except (OSError, UntrustedError, json.JSONDecodeError, UnicodeDecodeError):
+        return None
+    return found if isinstance(found, dict) and _is_whole(found) else None
+
+
+def _is_whole(found: dict[str, Any]) -> bool:
+    """Whether a manifest is one of ours: names become paths, so a stranger's are looked at."""
+    jobs = found.get("jobs")
+    return (
+        found.get("schema") == SCHEMA
+        and found.get("scheduler") in ("slurm", "pbs")
+        and isinstance(jobs, list)
+        and all(isinstance(job, dict) and _NAME.fullmatch(str(job.get("name"))) for job in jobs)
+        and all({"kind", "cell"} <= job.keys() for job in jobs)
+    )
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write the files of a folder; scripts of an earlier plan go, what jobs have made stays.
+
+    Raises:
+        UsageError: the folder is somebody else's.
+        NoSpaceError, ToolchainError: it cannot be written.
+    """
+    require_place(folder)
+    with explained(folder, "making the folder of jobs"):
+        make_shared(folder)
+        earlier = {f"jobs/{job['name']}.sh" for job in (read_manifest(folder) or {"jobs": ()})["jobs"]}
+        for path in sorted(earlier - texts.keys()):
+            (folder / path).unlink(missing_ok=True)
+    # The manifest first: a folder that is half written is ours.
+    for path, text in texts.items():
+        target = folder / path
+        write_atomic(target, text.encode("utf-8", "surrogateescape"))
+        if path == "submit" or path.startswith("jobs/"):
+            target.chmod(_SCRIPT)

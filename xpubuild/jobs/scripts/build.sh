@@ -1,0 +1,9 @@
+work_in @id@
+export XDG_CACHE_HOME=@cache@
+steps=(@steps@)
+for step in "${steps[@]}"; do
+  run "${xpubuild[@]}" install @install@ --workspace @workspace@ --until "$step" --log-format plain
+done
+run_into "$folder/results/$job.json" "${xpubuild[@]}" install @install@ --workspace @workspace@ \
+  --until @last@ --wheel-dir @wheels@ --json --log-format plain
+settle 0

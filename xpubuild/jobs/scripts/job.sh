@@ -1,0 +1,164 @@
+# Read by every job: one attempt at a job, from its beginning to what becomes of it.
+# Set before: folder, job, kind, and scheduler.sh was read.
+
+stopped='' child='' place='' short='' partial='' watcher=''
+# What a site does to a job, and not the build: no space left, a workspace or mirror in use, a program that
+# is not there, a command that was killed.
+site_codes=" 52 75 126 127 129 130 137 143 "
+[ "$kind" != fetch ] || site_codes+="30 "
+# How often a job may queue itself again: after a site's failure, and at its time limit.
+site_budget=3 time_budget=20
+site_failed=75
+
+begin() {
+  if [ -e "$folder/done/$job" ]; then
+    echo "$job is done already"
+    exit 0
+  fi
+  mkdir -p "$folder/done" "$folder/ended" "$folder/tries" "$folder/results" "$folder/work"
+  rm -f "$folder/ended/$job"
+  cd "$folder" || exit $site_failed
+  trap 'stopped=time; pass_on' USR1
+  trap 'stopped=cancelled; pass_on' TERM INT
+  watch_the_time
+}
+
+pass_on() {
+  [ -z "$child" ] || kill -TERM "$child" 2>/dev/null
+}
+
+# Keeps the paths of sockets below 108 bytes: sets TMPDIR to a short folder.
+short_temporary() {
+  TMPDIR=$1
+  if [ "${#TMPDIR}" -gt 60 ]; then
+    short=$(mktemp -d /tmp/xb.XXXXXX) || settle $site_failed
+    TMPDIR=$short
+  fi
+  mkdir -p "$TMPDIR" || settle $site_failed
+  export TMPDIR
+}
+
+# Sets place: a folder on the node's own disk, the same one for each attempt, or one of the shared file system.
+work_in() {
+  place=$(own_folder "$1")
+  if [ -z "$place" ]; then
+    place=$folder/work/$1
+    mkdir -p "$place" || settle $site_failed
+  fi
+  bring_back
+  short_temporary "$place/t"
+}
+
+# Prints a folder on the node's own disk, which nobody else can have put there; nothing where there is none.
+own_folder() {
+  local base own
+  base=$(local_disk)
+  own=$base/xb-$(id -u)-$1
+  if [ -n "$base" ] && mkdir -p "$base" 2>/dev/null; then
+    mkdir -m 700 "$own" 2>/dev/null
+    [ ! -d "$own" ] || [ -L "$own" ] || [ ! -O "$own" ] || printf '%s' "$own"
+  fi
+}
+
+kept() {
+  printf '%s' "$folder/work/$job.tar"
+}
+
+on_own_disk() {
+  [ -n "$place" ] && [ "$place" != "$folder/work/${place##*/}" ]
+}
+
+bring_back() {
+  [ -e "$(kept)" ] && [ ! "$place/ws/journal.db" -nt "$(kept)" ] || return 0
+  echo "unpacking what an earlier attempt made"
+  if ! { rm -rf "$place" && mkdir -m 700 "$place" && tar -C "$place" -xf "$(kept)"; }; then
+    settle $site_failed
+  fi
+}
+
+# What was made on the node's own disk goes to the shared file system: the next attempt may run elsewhere.
+keep() {
+  [ -n "$place" ] || return 0
+  if [ "$kind" != build ]; then
+    rm -rf "$place"
+    return
+  fi
+  on_own_disk && [ -d "$place/ws" ] || return 0
+  tar -C "$place" --exclude ./t -cf "$(kept).part" . && mv -f "$(kept).part" "$(kept)" && rm -rf "$place"
+}
+
+# Runs a command; a signal to the job goes to the command, which ends cleanly.
+run() {
+  [ -z "$stopped" ] || settle $site_failed
+  "$@" &
+  child=$!
+  while kill -0 "$child" 2>/dev/null; do
+    wait "$child"
+  done
+  wait "$child"
+  local code=$?
+  child=''
+  [ "$code" -eq 0 ] || settle "$code"
+}
+
+# As run; its standard output is a file. That of a failure is the document of the error.
+run_into() {
+  local target=$1
+  shift
+  partial=$target.part
+  into "$partial" "$@"
+  partial=''
+  mv -f "$target.part" "$target" || settle $site_failed
+}
+
+into() {
+  exec 3>&1 >"$1" || settle $site_failed
+  shift
+  run "$@"
+  exec 1>&3 3>&-
+}
+
+again() {
+  echo "$(date +%s) $job_id" >>"$folder/tries/$job.$1"
+  [ "$(wc -l <"$folder/tries/$job.$1")" -le "$2" ] && requeue
+}
+
+told() {
+  printf '%s\n' "$*" >"$folder/ended/.$job" && mv -f "$folder/ended/.$job" "$folder/ended/$job"
+}
+
+# Ends the job: with 0 it is done, and never run again.
+settle() {
+  local code=$1
+  exec 1>&2
+  trap '' USR1
+  [ -z "$watcher" ] || kill "$watcher" 2>/dev/null
+  [ -z "$short" ] || rm -rf "$short"
+  [ -z "$partial" ] || mv -f "$partial" "${partial%.part}"
+  if [ "$code" -eq 0 ]; then
+    printf '%s %s\n' "$(date +%s)" "$job_id" >"$folder/done/.$job" || exit $site_failed
+    mv -f "$folder/done/.$job" "$folder/done/$job" || exit $site_failed
+    [ -z "$place" ] || rm -rf "$place"
+    rm -f "$(kept)"
+    exit 0
+  fi
+  keep
+  if [ "$stopped" = cancelled ]; then
+    told cancelled 143
+    exit 143
+  fi
+  if [ "$stopped" = time ]; then
+    told time $site_failed
+    again time $time_budget
+    exit $site_failed
+  fi
+  case $site_codes in
+    *" $code "*)
+      told site "$code"
+      again site $site_budget
+      exit $site_failed
+      ;;
+  esac
+  told failed "$code"
+  exit "$code"
+}
