@@ -37,8 +37,8 @@ def command(
     every start.
 
     Exits with code 60 if something that was installed or built is damaged, and with 31 if only sources or
-    packages that are kept are. --repair removes damaged parts and makes them anew: sources from their
-    commits, everything else with the command of the last install.
+    packages that are kept for later installs are damaged. --repair removes damaged parts and makes
+    them anew: sources from their commits, everything else with the command of the last install.
     """
     import platformdirs
 
