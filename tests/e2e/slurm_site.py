@@ -36,7 +36,7 @@ __version__ = "1.0+cpu"
 version = SimpleNamespace(git_version="", cuda=None)
 _C = SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=1)
 """
-LIMIT_S = 90.0
+LIMIT_S = 240.0
 
 
 @dataclass

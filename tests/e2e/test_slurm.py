@@ -14,7 +14,7 @@ from .slurm_site import LIMIT_S, Site, slurm_site, wait
 pytestmark = [
     pytest.mark.xdist_group("slurm"),
     pytest.mark.needs("root", "slurmctld", "munged"),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
 ]
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=1000 State=UNKNOWN
 PartitionName=build Nodes={host} Default=YES State=UP OverSubscribe=NO
 PartitionName=verify Nodes={host} State=UP
 """
-_START_S, _STOP_S = 30.0, 15.0
+_START_S, _STOP_S = 90.0, 30.0
 
 
 @dataclass
@@ -99,12 +100,16 @@ def slurm(folder: Path, more: Mapping[str, str] | None = None) -> Iterator[Slurm
     for name in ("state", "spool"):
         (folder / name).mkdir(parents=True)
     folder.chmod(0o755)
-    munge, key = folder / "munge.socket", folder / "munge.key"
+    key = folder / "munge.key"
     key.write_bytes(os.urandom(128))
     key.chmod(0o600)
     conf = folder / "slurm.conf"
-    conf.write_text(_CONFIGURATION.format(host=host, ports=_free_ports(2), munge=munge, folder=folder))
     with contextlib.ExitStack() as stack:
+        # Its path has to be short: 107 bytes are all that a socket may have.
+        short = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="munge-", dir="/tmp")))
+        short.chmod(0o755)
+        munge = short / "socket"
+        conf.write_text(_CONFIGURATION.format(host=host, ports=_free_ports(2), munge=munge, folder=folder))
         found = Slurm(folder, {"SLURM_CONF": str(conf), **(more or {})}, host, stack)
         words = ["--foreground", "--force", f"--socket={munge}", f"--key-file={key}"]
         words += [f"--{name}={folder}/munge.{name}" for name in ("pid-file", "log-file", "seed-file")]
