@@ -9,7 +9,7 @@ from pathlib import Path
 
 from support.ordeal.world import World
 
-_IMPORTS = ("import torch, ops; print(bool(torch.__version__))", "True")
+_IMPORTS = ("import torch, xpubuild_ops; print(bool(torch.__version__))", "True")
 _KEPT = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE",
          "REQUESTS_CA_BUNDLE", "PIP_CONFIG_FILE", "PIP_INDEX_URL", "PIP_CACHE_DIR", "NETRC")  # fmt: skip
 #: What is done to it.
