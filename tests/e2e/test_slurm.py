@@ -47,7 +47,7 @@ def test_two_recipes_one_job_killed(site: Site, tmp_path: Path) -> None:
     _in_order_and_once(site)
     _as_installed_here(site, tmp_path / "here")
     assert not list((tmp_path / "place" / "tmp").glob("xb-*"))
-    assert not list((site.folder / "work").glob("*.tar"))
+    assert not list((site.folder / "builds").glob("*.tar"))
 
 
 def _in_order_and_once(site: Site) -> None:

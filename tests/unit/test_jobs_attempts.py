@@ -105,20 +105,20 @@ def test_at_the_time_limit_what_was_made_is_kept(attempts: Attempts) -> None:
     attempts.disk.mkdir()
     assert attempts.run('work_in 0123; run cat "$place/ws/said"') == 0
     assert "stopped" in attempts.out
-    assert not list((attempts.folder / "work").iterdir())
+    assert not list((attempts.folder / "builds").iterdir())
     assert not list(attempts.disk.iterdir())
 
 
 def test_a_job_that_is_cancelled_does_not_come_back(attempts: Attempts) -> None:
     assert attempts.stopped_by(signal.SIGTERM, _WORK) == 143
     assert (attempts.ended, attempts.requeued) == ("cancelled 143", 0)
-    assert (attempts.folder / "work" / f"{attempts.name}.tar").exists()
+    assert (attempts.folder / "builds" / f"{attempts.name}.tar").exists()
 
 
 def test_without_a_disk_of_its_own_a_node_uses_the_shared_one(attempts: Attempts) -> None:
     attempts.disk = Path("/proc/no such folder")
     assert attempts.run('work_in 0123; run mkdir "$place/ws"; run bash -c "exit 50"') == 50
-    assert (attempts.folder / "work" / "0123" / "ws").is_dir()
+    assert (attempts.folder / "builds" / "0123" / "ws").is_dir()
 
 
 def test_setup_that_fails_is_the_sites_failure(attempts: Attempts) -> None:

@@ -15,7 +15,7 @@ begin() {
     echo "$job is done already"
     exit 0
   fi
-  mkdir -p "$folder/done" "$folder/ended" "$folder/tries" "$folder/results" "$folder/work"
+  mkdir -p "$folder/done" "$folder/ended" "$folder/tries" "$folder/results" "$folder/builds"
   rm -f "$folder/ended/$job"
   cd "$folder" || exit $site_failed
   trap 'stopped=time; pass_on' USR1
@@ -42,7 +42,7 @@ short_temporary() {
 work_in() {
   place=$(own_folder "$1")
   if [ -z "$place" ]; then
-    place=$folder/work/$1
+    place=$folder/builds/$1
     mkdir -p "$place" || settle $site_failed
   fi
   bring_back
@@ -61,11 +61,11 @@ own_folder() {
 }
 
 kept() {
-  printf '%s' "$folder/work/$job.tar"
+  printf '%s' "$folder/builds/$job.tar"
 }
 
 on_own_disk() {
-  [ -n "$place" ] && [ "$place" != "$folder/work/${place##*/}" ]
+  [ -n "$place" ] && [ "$place" != "$folder/builds/${place##*/}" ]
 }
 
 bring_back() {

@@ -5,8 +5,8 @@ folder=@folder@
 . "$folder/lib/scheduler.sh"
 
 cd "$folder" || exit 75
-mkdir -p "done" ended ids logs results tries work || exit 75
-exec 9>work/.submit.lock || exit 75
+mkdir -p "done" ended ids logs results tries builds || exit 75
+exec 9>builds/.submit.lock || exit 75
 flock -n -E 9 9
 if [ $? -eq 9 ]; then
   echo "submit: another submit runs in this folder" >&2
