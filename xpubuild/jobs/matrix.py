@@ -43,7 +43,7 @@ def read_matrix(path: Path) -> tuple[Row, ...]:
 def expand(document: Any, path: Path) -> tuple[Row, ...]:
     """Return the combinations of a document; files of recipes are relative to the folder of ``path``."""
     if not isinstance(document, dict) or not set(document) <= set(_KEYS):
-        raise _wrong(path, f"it must be a mapping with the keys {', '.join(_KEYS)}")
+        raise _wrong(path, f"it must be a YAML mapping with the keys {', '.join(_KEYS)}")
     recipes = [_place(name, path.parent) for name in _names(document, "recipes", path)]
     if not recipes:
         raise _wrong(path, "'recipes' must be a list with at least one name or file")
@@ -93,5 +93,5 @@ def _wrong(path: Path, why: str) -> RecipeError:
     return RecipeError(
         f"the matrix {path} cannot be used",
         why=why,
-        fix="correct the file; 'recipes: [\"2.8\"]' is the least",
+        fix="correct the file; the shortest valid one is 'recipes: [\"2.8\"]'",
     )
