@@ -55,7 +55,7 @@ def test_at_its_time_limit_a_build_stops_and_goes_on(slow: Path, site: Site) -> 
     slow.unlink()
     _all_done(site)
     log = _build_of(site)
-    assert "stopped after" in log
+    assert "interrupted after" in log
     assert log.count("env: create") == 1, log
     assert "unpacking" in log
 

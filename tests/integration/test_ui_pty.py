@@ -232,7 +232,7 @@ def test_the_terminal_is_sane_after_an_interrupt(start, how: str) -> None:
     assert termios.tcgetattr(session.master) == before
     text = screen.text()
     assert text[-1] == "interrupted"
-    assert text[-2].startswith("stopped after")
+    assert text[-2].startswith("interrupted after")
     assert [line[:12] for line in text if "Build ops" in line] == ["  ■ ops     "]
 
 
@@ -259,7 +259,7 @@ def test_an_exception_leaves_the_picture_and_a_sane_terminal(start) -> None:
     assert session.process.wait() == 1
     text = screen.text()
     assert text[1].startswith("  ■ a  A")
-    assert text[2].startswith("stopped after")
+    assert text[2].startswith("interrupted after")
     assert text[-1] == "RuntimeError: boom"
     assert screen.cursor_visible
 

@@ -8,6 +8,7 @@ import pytest
 from support.fall_back import NO_KERNELS, NOT_GCC, NOT_GCC_WARNING
 
 from xpubuild.engine.model import Stop
+from xpubuild.errors import XpuBuildError
 from xpubuild.explain.document import explain_stream
 from xpubuild.explain.watch import LogWatcher
 from xpubuild.gate.expectation import Expectation
@@ -115,6 +116,14 @@ def test_the_gates_error_and_its_explanation_agree(release: str, text: str, rule
     explanation = watcher.explain(stop.error).explanation
     assert explanation is not None
     assert [item["id"] for item in explanation["findings"]] == [rule]
+
+
+def test_what_it_suggests_names_the_recipe() -> None:
+    watcher = StepWatcher(xpu=False, expected=None, recipe="2.8")
+    watcher.line("ERROR: 407 Proxy Authentication Required", 1)
+    explanation = watcher.explain(XpuBuildError("failed")).explanation
+    assert explanation is not None
+    assert "xpubuild doctor --recipe 2.8 --only" in explanation["findings"][0]["next_command"]
 
 
 @pytest.mark.parametrize("text", [NOT_GCC, NO_KERNELS])

@@ -135,7 +135,7 @@ def prepared(tmp_path: Path) -> Prepared:
         jobs=1,
         jobs_reason="asked for",
         cache=tmp_path / "cache",
-        requirements={},
+        requirements={"requirements/torch-2.13.0-cpu.txt": f"torch==2.13.0+cpu --hash=sha256:{'0' * 64}\n"},
     )
     (root / "journal.db").touch()  # what was put there beforehand is the workspace's own
     context = make_context(Request(loaded=load("quickstart"), workspace=root), facts)

@@ -79,7 +79,18 @@ def test_the_help_of_a_command_imports_nothing_heavy(command: str) -> None:
 def test_a_plain_plan_imports_nothing_of_conda_served_mirrors_or_locks(tmp_path: Path) -> None:
     program = PROGRAM.replace(', "modules"', ', "all": sorted(sys.modules), "modules"')
     result = subprocess.run(
-        [sys.executable, "-c", program, "plan", "quickstart", "--json", "--workspace", str(tmp_path)],
+        [
+            sys.executable,
+            "-c",
+            program,
+            "plan",
+            "2.13",
+            "--target",
+            "cpu",
+            "--json",
+            "--workspace",
+            str(tmp_path),
+        ],
         capture_output=True,
         text=True,
         check=True,

@@ -84,7 +84,7 @@ def test_the_picture_that_stays() -> None:
 
 
 def test_a_run_that_was_broken_off_says_so() -> None:
-    assert Painter(60, UNICODE).last_frame(view(), T0 + 50)[-1].plain == "stopped after 50 s"
+    assert Painter(60, UNICODE).last_frame(view(), T0 + 50)[-1].plain == "interrupted after 50 s"
 
 
 def test_cut_text_is_marked() -> None:

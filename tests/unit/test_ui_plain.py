@@ -139,7 +139,7 @@ def test_other_ends(status: str) -> None:
         line
         == {
             "up-to-date": "[0:00:00] ops: up to date",
-            "cancelled": "[0:00:00] ops: stopped after 2.0 s",
+            "cancelled": "[0:00:00] ops: interrupted after 2.0 s",
         }[status]
     )
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from xpubuild.doctor.model import Check
     from xpubuild.doctor.report import Report, Result
     from xpubuild.doctor.words import Words
+    from xpubuild.recipe.values import Target
 
 
 @click.command(name="doctor", short_help="Check whether this host can build and run PyTorch for XPU.")
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
     metavar="RECIPE",
     shell_complete=names.recipes,
     help="Check the requirements of this recipe too.",
+)
+@options.option(
+    "--target",
+    type=click.Choice(["xpu", "cpu"]),
+    default=None,
+    help="With --recipe: the target device (default: the recipe's).",
 )
 @options.path_option(
     "--root",
@@ -83,6 +90,7 @@ if TYPE_CHECKING:
 def command(
     profile: str,
     recipe: str | None,
+    target: Target | None,
     root: Path | None,
     python: str | None,
     workspace: Path | None,
@@ -113,7 +121,7 @@ def command(
         return 0
     report = _examined(
         profile, only, skip, mask, log_format,
-        root=root or Path("/"), recipe=recipe, python=python, workspace=workspace,
+        root=root or Path("/"), recipe=recipe, target=target, python=python, workspace=workspace,
     )  # fmt: skip
     document = doctor_document(report, mask)
     # Files first: the reader of our output may go away.

@@ -63,11 +63,10 @@ def command(
     To resume after a failure or an interruption, run the same command again: finished steps are kept.
     """
     import functools
-    from dataclasses import replace
 
     from xpubuild.cli.plan import show_plan
     from xpubuild.engine.process import Cancel
-    from xpubuild.engine.runner import cancel_on_signals, needed_for
+    from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.gather.options import PlanOptions
     from xpubuild.installing.asked import LockOptions, prepare_as_asked
     from xpubuild.installing.install import apply, check_until
@@ -83,8 +82,7 @@ def command(
         prepared = prepare_as_asked(PlanOptions(**build, telling=telling), lock, cancel=cancel)
         if dry_run:
             check_until(prepared.plan, until)
-            plan = replace(prepared.plan, steps=needed_for(prepared.plan, until))
-            return show_plan(plan, "json" if as_json else "table")
+            return show_plan(prepared, "json" if as_json else "table", until)
         modules = Modules(module_dir, module_format, depends_on) if module_dir else None
         sink = telling()
         try:

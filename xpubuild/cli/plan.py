@@ -10,8 +10,8 @@ import click
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
-    from xpubuild.engine.model import Plan
     from xpubuild.gather.options import PlanOptions
+    from xpubuild.gather.prepare import Prepared
     from xpubuild.installing.asked import LockOptions
     from xpubuild.locking.model import Policy
 
@@ -62,7 +62,7 @@ def command(
     if matrix or output:
         raise click.UsageError("--matrix and --output are for --format slurm and --format pbs")
     prepared = prepare_as_asked(asked, lock)
-    return show_plan(prepared.plan, "json" if as_json else form)
+    return show_plan(prepared, "json" if as_json else form)
 
 
 def _jobs(
@@ -95,25 +95,29 @@ def _jobs(
     return 0
 
 
-def show_plan(plan: Plan, form: str) -> int:
-    """Print a plan with the state of its steps in its workspace."""
+def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
+    """Print a plan, up to the step ``until``, with the state of its steps and what would stop an install."""
+    from dataclasses import replace
+
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import needed_for
+    from xpubuild.installing.obstacles import foreseen
     from xpubuild.planning.script import script
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.plan_view import plan_view
     from xpubuild.workspace.documents import plan_document
     from xpubuild.workspace.status import standing
 
+    plan = replace(prepared.plan, steps=needed_for(prepared.plan, until))
     if form == "sh":
         write_out(script(plan))
         return 0
     plan, states = standing(plan)
+    todo = [name for name, state in states.items() if not state.done]
+    obstacles = foreseen(prepared, todo, Cancel())
     if form == "json":
-        print_json(plan_document(plan, states))
+        print_json(plan_document(plan, states, obstacles))
     else:
-        show(
-            plan_view(
-                plan,
-                {name: ("done" if state.done else "to do", state.reason) for name, state in states.items()},
-            )
-        )
+        words = {name: ("done" if state.done else "to do", state.reason) for name, state in states.items()}
+        show(plan_view(plan, words, obstacles))
     return 0

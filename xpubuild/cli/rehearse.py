@@ -58,7 +58,7 @@ def command(
         telling = functools.partial(make_sink, log_format, quiet=quiet, verbose=verbose)
         prepared = prepare_as_asked(PlanOptions(**build, telling=telling), lock, cancel=cancel)
         if dry_run:
-            return show_plan(planned(prepared).plan, "json" if as_json else "table")
+            return show_plan(planned(prepared)[0], "json" if as_json else "table")
         sink = telling()
         try:
             report = rehearse(prepared, sink=sink, cancel=cancel)

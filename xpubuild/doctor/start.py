@@ -18,6 +18,8 @@ from xpubuild.host.readers import LIVE_ROOT, exists, inside
 if TYPE_CHECKING:
     from xpubuild.doctor.context import Profile
     from xpubuild.host.report import HostReport
+    from xpubuild.recipe.model import LoadedRecipe
+    from xpubuild.recipe.values import Target
 
 # Every program that the report runs has 10 s; only a file system can hang longer.
 _HOST_DEADLINE_S = 25.0
@@ -30,6 +32,7 @@ def begin(
     *,
     root: Path = LIVE_ROOT,
     recipe: str | None = None,
+    target: Target | None = None,
     python: str | None = None,
     workspace: Path | None = None,
     profiles: Collection[Profile] = ("build", "run"),
@@ -39,7 +42,7 @@ def begin(
     In between the caller can do other slow work, such as importing the checks.
 
     Raises:
-        UsageError: ``root`` is no folder.
+        UsageError: ``root`` is no folder, or ``target`` is not one of the recipe.
         RecipeError: the recipe cannot be used.
         ToolchainError: the selected interpreter does not exist, or (from the returned function) reading the
             machine's properties timed out.
@@ -57,7 +60,9 @@ def begin(
     if recipe is not None:
         from xpubuild.recipe.load import load  # noqa: PLC0415 - pydantic takes its time
 
-        loaded = load(recipe)
+        loaded = _for_target(load(recipe), target)
+    elif target is not None:
+        raise UsageError("--target needs --recipe", fix="add --recipe RECIPE, or omit --target")
 
     def wait() -> CheckContext:
         try:
@@ -72,6 +77,20 @@ def begin(
         return CheckContext(report, given, root, loaded, interpreter, place, frozenset(profiles))
 
     return wait
+
+
+def _for_target(loaded: LoadedRecipe, target: Target | None) -> LoadedRecipe:
+    """Return the recipe with another target, as ``install --target`` builds it."""
+    recipe = loaded.recipe
+    if target is None or target == recipe.target:
+        return loaded
+    if target not in recipe.targets:
+        raise UsageError(
+            f"recipe '{recipe.name}' cannot be built for {target}",
+            why=f"it can be built for: {', '.join(recipe.targets)}",
+            fix=f"omit --target, or use --target {recipe.targets[0]}",
+        )
+    return loaded.model_copy(update={"recipe": recipe.model_copy(update={"target": target})})
 
 
 def _looked_at(

@@ -71,7 +71,7 @@ def explain_failure(
     """
     if result.cancelled:
         return InterruptedByUserError(
-            f"{step.title}: stopped",
+            f"{step.title}: interrupted",
             fix="run the same command again to continue; finished steps are kept",
             log=log,
         )

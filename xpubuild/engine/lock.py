@@ -119,6 +119,7 @@ class WorkspaceLock:
     """``with WorkspaceLock(path):`` excludes other writers; ``shared=True`` only excludes writers.
 
     A shared lock needs no permission to write where the lock file is already there.
+    ``option`` is that of the command line for ``patience_s``, "" where it has none.
 
     Raises:
         WorkspaceBusyError: still held after ``patience_s`` seconds.
@@ -134,12 +135,14 @@ class WorkspaceLock:
         shared: bool = False,
         patience_s: float = 10.0,
         on_wait: Callable[[str], None] | None = None,
+        option: str = "",
         cancel: Cancel | None = None,
     ) -> None:
         self._workspace = workspace
         self._command = command
         self._shared = shared
         self._patience_s = patience_s
+        self._option = option
         self._on_wait = on_wait
         self._cancel = cancel
         self.fd = -1
@@ -189,7 +192,7 @@ class WorkspaceLock:
     def _acquire(self, started: float) -> None:
         def waiting() -> None:
             if self._cancel:
-                raise InterruptedByUserError("stopped while waiting for the workspace")
+                raise InterruptedByUserError("interrupted while waiting for the workspace")
             if time.monotonic() - started >= self._patience_s:
                 raise self._busy()
 
@@ -207,10 +210,11 @@ class WorkspaceLock:
         )
 
     def _busy(self) -> WorkspaceBusyError:
+        longer = f" (or raise {self._option})" if self._option else ""
         return WorkspaceBusyError(
             f"the workspace {self._workspace} is in use",
             why=f"used by {describe_owner(self._workspace)}",
-            fix="wait until it ends (or raise --lock-timeout), or use another --workspace",
+            fix=f"wait until it ends{longer}, or use another --workspace",
             evidence=owner(self._workspace),
         )
 

@@ -34,7 +34,7 @@ class ProcessResult:
         if self.timed_out:
             return f"timed out after {self.duration_s:.0f} s"
         if self.cancelled:
-            return "was stopped"
+            return "was interrupted"
         if self.returncode < 0:
             with contextlib.suppress(ValueError):
                 return f"was killed by {signal.Signals(-self.returncode).name}"

@@ -136,7 +136,7 @@ def _drive(steps: Iterable[Step], prints: Mapping[str, str], setting: Setting, w
                 if _collect(future, name, outcome):
                     sorter.done(name)
     if setting.cancel and not outcome.errors:
-        outcome.errors.append(InterruptedByUserError("stopped"))
+        outcome.errors.append(InterruptedByUserError("interrupted"))
     return outcome
 
 

@@ -44,7 +44,7 @@ class Cancel:
         """
         if self:
             raise InterruptedByUserError(
-                "stopped", why=self.reason, fix="run the same command again to continue"
+                "interrupted", why=self.reason, fix="run the same command again to continue"
             )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from xpubuild.explain.rank import LikelyCause, rank
 from xpubuild.explain.scan import Outcome, scan, scan_file
 from xpubuild.explain.searchterms import search_terms
 from xpubuild.explain.topics import LIKELY, hint
+
+_DOCTOR = "xpubuild doctor "
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,16 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What is known besides the log: the host's distribution, what doctor found, facts such as xpu-wanted."""
+    """What is known besides the log: the host's distribution, what doctor found, facts such as xpu-wanted.
+
+    ``recipe`` is what was being built: ``doctor`` asks its servers, and what it needs.
+    """
 
     system: System = UNKNOWN_SYSTEM
     checks: Mapping[str, str] | None = None
     facts: frozenset[str] = frozenset()
     details: Mapping[str, str] | None = None
+    recipe: str = ""
 
 
 def _system_of_log(facts: frozenset[str]) -> System | None:
@@ -68,7 +75,15 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
     if not findings and outcome.first_error is not None and is_certain(outcome.first_error):
         found = hint(outcome.first_error)
         findings = (found,) if found else ()
+    if known.recipe:
+        findings = tuple(_for_recipe(finding, known.recipe) for finding in findings)
     return Explanation(outcome.first_error, findings, outcome.lines)
+
+
+def _for_recipe(finding: LikelyCause, recipe: str) -> LikelyCause:
+    """Return the finding with the recipe in the command that it suggests."""
+    named = f"{_DOCTOR}--recipe {shlex.quote(recipe)} "
+    return replace(finding, next_command=finding.next_command.replace(_DOCTOR, named))
 
 
 def explain_file(path: Path, known: Circumstances | None = None, rules: Rules | None = None) -> Explanation:

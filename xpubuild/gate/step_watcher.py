@@ -24,9 +24,10 @@ _FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
 class StepWatcher:
     """Watches one attempt at a step."""
 
-    def __init__(self, xpu: bool, expected: Expectation | None) -> None:
+    def __init__(self, xpu: bool, expected: Expectation | None, recipe: str = "") -> None:
         self._gate = XpuGate(expected) if expected is not None else None
-        self._log = LogWatcher(Circumstances(system=system_of(os_facts()), facts=frozenset({_FACTS[xpu]})))
+        facts = frozenset({_FACTS[xpu]})
+        self._log = LogWatcher(Circumstances(system=system_of(os_facts()), facts=facts, recipe=recipe))
         self._document: dict[str, Any] | None = None
 
     def line(self, text: str, number: int) -> Sequence[Verdict]:

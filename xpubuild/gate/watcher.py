@@ -20,10 +20,11 @@ class WatchStep:
 
     xpu: bool
     expected: Expectation | None = None
+    recipe: str = ""
 
     def __call__(self) -> StepWatcher:
         """Return a new watcher."""
         # Planning needs none of explain's rules.
         from xpubuild.gate.step_watcher import StepWatcher
 
-        return StepWatcher(self.xpu, self.expected)
+        return StepWatcher(self.xpu, self.expected, self.recipe)

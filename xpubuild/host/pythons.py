@@ -94,7 +94,9 @@ def probe_python(
         if result.timed_out:
             return PythonFacts(path, error=f"it did not answer within {deadline_s:.0f} s")
         ending = f"exited with code {result.returncode}"
-        return PythonFacts(path, error=f"{ending}: {said[-1]}" if said else ending)
+        # A traceback says last what happened; others, such as the shim of a version manager, say it first.
+        line = said[-1 if said[:1] == ["Traceback (most recent call last):"] else 0] if said else ""
+        return PythonFacts(path, error=f"{ending}: {line}" if said else ending)
     return _checked(path, document)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,13 +21,14 @@ from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.engine.model import Plan
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.runner import notify, run_plan
+from xpubuild.engine.runner import needed_for, notify, run_plan
 from xpubuild.engine.state import plan_states
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import NoSpaceError, UsageError, XpuBuildError
 from xpubuild.gather.open_commits import keep_resolved
 from xpubuild.gather.prepare import Prepared
 from xpubuild.installing.modulefiles import Modules
+from xpubuild.installing.obstacles import before_steps
 from xpubuild.installing.prebuilt_wheels import Supply, origins_of
 from xpubuild.installing.receipt import make_receipt, write_receipt
 from xpubuild.installing.wheel_folder import WheelFolder
@@ -38,7 +38,6 @@ from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import settle_here
 
 _OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
-_GIB = 1 << 30
 
 
 def open_workspace(root: Path) -> None:
@@ -100,7 +99,10 @@ def apply(
     check_until(plan, until)
     if modules is not None:
         modules.require_place(plan.recipe)
-    with entered(prepared, "install", sink=sink, cancel=cancel, patience_s=patience_s) as (lock, journal):
+    with entered(prepared, "install", sink=sink, cancel=cancel, patience_s=patience_s, until=until) as (
+        lock,
+        journal,
+    ):
         outcome = run_plan(plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd, until=until)
         receipt = make_receipt(plan, prepared.facts, prepared.host, journal)
         receipt["ran"] = outcome.ran
@@ -120,7 +122,13 @@ def apply(
 
 @contextlib.contextmanager
 def entered(
-    prepared: Prepared, command: str, *, sink: Sink, cancel: Cancel, patience_s: float
+    prepared: Prepared,
+    command: str,
+    *,
+    sink: Sink,
+    cancel: Cancel,
+    patience_s: float,
+    until: str | None = None,
 ) -> Iterator[tuple[WorkspaceLock, Journal]]:
     """Lock and prepare the workspace of a plan, and begin a run in its journal, which ``run_plan`` ends.
 
@@ -134,6 +142,7 @@ def entered(
             root,
             command=f"xpubuild {command} {prepared.plan.recipe}",
             patience_s=patience_s,
+            option="--lock-timeout" if command == "install" else "",
             cancel=cancel,
             on_wait=lambda text: notify(sink, text),
         ) as lock,
@@ -145,7 +154,7 @@ def entered(
         if found is not None:
             notify(sink, found.told(settled=True), level="warning")
         _adopt(root, journal)
-        _check_space(prepared, journal)
+        _refuse(prepared, journal, until, cancel)
         _warn(prepared, sink)
         redact = Redactor.from_environment(os.environ)
         journal.start_run(prepared.plan.recipe, [redact(item) for item in sys.argv], __version__)
@@ -234,20 +243,12 @@ def check_until(plan: Plan, until: str | None) -> None:
         )
 
 
-def _check_space(prepared: Prepared, journal: Journal) -> None:
-    """Fail early if the disk is too small for the result; existing files are not counted again."""
-    if plan_states(prepared.plan, journal)[prepared.plan.steps[0].id].done:
-        return
-    root = Path(prepared.plan.workspace)
-    free = shutil.disk_usage(root).free
-    if free < prepared.disk_gib * _GIB:
-        raise NoSpaceError(
-            f"{root} has {free / _GIB:.1f} GiB free, recipe '{prepared.plan.recipe}' needs about"
-            f" {prepared.disk_gib:g} GiB",
-            why="sources, build trees, the Python environment and wheels are all kept in the workspace",
-            fix="free some space, or use a folder on a larger disk with --workspace",
-            commands=(f"df -h '{root}'",),
-        )
+def _refuse(prepared: Prepared, journal: Journal, until: str | None, cancel: Cancel) -> None:
+    """End with the first reason why the steps that are to do cannot end well."""
+    states = plan_states(prepared.plan, journal)
+    todo = [step.id for step in needed_for(prepared.plan, until) if not states[step.id].done]
+    for error in before_steps(prepared, todo, cancel):
+        raise error
 
 
 def _hand_out(prepared: Prepared, receipt: Mapping[str, Any], folder: Path, cancel: Cancel) -> dict[str, Any]:

@@ -21,13 +21,14 @@ _DISK_GIB = 8.0
 _REHEARSED = "CMakeCache.rehearsed.txt"
 
 
-def planned(prepared: Prepared) -> Rehearsal:
-    """Return what a rehearsal of a plan runs.
+def planned(prepared: Prepared) -> tuple[Prepared, Rehearsal]:
+    """Return the part of a plan that a rehearsal runs.
 
     Raises:
         UsageError: the plan does not build PyTorch from source.
     """
-    return rehearsal(prepared.context, prepared.plan)
+    what = rehearsal(prepared.context, prepared.plan)
+    return replace(prepared, plan=what.plan, disk_gib=min(prepared.disk_gib, _DISK_GIB)), what
 
 
 def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: float = 10.0) -> dict[str, Any]:
@@ -37,9 +38,7 @@ def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: floa
         NoXpuError: the configuration lost XPU; ``document`` of the error is the report.
         XpuBuildError: what else went wrong, with the report where CMake ran.
     """
-    what = planned(prepared)
-    disk_gib = min(prepared.disk_gib, _DISK_GIB)
-    part = replace(prepared, plan=what.plan, disk_gib=disk_gib)
+    part, what = planned(prepared)
     with entered(part, "rehearse", sink=sink, cancel=cancel, patience_s=patience_s) as (lock, journal):
         # A configuration is what this machine is now: an earlier one says nothing about it.
         journal.forget([what.step])

@@ -47,36 +47,56 @@ def take_stock(
     downloads = prepared.facts.downloads
     if downloads.mirror is None and not downloads.offline:
         return
-    inputs = _still_needed(prepared, done)
-    conda = prepared.facts.conda_lock is not None and "env" not in done
-    if not (inputs.repositories or inputs.requirements or inputs.wheels or inputs.archives or conda):
-        return
     mirror = Mirror.open(downloads.mirror) if downloads.mirror is not None else None
-    if mirror is not None:
+    if mirror is not None and _anything(prepared, done):
         report(f"checking the mirror {mirror.path}")
         found = mirror.check(_entries(mirror, prepared.plan.recipe))
         # Who has the folder needs no index.json: that is for those who read the mirror over http.
         damages = [damage for damage in found if damage.entry != INDEX]
         if damages:
             raise damage_error(mirror.path, damages)
-    if downloads.offline:
+    if downloads.offline and _anything(prepared, done):
         report("looking up all required files")
-        try:
+        require_all(prepared, done, cancel=cancel)
+
+
+def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, bring: bool = True) -> None:
+    """Look up everything that the steps other than ``done`` will take from outside, offline.
+
+    Without ``bring`` nothing is copied from the mirror into the user's own repositories, so those are looked
+    up only where there is no mirror.
+
+    Raises:
+        FetchError: the first thing that is missing.
+        SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    folder = prepared.facts.downloads.mirror
+    mirror = Mirror.open(folder) if folder is not None else None
+    inputs = _still_needed(prepared, done)
+    try:
+        if inputs.repositories and (bring or mirror is None):
             store = git_store(prepared.facts, cancel=cancel)
             _, unknown = bring_repositories(store, inputs.repositories, jobs=_JOBS, report=_silent)
             refuse_unknown(unknown)
-            _require_conda(prepared, done, mirror)
-            _require_packages(inputs, mirror, cancel)
-            cache = prepared.facts.cache / "archives"
-            require_archives(inputs.archives, Supply(cache, archives_in(downloads.mirror), True, cancel))
-        except FetchError as error:
-            if mirror is None:
-                error.fix = (
-                    "fill a mirror with xpubuild fetch where there is a network, and pass it with --mirror;"
-                    " or remove --offline"
-                )
-                error.commands = (f"xpubuild fetch {prepared.plan.recipe} --mirror DIR", *error.commands)
-            raise
+        _require_conda(prepared, done, mirror)
+        _require_packages(inputs, mirror, cancel)
+        cache = prepared.facts.cache / "archives"
+        require_archives(inputs.archives, Supply(cache, archives_in(folder), True, cancel))
+    except FetchError as error:
+        if mirror is None:
+            error.fix = (
+                "fill a mirror with xpubuild fetch where there is a network, and pass it with --mirror;"
+                " or remove --offline"
+            )
+            error.commands = (f"xpubuild fetch {prepared.plan.recipe} --mirror DIR", *error.commands)
+        raise
+
+
+def _anything(prepared: Prepared, done: Collection[str]) -> bool:
+    """Whether the steps other than ``done`` take anything from outside."""
+    inputs = _still_needed(prepared, done)
+    conda = prepared.facts.conda_lock is not None and "env" not in done
+    return bool(inputs.repositories or inputs.requirements or inputs.wheels or inputs.archives or conda)
 
 
 def _silent(_: str) -> None:

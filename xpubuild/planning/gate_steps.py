@@ -31,7 +31,8 @@ def _watched(context: Context, step: Step) -> Step:
     if all(command.argv[0] == XPUBUILD for command in step.commands):
         return step
     env = {key: value for command in step.commands for key, value in command.env.items()}
-    return replace(step, watch=WatchStep(xpu=context.choice.target == "xpu" and aot.wants_xpu(env)))
+    xpu = context.choice.target == "xpu" and aot.wants_xpu(env)
+    return replace(step, watch=WatchStep(xpu=xpu, recipe=context.recipe.name))
 
 
 def _gated(context: Context, name: str, steps: Mapping[str, Step]) -> dict[str, Step]:
@@ -60,6 +61,7 @@ def _gate(context: Context, name: str, env: Mapping[str, str]) -> WatchStep:
     inside = context.component(name).build.source_dir
     return WatchStep(
         xpu=True,
+        recipe=context.recipe.name,
         expected=Expectation(
             release=_release(context, env),
             switches=dict(env),

@@ -10,6 +10,7 @@ from typing import Any
 import platformdirs
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from xpubuild.errors import RecipeError, did_you_mean
 from xpubuild.recipe.facts import carried
@@ -24,6 +25,7 @@ from xpubuild.untrusted import MOST_RECIPE_BYTES, UntrustedError, read_text
 _SUFFIX = ".yaml"
 _DEEPEST = 8
 _MOST_PROBLEMS = 5
+_UNKNOWN = "extra_forbidden"
 
 
 def search_path() -> tuple[Path, ...]:
@@ -255,9 +257,10 @@ def requirement_file(loaded: LoadedRecipe, name: str) -> Path:
 
 
 def _invalid(path: Path, error: ValidationError) -> RecipeError:
+    # A misspelt key first: what is missing often follows from it.
+    items = sorted(error.errors(include_url=False), key=lambda item: item["type"] != _UNKNOWN)
     problems = [
-        f"{'.'.join(str(part) for part in item['loc']) or 'recipe'}: {_wording(item['type'], item['msg'])}"
-        for item in error.errors(include_url=False)
+        f"{'.'.join(str(part) for part in item['loc']) or 'recipe'}: {_wording(item)}" for item in items
     ]
     return RecipeError(
         f"the recipe {path} does not match the schema",
@@ -268,11 +271,18 @@ def _invalid(path: Path, error: ValidationError) -> RecipeError:
     )
 
 
-def _wording(kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return "unknown key"
+def _wording(item: ErrorDetails) -> str:
+    kind, message = item["type"], item["msg"]
+    if kind == _UNKNOWN:
+        return f"unknown key{did_you_mean(str(item['loc'][-1]), _keys())}"
     if kind == "string_type":
         return "must be text; put it in quotes"
     if kind == "missing":
         return "missing"
     return message.removeprefix("Value error, ")
+
+
+def _keys() -> set[str]:
+    """Return every key that a recipe has anywhere."""
+    schema = Recipe.model_json_schema()
+    return {key for part in (schema, *schema["$defs"].values()) for key in part.get("properties", ())}

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from xpubuild.schema.common import Document, Part
+from xpubuild.schema.common import Document, Error, Part
 
 
 class PlanCommand(Part):
@@ -62,3 +62,5 @@ class PlanDocument(Document):
     """What was chosen, for people; keys may change."""
     steps: list[PlanStep]
     """In an order in which every step follows what it needs."""
+    obstacles: list[Error] = Field(default=[])
+    """What would stop an install before its first step: too little space, a file that nobody has."""

@@ -131,8 +131,8 @@ class Painter:
     def _ending(self, run: RunView, now: float) -> Text:
         if run.ended is None:
             began = now if run.began is None else run.began
-            return self._fit(Text(f"stopped after {show.duration(now - began)}", "bold yellow"))
-        words, style = _ENDINGS.get(run.ended.status, ("stopped after", "bold yellow"))
+            return self._fit(Text(f"interrupted after {show.duration(now - began)}", "bold yellow"))
+        words, style = _ENDINGS.get(run.ended.status, ("interrupted after", "bold yellow"))
         return self._fit(Text(f"{words} {show.duration(run.ended.duration_s)}", style))
 
     def _row(self, row: Row, run: RunView, now: float) -> Text:

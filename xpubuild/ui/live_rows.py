@@ -62,7 +62,7 @@ def _rows(steps: Sequence[StepView], chosen: Sequence[StepView], below: bool) ->
     for state, words in (
         (FAILED, "failed"),
         (RUNNING, "running"),
-        (CANCELLED, "stopped"),
+        (CANCELLED, "interrupted"),
         (PENDING, "to do"),
     ):
         count = sum(step.state == state for step in hidden)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xpubuild.engine.model import Plan, Step
+from xpubuild.errors import XpuBuildError
 from xpubuild.ui.format import memory
-from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
+from xpubuild.ui.parts import Column, Commands, Facts, Part, Sentences, TableBuilder
 
 _LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "lock_digest": "lock digest"}
 _DIGEST_CHARACTERS = 12
@@ -15,12 +16,21 @@ _DIGEST_CHARACTERS = 12
 State = str | tuple[str, str]
 
 
-def plan_view(plan: Plan, states: Mapping[str, State]) -> tuple[Part, ...]:
-    """Return the summary of a plan and the table of its steps.
+def plan_view(
+    plan: Plan, states: Mapping[str, State], obstacles: Sequence[XpuBuildError] = ()
+) -> tuple[Part, ...]:
+    """Return the summary of a plan, the table of its steps, and what would stop an install.
 
     ``states`` maps step ids to their state; a step that is not in it is still to do.
     """
-    return (_summary(plan), _table(plan, states))
+    return (_summary(plan), _table(plan, states), *(part for error in obstacles for part in _obstacle(error)))
+
+
+def _obstacle(error: XpuBuildError) -> tuple[Part, ...]:
+    told = (error.what, f"why: {error.why}" if error.why else "", f"fix: {error.fix}" if error.fix else "")
+    title = f"Install would stop before the first step, with exit code {error.exit_code}"
+    sentences = Sentences(tuple(line for line in told if line), title)
+    return (sentences, Commands(error.commands)) if error.commands else (sentences,)
 
 
 def _summary(plan: Plan) -> Facts:

@@ -20,15 +20,15 @@ def status_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
         duration = step["duration_s"]
         steps.add(
             step["id"],
-            "interrupted" if step["status"] == "running" and not held else step["status"],
+            _status(step["status"], held),
             show.duration(duration) if duration is not None else "",
             _when(step["started"]),
             step["detail"],
         )
     runs = TableBuilder(["run", "recipe", "status", "when"])
     for run in document["runs"][-5:]:
-        unfinished = "running" if held and run is document["runs"][-1] else "interrupted"
-        runs.add(run["id"], run["recipe"], run["status"] or unfinished, _when(run["started"]))
+        last = held and run is document["runs"][-1]
+        runs.add(run["id"], run["recipe"], _status(run["status"] or "running", last), _when(run["started"]))
     facts = Facts(
         (
             ("workspace", document["workspace"]),
@@ -36,6 +36,11 @@ def status_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
         )
     )
     return (facts, steps.build("Steps"), runs.build("Last runs"))
+
+
+def _status(word: str, held: object) -> str:
+    """Return the word of the journal for a person; ``held`` says whether it can be running now."""
+    return "interrupted" if word == "cancelled" or (word == "running" and not held) else word
 
 
 def clean_view(document: Mapping[str, Any]) -> tuple[Part, ...]:

@@ -6,8 +6,8 @@ from xpubuild.engine.events import Notice, RunFinished, RunStarted, StepFinished
 from xpubuild.ui import format as show
 from xpubuild.ui.terminal import one_line
 
-_ENDED = {"failed": "FAILED after", "cancelled": "stopped after", "done": "done in"}
-_RUN_ENDED = {"ok": "finished in", "failed": "FAILED after", "cancelled": "stopped after"}
+_ENDED = {"failed": "FAILED after", "cancelled": "interrupted after", "done": "done in"}
+_RUN_ENDED = {"ok": "finished in", "failed": "FAILED after", "cancelled": "interrupted after"}
 
 
 def run_started(event: RunStarted) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.state import StepState
+from xpubuild.errors import XpuBuildError
 
 
-def plan_document(plan: Plan, states: Mapping[str, StepState]) -> dict[str, Any]:
-    """Return the ``xpubuild.plan/1`` document."""
+def plan_document(
+    plan: Plan, states: Mapping[str, StepState], obstacles: Sequence[XpuBuildError] = ()
+) -> dict[str, Any]:
+    """Return the ``xpubuild.plan/1`` document; ``obstacles`` is what would stop an install."""
     return {
         "schema": "xpubuild.plan/1",
         "recipe": plan.recipe,
@@ -19,6 +22,7 @@ def plan_document(plan: Plan, states: Mapping[str, StepState]) -> dict[str, Any]
         "lock_digest": plan.lock_digest,
         "summary": dict(plan.summary),
         "steps": [_step(step, plan.fingerprints[step.id], states[step.id]) for step in plan.steps],
+        "obstacles": [error.to_json() for error in obstacles],
     }
 
 

@@ -283,7 +283,7 @@ _FIXES: dict[str, Fix] = {
     "proxy": Fix("correct or unset the proxy variables", ("env | grep -i _proxy=",)),
     "dns": Fix(
         "fix name resolution, or set the proxy that this network needs",
-        ("getent hosts github.com", "export https_proxy=http://HOST:PORT http_proxy=http://HOST:PORT"),
+        ("getent hosts {host}", "export https_proxy=http://HOST:PORT http_proxy=http://HOST:PORT"),
     ),
 }
 _OTHERWISE = Fix(
@@ -294,5 +294,9 @@ _OTHERWISE = Fix(
 
 
 def _fix(bad: list[Reached]) -> Fix:
-    causes = [answer.cause for answer in bad]
-    return next((fix for cause, fix in _FIXES.items() if cause in causes), _OTHERWISE)
+    for cause, fix in _FIXES.items():
+        server = next((answer.server for answer in bad if answer.cause == cause), None)
+        if server is not None:
+            host = shlex.quote(urlsplit(server).hostname or "")
+            return Fix(fix.summary, tuple(line.replace("{host}", host) for line in fix.commands))
+    return _OTHERWISE

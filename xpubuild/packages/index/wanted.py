@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import requests
 from packaging.specifiers import SpecifierSet
@@ -11,30 +11,15 @@ from packaging.utils import canonicalize_name
 
 from xpubuild.engine.redact import recordable
 from xpubuild.engine.watch import Cancel
-from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError, XpuBuildError
+from xpubuild.errors import RecipeError
 from xpubuild.packages.index.choice import Offer, best, checked_pythons, matches, may_install
 from xpubuild.packages.index.config import IndexConfig
 from xpubuild.packages.index.files import RemoteFile, stated
+from xpubuild.packages.index.missing import Need, nothing, other_hashes
 from xpubuild.packages.index.pages import Sources, local_path
 from xpubuild.packages.index.session import IndexSession
 from xpubuild.packages.index.threads import in_threads
 from xpubuild.packages.requirements import HashedPin, hashed_pins
-
-_AGAIN = "then run the same command again"
-
-
-@dataclass(frozen=True)
-class _Need:
-    """One pin for one interpreter."""
-
-    pin: HashedPin
-    python: str
-    machine: str
-    indexes: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        return f"{self.pin.name} {self.pin.version} for Python {self.python}"
 
 
 def wanted_files(
@@ -43,6 +28,7 @@ def wanted_files(
     config: IndexConfig,
     *,
     machine: str = "x86_64",
+    only: str | None = None,
     sdists: bool = True,
     on_warning: Callable[[str], None] | None = None,
     cancel: Cancel | None = None,
@@ -50,8 +36,9 @@ def wanted_files(
     """Return every file of hashed requirement files that one of ``pythons`` on Linux may pick.
 
     ``requirements`` are (text, own indexes); those indexes are asked only for what pip's configuration lacks,
-    as ``install`` does. ``sdists`` takes source distributions where there is no wheel. ``on_warning`` hears
-    of places that did not answer although nothing is lacking: what only they have is not in the list. The
+    as ``install`` does. ``only`` is the one distribution that is looked up. ``sdists`` takes source
+    distributions where there is no wheel. ``on_warning`` hears of places that did not answer although
+    nothing is lacking: what only they have is not in the list. The
     order is by name, version and file name.
 
     Raises:
@@ -62,6 +49,8 @@ def wanted_files(
         InterruptedByUserError: ``cancel`` was set.
     """
     needs = _needs(requirements, checked_pythons(pythons), machine)
+    if only is not None:
+        needs = [need for need in needs if canonicalize_name(need.pin.name) == canonicalize_name(only)]
     sources = Sources(config, cancel)
     sources.load(canonicalize_name(need.pin.name) for need in needs)
     extra: dict[tuple[str, ...], Sources] = {}
@@ -75,7 +64,7 @@ def wanted_files(
             chosen, more = _fitting(need, own, sdists)
             others += more
         if not chosen:
-            raise _other_hashes(need, others, asked) if others else _nothing(need.text, need, asked)
+            raise other_hashes(need, others, asked) if others else nothing(need.text, need, asked)
         for item in chosen:
             _add(found, item, need.pin.hashes, asked[-1].config)
     if on_warning is not None:
@@ -107,10 +96,10 @@ def wanted_open(
     sources = Sources(config.with_indexes(indexes), cancel)
     found: dict[str, RemoteFile] = {}
     for python in checked_pythons(pythons):
-        need = _Need(HashedPin(dist, version, specifier, None, frozenset()), python, machine)
+        need = Need(HashedPin(dist, version, specifier, None, frozenset()), python, machine)
         wheels = [item for item in _offered(need, sources) if item.is_wheel]
         if not wheels:
-            raise _nothing(f"a wheel of {need.text}", need, [sources])
+            raise nothing(f"a wheel of {need.text}", need, [sources])
         newest = max(item.version for item in wheels)
         for item in wheels:
             if item.version == newest:
@@ -143,7 +132,7 @@ def with_sizes(
 
 def _needs(
     requirements: Sequence[tuple[str, Sequence[str]]], pythons: Sequence[str], machine: str
-) -> list[_Need]:
+) -> list[Need]:
     needs = []
     for text, indexes in requirements:
         for pin in hashed_pins(text):
@@ -154,14 +143,14 @@ def _needs(
                     fix="write it as name==version with --hash=sha256:…",
                 )
             needs += [
-                _Need(pin, python, machine, tuple(indexes))
+                Need(pin, python, machine, tuple(indexes))
                 for python in pythons
                 if pin.applies(python.removesuffix("t"), machine)
             ]
     return needs
 
 
-def _offered(need: _Need, sources: Sources) -> list[Offer]:
+def _offered(need: Need, sources: Sources) -> list[Offer]:
     return [
         item
         for item in sources.offers(need.pin.name)
@@ -169,7 +158,7 @@ def _offered(need: _Need, sources: Sources) -> list[Offer]:
     ]
 
 
-def _fitting(need: _Need, sources: Sources, sdists: bool) -> tuple[list[Offer], list[Offer]]:
+def _fitting(need: Need, sources: Sources, sdists: bool) -> tuple[list[Offer], list[Offer]]:
     """Return the files to take, and those of the same release that have another hash."""
     good: list[Offer] = []
     others: list[Offer] = []
@@ -203,42 +192,3 @@ def _add(found: dict[str, RemoteFile], item: Offer, allowed: frozenset[str], con
 
 def _ordered(files: Iterable[RemoteFile]) -> list[RemoteFile]:
     return sorted(files, key=lambda file: (file.dist, file.version, file.filename))
-
-
-def _evidence(need: _Need, asked: Sequence[Sources]) -> dict[str, object]:
-    return {
-        "distribution": need.pin.name,
-        "version": need.pin.version,
-        "python": need.python,
-        "looked": [line for sources in asked for line in sources.looked()],
-    }
-
-
-def _nothing(what: str, need: _Need, asked: Sequence[Sources]) -> XpuBuildError:
-    evidence = _evidence(need, asked)
-    looked = evidence["looked"]
-    places = "; ".join(looked) if isinstance(looked, list) and looked else "no place: pip has no index"
-    failed = any(sources.failures for sources in asked)
-    reach = "check the network, the proxy (HTTPS_PROXY, NO_PROXY) and the certificates (PIP_CERT)"
-    other = "let pip use an index or a wheel folder that has it"
-    return FetchError(
-        f"{what} was not found",
-        why=f"looked in {places}",
-        fix=f"{f'{reach}, or {other}' if failed else other}, {_AGAIN}",
-        commands=("pip config list", f"pip download --no-deps '{need.pin.name}=={need.pin.version}'"),
-        evidence=evidence,
-    )
-
-
-def _other_hashes(need: _Need, others: Sequence[Offer], asked: Sequence[Sources]) -> XpuBuildError:
-    names = sorted({f"{item.filename} (sha256 {item.sha256})" for item in others})
-    return SourceIntegrityError(
-        f"{need.text} is only available with hashes that the requirement file does not have",
-        why="; ".join(names),
-        fix=(
-            "it was replaced, damaged or rebuilt on the server: fix the index or wheel folder that 'pip "
-            f"config list' shows, {_AGAIN}"
-        ),
-        commands=("pip config list",),
-        evidence=_evidence(need, asked),
-    )

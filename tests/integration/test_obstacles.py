@@ -1,0 +1,83 @@
+"""What would stop an install before its first step: plan tells it, install ends with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from integration.wheel_world import OTHER, THIS, World, wheel
+from support.cli import Xpubuild
+from support.indexes import PackageIndex
+
+
+@pytest.fixture
+def world(tmp_path: Path, xpubuild: Xpubuild, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    with PackageIndex() as index:
+        yield World(tmp_path, index, xpubuild)
+
+
+def test_a_wheel_for_another_python_alone(world: World) -> None:
+    world.index.add(wheel(OTHER))
+    (told,) = world.planned()
+    assert told["what"].startswith("a wheel of tiny 1.0+cpu for Python 3.")
+    assert told["why"] == f"looked in {world.index.url()}; there it is for Python 3.9"
+    assert told["fix"].startswith(
+        "use Python 3.9 (--python, or --for-python of fetch), or let pip use an index"
+    )
+    assert "--python-version 3." in told["commands"][1]
+    assert world.refused()["what"] == told["what"]
+
+
+def test_a_pinned_wheel_that_was_replaced_on_the_server(world: World) -> None:
+    world.index.add(wheel(THIS))
+    world.write(text=f"tiny==1.0+cpu --hash=sha256:{'0' * 64}\nother==2.0 --hash=sha256:{'1' * 64}\n")
+    (told,) = world.planned()
+    assert told["exit_code"] == 31
+    assert "is only available with hashes" in told["what"]
+    assert world.refused()["what"] == told["what"]
+    # Of the other pins of the file pip will tell.
+    assert {path for path in world.index.asked() if "other" in path} == set()
+
+
+def test_an_index_that_is_out_of_reach(world: World) -> None:
+    world.write()
+    world.recipe.write_text(world.recipe.read_text().replace(world.index.url(), "http://127.0.0.1:1/simple"))
+    (told,) = world.planned()
+    assert told["exit_code"] == 30
+    assert told["fix"].startswith("check the network, the proxy")
+    assert world.refused()["what"] == told["what"]
+
+
+def test_a_wheel_that_is_there(world: World) -> None:
+    world.index.add(wheel(THIS))
+    assert world.planned() == []
+
+
+def test_a_disk_that_is_too_small(world: World) -> None:
+    world.index.add(wheel(THIS))
+    world.write(disk=1e7)
+    (told,) = world.planned()
+    assert (told["code"], told["exit_code"]) == ("no-space", 52)
+    assert told["commands"] == [f"df -h '{world.workspace.parent}'"]
+    assert told["what"].startswith(f"{world.workspace} has ")
+    assert world.refused()["code"] == "no-space"
+
+
+def test_offline_without_a_mirror_says_fetch(world: World) -> None:
+    (told,) = world.planned("--offline")
+    assert told["exit_code"] == 30
+    assert told["fix"].startswith("fill a mirror with xpubuild fetch")
+    assert told["commands"][0] == "xpubuild fetch small --mirror DIR"
+    assert world.refused("--offline")["what"] == told["what"]
+    assert world.index.asked() == []
+
+
+def test_a_person_reads_it_below_the_steps(world: World, xpubuild: Xpubuild) -> None:
+    world.index.add(wheel(OTHER))
+    said = xpubuild("plan", str(world.recipe), "--workspace", str(world.workspace)).out
+    _, _, rest = said.partition("Install would stop before the first step, with exit code 30\n")
+    assert rest.startswith("a wheel of tiny 1.0+cpu for Python 3.")
+    assert "\n  pip config list\n" in rest

@@ -1,0 +1,73 @@
+"""Whether the package indexes have the wheels that a recipe takes prebuilt."""
+
+from __future__ import annotations
+
+import shlex
+
+from xpubuild.doctor.checks.python import interpreter
+from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.errors import XpuBuildError
+
+
+class NetworkWheels(Check):
+    """The package indexes have the recipe's prebuilt wheels for this Python."""
+
+    id = "network.wheels"
+    title = "The prebuilt wheels of the recipe exist for this Python"
+    needs = ("python.version", "network.reach")
+    live = True
+    recipe = True
+    profiles = frozenset({"build"})
+    deadline_s = 30.0
+    families = ("F-wrong-torch-or-triton-package", "T-package-resolver")
+    explanation = """
+    Some recipes take a component as a prebuilt wheel; quickstart takes torch so. This check asks the
+    package indexes and wheel folders that pip is configured with, and then those of the recipe, whether
+    they have that wheel for the selected Python, with the hash that the recipe pins. Nothing is
+    downloaded. Without it, `xpubuild install` ends before its first step (exit code 30).
+
+    The fix names the versions of Python for which the wheel is there: choose one with `--python`.
+    """
+
+    def run(self, context: CheckContext) -> Outcome:
+        facts = context.probe(interpreter)
+        loaded = context.recipe
+        if facts is None or facts.error or loaded is None:
+            return self.skip("no Python was found")
+        # requests and the index client, for recipes with wheels alone
+        from xpubuild.packages.index.config import read_config  # noqa: PLC0415
+        from xpubuild.packages.index.lacking import first_lacking  # noqa: PLC0415
+        from xpubuild.recipe.load import requirement_file  # noqa: PLC0415
+        from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415
+
+        needed = {
+            name: item
+            for name, item in loaded.recipe.components.items()
+            if not item.optional and loaded.recipe.target in item.targets
+        }
+        wheels = prebuilt(needed, lambda name: requirement_file(loaded, name).read_text("utf-8"))
+        if not wheels:
+            return self.skip("the recipe takes no prebuilt wheel")
+        error = first_lacking(wheels, facts.version, read_config(context.environ), hasty=True)
+        if error is None:
+            told = ", ".join(f"{item.dist} {item.version}" for item in wheels)
+            return self.ok(f"{told} for Python {facts.version}", python=facts.version)
+        others = error.evidence.get("other_pythons")
+        told = f"there is one for Python {', '.join(others)}" if others else error.why
+        fix = Fix(error.fix, _commands(context, error))
+        return self.found(f"{error.what}; {told}", fix, **error.evidence)
+
+
+def _commands(context: CheckContext, error: XpuBuildError) -> tuple[str, ...]:
+    """Return the install with another interpreter of this host that has the wheel, or the error's own."""
+    others = error.evidence.get("other_pythons") or ()
+    name = context.recipe.recipe.name if context.recipe else ""
+    found = [
+        item.executable
+        for item in context.host.python.found
+        if any(item.version.startswith(f"{other}.") for other in others)
+    ]
+    if not found:
+        return error.commands
+    return (f"xpubuild install {shlex.quote(name)} --python {shlex.quote(found[0])}",)

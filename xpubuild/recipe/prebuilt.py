@@ -1,0 +1,23 @@
+"""The wheels that a recipe takes prebuilt, as the package indexes are asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from xpubuild.packages.index.lacking import Prebuilt
+from xpubuild.recipe.model import Component
+
+
+def prebuilt(components: Mapping[str, Component], text: Callable[[str], str]) -> tuple[Prebuilt, ...]:
+    """Return the prebuilt ones of ``components``; ``text`` reads a requirement file by its name."""
+    return tuple(
+        Prebuilt(
+            name,
+            item.dist,
+            str(item.version),
+            tuple(item.indexes),
+            text(item.requirements) if item.requirements else "",
+        )
+        for name, item in components.items()
+        if item.kind == "wheel"
+    )
