@@ -183,6 +183,16 @@ def xpubuild(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture(autouse=True)
+def no_index_is_asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let plan and install of this process find every prebuilt wheel: a test may not reach an index.
+
+    That they ask is held by the tests marked ``asks_indexes``, which have an index on loopback.
+    """
+    if request.node.get_closest_marker("asks_indexes") is None:
+        monkeypatch.setattr("xpubuild.packages.index.lacking.first_lacking", lambda *_args, **_options: None)
+
+
+@pytest.fixture(autouse=True)
 def findings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch | None]:
     """Compare what doctor's checks answer in tests with made-up hosts (support/findings.py)."""
     from support import findings

@@ -18,6 +18,8 @@ from xpubuild.doctor.model import Outcome
 from xpubuild.host.pythons import PythonFacts
 from xpubuild.recipe.load import load
 
+pytestmark = pytest.mark.asks_indexes
+
 
 @pytest.fixture
 def world(tmp_path: Path, xpubuild: Xpubuild) -> Iterator[World]:

@@ -10,6 +10,8 @@ from integration.wheel_world import OTHER, THIS, World, wheel
 from support.cli import Xpubuild
 from support.indexes import PackageIndex
 
+pytestmark = pytest.mark.asks_indexes
+
 
 @pytest.fixture
 def world(tmp_path: Path, xpubuild: Xpubuild, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
