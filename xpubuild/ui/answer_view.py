@@ -115,7 +115,7 @@ def verdicts(rows: Sequence[Row]) -> Table:
     table = TableBuilder(["release", "builds", "runs", "with oneAPI", "reasons and missing features"])
     for row in rows:
         verdict = row["verdict"]
-        table.add(row["release"], verdict["builds"], verdict["runs"], _oneapi(verdict), _why(verdict))
+        table.add(row["release"], verdict["builds"], verdict["runs"], _oneapi(verdict), _why(row))
     return table.build("Here")
 
 
@@ -131,10 +131,13 @@ def _reason(item: Mapping[str, str]) -> str:
     return item["found"] if item["answer"] == "no" else f"possibly: {item['found']}"
 
 
-def _why(verdict: Mapping[str, Any]) -> str:
+def _why(row: Row) -> str:
+    verdict = row["verdict"]
     reasons = [item for item in verdict["reasons"] if item["concern"] != "note"]
     against = [item for item in reasons if item["answer"] == "no"] or reasons
     texts = [_reason(item) for item in against]
+    if verdict["builds"] != "no" and not row.get("pinned", True):
+        texts.insert(0, "the commit is looked up upstream")
     texts += [
         f"{'lacks' if item['certain'] else 'may lack'} {item['feature']}"
         + (f" ({item['because']})" if item["because"] else "")
