@@ -55,10 +55,11 @@ def mirror_option(help_text: str) -> Callable[[Function], Function]:
 
 json_option = option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 _SPOKEN = f"{__name__}.spoken"
-QUIET, VERBOSE = "Print only failures and the result.", "Print every line of the tools' output too."
+VERBOSE = "Print every line of the tools' output too."
+FAILURES, RESULT = "Print only failures.", "Print only failures and the result."
 
 
-def speech(*passed: str, verbose: str = VERBOSE) -> Callable[[Function], Function]:
+def speech(*passed: str, quiet: str = "", verbose: str = VERBOSE) -> Callable[[Function], Function]:
     """Return what adds -q, -v and --log-format, which every command has alike.
 
     Those in ``passed`` (log_format, quiet, verbose) are arguments of the function. The others are kept for
@@ -78,7 +79,7 @@ def speech(*passed: str, verbose: str = VERBOSE) -> Callable[[Function], Functio
                 "log_format", "--log-format", type=click.Choice(["rich", "plain", "github", "jsonl"]),
                 default=None, help="Format of progress on stderr (default: depends on the terminal and CI).",
             ),
-            one("quiet", "-q", "--quiet", is_flag=True, help=QUIET),
+            one("quiet", "-q", "--quiet", is_flag=True, help=quiet or (FAILURES if "quiet" in passed else RESULT)),
             one("verbose", "-v", "--verbose", is_flag=True, help=verbose),
         )):  # fmt: skip
             function = decorate(function)

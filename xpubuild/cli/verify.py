@@ -77,7 +77,7 @@ from xpubuild.cli import names, options
     "--output", metavar="FILE", default=None, help="Write the JSON report to this file.", envvar=None
 )
 @options.json_option
-@options.speech("quiet")
+@options.speech("quiet", quiet=options.RESULT)
 def command(
     recipe: str | None,
     workspace: Path | None,
