@@ -18,6 +18,7 @@ from xpubuild.engine.model import Plan, Step
 from xpubuild.ui.console import show
 from xpubuild.ui.views import status_view
 from xpubuild.workspace.documents import plan_document, status_document
+from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.status import standing
 
 
@@ -88,3 +89,26 @@ def test_a_lock_without_a_note_is_somebodys(plan: Plan) -> None:
         _, states = standing(plan)
     assert states["one"].reason == "is running now, by another process"
     assert began_under({"since": "soon"}, 0.0)
+
+
+def test_what_changed_since_the_last_install_is_named(tmp_path: Path) -> None:
+    def plan_of(python: str) -> Plan:
+        env = Step("env", f"create environment with Python {python}", commands=(shell(f"echo {python}"),))
+        return make_plan(tmp_path, env, Step("two", "two", needs=("env",), commands=(shell("true"),)))
+
+    before, after = plan_of("3.11"), plan_of("3.12")
+    root = Path(before.workspace)
+    with Journal(root / "journal.db") as journal:
+        for step in before.steps:
+            journal.begin(step.id, before.fingerprints[step.id])
+            journal.done(step.id, evidence=[], witnesses={}, published=[])
+        _, states = standing(after)
+        assert {state.reason for state in states.values()} == {"its inputs changed"}
+        layout = Layout(root)
+        layout.build.mkdir()
+        layout.plan.write_text(json.dumps(plan_document(before, states)))
+    _, states = standing(after)
+    assert states["env"].reason == "its inputs changed; before: create environment with Python 3.11"
+    assert states["two"].reason == "its inputs changed: env"
+    layout.plan.write_text("[")
+    assert standing(after)[1]["two"].reason == "its inputs changed"

@@ -79,7 +79,10 @@ def speech(*passed: str, quiet: str = "", verbose: str = VERBOSE) -> Callable[[F
                 "log_format", "--log-format", type=click.Choice(["rich", "plain", "github", "jsonl"]),
                 default=None, help="Format of progress on stderr (default: depends on the terminal and CI).",
             ),
-            one("quiet", "-q", "--quiet", is_flag=True, help=quiet or (FAILURES if "quiet" in passed else RESULT)),
+            one(
+                "quiet", "-q", "--quiet", is_flag=True,
+                help=quiet or (FAILURES if "quiet" in passed else RESULT),
+            ),
             one("verbose", "-v", "--verbose", is_flag=True, help=verbose),
         )):  # fmt: skip
             function = decorate(function)

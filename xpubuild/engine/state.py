@@ -17,6 +17,8 @@ from xpubuild.errors import XpuBuildError
 OUTPUTS = "*"
 #: The key of the evidence that holds path -> sha256 of what a step published.
 PUBLISHED = "published_sha256"
+#: The reason of a step that was done with another fingerprint.
+CHANGED = "its inputs changed"
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def from_journal(
         return StepState(done=False, reason=reason)
     if record.fingerprint != fingerprint:
         place = record.detail or (f"{MADE_IN}{elsewhere.made_in}" if elsewhere.made_in else "")
-        return StepState(done=False, reason=f"was {place}" if place else "its inputs changed")
+        return StepState(done=False, reason=f"was {place}" if place else CHANGED)
     changed = changed_witnesses(step, record)
     if changed:
         what = "an installed file" if changed[0] == OUTPUTS else changed[0]
