@@ -12,6 +12,9 @@ import pytest
 from integration.small_world import SmallWorld, small_world
 from support.documents import check
 
+from xpubuild.recipe.load import load
+from xpubuild.source.urls import mirror_name
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallWorld]:
@@ -122,7 +125,10 @@ def test_a_damaged_source_is_made_anew_and_an_edit_is_kept(world: SmallWorld) ->
 
 def test_a_damaged_repository_of_the_cache_is_found(world: SmallWorld) -> None:
     cache = Path(os.environ["XDG_CACHE_HOME"]) / "xpubuild" / "git"
-    (pack,) = (pack for folder in cache.glob("*mine*.git") for pack in folder.glob("objects/pack/*.pack"))
+    source = load(str(world.recipe)).recipe.components["mine"].source
+    assert source is not None
+    # Other tests may have repositories of the same name there, of other servers.
+    (pack,) = (cache / mirror_name(source.url or "", 40)).glob("objects/pack/*.pack")
     pack.chmod(0o644)
     data = bytearray(pack.read_bytes())
     data[len(data) // 2] ^= 1

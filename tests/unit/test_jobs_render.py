@@ -13,7 +13,7 @@ import pytest
 
 from xpubuild.errors import RecipeError, UsageError
 from xpubuild.jobs.folder import write
-from xpubuild.jobs.matrix import Row, expand
+from xpubuild.jobs.matrix import Row, expand, matrix_of
 from xpubuild.jobs.model import Cell, Job, Kind, Nodes, Request, Scheduler, jobs_of, nodes_of
 from xpubuild.jobs.render import files_of, script_of
 
@@ -185,6 +185,17 @@ def test_the_matrix() -> None:
 def test_a_wrong_matrix(document: object) -> None:
     with pytest.raises(RecipeError, match="matrix"):
         expand(document, Path("/m/x.yaml"))
+
+
+def test_a_matrix_of_lists_needs_no_file() -> None:
+    words = ("recipes=2.8, ./ours.yaml", "variants=minimal", "recipes=2.9")
+    assert matrix_of(words) == tuple(Row(name, None, "minimal") for name in ("2.8", "ours.yaml", "2.9"))
+
+
+@pytest.mark.parametrize("words", [("a", "b"), ("a", "recipes=2.8"), ("variants=full",), ("recipes=",)])
+def test_a_matrix_that_says_too_much_or_too_little(words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="--matrix names"):
+        matrix_of(words)
 
 
 def test_a_long_temporary_folder_is_replaced(tmp_path: Path) -> None:

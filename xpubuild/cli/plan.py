@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     default="table",
     help="Output format of the plan; slurm and pbs write a folder of job scripts.",
 )
-@options.path_option(
+@options.option(
     "--matrix",
-    metavar="FILE",
-    default=None,
+    metavar="FILE|KEY=NAMES",
+    multiple=True,
     envvar=None,
-    help="For slurm and pbs: recipes, pythons and variants, of which each combination is built.",
+    help="For slurm and pbs: a file with recipes, pythons and variants, or lists (recipes=2.8,2.13); each"
+    " combination is built.",
 )
 @options.path_option(
     "--output",
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 @options.speech()
 def command(
     form: str,
-    matrix: Path | None,
+    matrix: tuple[str, ...],
     output: Path | None,
     locked: bool,
     lock_file: Path | None,
@@ -69,7 +70,7 @@ def _jobs(
     asked: PlanOptions,
     lock: LockOptions,
     form: Any,
-    matrix: Path | None,
+    matrix: tuple[str, ...],
     output: Path | None,
     *,
     as_json: bool,

@@ -12,7 +12,7 @@ from xpubuild.gather.options import PlanOptions
 from xpubuild.installing.asked import LockOptions, prepare_as_asked
 from xpubuild.jobs.cells import cell_of, require_possible
 from xpubuild.jobs.folder import require_place, write
-from xpubuild.jobs.matrix import Row, read_matrix
+from xpubuild.jobs.matrix import Row, matrix_of
 from xpubuild.jobs.model import KINDS, Cell, Request, Scheduler, jobs_of, nodes_of
 from xpubuild.jobs.render import files_of
 
@@ -25,7 +25,7 @@ class Asked:
     """
 
     scheduler: Scheduler
-    matrix: Path | None
+    matrix: tuple[str, ...]
     output: Path | None
     settings: Mapping[str, Mapping[str, object]]
     xpubuild: tuple[str, ...]
@@ -44,7 +44,7 @@ class Asked:
         if self.output is not None:
             require_place(self.output)
         cells = [self._cell(replace(options, **row), lock) for row in rows]
-        name = self.matrix.stem if self.matrix else cells[0].recipe
+        name = _name(self.matrix, [cell.recipe for cell in cells])
         folder = self.output or Path(f"{name}-{self.scheduler}").absolute()
         request = Request(
             scheduler=self.scheduler,
@@ -69,7 +69,7 @@ class Asked:
         }
 
     def _rows(self, options: PlanOptions) -> list[dict[str, Any]]:
-        if self.matrix is None:
+        if not self.matrix:
             return [{}]
         given = {"RECIPE": options.recipe, "--workspace": options.workspace}
         if unwanted := [name for name, value in given.items() if value is not None]:
@@ -78,11 +78,18 @@ class Asked:
                 why="the matrix names recipes, and each build has a folder of its own",
                 fix=f"leave out {unwanted[0]}",
             )
-        return [_changes(row) for row in read_matrix(self.matrix)]
+        return [_changes(row) for row in matrix_of(self.matrix)]
 
     @staticmethod
     def _cell(options: PlanOptions, lock: LockOptions) -> Cell:
         return cell_of(options, lock, prepare_as_asked(options, lock))
+
+
+def _name(matrix: Sequence[str], recipes: Sequence[str]) -> str:
+    """Return what the folder is named after: the recipe, or the matrix of several."""
+    if len(set(recipes)) == 1 and (not matrix or "=" in matrix[0]):
+        return recipes[0]
+    return "matrix" if "=" in matrix[0] else Path(matrix[0]).stem
 
 
 def _changes(row: Row) -> dict[str, Any]:

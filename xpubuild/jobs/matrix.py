@@ -1,20 +1,22 @@
-"""``--matrix FILE``: recipes, interpreters and variants, of which every combination is built."""
+"""``--matrix``: recipes, interpreters and variants, of which every combination is built."""
 
 from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from xpubuild.errors import RecipeError
+from xpubuild.errors import RecipeError, UsageError
 from xpubuild.safe_yaml import read_yaml_strict
 from xpubuild.untrusted import UntrustedError, read_text
 
-_KEYS = ("recipes", "pythons", "variants", "exclude")
+_LISTS = ("recipes", "pythons", "variants")
+_KEYS = (*_LISTS, "exclude")
 _OF_ROW = {"recipe": 0, "python": 1, "variant": 2}
 
 
@@ -27,12 +29,33 @@ class Row:
     variant: str | None
 
 
-def read_matrix(path: Path) -> tuple[Row, ...]:
-    """Read a file and return its combinations.
+def matrix_of(words: Sequence[str]) -> tuple[Row, ...]:
+    """Return the combinations of a file, or of words such as ``recipes=2.8,2.13`` and ``variants=minimal``.
 
     Raises:
-        RecipeError: it cannot be read, or says something else.
+        UsageError: both, or two files.
+        RecipeError: the file cannot be read, or says something else.
     """
+    lists = [word.split("=", 1) for word in words if word.partition("=")[0] in _LISTS]
+    if not lists:
+        if len(words) > 1:
+            raise UsageError("--matrix names two files", fix=f"pass one of {' and '.join(words)}")
+        return _read(Path(words[0]).expanduser())
+    if len(lists) < len(words):
+        raise UsageError(
+            "--matrix names a file and lists", fix=f"pass the file alone, or lists: {', '.join(_LISTS)}"
+        )
+    document: dict[str, list[str]] = {}
+    for key, values in lists:
+        document.setdefault(key, []).extend(item.strip() for item in values.split(",") if item.strip())
+    if not document.get("recipes"):
+        raise UsageError(
+            "--matrix names no recipe", fix="add --matrix recipes=NAMES, such as recipes=2.8,2.13"
+        )
+    return expand(document, Path("--matrix"))
+
+
+def _read(path: Path) -> tuple[Row, ...]:
     try:
         document = read_yaml_strict(read_text(path))
     except (OSError, UnicodeDecodeError, UntrustedError, yaml.YAMLError, RecursionError) as error:
