@@ -39,3 +39,11 @@ def test_files_of_sycl_tla_are_told_to_need_a_newer_standard() -> None:
         and "sycl-tla alone are compiled with C++20" in (fact.note or "")
     }
     assert told == {name for name in EVERY if name.startswith(("2.10.", "2.11."))}
+
+
+def test_the_triton_of_2_11_is_the_commit_of_its_tag() -> None:
+    """Tag v3.7.0 of intel/intel-xpu-backend-for-triton."""
+    triton = recipe_of("2.11.0").recipe.components["triton"]
+    assert triton.source is not None
+    assert (triton.version, triton.source.ref) == ("3.7.0", "v3.7.0")
+    assert triton.source.commit == "64bb0de394fe1b9e163758380ce8eed25511bb5e"
