@@ -82,8 +82,10 @@ class Built:
     def run(self, env: TorchEnv, *argv: str | Path, **extra: str) -> subprocess.CompletedProcess[str]:
         """Run a program with both SYCL and ops in reach."""
         libraries = f"{self.sycl / 'lib'}:{self.torch / 'torch' / 'lib'}"
+        # With its cache of compiled code, libsycl.so.9 reads a name from images without kernels, and crashes.
         return env.run(*argv, PYTHONPATH=f"{self.torch}:{self.site}", LD_LIBRARY_PATH=libraries,
-                       OCL_ICD_FILENAMES=str(self.sycl / "lib" / "libintelocl.so"), **extra)  # fmt: skip
+                       OCL_ICD_FILENAMES=str(self.sycl / "lib" / "libintelocl.so"),
+                       SYCL_CACHE_PERSISTENT="0", **extra)  # fmt: skip
 
 
 def _links(real: Path, copy: Path, own: dict[str, str]) -> None:
@@ -169,7 +171,6 @@ def test_the_same_wheel_fails_the_audit_for_another_gpu(built: Built) -> None:
     assert "native code for bmg for 0 of 8 kernels" in caught.value.why
 
 
-@pytest.mark.on_demand
 def test_its_kernels_agree_with_those_of_the_cpu(built: Built, torch_env: TorchEnv) -> None:
     done = built.run(torch_env, torch_env.python, "-c", _COMPARE)
     assert done.returncode == 0, done.stderr
