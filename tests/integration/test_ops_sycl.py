@@ -82,8 +82,10 @@ class Built:
     def run(self, env: TorchEnv, *argv: str | Path, **extra: str) -> subprocess.CompletedProcess[str]:
         """Run a program with both SYCL and ops in reach."""
         libraries = f"{self.sycl / 'lib'}:{self.torch / 'torch' / 'lib'}"
+        # With its cache of compiled code, libsycl.so.9 reads a name from images without kernels, and crashes.
         return env.run(*argv, PYTHONPATH=f"{self.torch}:{self.site}", LD_LIBRARY_PATH=libraries,
-                       OCL_ICD_FILENAMES=str(self.sycl / "lib" / "libintelocl.so"), **extra)  # fmt: skip
+                       OCL_ICD_FILENAMES=str(self.sycl / "lib" / "libintelocl.so"),
+                       SYCL_CACHE_PERSISTENT="0", **extra)  # fmt: skip
 
 
 def _links(real: Path, copy: Path, own: dict[str, str]) -> None:
@@ -169,7 +171,6 @@ def test_the_same_wheel_fails_the_audit_for_another_gpu(built: Built) -> None:
     assert "native code for bmg for 0 of 8 kernels" in caught.value.why
 
 
-@pytest.mark.on_demand
 def test_its_kernels_agree_with_those_of_the_cpu(built: Built, torch_env: TorchEnv) -> None:
     done = built.run(torch_env, torch_env.python, "-c", _COMPARE)
     assert done.returncode == 0, done.stderr
@@ -180,17 +181,16 @@ def test_its_kernels_agree_with_those_of_the_cpu(built: Built, torch_env: TorchE
     assert all(error <= limits[name] for name, error in said["worst"].items()), said["worst"]
 
 
-@pytest.mark.on_demand
-def test_a_kernel_that_the_front_end_refuses_stops_the_build(built: Built, tmp_path: Path) -> None:
-    """What no host compiler says: device code must not call a virtual function, for instance."""
+def test_a_kernel_that_the_front_end_refuses_stops_the_build(sycl_env: Path, tmp_path: Path) -> None:
+    """What no host compiler says: device code must not read a global variable, for instance."""
     source = tmp_path / "wrong.cpp"
     source.write_text(
-        "#include <sycl/sycl.hpp>\nstruct V { virtual int f() const; };\nstruct K { const V* v; int* r; "
-        "void operator()() const { *r = v->f(); } };\n"
+        "#include <sycl/sycl.hpp>\nint counter = 0;\n"
+        "struct K { int* r; void operator()() const { *r = counter; } };\n"
         "void run(sycl::queue& q, K k) { q.single_task(k); }\n"
     )
-    program = install(tmp_path, built.sycl)
+    program = install(tmp_path, sycl_env)
     done = subprocess.run([program, "-fsycl", "-c", source, "-o", tmp_path / "x.o"], capture_output=True,
                           text=True, check=False, timeout=300)  # fmt: skip
     assert done.returncode == 1
-    assert "SYCL kernel cannot call a virtual function" in done.stderr
+    assert "wrong.cpp:3:51: error: SYCL kernel cannot use a non-const global variable" in done.stderr

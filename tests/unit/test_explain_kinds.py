@@ -149,6 +149,19 @@ def test_the_command_is_for_the_distribution_of_the_log() -> None:
     line = "b.c:1:1: fatal error: hwloc.h: No such file or directory"
     assert "dnf" in first(f"Installed: gcc-14.2.1-1.fc41.x86_64\n{line}", "debian").next_command
     assert "apt" in first(f"Setting up libc6 (Ubuntu 24.04)\n{line}", "fedora").next_command
+    # The archive of Triton's LLVM has the name of a distribution, and is for all.
+    archive = "-- Found LLVM: /ws/build/archives/triton/llvm/llvm-87717bf9-almalinux-x64"
+    assert "apt" in first(f"{archive}\n{line}", "debian").next_command
+
+
+def test_a_program_that_cmake_requires_is_named_by_its_file() -> None:
+    """Triton 3.7.2 and an LLVM without clang, as its configuration step said it."""
+    found = first(
+        "-- Found SPIR-V Backend\nCMake Error at third_party/nvidia/CMakeLists.txt:13 (find_program):\n"
+        "  Could not find TRITON_GSAN_CLANGXX using the following names: clang++\n\n\n"
+        "-- Configuring incomplete, errors occurred!\n"
+    )
+    assert (found.id, found.title) == ("program-not-found", "The program clang++ is not found")
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def configured(
     return build
 
 
-def judged_build(build: Path, release: str, targets: str) -> list[Verdict]:
+def judged_build(build: Path, release: str | None, targets: str) -> list[Verdict]:
     switches = {"USE_XPU": "1", "TORCH_XPU_ARCH_LIST": targets}
     gate = XpuGate(Expectation(release, switches, str(build.parent), "/ws/env"))
     return gate.line(f"-- Build files have been written to: {build}", 1)
@@ -184,6 +184,8 @@ def test_groups_are_read_from_the_generated_commands(tmp_path: Path) -> None:
         ("2.7.0", "", [("torch_xpu_ops", _XS_26.format(""), 2)], ["aot-list-is-empty"]),
         ("2.8.0", "", [("torch_xpu_ops", _XS_26.format("pvc,dg2"), 2)], []),
         ("2.13.0", "none", [("torch_xpu_ops", '"-options\\ -x"', 2)], []),
+        (None, "none", [("torch_xpu_ops", '"-options\\ -x"', 2)], []),
+        (None, "", [("torch_xpu_ops", '"-options\\ -x"', 2)], ["aot-list-is-empty"]),
         ("2.13.0", "pvc", [("torch_xpu_ops", '"-options\\ -x"', 2)], ["aot-targets-of-commands"]),
         ("2.13.0", "pvc", [("torch_xpu_ops", _XS_213.format("dg2"), 2)], ["aot-targets-of-commands"]),
         ("2.13.0", "", [("torch_xpu_ops", _XS_213.format("pvc,dg2"), 2)], []),
@@ -200,7 +202,7 @@ def test_groups_are_read_from_the_generated_commands(tmp_path: Path) -> None:
     ],
 )
 def test_targets_of_the_commands_are_held_against_the_request(
-    tmp_path: Path, release: str, asked: str, groups: list[tuple[str, str, int]], told: list[str]
+    tmp_path: Path, release: str | None, asked: str, groups: list[tuple[str, str, int]], told: list[str]
 ) -> None:
     build = configured(tmp_path, *groups, name="SYCL_compile_flags")
     assert rules(judged_build(build, release, asked)) == told

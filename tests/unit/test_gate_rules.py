@@ -112,6 +112,12 @@ def test_a_message_without_an_end_is_judged_all_the_same() -> None:
     [
         (NOT_GCC, "host-compiler-not-gcc", "2.13.0"),
         (NOT_GCC_WARNING, "host-compiler-not-gcc", "2.14.0"),
+        # https://github.com/intel/torch-xpu-ops/blob/release/2.4/cmake/BuildFlags.cmake#L75
+        (
+            "Not compiling with XPU. Only support GCC compiler as CXX compiler.\n",
+            "host-compiler-not-gcc",
+            "2.4.1",
+        ),
         (NO_KERNELS, "xpu-kernels-not-included", "2.6.0"),
         (REQUIRED, "sycl-required", "2.14.0"),
         (TOOLKIT, "sycl-toolkit-broken", "2.14.0"),

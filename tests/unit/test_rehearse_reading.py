@@ -11,6 +11,8 @@ from xpubuild.gate.configuration import SwitchFound, read_cache, read_messages, 
 from xpubuild.gate.configure_only import configure_argv
 from xpubuild.gate.configured import ConfiguredProof, configured_folder
 from xpubuild.gate.tree_kind import TreeKind
+from xpubuild.ui.parts import Table
+from xpubuild.ui.rehearsal_view import rehearsal_view
 
 # Lines of PyTorch 2.6.0's configure step (cmake/Summary.cmake, cmake/Dependencies.cmake#L1230).
 LOG = """\
@@ -73,6 +75,23 @@ def test_each_kind_of_tree_is_configured_by_its_own_build(tmp_path: Path) -> Non
     other = TreeKind(("pyproject.toml",), "hatchling.build", ())
     with pytest.raises(RecipeError, match="cannot be configured without being built"):
         configure_argv(other, "py", tmp_path, (), "w")
+
+
+@pytest.mark.parametrize(
+    ("host", "said"), [("/usr/bin/g++", "SYCL commands (icx with g++)"), ("", "SYCL commands (icx)")]
+)
+def test_kernels_may_be_compiled_without_the_host_compiler(host: str, said: str) -> None:
+    """As torch-xpu-ops does it since PR 2994: its scripts name no host compiler."""
+    group = {
+        "name": "torch_xpu_ops", "files": 224, "aot": ["pvc"], "cxx11_abi": None, "preview": [],
+        "compiler": "/one/bin/icx", "host_compiler": host, "host_standard": "20", "device_standard": "20",
+    }  # fmt: skip
+    document = {
+        "target": "xpu", "verdict": "ok", "recipe": "main", "build": None, "log": "x.log",
+        "sycl_groups": [group], "switches": [], "warnings": [],
+    }  # fmt: skip
+    (table,) = (part for part in rehearsal_view(document) if isinstance(part, Table))
+    assert table.title == said
 
 
 def test_build_files_of_another_tree_prove_nothing(tmp_path: Path) -> None:

@@ -71,11 +71,11 @@ def _groups(document: Mapping[str, Any]) -> Table:
 
 
 def _compilers(document: Mapping[str, Any]) -> str:
-    pairs = {
-        f"{Path(group['compiler']).name} with {Path(group['host_compiler']).name}"
+    found = {
+        " with ".join(Path(group[name]).name for name in ("compiler", "host_compiler") if group[name])
         for group in document["sycl_groups"]
     }
-    return f"SYCL commands ({', '.join(sorted(pairs))})"
+    return f"SYCL commands ({', '.join(sorted(found))})"
 
 
 def _abi(group: Mapping[str, Any]) -> str:

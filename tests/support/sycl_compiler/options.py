@@ -14,6 +14,8 @@ _TABLE = (
     ("-fsycl-host-compiler=", "host_compiler"),
     ("-fsycl-host-compiler-options=", "host_options"),
     ("-fsycl-device-code-split=", _DEVICE),
+    # For wheels before 2026.0, which lack the libraries that the front end would link (libsycl-crt.bc).
+    ("-fno-sycl-device-lib=", _DEVICE),
     ("-fsycl", _DROPPED),
     ("-ffp-model=", _DEVICE),
     ("-shared", _LINK),
