@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes xpubuild/explain/tables/debian.yaml and wheels.yaml: who has a header, a library, a program.
 
-The first comes from the indices of contents of Debian's archive, for the packages that builds and runs of
-these projects need (https://wiki.debian.org/DebianRepository/Format). --contents names the files, which apt
+The first comes from the indices of contents of Debian's archive (DebianRepository/Format in its wiki), for the
+packages that builds and runs of these projects need. --contents names the files, which apt
 can fetch (and so with Contents-all.gz):
 
     apt-get indextargets --format '$(BASE_URI)' | head -1
