@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes xpubuild/explain/tables/debian.yaml and wheels.yaml: who has a header, a library, a program.
 
-The first comes from the indices of contents of Debian's archive (DebianRepository/Format in its wiki), for the
-packages that builds and runs of these projects need. --contents names the files, which apt
-can fetch (and so with Contents-all.gz):
+The first comes from the indices of contents of Debian's archive (DebianRepository/Format in its wiki), for
+the packages that builds and runs of these projects need. --contents names the files, which apt can fetch
+(and so with Contents-all.gz):
 
     apt-get indextargets --format '$(BASE_URI)' | head -1
     /usr/lib/apt/apt-helper download-file BASE/dists/trixie/main/Contents-amd64.gz Contents-amd64.gz

@@ -28,8 +28,9 @@ Rules are of two sorts. A *kind* has the shape of a failure (a header that is no
 library has, a server that refuses) and takes the names from the line; tables say what each name is and which
 package of which distribution has it. What the tables written by hand do not know is looked up in two that
 `scripts/make-entity-tables.py` makes, from the contents of Debian's packages and of Intel's wheels. A
-*signature* is for one special failure, and is told instead of a kind on the same line if it is likely. Names of distributions in the log (apt, dnf, .fc41) decide for which one the next
-command is; without any, it is for this host.
+*signature* is for one special failure, and is told instead of a kind on the same line if it is
+likely. Names of distributions in the log (apt, dnf, .fc41) decide for which one the next command is; without
+any, it is for this host.
 
 If no rule is likely, explain says that the cause is not known and shows the first error with its context,
 what kind of step failed, search terms and the command that writes a report for others. A *topic* may then
