@@ -125,6 +125,78 @@ def test_the_names_in_a_line_are_in_the_command(line: str, family: str, command:
     assert command in found.next_command
 
 
+# What is not in the tables made by hand is in those made from Debian's archive and from Intel's wheels.
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("a.c:3:10: fatal error: munge.h: No such file or directory", "sudo apt install libmunge-dev"),
+        ("a.c:3:10: fatal error: FLAC/all.h: No such file or directory", "sudo apt install libflac-dev"),
+        ("bash: hwloc-ls: command not found", "sudo apt install hwloc"),
+        ("/usr/bin/ld: cannot find -lpmix: No such file or directory", "sudo apt install libpmix-dev"),
+        ("Package libunwind was not found in the pkg-config search path", "sudo apt install libunwind-dev"),
+        (
+            "x: error while loading shared libraries: libuv.so.1: cannot open shared object file",
+            "sudo apt install libuv1",
+        ),
+        (
+            "x: error while loading shared libraries: libtcm.so.1: cannot open shared object file",
+            "python -m pip install tcmlib",
+        ),
+    ],
+)
+def test_what_has_a_name_is_known_from_archives(line: str, command: str) -> None:
+    assert command in first(line, "ubuntu").next_command
+    assert "sudo apt" not in first(line, "fedora").next_command
+
+
+def test_a_possible_signature_does_not_silence_a_kind() -> None:
+    found = explained("UserWarning: XPU device count is zero! (Triggered internally at XPUFunctions.cpp:50.)")
+    assert [item.id for item in found.findings] == [
+        "xpu-device-count-zero",
+        "xpu-device-count-zero-libstdcxx",
+    ]
+    assert all(item.confidence < 0.5 for item in found.findings)
+
+
+def test_one_number_keeps_one_tile_of_a_card() -> None:
+    found = first("RuntimeError: could not create a primitive")
+    assert "ZE_FLAT_DEVICE_HIERARCHY" in found.fix
+    assert "level_zero:0,1" in found.next_command
+
+
+def test_two_tritons_are_replaced_by_the_one_that_torch_names() -> None:
+    command = first("RuntimeError: 0 active drivers ([]). There should only be one.").next_command
+    assert "--index-url https://download.pytorch.org/whl/xpu" in command
+    assert "m.requires(" in command
+
+
+def test_the_headers_of_the_compiler_are_no_matter_of_torch_compile() -> None:
+    line = "/src/main.cpp:8:10: fatal error: {}: No such file or directory"
+    found = first(line.format("CL/sycl.hpp"))
+    assert found.family == "C-oneapi-not-found-silent-cpu-build"
+    assert "-DCMAKE_CXX_COMPILER=icpx" in found.next_command
+    assert first(line.format("mkl_dal_sycl.hpp")).family == "P-missing-build-component"
+    assert (
+        first("/tmp/tmpabc/main.cpp:1:10: fatal error: sycl/sycl.hpp: No such file or directory").family[0]
+        == "N"
+    )
+
+
+def test_the_resolver_is_called_by_its_name() -> None:
+    conda = first("UnsatisfiableError: The following specifications were found to be incompatible")
+    pip = first("ERROR: ResolutionImpossible: for help visit the documentation")
+    dpkg = first(" frob-icd (20.44.1-1) breaks frob and is installed.", "debian")
+    assert "conda" in conda.next_command
+    assert "pip install" in pip.next_command
+    assert "sudo apt remove frob-icd" in dpkg.next_command
+
+
+def test_who_has_no_name_in_a_text_is_called_by_its_kind() -> None:
+    found = first("The following signatures were invalid: EXPKEYSIG 0123456789ABCDEF Frob")
+    assert "--recv-keys 0123456789ABCDEF" in found.next_command
+    assert "{" not in found.fix
+
+
 def test_every_place_of_a_text_is_an_entity_of_the_kind() -> None:
     for entry in KINDS:
         named = {

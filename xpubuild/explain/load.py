@@ -11,7 +11,8 @@ import yaml
 from pydantic import ValidationError
 
 from xpubuild.errors import RecipeError
-from xpubuild.explain.signature import Fact, Row, Signature, SignatureFile
+from xpubuild.explain.entities import Row
+from xpubuild.explain.signature import Fact, Signature, SignatureFile
 from xpubuild.safe_yaml import read_yaml
 
 _FOLDERS = tuple(Path(__file__).with_name(name) for name in ("signatures", "kinds", "tables"))
@@ -48,6 +49,7 @@ def load_rules(*folders: Path) -> Rules:
     files = [_read(path) for folder in folders for path in sorted(folder.glob("*.yaml"))]
     facts = tuple(fact for file in files for fact in file.facts)
     tables = {name: rows for file in files for name, rows in file.tables.items()}
+    tables |= {name: index.rows() for file in files for name, index in file.indices.items()}
     entries = [
         entry.model_copy(update={"family": entry.family or file.family, "general": entry in file.kinds})
         for file in files

@@ -21,6 +21,7 @@ _NEAR_BONUS = 0.04
 _SAME_LINE_GAP = 0.25
 _SUPPORTED, _REFUTED = 0.7, 0.3
 _LEAST = 0.15
+_KNOWS = 0.5
 _HIGHEST = 0.99
 
 
@@ -102,8 +103,12 @@ def _without_superseded(matches: list[Match]) -> list[Match]:
 
 
 def _without_general(matches: list[Match]) -> list[Match]:
-    """Leave out kinds on lines of which a signature knows more."""
-    known = {match.number for match in matches if not match.signature.general}
+    """Leave out kinds on lines of which a signature knows more; one that is only possible does not."""
+    known = {
+        match.number
+        for match in matches
+        if not match.signature.general and match.matcher.confidence >= _KNOWS
+    }
     return [match for match in matches if not match.signature.general or match.number not in known]
 
 

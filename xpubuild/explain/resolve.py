@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from xpubuild.distribution import System
+from xpubuild.explain.entities import Row
 from xpubuild.explain.matcher import Match
-from xpubuild.explain.signature import Row, for_system
+from xpubuild.explain.signature import for_system
 
 _PLACE = re.compile(r"\{([a-z_]{1,40})\}")
 # How a package is installed and found, by the names of distributions that signatures use.
@@ -20,6 +21,7 @@ _INSTALL = {
     "suse": "sudo zypper install {packages}",
     "default": "sudo apt install {packages}",
 }
+_ANY = "."
 _FIND = {
     "debian": "sudo apt install apt-file && sudo apt-file update && apt-file search {name}",
     "fedora": "dnf provides '*/'{name}",
@@ -77,7 +79,7 @@ def resolve(match: Match, system: System) -> Told:
     return Told(
         str(found.said("family") or signature.family),
         _sentence(text("title")), _sentence(text("cause")), text("fix"),
-        _filled(for_system(commands, system), quoted, str.upper),
+        _with_wheel(_filled(for_system(commands, system), quoted, str.upper), found),
         next((row.confidence for row in found.rows if row.confidence), match.matcher.confidence),
     )  # fmt: skip
 
@@ -99,12 +101,22 @@ def _fits(row: Row, entity: str, line: str) -> bool:
 
 
 def _what(found: _Rows) -> str:
-    return next((row.what for row in found.rows if row.what), "")
+    """Return what an entity is; that a table does not know it is said if no other has it."""
+    known = [row for row in found.rows if row.match != _ANY] or found.rows[:1]
+    return next((row.what for row in known if row.what), "")
+
+
+def _with_wheel(command: str, found: _Rows) -> str:
+    """Add the wheel that brings a library, for those who have torch from a wheel and no oneAPI."""
+    wheel = next((row.packages["wheel"] for row in found.rows if "wheel" in row.packages), "")
+    if not wheel or f"install {wheel}" in command:
+        return command
+    return f"{command}  # beside torch's wheel: python -m pip install {wheel}"
 
 
 def _install(found: _Rows, entity: str, system: System) -> str:
     """Return the command that installs what provides the entity, or the one that finds out what does."""
-    packages = next((row.packages for row in found.rows if row.packages), {})
+    packages = next((row.packages for row in found.rows if row.packages and "wheel" not in row.packages), {})
     name = for_system(packages, system)
     if name:
         return _filled(for_system(_INSTALL, system), {"packages": name})

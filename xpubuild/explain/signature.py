@@ -2,64 +2,30 @@
 
 from __future__ import annotations
 
-import re
 import typing
 from collections.abc import Mapping
-from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from xpubuild.distribution import UNKNOWN_SYSTEM, Need, System, family_of, install_line
+from xpubuild.explain.entities import Data, Index, Literal, Lookup, Pattern, Row
 
 #: How many lines around a line a condition may ask for; the scanner keeps as many.
 MAX_DISTANCE = 40
 
 
-def _compiles(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    return text
-
-
-def _valid_pattern(text: str) -> str:
-    _compiles(text)
-    if re.search(r"(?<!\\)[*+](?!\?*\})", re.sub(r"\[(?:\\.|[^\]\\])*\]|\\.", "x", text)):
-        raise ValueError("'*' and '+' are unbounded: use {0,80} or {1,80}")
-    return text
-
-
-def _valid_literal(text: str) -> str:
-    if text != text.lower() or len(text) < 4 or not re.fullmatch(r"[\x20-\x7e]{4,80}", text):  # noqa: PLR2004
-        raise ValueError("a literal is 4 to 80 ASCII characters in lower case")
-    if re.search(r"['`\"]|  ", text):
-        raise ValueError(
-            "a literal has no quotes and no double spaces: they differ between tools and locales"
-        )
-    return text
-
-
 #: Codes of errors (``xpubuild.errors``) that a fatal signature can end a build with.
 Code = typing.Literal["no-space", "no-xpu"]
-Pattern = Annotated[str, AfterValidator(_valid_pattern)]
-#: For an entity, which the pattern that captured it has bounded.
-EntityPattern = Annotated[str, AfterValidator(_compiles)]
-Literal = Annotated[str, AfterValidator(_valid_literal)]
 
 
-class _Data(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Nearby(_Data):
+class Nearby(Data):
     """A line near the one that matched: up to ``within`` lines before or after it."""
 
     pattern: Pattern
     within: int = Field(default=12, ge=1, le=MAX_DISTANCE)
 
 
-class Unless(_Data):
+class Unless(Data):
     """What must not be there: in the line itself, or near it."""
 
     line: Pattern | None = None
@@ -67,7 +33,7 @@ class Unless(_Data):
     after: Nearby | None = None
 
 
-class Matcher(_Data):
+class Matcher(Data):
     """One way a failure shows in a log.
 
     ``find`` are literals of which one is in every line that can match; they are looked for before any
@@ -90,42 +56,14 @@ class Matcher(_Data):
     warnings: bool = False
 
 
-class Probe(_Data):
+class Probe(Data):
     """A check of ``xpubuild.doctor/1`` and what its result says about this cause."""
 
     check: str
     supports: tuple[str, ...] = ("fail",)
 
 
-class Row(_Data):
-    """What a table says about entities: values for the places of a text, and what a kind says otherwise.
-
-    ``match`` is searched in the entity. ``packages`` are names per distribution (and ``default``), for
-    ``{install}``.
-    """
-
-    match: EntityPattern
-    what: str = ""
-    packages: dict[str, str] = Field(default_factory=dict)
-    family: str | None = None
-    title: str | None = None
-    cause: str | None = None
-    fix: str | None = None
-    next: str | dict[str, str] | None = None
-    confidence: float | None = Field(default=None, gt=0, le=1)
-    #: Only for lines with this in them: the same symbol in a library of torchvision has another cause.
-    line: Pattern | None = None
-
-
-class Lookup(_Data):
-    """The entity that is looked up in a table; the first row that fits it has the say."""
-
-    entity: str
-    table: str
-    rows: tuple[Row, ...] = ()
-
-
-class Signature(_Data):
+class Signature(Data):
     """A known failure. ``next`` is one command, or one per distribution with a ``default``.
 
     Its ``install`` is a need of ``distributions.yaml`` in place of a command per distribution; ``default`` is
@@ -184,7 +122,7 @@ def for_system(commands: str | Mapping[str, str], system: System) -> str:
     return next((commands[name] for name in names if name in commands), commands.get("default", ""))
 
 
-class Fact(_Data):
+class Fact(Data):
     """A fact that the log shows about the machine or the options of the build."""
 
     name: str
@@ -192,11 +130,12 @@ class Fact(_Data):
     line: Pattern
 
 
-class SignatureFile(_Data):
+class SignatureFile(Data):
     """One file of signatures; ``family`` is the default of its entries."""
 
     family: str = ""
     signatures: tuple[Signature, ...] = ()
     kinds: tuple[Signature, ...] = ()
     tables: dict[str, tuple[Row, ...]] = Field(default_factory=dict)
+    indices: dict[str, Index] = Field(default_factory=dict)
     facts: tuple[Fact, ...] = ()

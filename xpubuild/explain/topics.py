@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from xpubuild.explain.entities import Pattern
 from xpubuild.explain.firsterror import FirstError
 from xpubuild.explain.normalise import canonical
 from xpubuild.explain.rank import LikelyCause
-from xpubuild.explain.signature import Pattern
 from xpubuild.safe_yaml import read_yaml
 
 #: A cause counts as likely from here on; what a topic says stays below.
