@@ -63,17 +63,18 @@ How often the first finding is of a family that is right for the thread, by its 
 excerpts that the kinds were written from (`tests/data/explain/kinds.yaml`).
 
 What counts is how failures fare that no rule was written from. 151 threads were gathered on 2026-11-23,
-before anything was changed, and split by a hash of their URLs: 105 to learn from, and 46 that nobody who writes
-rules has opened. The 46 were scored once, at commit 6757546, with `scripts/score-explain.py`: the family was
-right first for 41 (89 %), wrong for 3, missing for 2; one (2 %) was wrong and told as likely. The command or
-fix shared a program, package or option with that of the thread in 23 of the 42 (55 %) where the thread names one.
-The five that were missed: two crashes of programs without a message of their own, a crash inside IGC, a shared
-memory limit in a container, and a source tree imported instead of the installed package.
+before anything was changed, and split by a hash of their URLs: 105 to learn from, and 46 that nobody who
+writes rules has opened. The 46 were scored once, at commit 6757546, with `scripts/score-explain.py`: the
+family was right first for 41 (89 %), wrong for 3, missing for 2; one (2 %) was wrong and told as likely.
+The command or fix shared a program, package or option with that of the thread in 23 of the 42 (55 %)
+where the thread names one. The five that were missed: two crashes of programs without a message of their
+own, a crash inside IGC, a shared memory limit in a container, and a source tree imported instead of the
+installed package.
 
-The 105 at first sight, before the rules changed: right first for 79 (75 %), wrong and told as likely for 15, a
-helpful command in 58 of 99. Of 111 excerpts that were searched for while the rules were written, and tried
-before any rule was added for them, 83 were right. An earlier set of 65, scored at commit 20e7c4e: right 55
-(85 %), wrong and told as likely 3 (5 %), helpful 29 of 59.
+The 105 at first sight, before the rules changed: right first for 79 (75 %), wrong and told as likely for
+15, a helpful command in 58 of 99. Of 111 excerpts that were searched for while the rules were written,
+and tried before any rule was added for them, 83 were right. An earlier set of 65, scored at commit
+20e7c4e: right 55 (85 %), wrong and told as likely 3 (5 %), helpful 29 of 59.
 
 The 46 by confidence:
 
