@@ -171,14 +171,18 @@ def _added(repository: str, system: System, *, sudo: str, stream: str) -> tuple[
     if entry["known_by"] in system.repositories:
         return ()
     row = row_of(system) or {}
-    version = _nearest(system.version, row.get("gpu_versions", ()))
+    known = row.get("gpu_versions", {}).get("lts" if stream == _FIRST_STREAM else "lts2", ())
+    version = _nearest(system.version, known)
     values = {
         "sudo": sudo, "codename": row.get("codename", ""), "stream": stream,
         "version": version, "sp": version.replace(".", "sp"),
     }  # fmt: skip
     page = table()["sources"][entry["sources"][0]]
+    by_version = any("{version}" in line or "{sp}" in line for line in entry["commands"])
+    missing = by_version and known and version != system.version
+    other = f", which has no folder for {system.version}" if missing else ""
     return (
-        f"# {entry['title']}, {NOT_TRIED}; see {page}",
+        f"# {entry['title']}{other}, {NOT_TRIED}; see {page}",
         *(line.format(**values) for line in entry["commands"]),
     )
 

@@ -27,7 +27,7 @@ def page() -> str:
 
 
 def _sections(row: Mapping[str, Any]) -> Iterator[str]:
-    version = row["gpu_versions"][-1] if "gpu_versions" in row else row["version"]
+    version = row["gpu_versions"]["lts2"][-1] if "gpu_versions" in row else row["version"]
     system = System((row["ids"][0], row["family"]), version)
     tried = f"tried with {row['tried']}" if "tried" in row else NOT_TRIED
     yield f"\n## {row['title']}\n\n{tried[0].upper()}{tried[1:]}.\n\n"

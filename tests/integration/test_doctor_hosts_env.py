@@ -419,7 +419,7 @@ def test_an_older_gcc_loses_flash_attention(tmp_path: Path) -> None:
 
 @pytest.mark.needs("mount")
 def test_a_full_disk(healthy: EnvHost, recipe: LoadedRecipe) -> None:
-    with tmpfs(healthy.folder / "work", "size=64k") as work:
+    with tmpfs(healthy.folder / "work", "size=64k,nr_inodes=1k") as work:
         full = work / "full"
         with full.open("wb") as stream, suppress(OSError):
             stream.write(b"x" * (1 << 20))

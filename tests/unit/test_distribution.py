@@ -104,3 +104,21 @@ def test_the_first_lts_has_names_and_an_address_of_its_own() -> None:
     lines = install(("driver", "ocloc"), SYSTEMS["Ubuntu 22.04"], sudo="", first_lts=True)
     assert any("jammy/lts/2350 unified" in line for line in lines)
     assert lines[-1] == "apt-get install -y intel-level-zero-gpu level-zero intel-opencl-icd"
+
+
+@pytest.mark.parametrize(
+    ("version", "first_lts", "folder", "missing"),
+    [
+        ("9.2", True, "9.2/lts/2350", False),
+        ("9.2", False, "9.4/lts/2523", True),
+        ("9.6", False, "9.6/lts/2523", False),
+        ("9.6", True, "9.5/lts/2350", True),
+    ],
+)
+def test_the_folder_of_rhel_is_that_of_the_stream_and_another_one_is_told(
+    version: str, first_lts: bool, folder: str, missing: bool
+) -> None:
+    lines = install(("driver",), System(("rhel",), version), sudo="", first_lts=first_lts)
+    assert any(f"/rhel/{folder}/" in line for line in lines)
+    assert (f", which has no folder for {version}, not tried here" in lines[0]) == missing
+    assert "which has no folder" not in install_oneapi(["x"], System(("rhel",), version))[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from unit.test_doctor_gpu_checks import at, device, facts, tree
 
 from xpubuild.doctor.checks import driver, driver_build, gpu_kernel, level_zero
 from xpubuild.doctor.context import CheckContext
+from xpubuild.recipe.load import load
 
 SYSTEMS = {
     "rhel": 'ID="rhel"\nID_LIKE="fedora"\nVERSION_ID="9.4"\n',
@@ -134,3 +136,14 @@ def test_one_loader_is_one_too_many(
     assert outcome.status == "warn"
     assert outcome.fix is not None
     assert outcome.fix.commands == (f"apt-get remove -y {away}",)
+
+
+@pytest.mark.parametrize(("drivers", "status"), [(FIRST, "warn"), (SECOND, "ok")])
+def test_the_ocloc_of_an_image_is_judged_by_the_driver_beside_it(
+    tmp_path: Path, *, drivers: tuple[driver.DriverFacts, ...], status: str
+) -> None:
+    root = tree(tmp_path, {"etc/os-release": SYSTEMS["ubuntu"], "usr/bin/ocloc": ""})
+    context = replace(at(root, drivers=drivers), recipe=load("2.12"))
+    found = driver_build.Ocloc().run(context)
+    assert found.status == status
+    assert ("does not know bmg" in found.detail) == (status == "warn")

@@ -199,6 +199,7 @@ def test_groups_are_read_from_the_generated_commands(tmp_path: Path) -> None:
             ["aot-targets-of-sycl-tla"],
         ),
         ("2.13.0", "pvc", [], ["no-sycl-commands"]),
+        ("2.15.0", "pvc", [], ["no-sycl-commands"]),
     ],
 )
 def test_targets_of_the_commands_are_held_against_the_request(

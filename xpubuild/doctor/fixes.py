@@ -65,6 +65,13 @@ def lacking_here(context: CheckContext, need: Need) -> str:
     return lacking(need, system_of(context.host.os, context.root))
 
 
+def lts_note(context: CheckContext) -> str:
+    """Return '; ' and which repository is for a Max, or nothing where Intel has none for this system."""
+    row = row_of(system_of(context.host.os, context.root))
+    none = row is not None and row.get("gpu") is None
+    return "" if none else "; for a Data Center GPU Max use Intel's LTS repository"
+
+
 def need_note(context: CheckContext, need: Need) -> str:
     """Return '; ' and what is to know about the packages of this distribution, or nothing."""
     told = note(need, system_of(context.host.os, context.root))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xpubuild.doctor.checks.level_zero import install_driver
 from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.fixes import as_root, distribution, install_command, need_note
+from xpubuild.doctor.fixes import as_root, distribution, install_command, lts_note, need_note
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
 from xpubuild.doctor.probes.level_zero import unmasked
@@ -83,8 +83,7 @@ class Family(Check):
         return self.found(
             "no Level Zero driver for Intel GPUs was found by dpkg or rpm or in the library folders",
             Fix(
-                "install it; for a Data Center GPU Max use Intel's LTS repository"
-                + need_note(context, "driver"),
+                f"install it{lts_note(context)}{need_note(context, 'driver')}",
                 install_driver(context),
             ),
         )

@@ -63,9 +63,10 @@ class Ocloc(Check):
             path = next(
                 (f"{folder}/ocloc" for folder in _IMAGE_PATH if exists(context.path(f"{folder}/ocloc"))), None
             )
-            return (
-                self.ok(path) if path else self._missing(context, "no ocloc in this image", _install(context))
-            )
+            if path is None:
+                return self._missing(context, "no ocloc in this image", _install(context))
+            lacking = _lacking_by_driver(context)
+            return lacking or self.ok(path)
         environment = _build_environment(context.environ)
         program = find_ocloc(environment)
         if program is None:
@@ -83,6 +84,22 @@ class Ocloc(Check):
             return self.found(detail, fix)
         name = context.recipe.recipe.name
         return Outcome("fail", f"{detail}; the recipe {name} compiles kernels ahead of time", {}, fix)
+
+
+def _lacking_by_driver(context: CheckContext) -> Outcome | None:
+    """Return what the driver family of an image says against its ocloc, which cannot be run from outside."""
+    if context.recipe is None:
+        return None
+    from xpubuild.compatibility.aot import ocloc_reasons  # noqa: PLC0415 - pydantic, and only with a recipe
+    from xpubuild.compatibility.conditions import Case  # noqa: PLC0415
+    from xpubuild.compatibility.host import of_host  # noqa: PLC0415
+
+    case = Case(context.recipe.recipe, of_host(context.host), None, None)
+    reason = next((item for item in ocloc_reasons(case) if item.concern == "builds"), None)
+    if reason is None:
+        return None
+    fix = Fix(reason.todo, ("xpubuild recipes matrix --help",))
+    return Outcome("fail" if reason.answer == "no" else "warn", reason.found, {}, fix)
 
 
 def _install(context: CheckContext) -> Fix:
