@@ -91,6 +91,16 @@ def test_the_later_wins(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     assert params(monkeypatch, "install", "quickstart")["jobs"] == "9"
 
 
+def test_plan_shows_what_install_would_do(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write(user='[options]\njobs = 1\n[install]\njobs = 2\npython = "python3"\n[fetch]\njobs = 3\n')
+    for command in ("plan", "rehearse", "install"):
+        assert params(monkeypatch, command, "quickstart")["jobs"] == "2"
+        assert params(monkeypatch, command, "quickstart")["python"] == "python3"
+    assert params(monkeypatch, "fetch", "quickstart")["python"] is None
+    files.write(user="[install]\njobs = 2\n[plan]\njobs = 4\n")
+    assert params(monkeypatch, "plan", "quickstart")["jobs"] == "4"
+
+
 def test_values_of_every_kind(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     files.write(
         site='[options]\nmirror = "https://a.example/m"\nextra-path = "/a:/b"\neditable = true\n',

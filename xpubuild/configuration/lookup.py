@@ -9,6 +9,8 @@ from xpubuild.configuration.checking import Checked, check, failure
 from xpubuild.configuration.files import sources
 from xpubuild.configuration.model import SHARED, TABLES, Commands, Item, Key, Value
 
+#: A command that shows or does a part of what another one does has its settings too, below its own.
+_LIKE: Mapping[Key, tuple[Key, ...]] = {("plan",): (("install",),), ("rehearse",): (("install",),)}
 #: In a shell that entered a workspace, that one is meant: the environment wins over files.
 _OF_ENTERED = frozenset({"recipe", "workspace"})
 _ENTERED = "XPUBUILD_ENTERED"
@@ -26,7 +28,7 @@ class Configuration:
         """Return what decides an option of a command; a project's file never decides the recipe."""
         for file in reversed(self.files):
             found = {item.key: item for item in file.items}
-            for table in (command, (SHARED,)):
+            for table in (command, *_LIKE.get(command, ()), (SHARED,)):
                 if (item := found.get((*table, name))) is not None:
                     return item
         return None
