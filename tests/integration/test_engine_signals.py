@@ -74,6 +74,8 @@ def test_a_signal_stops_a_run_in_order(number: signal.Signals, workspace: Path) 
     assert process.returncode == 0
     with Journal(workspace / "journal.db", read_only=True) as journal:
         assert [run["status"] for run in journal.runs()] == ["cancelled"]
+        # Neither done nor failed: plan and status call it interrupted.
+        assert [record.status for record in journal.records()] == ["running"]
 
 
 def test_a_second_signal_ends_at_once_and_leaves_nothing(workspace: Path) -> None:

@@ -92,11 +92,11 @@ def test_the_later_wins(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_plan_shows_what_install_would_do(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    files.write(user='[options]\njobs = 1\n[install]\njobs = 2\npython = "python3"\n[fetch]\njobs = 3\n')
+    files.write(user='[options]\njobs = 1\n[install]\njobs = 2\npython = "python3"\n')
     for command in ("plan", "rehearse", "install"):
         assert params(monkeypatch, command, "quickstart")["jobs"] == "2"
         assert params(monkeypatch, command, "quickstart")["python"] == "python3"
-    assert params(monkeypatch, "fetch", "quickstart")["python"] is None
+    assert params(monkeypatch, "lock", "quickstart")["python"] is None
     files.write(user="[install]\njobs = 2\n[plan]\njobs = 4\n")
     assert params(monkeypatch, "plan", "quickstart")["jobs"] == "4"
 
@@ -117,7 +117,8 @@ def test_values_of_every_kind(files: Files, monkeypatch: pytest.MonkeyPatch) -> 
     assert found["workspace"] == files.user.parent / ".." / "w s"
     assert found["mirror"] == files.user.parent / "m"
     assert params(monkeypatch, "install", X="w", XPUBUILD_RECIPE="2.9")["recipe"] == "2.9"
-    assert str(params(monkeypatch, "plan", X="w")["mirror"]) == "https://a.example/m"
+    assert str(params(monkeypatch, "plan", X="w")["mirror"]) == str(files.user.parent / "m")
+    assert str(params(monkeypatch, "lock", X="w")["mirror"]) == "https://a.example/m"
 
 
 def test_an_entered_workspace_wins_over_the_recipe_of_a_file(

@@ -104,13 +104,19 @@ def test_a_failure_is_told_before_a_check_without_an_answer() -> None:
 
 
 def test_one_profile_and_a_recipe_are_named() -> None:
-    recipe: Any = SimpleNamespace(recipe=SimpleNamespace(name="2.8"))
+    recipe: Any = SimpleNamespace(recipe=SimpleNamespace(name="2.8", target="xpu"))
     context = CheckContext(a_host(), {}, recipe=recipe)
     report = report_of(GPU, CMAKE, context=context, profiles=("build",))
     assert verdict(report) == "This host can build 2.8"
     assert able(report) == {"run": None, "build": True}
     bad = report_of(GPU, failing("build.x", BUILD, "full"), context=context)
     assert verdict(bad) == "This host can run PyTorch for XPU; it cannot build 2.8: full"
+
+
+def test_a_recipe_for_the_cpu_is_what_is_run() -> None:
+    recipe: Any = SimpleNamespace(recipe=SimpleNamespace(name="quickstart", target="cpu"))
+    report = report_of(GPU, CMAKE, context=CheckContext(a_host(), {}, recipe=recipe))
+    assert verdict(report) == "This host can run quickstart and build quickstart"
 
 
 def test_a_part_of_the_checks_says_nothing_about_the_whole() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 import click
 
@@ -55,9 +56,10 @@ def command(ctx: click.Context, /, workspace_or_recipe: str | None) -> int:
 
     words: tuple[str, ...] = ctx.meta[_WORDS]
     if not words:
+        place = f"{shlex.quote(workspace_or_recipe)} " if workspace_or_recipe else ""
         raise UsageError(
             "no command was specified",
             fix="put the command after --",
-            commands=("xpubuild run -- python -c 'import torch; print(torch.__version__)'",),
+            commands=(f"xpubuild run {place}-- python -c 'import torch; print(torch.__version__)'",),
         )
     become(words, environment(named(workspace_or_recipe), of_caller(os.environ)))

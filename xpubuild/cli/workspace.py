@@ -108,7 +108,7 @@ def _only_one() -> Path:
         raise UsageError(
             f"several workspaces exist: {', '.join(path.name for path in found)}",
             why=f"they are in {folder}, and neither a recipe nor a folder was passed",
-            fix="specify the recipe, or pass the folder with --workspace",
+            fix="name one: a recipe that has a workspace there, or the folder of the workspace",
         )
     raise UsageError(
         f"no workspace exists in {folder}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -63,6 +64,15 @@ def install_second_lts(context: CheckContext) -> tuple[str, ...]:
 def lacking_here(context: CheckContext, need: Need) -> str:
     """Return why no package of this distribution brings something, or nothing where one does."""
     return lacking(need, system_of(context.host.os, context.root))
+
+
+def recipe_options(context: CheckContext) -> str:
+    """Return the options with which doctor is called for the same recipe and target; "" without a recipe."""
+    if context.recipe is None:
+        return ""
+    recipe = context.recipe.recipe
+    target = f" --target {recipe.target}" if recipe.target == "cpu" and "xpu" in recipe.targets else ""
+    return f" --recipe {shlex.quote(recipe.name)}{target}"
 
 
 def lts_note(context: CheckContext) -> str:

@@ -108,9 +108,10 @@ def _reserve(report: Report) -> str:
 
 
 def _deed(report: Report, profile: Profile, *, alone: bool = False) -> str:
-    if profile == "run":
-        return "run PyTorch for XPU"
     recipe = report.context.recipe
+    if profile == "run":
+        for_cpu = recipe is not None and recipe.recipe.target != "xpu"
+        return f"run {recipe.recipe.name}" if recipe is not None and for_cpu else "run PyTorch for XPU"
     if recipe is not None:
         return f"build {recipe.recipe.name}"
     return "build it" if "run" in report.profiles and not alone else "build PyTorch for XPU"

@@ -180,10 +180,12 @@ def _settle_and_run(step: Step, fingerprint: str, setting: Setting) -> bool:
     except XpuBuildError as error:
         if error.log is None and log.exists():
             error.log = log
-        # The journal may be what is broken (a full disk): the first error is the one that tells.
-        with contextlib.suppress(XpuBuildError):
-            setting.journal.failed(step.id, error.what)
         status = "cancelled" if isinstance(error, InterruptedByUserError) else "failed"
+        # In the journal a step that was interrupted stays one that began and did not end. The journal may be
+        # what is broken (a full disk): the first error is the one that tells.
+        with contextlib.suppress(XpuBuildError):
+            if status == "failed":
+                setting.journal.failed(step.id, error.what)
         duration_s = time.monotonic() - started
         _finished(step, setting, status, duration_s=duration_s, peak_bytes=execution.peak, detail=error.what)
         raise

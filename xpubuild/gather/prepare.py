@@ -160,6 +160,8 @@ def _with_alternatives(
         cxx11_abi=request.cxx11_abi,
         arch=request.arch or None,
     )
-    told = with_alternatives(error, recipe, situation, releases())
+    given = (("--target", options.target), ("--python", options.python))
+    words = [word for name, value in given if value is not None for word in (name, value)]
+    told = with_alternatives(error, recipe, situation, releases(), words)
     told.commands = (*older_gcc(recipe, told.evidence.get("constraints", ()), os.environ), *told.commands)
     return told

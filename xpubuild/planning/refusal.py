@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -48,9 +49,16 @@ def fitting(known: Iterable[Release], situation: Situation) -> list[tuple[Releas
 
 
 def with_alternatives(
-    error: UnsatisfiableError, recipe: Recipe, situation: Situation, known: Sequence[Release]
+    error: UnsatisfiableError,
+    recipe: Recipe,
+    situation: Situation,
+    known: Sequence[Release],
+    options: Sequence[str] = (),
 ) -> UnsatisfiableError:
-    """Return the error with the releases that would work here; unchanged where no constraint is behind it."""
+    """Return the error with the releases that would work here; unchanged where no constraint is behind it.
+
+    ``options`` are those of the command line that the releases were tried with.
+    """
     verdict = solve(recipe, situation)
     if not verdict.refused:
         return error
@@ -69,7 +77,7 @@ def with_alternatives(
     error.commands = (
         *error.commands,
         *(
-            [f"xpubuild plan {others[0][0].name}{_switch(situation)}"]
+            [shlex.join(("xpubuild", "plan", _first(others), *options, *_switch(situation)))]
             if others
             else ["xpubuild recipes matrix --here"]
         ),
@@ -79,8 +87,13 @@ def with_alternatives(
     return error
 
 
-def _switch(situation: Situation) -> str:
-    return "" if situation.cxx11_abi is None else f" --cxx11-abi {situation.cxx11_abi}"
+def _first(found: Sequence[tuple[Release, Verdict]]) -> str:
+    """Return the newest release whose commit is known, so that planning it needs no network."""
+    return next((release.name for release, _ in found if release.pinned), found[0][0].name)
+
+
+def _switch(situation: Situation) -> tuple[str, ...]:
+    return () if situation.cxx11_abi is None else ("--cxx11-abi", str(situation.cxx11_abi))
 
 
 def _told(release: Release, verdict: Verdict) -> str:

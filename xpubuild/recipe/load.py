@@ -179,10 +179,19 @@ def _below(path: Path, parent: str) -> Path:
     elif path.stem in (parent, line_of(parent)) and not {parent, path.stem} & set(available(path)):
         below = path
     else:
-        below = find(parent, besides=path)
+        below = _found(path, parent)
     if below.resolve() == path.resolve():
         raise _cannot_extend(path, f"it extends itself: '{parent}' is this file")
     return below
+
+
+def _found(path: Path, parent: str) -> Path:
+    """Look the extended recipe up by its name; an error says which file names it."""
+    try:
+        return find(parent, besides=path)
+    except RecipeError as error:
+        error.what = f"the recipe {path} extends '{parent}': {error.what}"
+        raise
 
 
 def _require_release(path: Path, document: Mapping[str, Any], base: Mapping[str, Any], parent: str) -> None:

@@ -21,7 +21,9 @@ def config_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
         return (
             Facts(files),
             Sentences(("Nothing is set.",)),
-            Commands(("xpubuild config init",), "To write a file with every setting as a comment"),
+            Commands(("xpubuild config --all",), "To list every setting")
+            if any(file["exists"] for file in document["files"] if file["layer"] == "user")
+            else Commands(("xpubuild config init",), "To write a file with every setting as a comment"),
         )
     return (Facts(files), table.build())
 

@@ -42,12 +42,15 @@ class GpuPresent(Check):
     Checks every PCI function of class display controller (0x03) with Intel's vendor id, and the render
     nodes in `/dev/dri`. This needs no driver and no library.
 
-    A build needs no GPU: on a machine that only builds, use `--profile build`. A virtual machine has a
-    GPU only if it is passed through. Under WSL2 the GPU is `/dev/dxg` and not on the PCI bus.
+    A recipe for the CPU needs no GPU, and neither does a build: on a machine that only builds, use
+    `--profile build`. A virtual machine has a GPU only if it is passed through. Under WSL2 the GPU is
+    `/dev/dxg` and not on the PCI bus.
     """
 
     def run(self, context: CheckContext) -> Outcome:
         """Look at the PCI bus, /dev/dri and, under WSL2, /dev/dxg."""
+        if context.recipe is not None and context.recipe.recipe.target != "xpu":
+            return self.skip(f"the recipe {context.recipe.recipe.name} is for the CPU")
         gpus = intel_gpus(context)
         if gpus:
             return self.ok(listed(gpus), pci=[gpu.pci_address for gpu in gpus])

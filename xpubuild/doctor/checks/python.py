@@ -7,7 +7,7 @@ import shlex
 
 from xpubuild.compatibility.versions import fits, parse
 from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.fixes import as_root, install_command
+from xpubuild.doctor.fixes import as_root, install_command, recipe_options
 from xpubuild.doctor.look.pip import Setting, settings
 from xpubuild.doctor.look.sites import facts_of, site
 from xpubuild.doctor.model import Check, Fix, Outcome
@@ -89,7 +89,7 @@ class PythonVersion(Check):
 def _other(context: CheckContext) -> tuple[str, ...]:
     wanted = context.recipe.recipe.needs.python if context.recipe else ""
     found = [item.executable for item in context.host.python.found if fits(item.version, wanted) == "yes"]
-    named = f" --recipe {context.recipe.recipe.name}" if context.recipe else ""
+    named = recipe_options(context)
     return (f"xpubuild doctor{named} --python {found[0]}",) if found else ()
 
 
