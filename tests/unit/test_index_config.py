@@ -157,6 +157,11 @@ def test_a_file_that_cannot_be_read_is_named_and_not_quoted(home: Path) -> None:
     with pytest.raises(ToolchainError, match=r"pip\.conf cannot be read") as caught:
         read_config(environment(home))
     assert SECRET not in str(caught.value.to_json())
+    assert caught.value.why.startswith("line 1 is neither [SECTION] nor NAME = VALUE")
+    (home / ".config/pip/pip.conf").write_text("[global]\nindex-url = a\nindex-url = b\n")
+    with pytest.raises(ToolchainError) as caught:
+        read_config(environment(home))
+    assert caught.value.why.startswith("line 3 ")
 
 
 @pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_PROXY"])

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xpubuild.doctor.checks.python import interpreter
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.errors import XpuBuildError
+from xpubuild.errors import ToolchainError, XpuBuildError
+
+if TYPE_CHECKING:
+    from xpubuild.packages.index.lacking import Prebuilt
 
 
 class NetworkWheels(Check):
@@ -35,10 +40,7 @@ class NetworkWheels(Check):
         loaded = context.recipe
         if facts is None or facts.error or loaded is None:
             return self.skip("no Python was found")
-        # requests and the index client, for recipes with wheels alone
-        from xpubuild.packages.index.config import read_config  # noqa: PLC0415
-        from xpubuild.packages.index.lacking import first_lacking  # noqa: PLC0415
-        from xpubuild.recipe.load import requirement_file  # noqa: PLC0415
+        from xpubuild.recipe.load import requirement_file  # noqa: PLC0415 - pydantic, and only with a recipe
         from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415
 
         needed = {
@@ -49,7 +51,7 @@ class NetworkWheels(Check):
         wheels = prebuilt(needed, lambda name: requirement_file(loaded, name).read_text("utf-8"))
         if not wheels:
             return self.skip("the recipe takes no prebuilt wheel")
-        error = first_lacking(wheels, facts.version, read_config(context.environ), hasty=True)
+        error = _lacking(wheels, facts.version, context.environ)
         if error is None:
             told = ", ".join(f"{item.dist} {item.version}" for item in wheels)
             return self.ok(f"{told} for Python {facts.version}", python=facts.version)
@@ -57,6 +59,18 @@ class NetworkWheels(Check):
         told = f"there is one for Python {', '.join(others)}" if others else error.why
         fix = Fix(error.fix, _commands(context, error))
         return self.found(f"{error.what}; {told}", fix, **error.evidence)
+
+
+def _lacking(wheels: Sequence[Prebuilt], version: str, environ: Mapping[str, str]) -> XpuBuildError | None:
+    """Return why a wheel cannot be had; pip's configuration may be the reason."""
+    # requests and the index client, for recipes with wheels alone
+    from xpubuild.packages.index.config import read_config  # noqa: PLC0415
+    from xpubuild.packages.index.lacking import first_lacking  # noqa: PLC0415
+
+    try:
+        return first_lacking(wheels, version, read_config(environ), hasty=True)
+    except ToolchainError as error:
+        return error
 
 
 def _commands(context: CheckContext, error: XpuBuildError) -> tuple[str, ...]:

@@ -70,8 +70,7 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
     except (OSError, ValueError, configparser.Error) as error:
         raise ToolchainError(
             f"pip's configuration file {path} cannot be read",
-            # The text of a parser's error quotes the line, which may hold a password.
-            why=type(error).__name__ if isinstance(error, configparser.Error) else str(error),
+            why=_where(error) if isinstance(error, configparser.Error) else str(error),
             fix="correct it, or set PIP_CONFIG_FILE to another file",
             commands=("pip config debug",),
         ) from None
@@ -79,6 +78,13 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
         section: {_option(name): value for name, value in parser.items(section)}
         for section in parser.sections()
     }
+
+
+def _where(error: configparser.Error) -> str:
+    """Return where a file breaks its form; the parser's own text quotes the line, maybe with a password."""
+    lines = [number for number, _ in getattr(error, "errors", ())] or [getattr(error, "lineno", None)]
+    place = f"line {lines[0]}" if lines[0] is not None else "it"
+    return f"{place} is neither [SECTION] nor NAME = VALUE in a section, or repeats one"
 
 
 def _option(name: str) -> str:
