@@ -12,6 +12,7 @@ import pytest
 from integration.small_world import SmallWorld, small_world
 from support.documents import check
 
+from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.recipe.load import load
 from xpubuild.source.urls import mirror_name
 
@@ -136,3 +137,10 @@ def test_a_damaged_repository_of_the_cache_is_found(world: SmallWorld) -> None:
     (damage,) = looked(world, 31)["damaged"]
     assert damage["kind"] == "repository"
     assert looked(world, 0, "--repair")["repaired"][0]["kind"] == "repository"
+
+
+def test_verify_does_not_test_what_another_process_changes(world: SmallWorld) -> None:
+    with WorkspaceLock(world.workspace, command="xpubuild install small"):
+        told = world("verify", "--workspace", str(world.workspace), "--device", "cpu")
+    assert told.status == 75
+    assert "xpubuild install small" in told.err

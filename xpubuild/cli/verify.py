@@ -106,6 +106,7 @@ def command(
     """
     from xpubuild.checking.check import require_installed
     from xpubuild.cli.workspace import existing
+    from xpubuild.engine.lock import require_free
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.engine.temporary import scratch_folder
@@ -126,6 +127,8 @@ def command(
     if no_gpu:
         device, suite = "cpu", "image"
     root = None if python else existing(workspace, recipe)
+    if root is not None:
+        require_free(root)
     target = resolve_target(python, root, device)
     earlier = speeds.read(baseline) if baseline and not update_baseline else None
     chosen = select(device=target.device, suite=suite, only=only, require=require, skip=skip)

@@ -54,6 +54,22 @@ def held_by(workspace: Path) -> dict[str, object]:
     return {}
 
 
+def require_free(workspace: Path) -> None:
+    """Refuse a workspace that another process changes now; nothing is locked, as on a read-only file system.
+
+    Raises:
+        WorkspaceBusyError: naming the process.
+    """
+    note = held_by(workspace)
+    if note:
+        raise WorkspaceBusyError(
+            f"the workspace {workspace} is in use",
+            why=f"used by {described(note)}",
+            fix="wait until it ends",
+            evidence=note,
+        )
+
+
 def describe_owner(workspace: Path) -> str:
     """Say who holds the workspace, as far as the note tells."""
     return described(owner(workspace))
