@@ -301,6 +301,8 @@ def test_init_writes_every_setting_and_changes_nothing(
     told: dict[str, Any] = tomllib.loads(uncommented(text))
     assert {"options", "trust", "places", "proxies", "verify", "doctor"} <= told.keys()
     assert {"jobs", "oneapi-root", "mirror"} <= told["options"].keys()
+    # What an option does for every command is said in the words of install.
+    assert '# Interpreter to build for.\n#python = "' in text.partition("[trust]")[0]
     project = tmp_path / "new" / PROJECT
     xpubuild.ok("config", "init", "--output", str(project))
     of_project = tomllib.loads(uncommented(project.read_text()))

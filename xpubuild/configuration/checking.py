@@ -53,7 +53,9 @@ class _Wrong:
 
 def settings_at(commands: Commands) -> dict[Key, Mapping[str, Setting]]:
     """Return table -> its settings: the shared one, those of the commands, those that belong to none."""
-    shared = {name: setting for of in commands.values() for name, setting in of.items() if setting.shared}
+    # Commands say differently what an option does for them; what it does for install is said here.
+    ordered = sorted(commands.items(), key=lambda item: item[0] == ("install",))
+    shared = {name: setting for _, of in ordered for name, setting in of.items() if setting.shared}
     own: Commands = {tuple(name.split(".")): settings for name, settings in TABLES.items()}
     return {(SHARED,): shared, **commands, **own}
 
