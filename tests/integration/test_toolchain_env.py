@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.artifacts.site_packages import damaged_dists, installed_dists, site_packages_of
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
@@ -109,14 +108,6 @@ def test_an_environment_that_xpubuild_did_not_make_is_left_alone(env: Path) -> N
     with pytest.raises(UsageError, match="was not created by xpubuild"):
         make_env(env, PYTHON)
     assert (env / "bin/python").exists()
-
-
-def test_what_virtualenv_installs_is_not_damaged(env: Path) -> None:
-    # Without ensurepip it is what makes environments; for older interpreters it brings setuptools too.
-    subprocess.run([sys.executable, "-m", "virtualenv", "-q", "--setuptools", "bundle", str(env)], check=True)
-    site = site_packages_of(env)
-    assert {dist.name for dist in installed_dists(site)} >= {"pip", "setuptools"}
-    assert damaged_dists(site) == {}
 
 
 def test_a_link_to_another_disk_stays_a_link(env: Path, tmp_path: Path) -> None:

@@ -162,11 +162,8 @@ def wrong_size(entry: RecordEntry) -> bool:
 def optional(entry: RecordEntry) -> bool:
     """Whether a file may be missing or another: Python makes what it compiled again.
 
-    Some wheels ship such files with a hash (numpy before 2.4), and pip compiles over them. virtualenv lists
-    the folders of such files in the RECORD of what it installs, and does not make them.
+    Some wheels ship such files with a hash (numpy before 2.4), and pip compiles over them.
     """
-    if entry.path.name == "__pycache__":
-        return True
     if not entry.name.endswith(".pyc"):
         return False
     return not entry.checksum or entry.path.parent.name == "__pycache__"

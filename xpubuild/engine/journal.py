@@ -319,7 +319,15 @@ def _look(db: sqlite3.Connection) -> None:
     # A text that is no UTF-8 would be an OperationalError, like a locked database.
     db.text_factory = bytes
     try:
-        found = unreadable(lambda table: [_row(row) for row in db.execute(f"SELECT * FROM {table}")])  # noqa: S608 - names of our own
+        # A journal of an earlier xpubuild that is only read may lack a table.
+        there = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+        found = unreadable(
+            lambda table: (
+                [_row(row) for row in db.execute(f"SELECT * FROM {table}")]  # noqa: S608 - names of our own
+                if table.encode() in there
+                else ()
+            )
+        )
     finally:
         db.text_factory = str
     if found:

@@ -15,6 +15,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float))
 
 
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int)
+
+
+def _is_maybe_end(value: Any) -> bool:
+    return value in (None, "ok", "failed", "cancelled")
+
+
 def _is_maybe_number(value: Any) -> bool:
     return value is None or _is_number(value)
 
@@ -45,11 +53,19 @@ def _is_witnesses(value: Any) -> bool:
 
 
 _CELLS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
-    "runs": {"started": _is_number, "ended": _is_maybe_number, "recipe": _is_text, "argv": _json(_is_texts)},
+    "runs": {
+        "started": _is_number,
+        "ended": _is_maybe_number,
+        "status": _is_maybe_end,
+        "recipe": _is_text,
+        "argv": _json(_is_texts),
+        "version": _is_text,
+    },
     "steps": {
         "step": _is_text,
         "fingerprint": _is_text,
         "status": _is_status,
+        "run": _is_integer,
         "started": _is_number,
         "ended": _is_maybe_number,
         "evidence": _json(_is_evidence),
@@ -58,13 +74,20 @@ _CELLS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "detail": _is_text,
     },
     "commands": {
+        "run": _is_integer,
+        "step": _is_text,
         "argv": _json(_is_texts),
+        "started": _is_number,
         "duration_s": _is_number,
-        "max_rss_bytes": _is_number,
-        "peak_tree_bytes": _is_number,
+        "user_s": _is_number,
+        "system_s": _is_number,
+        "max_rss_bytes": _is_integer,
+        "peak_tree_bytes": _is_integer,
+        "returncode": _is_integer,
         "log": _is_text,
     },
     "made": {"path": _is_text, "step": _is_text},
+    "place": {"path": _is_text},
 }
 
 

@@ -87,7 +87,9 @@ def is_sound(git: Git, root: Path, name: str, *, cancel: Cancel) -> bool:
     """
     folder = root / GIT / name
     inside = [path for path, _ in walk(folder)]
-    if any(not IN_REPOSITORY.fullmatch(path) for path in inside) or not is_plain(folder):
+    if any(not IN_REPOSITORY.fullmatch(path) or (folder / path).is_symlink() for path in inside):
+        return False
+    if not is_plain(folder):
         return False
     packs = {path for path in inside if path.endswith(".pack")}
     if packs != {path.removesuffix(".idx") + ".pack" for path in inside if path.endswith(".idx")}:
