@@ -87,7 +87,7 @@ def test_the_first_rung_is_enough_for_what_listens() -> None:
     )
     assert (result.returncode, result.cancelled, result.ok) == (5, True, False)
     assert result.tail == ("ready", "bye")
-    assert result.describe() == "was stopped"
+    assert result.describe() == "was interrupted"
     assert time.monotonic() - started < watch.LADDER[0][1]
 
 

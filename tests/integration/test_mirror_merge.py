@@ -105,7 +105,13 @@ def _lose_pack_and_entry(shared: Shared) -> None:
     _flipped(_entry(shared))
 
 
-@pytest.mark.parametrize("damage", [_lose_pack, _lose_pack_and_entry])
+def _link_and_lose_entry(shared: Shared) -> None:
+    (shared.top / "shallow").unlink()
+    (shared.top / "shallow").symlink_to("/nowhere")
+    _entry(shared).unlink()
+
+
+@pytest.mark.parametrize("damage", [_lose_pack, _lose_pack_and_entry, _link_and_lose_entry])
 def test_an_import_that_would_lose_commits_is_refused_and_names_them(
     shared: Shared, damage: Callable[[Shared], None]
 ) -> None:

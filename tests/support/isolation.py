@@ -73,10 +73,13 @@ def _keep_pip(environ: MutableMapping[str, str], files: Mapping[str, Path], home
 
 
 def heed_interrupts() -> None:
-    """Let Ctrl-C end this process, and so what the tests start.
+    """Let Ctrl-C and the end of a login end this process, and so what the tests start.
 
-    A shell without job control lets what it starts in the background ignore it, which is inherited.
+    A shell without job control lets what it starts in the background ignore the one, and nohup the other,
+    which is inherited.
     """
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
