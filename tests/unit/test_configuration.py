@@ -101,6 +101,23 @@ def test_plan_shows_what_install_would_do(files: Files, monkeypatch: pytest.Monk
     assert params(monkeypatch, "plan", "quickstart")["jobs"] == "4"
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("[places]\ndata = 5", "must be text in quotes"),
+        ('[proxies]\nhttps = "not a url"', "must be a URL such as http://proxy.example:3128"),
+        ('[jobs]\ntime = "2 hours"', "must be a time such as 12:00:00"),
+        ('[jobs.build]\ntime = "forever"', "must be a time such as 12:00:00"),
+    ],
+)
+def test_a_value_of_another_form_is_named(xpubuild: Xpubuild, files: Files, line: str, told: str) -> None:
+    files.write(user=f"# mine\n{line}\n")
+    found = xpubuild("config", "check")
+    assert found.status == 20
+    assert f"{files.user}:3" in found.out
+    assert told in found.out
+
+
 def test_values_of_every_kind(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     files.write(
         site='[options]\nmirror = "https://a.example/m"\nextra-path = "/a:/b"\neditable = true\n',

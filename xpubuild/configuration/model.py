@@ -34,6 +34,14 @@ PROJECT_OPTIONS = frozenset({
 
 
 @dataclass(frozen=True)
+class Form:
+    """A regular expression that the whole text fits, and what that is in words: "must be WORDS"."""
+
+    pattern: str
+    words: str
+
+
+@dataclass(frozen=True)
 class Setting:
     """One key: how its value is written, and what it means."""
 
@@ -44,6 +52,7 @@ class Setting:
     shared: bool = False
     #: Environment variables that hold the same; the first is set, unless one of them is.
     variables: tuple[str, ...] = ()
+    form: Form | None = None
 
 
 @dataclass(frozen=True)
@@ -88,13 +97,22 @@ Commands = Mapping[Key, Mapping[str, Setting]]
 _NODES: Mapping[str, Setting] = {
     "partition": Setting("text", "Partition of Slurm, queue of PBS."),
     "account": Setting("text", "Account (project) that the jobs are for."),
-    "time": Setting("text", "Time limit of a job: HH:MM:SS or D-HH:MM:SS."),
+    "time": Setting(
+        "text",
+        "Time limit of a job: HH:MM:SS or D-HH:MM:SS.",
+        form=Form(r"(?:\d+-)?\d+:[0-5]\d:[0-5]\d", "a time such as 12:00:00 or 1-00:00:00"),
+    ),
     "cores": Setting("number", "Cores of a job."),
     "memory": Setting("text", "Memory of a job, such as 64G for Slurm, 64gb for PBS."),
     "gpus": Setting("text", "GPUs of a job: a number; Slurm also takes TYPE:NUMBER."),
     "directives": Setting("lines", "More options of sbatch or qsub, such as --constraint=max."),
     "setup": Setting("lines", "Lines of bash before the work of a job, such as 'module load gcc/13'."),
 }
+
+_PROXY = Form(
+    r"(?:[A-Za-z][\w+.-]*://)?[^\s/]+:\d+/?|[A-Za-z][\w+.-]*://[^\s/]+/?",
+    "a URL such as http://proxy.example:3128",
+)
 
 #: Tables that belong to no command. Every setting that is no option of a command is here, and nowhere else.
 #: A name with a dot is a table in a table.
@@ -119,8 +137,8 @@ TABLES: Mapping[str, Mapping[str, Setting]] = {
         ),
     },
     "proxies": {
-        "http": Setting("text", "Proxy for http.", variables=("http_proxy", "HTTP_PROXY")),
-        "https": Setting("text", "Proxy for https.", variables=("https_proxy", "HTTPS_PROXY")),
+        "http": Setting("text", "Proxy for http.", variables=("http_proxy", "HTTP_PROXY"), form=_PROXY),
+        "https": Setting("text", "Proxy for https.", variables=("https_proxy", "HTTPS_PROXY"), form=_PROXY),
         "no": Setting("texts", "Hosts that are reached without one.", variables=("no_proxy", "NO_PROXY")),
     },
     "jobs": _NODES,

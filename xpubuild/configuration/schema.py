@@ -50,4 +50,5 @@ def _one(setting: Setting) -> dict[str, Any]:
     if setting.kind == "choice":
         numbers = [int(item) for item in setting.choices if item.isdigit()]
         kind = {"enum": [*setting.choices, *numbers]}
-    return {"description": setting.help, **kind}
+    form = {"pattern": f"^(?:{setting.form.pattern})$"} if setting.form is not None else {}
+    return {"description": setting.help, **kind, **form}

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from xpubuild.configuration.model import Setting, Value
+from xpubuild.configuration.model import Kind, Setting, Value
 from xpubuild.errors import did_you_mean
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _LISTS = frozenset({"texts", "folders"})
+_PATHS = frozenset({"path", "place", "folders"})
 
 
 class WrongValueError(ValueError):
@@ -37,21 +38,29 @@ def converted(setting: Setting, value: Any, folder: Path, environ: Mapping[str, 
         return [_text(item) for item in (value if isinstance(value, list) else [value])]
     if setting.kind in _LISTS:
         given = value if isinstance(value, list) else [value]
-        texts = [part for item in given for part in _split(setting, _text(item))]
+        texts = [part for item in given for part in _split(setting, _text(item, setting.kind))]
         return [_path(text, folder, environ) for text in texts] if setting.kind == "folders" else texts
-    text = _text(value)
+    text = _text(value, setting.kind)
+    _require_form(setting, text)
+    if setting.kind == "path" or (setting.kind == "place" and "://" not in text):
+        return _path(text, folder, environ)
+    return text
+
+
+def _require_form(setting: Setting, text: str) -> None:
+    if setting.form is not None and not re.fullmatch(setting.form.pattern, text):
+        raise WrongValueError(f"must be {setting.form.words}")
     if setting.kind == "choice" and text not in setting.choices:
         raise WrongValueError(
             f"must be one of {', '.join(setting.choices)}{did_you_mean(text, setting.choices)}"
         )
     if setting.kind == "jobs" and text != "auto" and not (text.isdecimal() and int(text) > 0):
         raise WrongValueError("must be a number of at least 1, or auto")
-    if setting.kind == "path" or (setting.kind == "place" and "://" not in text):
-        return _path(text, folder, environ)
-    return text
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, kind: Kind = "text") -> str:
+    if kind in _PATHS and not isinstance(value, str):
+        raise WrongValueError("must be text in quotes")
     # Numbers are welcome where an option takes text: jobs = 8, cxx11-abi = 1.
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise WrongValueError("must be text in quotes")
