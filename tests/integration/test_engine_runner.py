@@ -152,7 +152,7 @@ def test_a_cancelled_run_stops_everything(workspace: Path) -> None:
         "b": "cancelled",
     }
     assert sink.events[-1].status == "cancelled"  # type: ignore[attr-defined]
-    assert statuses(workspace) == {"a": "failed", "b": "failed"}
+    assert statuses(workspace) == {"a": "running", "b": "running"}
 
 
 def test_cancelled_before_the_first_step(workspace: Path) -> None:

@@ -105,13 +105,7 @@ def _lose_pack_and_entry(shared: Shared) -> None:
     _flipped(_entry(shared))
 
 
-def _link_and_lose_entry(shared: Shared) -> None:
-    (shared.top / "shallow").unlink()
-    (shared.top / "shallow").symlink_to("/nowhere")
-    _entry(shared).unlink()
-
-
-@pytest.mark.parametrize("damage", [_lose_pack, _lose_pack_and_entry, _link_and_lose_entry])
+@pytest.mark.parametrize("damage", [_lose_pack, _lose_pack_and_entry])
 def test_an_import_that_would_lose_commits_is_refused_and_names_them(
     shared: Shared, damage: Callable[[Shared], None]
 ) -> None:
@@ -122,6 +116,14 @@ def test_an_import_that_would_lose_commits_is_refused_and_names_them(
     assert caught.value.exit_code == 31
     assert caught.value.evidence["lost"] == [shared.here.commits["top"]]
     assert content(shared.mirror.path) == before
+
+
+def test_a_link_in_the_place_of_a_file_is_damage_as_well(shared: Shared) -> None:
+    (shared.top / "shallow").unlink()
+    (shared.top / "shallow").symlink_to("/nowhere")
+    _entry(shared).unlink()
+    with pytest.raises(SourceIntegrityError, match=shared.here.commits["top"]):
+        shared.bring()
 
 
 def test_an_export_with_all_commits_takes_the_place_of_what_is_beyond_repair(
