@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -12,7 +11,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -245,29 +243,6 @@ def test_after_a_flipped_byte_the_steps_prove_themselves_again(path: Path) -> No
     outcome = install()
     assert (outcome.ran, outcome.errors, proof.checked) == (["a"], [], [str(made)])
     assert install().up_to_date == ["a"]
-
-
-def columns() -> Iterator[tuple[str, str]]:
-    """Yield every column of every table, but for the keys that SQLite numbers itself."""
-    with contextlib.closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(module._SCHEMA)
-        for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall():
-            names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
-            yield from ((table, name) for name in names if name != "id")
-
-
-@pytest.mark.parametrize(("table", "column"), [*columns()])
-def test_no_cell_may_hold_something_else_than_its_column_says(path: Path, table: str, column: str) -> None:
-    with Journal(path) as journal:
-        journal.start_run("r", ["install"], "0")
-        journal.begin("a", "f")
-        journal.command("a", ["true"], RESULT, "log")
-        journal.add_made("a", ["/x"])
-        journal.settle_at(str(path.parent))
-    with contextlib.closing(sqlite3.connect(path)) as db, db:
-        db.execute(f"UPDATE {table} SET {column}=?", (b"\xffhttps://me:hunter2@host",))  # noqa: S608
-    with pytest.raises(ToolchainError, match="cannot be used"):
-        Journal(path, read_only=True)
 
 
 def test_an_empty_file_is_a_new_journal(path: Path) -> None:

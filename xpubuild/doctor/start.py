@@ -18,7 +18,6 @@ from xpubuild.host.readers import LIVE_ROOT, exists, inside
 if TYPE_CHECKING:
     from xpubuild.doctor.context import Profile
     from xpubuild.host.report import HostReport
-    from xpubuild.recipe.model import LoadedRecipe
     from xpubuild.recipe.values import Target
 
 # Every program that the report runs has 10 s; only a file system can hang longer.
@@ -42,7 +41,8 @@ def begin(
     In between the caller can do other slow work, such as importing the checks.
 
     Raises:
-        UsageError: ``root`` is no folder, or ``target`` is not one of the recipe.
+        UsageError: ``root`` is no folder, or there is a ``target`` and no recipe.
+        UnsatisfiableError: ``target`` is not one of the recipe.
         RecipeError: the recipe cannot be used.
         ToolchainError: the selected interpreter does not exist, or (from the returned function) reading the
             machine's properties timed out.
@@ -59,8 +59,11 @@ def begin(
     loaded = None
     if recipe is not None:
         from xpubuild.recipe.load import load  # noqa: PLC0415 - pydantic takes its time
+        from xpubuild.recipe.targets import target_of  # noqa: PLC0415
 
-        loaded = _for_target(load(recipe), target)
+        loaded = load(recipe)
+        chosen = loaded.recipe.model_copy(update={"target": target_of(loaded.recipe, target)})
+        loaded = loaded.model_copy(update={"recipe": chosen})
     elif target is not None:
         raise UsageError("--target needs --recipe", fix="add --recipe RECIPE, or omit --target")
 
@@ -77,20 +80,6 @@ def begin(
         return CheckContext(report, given, root, loaded, interpreter, place, frozenset(profiles))
 
     return wait
-
-
-def _for_target(loaded: LoadedRecipe, target: Target | None) -> LoadedRecipe:
-    """Return the recipe with another target, as ``install --target`` builds it."""
-    recipe = loaded.recipe
-    if target is None or target == recipe.target:
-        return loaded
-    if target not in recipe.targets:
-        raise UsageError(
-            f"recipe '{recipe.name}' cannot be built for {target}",
-            why=f"it can be built for: {', '.join(recipe.targets)}",
-            fix=f"omit --target, or use --target {recipe.targets[0]}",
-        )
-    return loaded.model_copy(update={"recipe": recipe.model_copy(update={"target": target})})
 
 
 def _looked_at(

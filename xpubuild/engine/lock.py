@@ -60,14 +60,14 @@ def require_free(workspace: Path) -> None:
     Raises:
         WorkspaceBusyError: naming the process.
     """
-    note = held_by(workspace)
-    if note:
-        raise WorkspaceBusyError(
-            f"the workspace {workspace} is in use",
-            why=f"used by {described(note)}",
-            fix="wait until it ends",
-            evidence=note,
-        )
+    if note := held_by(workspace):
+        raise _busy(workspace, note, "wait until it ends")
+
+
+def _busy(workspace: Path, note: dict[str, object], fix: str) -> WorkspaceBusyError:
+    return WorkspaceBusyError(
+        f"the workspace {workspace} is in use", why=f"used by {described(note)}", fix=fix, evidence=note
+    )
 
 
 def describe_owner(workspace: Path) -> str:
@@ -210,7 +210,7 @@ class WorkspaceLock:
             if self._cancel:
                 raise InterruptedByUserError("interrupted while waiting for the workspace")
             if time.monotonic() - started >= self._patience_s:
-                raise self._busy()
+                raise self._still_held()
 
         def tell() -> None:
             if self._on_wait is not None:
@@ -225,14 +225,10 @@ class WorkspaceLock:
             tell=tell,
         )
 
-    def _busy(self) -> WorkspaceBusyError:
+    def _still_held(self) -> WorkspaceBusyError:
         longer = f" (or raise {self._option})" if self._option else ""
-        return WorkspaceBusyError(
-            f"the workspace {self._workspace} is in use",
-            why=f"used by {describe_owner(self._workspace)}",
-            fix=f"wait until it ends{longer}, or use another --workspace",
-            evidence=owner(self._workspace),
-        )
+        fix = f"wait until it ends{longer}, or use another --workspace"
+        return _busy(self._workspace, owner(self._workspace), fix)
 
     def _write_note(self) -> None:
         path = self._workspace / _NOTE

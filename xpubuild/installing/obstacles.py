@@ -67,8 +67,8 @@ def _wheels(
 ) -> Iterator[XpuBuildError]:
     """Yield that the indexes lack a prebuilt wheel of the plan."""
     context = prepared.context
-    wanted = {name: context.component(name) for name in context.choice.components if name in todo}
-    if not any(item.kind == "wheel" for item in wanted.values()):
+    wanted = [context.component(name) for name in context.choice.components if name in todo]
+    if not any(item.kind == "wheel" for item in wanted):
         return
     # requests and the index client, for few
     from xpubuild.packages.index.config import read_config  # noqa: PLC0415

@@ -47,15 +47,17 @@ def take_stock(
     downloads = prepared.facts.downloads
     if downloads.mirror is None and not downloads.offline:
         return
+    if not _anything(prepared, done):
+        return
     mirror = Mirror.open(downloads.mirror) if downloads.mirror is not None else None
-    if mirror is not None and _anything(prepared, done):
+    if mirror is not None:
         report(f"checking the mirror {mirror.path}")
         found = mirror.check(_entries(mirror, prepared.plan.recipe))
         # Who has the folder needs no index.json: that is for those who read the mirror over http.
         damages = [damage for damage in found if damage.entry != INDEX]
         if damages:
             raise damage_error(mirror.path, damages)
-    if downloads.offline and _anything(prepared, done):
+    if downloads.offline:
         report("looking up all required files")
         require_all(prepared, done, cancel=cancel)
 

@@ -17,6 +17,7 @@ from xpubuild.planning.refusal import refused
 from xpubuild.planning.request import Choice, Facts, Request
 from xpubuild.recipe.lint import placeholder_problems
 from xpubuild.recipe.model import Component, Recipe
+from xpubuild.recipe.targets import target_of
 from xpubuild.recipe.values import Target
 
 _ARCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -38,7 +39,7 @@ def choose(request: Request) -> Choice:
             commands=("xpubuild recipes list",),
         )
     _require_placeholders(request)
-    target = _target(request, recipe)
+    target = target_of(recipe, request.target)
     _require_aot_targets(request, recipe, target)
     components = _components(request, recipe, target)
     variant = _variant(request, recipe)
@@ -64,17 +65,6 @@ def _require_placeholders(request: Request) -> None:
             fix="correct these keys; docs/reference/recipe.md explains the placeholders",
             evidence={"problems": problems},
         )
-
-
-def _target(request: Request, recipe: Recipe) -> Target:
-    target = request.target or recipe.target
-    if target not in recipe.targets:
-        raise UnsatisfiableError(
-            f"recipe '{recipe.name}' has no target '{target}'",
-            why=f"it can be built for: {', '.join(recipe.targets)}",
-            fix=f"omit --target, or use --target {recipe.targets[0]}",
-        )
-    return target
 
 
 def _require_aot_targets(request: Request, recipe: Recipe, target: Target) -> None:

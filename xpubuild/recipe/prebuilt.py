@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 
 from xpubuild.packages.index.lacking import Prebuilt
 from xpubuild.recipe.model import Component
 
 
-def prebuilt(components: Mapping[str, Component], text: Callable[[str], str]) -> tuple[Prebuilt, ...]:
+def prebuilt(components: Iterable[Component], text: Callable[[str], str]) -> tuple[Prebuilt, ...]:
     """Return the prebuilt ones of ``components``; ``text`` reads a requirement file by its name."""
     return tuple(
         Prebuilt(
-            name,
             item.dist,
             str(item.version),
             tuple(item.indexes),
             text(item.requirements) if item.requirements else "",
         )
-        for name, item in components.items()
+        for item in components
         if item.kind == "wheel"
     )

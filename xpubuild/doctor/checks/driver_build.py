@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from xpubuild.distribution import Need
 from xpubuild.doctor.context import CheckContext, Profile
@@ -15,6 +16,10 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.host.ocloc import OclocAnswer, driver_folders, find_ocloc, try_ocloc
 from xpubuild.host.pci_names import intel_gpu
 from xpubuild.host.readers import exists
+
+if TYPE_CHECKING:
+    from xpubuild.compatibility.conditions import Case
+    from xpubuild.recipe.model import Recipe
 
 _BUILD: frozenset[Profile] = frozenset({"build"})
 _LIBRARIES = "LD_LIBRARY_PATH"
@@ -91,11 +96,8 @@ def _lacking_by_driver(context: CheckContext) -> Outcome | None:
     if context.recipe is None:
         return None
     from xpubuild.compatibility.aot import ocloc_reasons  # noqa: PLC0415 - pydantic, and only with a recipe
-    from xpubuild.compatibility.conditions import Case  # noqa: PLC0415
-    from xpubuild.compatibility.host import of_host  # noqa: PLC0415
 
-    case = Case(context.recipe.recipe, of_host(context.host), None, None)
-    reason = next((item for item in ocloc_reasons(case) if item.concern == "builds"), None)
+    reason = next(ocloc_reasons(_case(context, context.recipe.recipe)), None)
     if reason is None:
         return None
     fix = Fix(reason.todo, ("xpubuild recipes matrix --help",))
@@ -115,14 +117,20 @@ def _lists(context: CheckContext) -> tuple[tuple[tuple[str, ...], str], ...]:
         known = (intel_gpu(gpu.device_id) for gpu in intel_gpus(context))
         return (((next((item.targets[0] for item in known if item and item.targets), "pvc"),), ""),)
     from xpubuild.compatibility.aot import aot_lists  # noqa: PLC0415 - pydantic, and only with a recipe
-    from xpubuild.compatibility.conditions import Case  # noqa: PLC0415
-    from xpubuild.compatibility.host import of_host  # noqa: PLC0415
 
     recipe = context.recipe.recipe
     if recipe.target != "xpu":
         return ()
-    lists = aot_lists(Case(recipe, of_host(context.host), None, None))
+    lists = aot_lists(_case(context, recipe))
     return tuple(dict.fromkeys((item.targets, item.what) for item in lists if item.answer == "yes"))
+
+
+def _case(context: CheckContext, recipe: Recipe) -> Case:
+    """Return the recipe on this host, as the compatibility matrix judges it."""
+    from xpubuild.compatibility.conditions import Case  # noqa: PLC0415 - pydantic, and only with a recipe
+    from xpubuild.compatibility.host import of_host  # noqa: PLC0415
+
+    return Case(recipe, of_host(context.host), None, None)
 
 
 def _build_environment(caller: Mapping[str, str]) -> dict[str, str]:

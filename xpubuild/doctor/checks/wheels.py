@@ -43,11 +43,11 @@ class NetworkWheels(Check):
         from xpubuild.recipe.load import requirement_file  # noqa: PLC0415 - pydantic, and only with a recipe
         from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415
 
-        needed = {
-            name: item
-            for name, item in loaded.recipe.components.items()
+        needed = [
+            item
+            for item in loaded.recipe.components.values()
             if not item.optional and loaded.recipe.target in item.targets
-        }
+        ]
         wheels = prebuilt(needed, lambda name: requirement_file(loaded, name).read_text("utf-8"))
         if not wheels:
             return self.skip("the recipe takes no prebuilt wheel")

@@ -22,7 +22,6 @@ class Prebuilt:
     ``indexes`` alone are asked, else after those that pip is configured with.
     """
 
-    component: str
     dist: str
     version: str
     indexes: tuple[str, ...] = ()
