@@ -94,7 +94,9 @@ def test_a_file_that_is_taken_for_a_name(xpubuild: Xpubuild, place: Path) -> Non
 
 
 def test_a_number_of_jobs_that_is_wrong_in_the_environment(xpubuild: Xpubuild, place: Path) -> None:
-    assert "XPUBUILD_JOBS" in xpubuild("plan", "quickstart", XPUBUILD_JOBS="x").err
+    said = xpubuild("plan", "quickstart", XPUBUILD_JOBS="-5").err
+    assert "--jobs (or XPUBUILD_JOBS) cannot be '-5'" in said
+    assert "why: it must be a number of at least 1, or auto" in said
 
 
 def test_a_program_that_is_no_python_is_not_quoted_at_length(xpubuild: Xpubuild, place: Path) -> None:

@@ -60,6 +60,11 @@ def test_a_wrong_value_of_a_variable_names_the_variable() -> None:
     assert "XPUBUILD_LOG_FORMAT" in done.err
 
 
+def test_a_trace_of_git_that_the_caller_asked_for_is_not_written_by_plan(tmp_path: Path) -> None:
+    assert child("plan", "quickstart", GIT_TRACE=str(tmp_path / "trace")).status == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_error_in_the_users_git_configuration_is_said(tmp_path: Path) -> None:
     (tmp_path / ".gitconfig").write_text("[user]\n\tname\x01 = x\n")
     done = child("plan", "quickstart", "--json", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path / "none"))

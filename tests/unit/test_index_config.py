@@ -172,6 +172,13 @@ def test_what_is_no_url_is_told_without_its_password(home: Path, name: str) -> N
     assert SECRET not in str(caught.value.to_json())
 
 
+@pytest.mark.parametrize("value", ["\x1b[2J", "http://[::1", "host:port", "http://h:99999999"])
+def test_a_proxy_of_the_environment_that_is_no_url_is_told(home: Path, value: str) -> None:
+    with pytest.raises(ToolchainError, match="is not the URL of a proxy") as caught:
+        read_config(environment(home, PIP_CONFIG_FILE=os.devnull, https_proxy=value))
+    assert "https_proxy" in caught.value.fix
+
+
 def test_a_proxy_without_a_scheme_is_one_of_http(home: Path) -> None:
     config = read_config(environment(home, PIP_CONFIG_FILE=os.devnull, https_proxy=f"me:{SECRET}@proxy:3128"))
     assert config.proxy_for("https://a.example") == f"http://me:{SECRET}@proxy:3128"

@@ -65,7 +65,8 @@ class PlanOptions:
             return "auto"
         if not (self.jobs.isascii() and self.jobs.isdigit()) or int(self.jobs) < 1:
             raise UsageError(
-                f"--jobs (or XPUBUILD_JOBS) must be a number of at least 1 or 'auto', not '{self.jobs}'",
+                f"--jobs (or XPUBUILD_JOBS) cannot be '{self.jobs}'",
+                why="it must be a number of at least 1, or auto",
                 fix="use a number such as --jobs 8, or --jobs auto",
             )
         return int(self.jobs)

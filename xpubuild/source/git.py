@@ -226,20 +226,24 @@ def object_format(commit: str) -> str:
     return "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
 
 
+def _exchange(old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    for name in old:
+        os.environ.pop(name, None)
+    os.environ.update(new)
+
+
 @functools.cache
 def _argument_layer() -> Any:
     # 80 ms to import. It runs `git version` then, and fails where git is not on the PATH of this process, or
-    # where the user's configuration has an error, which Git.open describes.
+    # where the user's configuration has an error, which Git.open describes. GIT_TRACE would name a file.
     ours = {"GIT_PYTHON_REFRESH": "quiet", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     with _IMPORT:
-        before = dict(os.environ)
-        os.environ.update(ours)
+        callers = {name: value for name, value in os.environ.items() if name.startswith("GIT_")}
         try:
+            _exchange(callers, ours)
             from git.cmd import Git as Layer  # noqa: PLC0415
         finally:
-            for name in ours:
-                del os.environ[name]
-            os.environ.update({name: before[name] for name in ours if name in before})
+            _exchange(ours, callers)
     return Layer
 
 

@@ -36,6 +36,11 @@ _SYSTEM_AUTHORITIES = (
     "/etc/ssl/ca-bundle.pem",
 )
 
+_AN_INDEX = "a package index"
+_CORRECT_INDEX = "correct it in the recipe, in pip's configuration or in the PIP_* variables"
+_A_PROXY = "a proxy"
+_CORRECT_PROXY = "correct http_proxy, https_proxy or all_proxy, or the proxy in pip's configuration"
+
 
 @dataclass(frozen=True)
 class IndexConfig:
@@ -63,7 +68,7 @@ class IndexConfig:
             ToolchainError: one is no URL.
         """
         for url in urls:
-            _check_url(url)
+            _check_url(url, _AN_INDEX, _CORRECT_INDEX)
         return replace(
             self,
             indexes=tuple(without_login(url) for url in urls),
@@ -118,9 +123,11 @@ def read_config(env: Mapping[str, str]) -> IndexConfig:
     if switched_on(settings.get("no-index")):
         urls = []
     links = settings.get("find-links", "").split()
-    for url in (*urls, *links, settings.get("proxy", "")):
-        _check_url(url)
+    for url in (*urls, *links):
+        _check_url(url, _AN_INDEX, _CORRECT_INDEX)
     proxies, no_proxy = _proxies(settings, env)
+    for proxy in proxies.values():
+        _check_url(proxy, _A_PROXY, _CORRECT_PROXY)
     return IndexConfig(
         indexes=tuple(dict.fromkeys(without_login(url) for url in urls)),
         find_links=tuple(dict.fromkeys(without_login(_at_home(link, env)) for link in links)),
@@ -135,14 +142,14 @@ def read_config(env: Mapping[str, str]) -> IndexConfig:
     )
 
 
-def _check_url(url: str) -> None:
+def _check_url(url: str, kind: str, fix: str) -> None:
     try:
         origin_of(url)
     except ValueError as error:
         raise ToolchainError(
-            f"'{Redactor()(url)}' is not the URL of a package index",
+            f"'{Redactor()(url)}' is not the URL of {kind}",
             why=str(error),
-            fix="correct it in the recipe, in pip's configuration or in the PIP_* variables",
+            fix=fix,
             commands=("pip config debug",),
         ) from None
 
