@@ -249,3 +249,16 @@ def test_commands_do_not_inherit_the_lock_by_accident(workspace: Path) -> None:
         process.wait()
     assert eventually(lambda: held_by(workspace) == {}) is not None
     assert module._NAME == ".lock"
+
+
+def test_a_lock_that_is_a_link_makes_no_file_elsewhere(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    (workspace / ".lock").symlink_to(tmp_path / "new")
+    with (
+        pytest.raises(ToolchainError, match="is a link") as caught,
+        WorkspaceLock(workspace, command="xpubuild install"),
+    ):
+        pass
+    assert str(tmp_path / "new") in caught.value.why
+    assert not (tmp_path / "new").exists()

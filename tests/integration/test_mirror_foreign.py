@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from integration.mirror_world import WHEELS, World, content, world
 
-from xpubuild.errors import SourceIntegrityError
+from xpubuild.errors import SourceIntegrityError, ToolchainError
 from xpubuild.mirror.entries import Entry, FileRecord, render
 from xpubuild.mirror.reading import COMMITTING, digest_of
 from xpubuild.mirror.store import Mirror
@@ -48,6 +48,21 @@ def test_a_part_that_is_a_link_elsewhere_is_refused_before_anything_is_written(
         here.fetch(mirror.path).run()
     assert str(place) in caught.value.what
     assert str(home) in caught.value.why
+    assert content(home) == before
+
+
+def test_a_lock_of_a_repository_that_is_a_link_makes_no_file_elsewhere(
+    here: World, home: Path, tmp_path: Path
+) -> None:
+    mirror = here.filled(tmp_path / "mirror")
+    repository = next(mirror.path.glob("git/*.git"))
+    lock = repository.with_suffix(".lock")
+    lock.unlink(missing_ok=True)
+    lock.symlink_to(home / "new")
+    before = content(home)
+    with pytest.raises(ToolchainError, match="is a link") as caught:
+        here.fetch(mirror.path).run()
+    assert caught.value.commands == (f"rm {lock}",)
     assert content(home) == before
 
 

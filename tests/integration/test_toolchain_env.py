@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
+from xpubuild.gate.proofs import EnvironmentProof
 from xpubuild.host.pythons import probe_python
 from xpubuild.host.system import OsFacts
 from xpubuild.toolchain.environment import env_python
@@ -91,6 +93,19 @@ def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
     assert not (env / f".{MARK}.abc123").exists()
     assert ask(env, "print(1)") == "1\n"
     assert make_env(env, PYTHON) is False
+
+
+def test_settings_with_a_damaged_byte_are_read_as_far_as_they_go(env: Path) -> None:
+    """A flipped bit outside the version changes nothing; in it, the environment is another one."""
+    make_env(env, PYTHON)
+    settings = env / "pyvenv.cfg"
+    (version,) = re.findall(rb"version_info = (\d+\.\d+)", whole := settings.read_bytes())
+    settings.write_bytes(b"\x98" + whole)
+    proof = EnvironmentProof(str(env), version.decode())
+    assert proof.check()["python"].startswith(version.decode())
+    settings.write_bytes(whole.replace(b"version_info = ", b"version_info = \x98"))
+    with pytest.raises(ToolchainError, match="is not a Python"):
+        proof.check()
 
 
 def test_files_of_somebody_else_are_left_alone(env: Path) -> None:

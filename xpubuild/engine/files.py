@@ -37,7 +37,7 @@ def explained(path: Path, doing: str) -> Iterator[None]:
     Raises:
         NoSpaceError: the disk or quota is full.
         ToolchainError: no permission, a read-only file system, a file where a folder must be or the other
-            way round, a name that is too long, a disk that fails.
+            way round, a name that is too long, a link where none is followed, a disk that fails.
     """
     try:
         yield
@@ -57,6 +57,13 @@ def explained(path: Path, doing: str) -> Iterator[None]:
                 why=f"{error.strerror}, while {doing}",
                 fix="look at the kernel's messages for the cause, or use another disk with --workspace",
                 commands=("dmesg --ctime | tail -20",),
+            ) from error
+        if error.errno == errno.ELOOP and path.is_symlink():
+            raise ToolchainError(
+                f"{path} is a link",
+                why=f"it leads to {path.readlink()}, and nothing is written through a link",
+                fix="remove the link, then run the same command again",
+                commands=(f"rm {shlex.quote(str(path))}",),
             ) from error
         if error.errno in _REFUSED:
             raise ToolchainError(

@@ -192,7 +192,7 @@ class WorkspaceLock:
         access = os.O_RDONLY if self._shared else os.O_RDWR
         try:
             with explained(path, "locking the workspace"):
-                self.fd = os.open(path, access | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self.fd = os.open(path, access | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         except FileNotFoundError as error:
             raise ToolchainError(
                 f"the workspace {self._workspace} does not exist",

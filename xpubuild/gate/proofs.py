@@ -47,7 +47,7 @@ class EnvironmentProof:
 
     def _settings(self) -> dict[str, str]:
         try:
-            text = (Path(self.env) / "pyvenv.cfg").read_text("utf-8")
+            text = (Path(self.env) / "pyvenv.cfg").read_text("utf-8", "replace")
         except OSError:
             return {}
         pairs = (line.partition("=") for line in text.splitlines())
