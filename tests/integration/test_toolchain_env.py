@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -95,17 +94,19 @@ def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
     assert make_env(env, PYTHON) is False
 
 
-def test_settings_with_a_damaged_byte_are_read_as_far_as_they_go(env: Path) -> None:
-    """A flipped bit outside the version changes nothing; in it, the environment is another one."""
+def test_settings_with_a_damaged_byte_are_an_environment_that_is_made_again(env: Path) -> None:
+    """No interpreter starts with a pyvenv.cfg that is not UTF-8."""
     make_env(env, PYTHON)
     settings = env / "pyvenv.cfg"
-    (version,) = re.findall(rb"version_info = (\d+\.\d+)", whole := settings.read_bytes())
-    settings.write_bytes(b"\x98" + whole)
-    proof = EnvironmentProof(str(env), version.decode())
-    assert proof.check()["python"].startswith(version.decode())
-    settings.write_bytes(whole.replace(b"version_info = ", b"version_info = \x98"))
-    with pytest.raises(ToolchainError, match="is not a Python"):
+    version = "{}.{}".format(*sys.version_info)
+    proof = EnvironmentProof(str(env), version)
+    assert proof.check()["python"].startswith(version)
+    settings.write_bytes(settings.read_bytes().replace(b"home", b"h\x98me"))
+    with pytest.raises(ToolchainError, match="is not a Python") as caught:
         proof.check()
+    assert caught.value.why == "its pyvenv.cfg cannot be read"
+    assert make_env(env, PYTHON) is True
+    assert proof.check()["python"].startswith(version)
 
 
 def test_files_of_somebody_else_are_left_alone(env: Path) -> None:

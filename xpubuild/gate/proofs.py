@@ -39,17 +39,22 @@ class EnvironmentProof:
         if not interpreter.exists() or not found.startswith(self.version):
             raise ToolchainError(
                 f"the environment {self.env} is not a Python {self.version} environment",
-                why=f"its interpreter {'is missing' if not interpreter.exists() else 'is ' + found}",
+                why=self._wrong(found),
                 fix="remove the folder and run the same command again",
                 commands=(f"rm -r '{self.env}'",),
             )
         return {"python": found}
 
+    def _wrong(self, found: str) -> str:
+        if not (Path(self.env) / "bin" / "python").exists():
+            return "its interpreter is missing"
+        return f"its interpreter is {found}" if found else "its pyvenv.cfg cannot be read"
+
     def _settings(self) -> dict[str, str]:
         try:
-            text = (Path(self.env) / "pyvenv.cfg").read_text("utf-8", "replace")
-        except OSError:
-            return {}
+            text = (Path(self.env) / "pyvenv.cfg").read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            return {}  # no interpreter starts with such a file
         pairs = (line.partition("=") for line in text.splitlines())
         return {key.strip(): value.strip() for key, _, value in pairs}
 
