@@ -59,6 +59,12 @@ def test_an_environment_is_made_once(env: Path) -> None:
     assert (env / "kept").exists()
 
 
+def test_pip_is_all_that_it_has(env: Path) -> None:
+    """Of a setuptools that virtualenv copies, RECORD names folders: `check` would call it damaged."""
+    make_env(env, PYTHON)
+    assert ask(env, "import importlib.metadata as m; print(*{d.name for d in m.distributions()})") == "pip\n"
+
+
 def test_it_sees_no_packages_of_the_system(env: Path) -> None:
     make_env(env, PYTHON)
     assert "include-system-site-packages = false" in (env / "pyvenv.cfg").read_text()

@@ -88,7 +88,7 @@ def _run_virtualenv(env: Path, python: Path) -> None:
     environment["VIRTUALENV_CONFIG_FILE"] = os.devnull
     argv = [
         sys.executable, "-m", "virtualenv", "--python", str(python), "--no-download", "--no-periodic-update",
-        "--no-vcs-ignore", str(env),
+        "--no-vcs-ignore", "--no-setuptools", str(env),
     ]  # fmt: skip
     # virtualenv unpacks pip into a folder of the user; if it is killed meanwhile, half of it stays there,
     # and every later environment would fail.
