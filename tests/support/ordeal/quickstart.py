@@ -38,5 +38,5 @@ def quickstart(small: World) -> Quickstart:
     """Return the quickstart."""
     return Quickstart(
         small.folder, small.recipe, small.git, small.index, small.commit, small.wheel,
-        install=("install", "quickstart"), imports=_IMPORTS, megabytes=4000,
+        install=("install", "quickstart"), imports=_IMPORTS, megabytes=6000,
     )  # fmt: skip
