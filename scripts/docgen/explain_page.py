@@ -25,7 +25,8 @@ read.
 possible causes, the report decides.
 
 Rules are of two sorts. A *kind* has the shape of a failure (a header that is not found, a symbol that no
-library has, a server that refuses) and takes the names from the line; tables say what each name is and which
+library has, a server that refuses) and takes the names from the line, and from the lines round it where its
+own has none (an address, a package, a script, an image); tables say what each name is and which
 package of which distribution has it. What the tables written by hand do not know is looked up in two that
 `scripts/make-entity-tables.py` makes, from the contents of Debian's packages and of Intel's wheels. A
 *signature* is for one special failure, and is told instead of a kind on the same line if it is
@@ -75,6 +76,12 @@ The 105 at first sight, before the rules changed: right first for 79 (75 %), wro
 15, a helpful command in 58 of 99. Of 111 excerpts that were searched for while the rules were written,
 and tried before any rule was added for them, 83 were right. An earlier set of 65, scored at commit
 20e7c4e: right 55 (85 %), wrong and told as likely 3 (5 %), helpful 29 of 59.
+
+Since then commands take names from the lines round an error too, and fixes name more than one way out.
+Before that was changed, 96 further threads were tried at first sight: right first for 70 (73 %), wrong and
+told as likely for 9, and a helpful command for 60 (62 %). Here a command is helpful if it, or the fix beside
+it, has one of the strings that were written down for the thread when it was gathered. With the rules that
+were then written from them the 96 are right for 92 and helpful for 93, which says nothing of the next ones.
 
 The 46 by confidence:
 
