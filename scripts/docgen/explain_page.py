@@ -81,7 +81,7 @@ Since then commands take names from the lines round an error too, and fixes name
 Before that was changed, 96 further threads were tried at first sight: right first for 70 (73 %), wrong and
 told as likely for 9, and a helpful command for 60 (62 %). Here a command is helpful if it, or the fix beside
 it, has one of the strings that were written down for the thread when it was gathered. With the rules that
-were then written from them the 96 are right for 92 and helpful for 93, which says nothing of the next ones.
+were then written from them the 96 are right for 91 and helpful for 92, which says nothing of the next ones.
 
 The 46 by confidence:
 

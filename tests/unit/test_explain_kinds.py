@@ -231,7 +231,7 @@ def test_every_place_of_a_text_is_an_entity_of_the_kind() -> None:
             "git clone --depth 1 https://frob.example/a/b.git;",
         ),
         (
-            "Building wheel for frobnicate (setup.py): started\nBackendUnavailable: Cannot import 'setuptools'",
+            "Building wheel for frobnicate (setup.py)\nBackendUnavailable: Cannot import 'setuptools'",
             "--no-build-isolation frobnicate",
         ),
         (
