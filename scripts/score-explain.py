@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Scores explain on real failures: right family first, misleading, empty, helpful; by family and confidence.
 
-FILE is a YAML list of entries with ``id``, ``error``, ``family``, ``accept_families`` and ``fix``. A finding
-misleads if it is shown as likely (0.5 and more) and its family is none of the accepted ones. A command is
-helpful if it, or the fix beside it, has a program, package, variable or option that the fix of the entry has
-too; entries whose fix names none are not judged. ``--misses`` prints what a person has to read.
+FILE is a YAML list of entries with ``id``, ``text`` (or ``error``), ``families`` (or ``family`` and
+``accept_families``), ``fix`` and ``helpful``. A finding misleads if it is shown as likely (0.5 and more) and
+its family is none of the accepted ones. A command is helpful if it, or the fix beside it, has one of the
+strings in ``helpful``, which were written when it was gathered. Entries without are judged by their fix:
+command and fix have to share a program, package, variable or option with it, and those whose fix names none
+are not judged. ``--misses`` prints what a person has to read.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from xpubuild.explain.document import Circumstances, Explanation, explain_stream
 from xpubuild.explain.rank import LikelyCause
 
 LIKELY = 0.5
+_SHOWN = 14
 BANDS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.0)
 _PROGRAMS = frozenset(
     re.split(
@@ -55,13 +58,19 @@ class Case:
         return next(iter(self.answer.findings), None)
 
     @property
+    def families(self) -> tuple[str, ...]:
+        """The accepted families, the best first."""
+        return tuple(
+            self.entry.get("families") or (self.entry["family"], *self.entry.get("accept_families", ()))
+        )
+
+    @property
     def right(self) -> bool:
         """Whether the first finding is of an accepted family."""
-        accepted = {self.entry["family"], *self.entry.get("accept_families", ())}
         if self.first is None:
             return False
-        return self.first.family in accepted or (
-            NO_FAMILY in accepted and bool(_ADDED.match(self.first.family))
+        return self.first.family in self.families or (
+            NO_FAMILY in self.families and bool(_ADDED.match(self.first.family))
         )
 
     @property
@@ -71,11 +80,18 @@ class Case:
 
     @property
     def helpful(self) -> bool | None:
-        """Whether the command or the fix shares a name with the fix of the entry; None if that has none."""
+        """Whether the command or the fix is of the kind that helped there; None if that cannot be judged."""
+        told = f"{self.first.next_command} {self.first.fix}" if self.first else ""
+        if self.entry.get("helpful"):
+            return any(text.lower() in told.lower() for text in self.entry["helpful"])
         wanted = _names(self.entry.get("fix") or "")
         if not wanted:
             return None
-        return self.first is not None and bool(wanted & _names(f"{self.first.next_command} {self.first.fix}"))
+        return bool(wanted & _names(told))
+
+
+def _excerpt(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("text") or entry["error"])
 
 
 def _names(text: str) -> set[str]:
@@ -92,7 +108,7 @@ def main() -> int:
     options = parser.parse_args()
     entries = [item for path in options.file for item in yaml.safe_load(path.read_text("utf-8"))]
     known = Circumstances(system=System((options.distribution,)))
-    cases = [Case(item, explain_stream(io.BytesIO(item["error"].encode()), known)) for item in entries]
+    cases = [Case(item, explain_stream(io.BytesIO(_excerpt(item).encode()), known)) for item in entries]
     sys.stdout.write("\n".join([*_summary(cases), "", *_by_family(cases), "", *_by_confidence(cases)]) + "\n")
     if options.misses:
         sys.stdout.write("\n".join(_misses(cases)) + "\n")
@@ -119,8 +135,8 @@ def _silent(case: Case) -> bool:
 
 def _by_family(cases: list[Case]) -> Iterable[str]:
     yield f"{'family':42} right  of"
-    for name in sorted({case.entry["family"] for case in cases}):
-        of = [case for case in cases if case.entry["family"] == name]
+    for name in sorted({case.families[0] for case in cases}):
+        of = [case for case in cases if case.families[0] == name]
         yield f"{name:42} {sum(case.right for case in of):5} {len(of):3}"
 
 
@@ -138,11 +154,11 @@ def _misses(cases: list[Case]) -> Iterable[str]:
         if case.right and case.helpful is not False:
             continue
         found = case.first
-        yield f"\n## {case.entry['id']}: {case.entry['family']} ({'right' if case.right else 'WRONG'})"
-        yield "\n".join("    " + line[:200] for line in case.entry["error"].rstrip().split("\n")[:14])
-        yield f"    fix wanted: {case.entry.get('fix')}"
+        yield f"\n## {case.entry['id']}: {case.families} ({'right' if case.right else 'WRONG'})"
+        yield "\n".join("    " + line[:200] for line in _excerpt(case.entry).rstrip().split("\n")[:_SHOWN])
+        yield f"    fix wanted: {case.entry.get('fix')} {case.entry.get('helpful', '')}"
         if found:
-            yield f"  -> {found.confidence} {found.family} {found.id}: {found.next_command}"
+            yield f"  -> {found.confidence} {found.family} {found.id}: {found.next_command} # {found.fix}"
         else:
             error = case.answer.first_error
             yield f"  -> nothing; first error: {error and error.text[:150]}"

@@ -12,6 +12,7 @@ from support.explain_logs import DATA
 
 from xpubuild.distribution import System
 from xpubuild.explain.document import Circumstances, Explanation, explain_stream
+from xpubuild.explain.entities import places
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.rank import LikelyCause
 
@@ -33,6 +34,21 @@ def test_the_family_is_right_for_what_the_kinds_were_written_from() -> None:
     wrong = [item["id"] for item, found in answers if not found or found[0].family not in item["families"]]
     assert len(SAMPLES) > 130
     assert len(wrong) <= 0.02 * len(SAMPLES), wrong
+
+
+def test_the_command_is_of_the_kind_that_helped_in_the_thread() -> None:
+    judged = [item for item in SAMPLES if "helpful" in item]
+    answers = [(item, explained(item["text"], "debian").findings) for item in judged]
+    useless = [
+        item["id"]
+        for item, found in answers
+        if not found
+        or not any(
+            text.lower() in f"{found[0].next_command} {found[0].fix}".lower() for text in item["helpful"]
+        )
+    ]
+    assert len(judged) > 90
+    assert len(useless) <= 0.05 * len(judged), useless
 
 
 # Lines with names that no table and no sample has, but for the ones that the sentence is about.
@@ -199,17 +215,71 @@ def test_who_has_no_name_in_a_text_is_called_by_its_kind() -> None:
 
 def test_every_place_of_a_text_is_an_entity_of_the_kind() -> None:
     for entry in KINDS:
-        named = {
-            name.rstrip("0123456789")
-            for matcher in entry.match
-            for name in re.compile(matcher.line).groupindex
-        }
-        rows = [row for lookup in entry.lookup for row in lookup.rows]
-        texts = [entry.title, entry.cause, entry.fix, *(row.fix or "" for row in rows)]
-        commands = [item.next for item in (entry, *rows) if item.next]
-        texts += [text for item in commands for text in (item.values() if isinstance(item, dict) else [item])]
-        places = {place for text in texts for place in re.findall(r"(?<!\$)\{([a-z_]+)\}", text)}
-        assert places <= named | {"what", "install"}, entry.id
+        patterns = [*(matcher.line for matcher in entry.match), *(near.pattern for near in entry.also)]
+        named = {name.rstrip("0123456789") for text in patterns for name in re.compile(text).groupindex}
+        named |= {name for lookup in entry.lookup for row in lookup.rows for name in row.values}
+        wanted = {name for text in entry.texts() for name in places(text)}
+        assert wanted <= named | {"what", "install"}, entry.id
+
+
+@pytest.mark.parametrize(
+    ("log", "part"),
+    [
+        # what the lines above say
+        (
+            "Cloning into 'x'...\nremote: https://frob.example/a/b.git\nfatal: early EOF",
+            "git clone --depth 1 https://frob.example/a/b.git;",
+        ),
+        (
+            "Building wheel for frobnicate (setup.py)\nBackendUnavailable: Cannot import 'setuptools'",
+            "--no-build-isolation frobnicate",
+        ),
+        (
+            "ImportError: /v/lib/python3.12/site-packages/frob/_C.so: undefined symbol: _Z4frobv",
+            "--no-cache-dir frob",
+        ),
+        (
+            'File "/w/train.py", line 3, in <module>\nNotImplementedError: frob is not implemented for XPU',
+            "python /w/train.py",
+        ),
+        # and what they do not say, which leaves the place or the part of the command empty
+        ("fatal: early EOF", "git clone --depth 1 URL"),
+        ("dpkg: error processing archive frob.deb", "grep -E 'apt|dpkg|unattended'"),
+    ],
+)
+def test_the_lines_round_it_fill_the_command(log: str, part: str) -> None:
+    command = first(log, "debian").next_command
+    assert part in command
+    assert "[[" not in command
+
+
+@pytest.mark.parametrize(
+    ("line", "switch"),
+    [
+        ("/src/third_party/fbgemm/src/a.cc:3:1: error: unused frob [-Werror=unused-frob]", "USE_FBGEMM=0"),
+        ("/src/third_party/kineto/a.cpp:3:1: error: expected ';' before 'frob'", "USE_KINETO=0"),
+        ("/src/frob/a.cpp:3:1: error: expected ';' before 'frob'", ""),
+    ],
+)
+def test_a_part_of_a_build_that_fails_can_be_left_out(line: str, switch: str) -> None:
+    found = first(line, "debian")
+    assert switch in found.next_command
+    assert ("Without need" in found.fix) == bool(switch)
+
+
+def test_a_group_without_a_name_is_given_to_the_container_by_its_number() -> None:
+    listed = "crw-rw---- 1 root {}  226, 128 Mar 18 13:28 renderD128"
+    found = first(listed.format("109"))
+    assert found.family == "D-device-node-access"
+    assert "--group-add 109" in found.next_command
+    assert explained(listed.format("render")).findings == ()
+
+
+def test_a_compiled_part_is_missing_for_two_reasons() -> None:
+    line = "ModuleNotFoundError: No module named 'torch._C'"
+    above = 'File "/usr/lib/python3.12/site-packages/torch/__init__.py", line 45, in <module>'
+    assert first(line).family == "AE-source-tree-instead-of-install"
+    assert first(f"{above}\n{line}").family == "AG-python-or-numpy-abi"
 
 
 def test_a_name_from_a_log_is_one_word_of_the_command() -> None:

@@ -7,6 +7,15 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+#: A place in a text for an entity, and a part of a text that is left out where one of its places is unknown.
+PLACE = re.compile(r"(?<!\$)\{([a-z_]{1,40})\}")
+OPTIONAL = re.compile(r"\[\[(.{1,400}?)\]\]")
+
+
+def places(text: str) -> list[str]:
+    """Return the names of the entities that a text has places for."""
+    return PLACE.findall(text)
+
 
 def _compiles(text: str) -> str:
     try:
@@ -55,6 +64,8 @@ class Row(Data):
     match: EntityPattern
     what: str = ""
     packages: dict[str, str] = Field(default_factory=dict)
+    #: For further places of the texts, such as the variable that leaves a part of a build out.
+    values: dict[str, str] = Field(default_factory=dict)
     family: str | None = None
     title: str | None = None
     cause: str | None = None
@@ -63,6 +74,10 @@ class Row(Data):
     confidence: float | None = Field(default=None, gt=0, le=1)
     #: Only for lines with this in them: the same symbol in a library of torchvision has another cause.
     line: Pattern | None = None
+
+    def texts(self) -> tuple[str, ...]:
+        """Return what it says in place of a kind, without its commands."""
+        return tuple(text for text in (self.title, self.cause, self.fix) if text)
 
 
 class Index(Data):

@@ -11,8 +11,8 @@ import yaml
 from pydantic import ValidationError
 
 from xpubuild.errors import RecipeError
-from xpubuild.explain.entities import Row
-from xpubuild.explain.signature import Fact, Signature, SignatureFile
+from xpubuild.explain.entities import Row, places
+from xpubuild.explain.signature import Fact, Nearby, Signature, SignatureFile
 from xpubuild.safe_yaml import read_yaml
 
 _FOLDERS = tuple(Path(__file__).with_name(name) for name in ("signatures", "kinds", "tables"))
@@ -56,7 +56,8 @@ def load_rules(*folders: Path) -> Rules:
         for entry in (*file.signatures, *file.kinds)
     ]
     _check(entries, {fact.name for fact in facts}, set(tables))
-    return Rules(tuple(_with_rows(entry, tables) for entry in entries), facts)
+    around = {name: lines for file in files for name, lines in file.around.items()}
+    return Rules(tuple(_with_around(_with_rows(entry, tables), around) for entry in entries), facts)
 
 
 def _with_rows(entry: Signature, tables: Mapping[str, tuple[Row, ...]]) -> Signature:
@@ -64,6 +65,14 @@ def _with_rows(entry: Signature, tables: Mapping[str, tuple[Row, ...]]) -> Signa
         return entry
     lookup = tuple(item.model_copy(update={"rows": tables[item.table]}) for item in entry.lookup)
     return entry.model_copy(update={"lookup": lookup})
+
+
+def _with_around(entry: Signature, around: Mapping[str, tuple[Nearby, ...]]) -> Signature:
+    if not entry.general:
+        return entry
+    wanted = {name for text in entry.texts() for name in places(text)}
+    shared = [line for name, lines in around.items() if name in wanted for line in lines]
+    return entry.model_copy(update={"also": (*entry.also, *shared)})
 
 
 def _read(path: Path) -> SignatureFile:

@@ -138,7 +138,7 @@ class Matching:
                 if not _surroundings_fit(entry.matcher, line, text):
                     continue
             entry.done = True
-            entities = {name.rstrip(_DIGITS): value for name, value in found.groupdict().items() if value}
+            entities = _with_near(entry.signature.also, line, text, _named(found))
             yield Match(entry.signature, entry.matcher, line.number, _excerpt(line, text), entities)
 
 
@@ -170,6 +170,24 @@ def _surroundings_fit(matcher: Matcher, line: Line, text: str) -> bool:
         or (unless.before is not None and _near(unless.before, line.window.before(unless.before.within)))
         or (unless.after is not None and _near(unless.after, line.window.after(unless.after.within)))
     )
+
+
+def _named(found: re.Match[str]) -> dict[str, str]:
+    return {name.rstrip(_DIGITS): value for name, value in found.groupdict().items() if value}
+
+
+def _with_near(
+    conditions: Iterable[Nearby], line: Line, text: str, entities: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the entities of a line, and those that it lacks and a line near it names."""
+    for condition in conditions:
+        pattern = _compiled(condition.pattern)
+        if all(name.rstrip(_DIGITS) in entities for name in pattern.groupindex):
+            continue
+        near = (*line.window.before(condition.within), *line.window.after(condition.within))
+        found = next(filter(None, map(pattern.search, (text, *map(canonical, near)))), None)
+        entities = {**(_named(found) if found else {}), **entities}
+    return entities
 
 
 def _near(condition: Nearby, lines: Sequence[str]) -> bool:

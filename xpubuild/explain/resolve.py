@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from xpubuild.distribution import System
-from xpubuild.explain.entities import Row
+from xpubuild.explain.entities import OPTIONAL, PLACE, Row, places
 from xpubuild.explain.matcher import Match
 from xpubuild.explain.signature import for_system
 
-_PLACE = re.compile(r"\{([a-z_]{1,40})\}")
 # How a package is installed and found, by the names of distributions that signatures use.
 _INSTALL = {
     "debian": "sudo apt install {packages}",
@@ -68,8 +67,9 @@ def resolve(match: Match, system: System) -> Told:
             match.matcher.confidence,
         )
     found = _rows(match)
-    values = {**found.values, "what": _what(found)}
-    quoted = {name: shlex.quote(value) for name, value in found.values.items()}
+    known = {name: value for row in reversed(found.rows) for name, value in row.values.items()}
+    values = {**known, **found.values, "what": _what(found)}
+    quoted = known | {name: shlex.quote(value) for name, value in found.values.items()}
     quoted["install"] = _install(found, signature.lookup[0].entity if signature.lookup else "", system)
 
     def text(name: str) -> str:
@@ -132,5 +132,6 @@ def _the(name: str) -> str:
 
 
 def _filled(text: str, values: Mapping[str, str], unknown: Callable[[str], str] = _the) -> str:
-    """Fill the places; an entity that this line does not name is called by its kind."""
-    return _PLACE.sub(lambda place: values.get(place[1], unknown(place[1])), text).replace(" ()", "")
+    """Fill the places; an entity that the log does not name is called by its kind."""
+    text = OPTIONAL.sub(lambda part: part[1] if all(map(values.get, places(part[1]))) else "", text)
+    return PLACE.sub(lambda place: values.get(place[1], unknown(place[1])), text).replace(" ()", "")

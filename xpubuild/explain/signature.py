@@ -72,8 +72,10 @@ class Signature(Data):
     ``fatal`` ones stop a build in which they show; ``error`` is the code of the error it then ends with.
 
     A *kind* is a signature of a shape that many failures have. Its patterns capture entities as named groups,
-    its texts have a ``{place}`` for each, and ``lookup`` names the table that knows more about them. It gives
-    way to a signature on the same line.
+    its texts have a ``{place}`` for each, and ``lookup`` names the table that knows more about them. What
+    stands between ``[[`` and ``]]`` is left out where one of its places is not known. ``also`` names lines
+    near it whose groups are entities that the line itself does not have. It gives way to a signature on the
+    same line.
     """
 
     id: str = Field(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$")
@@ -90,6 +92,7 @@ class Signature(Data):
     error: Code | None = None
     supersedes: tuple[str, ...] = ()
     lookup: tuple[Lookup, ...] = ()
+    also: tuple[Nearby, ...] = ()
     general: bool = False
 
     @model_validator(mode="after")
@@ -105,6 +108,14 @@ class Signature(Data):
         if any(not url.startswith("https://") for url in self.sources):
             raise ValueError(f"{self.id}: a source is an https:// address")
         return self
+
+    def texts(self) -> tuple[str, ...]:
+        """Return all texts that are shown, with their places; those of the tables too."""
+        rows = [row for lookup in self.lookup for row in lookup.rows]
+        told = [self.title, self.cause, self.fix, *(text for row in rows for text in row.texts())]
+        for item in (self.next, *(row.next for row in rows if row.next)):
+            told += item.values() if isinstance(item, dict) else [item]
+        return tuple(told)
 
     def next_command(self, system: System = UNKNOWN_SYSTEM) -> str:
         """Return the command for a system: of its ID, of what it is like, of its family, else the default."""
@@ -138,4 +149,6 @@ class SignatureFile(Data):
     kinds: tuple[Signature, ...] = ()
     tables: dict[str, tuple[Row, ...]] = Field(default_factory=dict)
     indices: dict[str, Index] = Field(default_factory=dict)
+    #: Entity -> lines that name it for all kinds whose texts have a place for it, the likeliest first.
+    around: dict[str, tuple[Nearby, ...]] = Field(default_factory=dict)
     facts: tuple[Fact, ...] = ()

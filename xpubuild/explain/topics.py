@@ -31,6 +31,7 @@ class Topic(BaseModel):
     about: str
     next: str
     tools: tuple[str, ...] = ()
+    fix: str = "Read the first error with its context, and look it up with the search terms."
 
 
 @functools.cache
@@ -59,7 +60,7 @@ def hint(error: FirstError) -> LikelyCause | None:
                 line=error.line,
                 excerpt=error.text,
                 cause=f"No known failure fits. By its words the error is about {topic.about}.",
-                fix="Read the first error with its context, and look it up with the search terms.",
+                fix=topic.fix,
                 next_command=topic.next,
                 confidence=_CONFIDENCE,
                 sources=(),
