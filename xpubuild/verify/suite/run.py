@@ -9,6 +9,7 @@ started last.
     {"event": "result", "id": ..., "status": pass|fail|skip, "duration_s": s, "detail": text, "metrics": {},
      "warnings": []}
     {"event": "facts", "torch": {...}, "device": {...}}
+    {"event": "progress", "id": ..., "detail": text}
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ def _run_all(options: argparse.Namespace) -> None:
         check = checks[identifier]
         context = errors.SuiteContext(backend, frozenset(options.require), given)
         context.planned = tuple(options.ids)
+        context.progress = lambda said, of=identifier: _send({"event": "progress", "id": of, "detail": said})
         started = time.monotonic()
         reason = registry.blocked_by(check, statuses)
         if reason is None:
@@ -138,6 +140,22 @@ def _write_references(names: str, home: str, out: str) -> None:
         torch.save(compute(torch, name), Path(out) / f"{name}.pt")
 
 
+def _database(options: argparse.Namespace) -> bool:
+    """Be one of the two processes of ``database_worker.py``, if the options ask for that."""
+    if options.database_references:
+        folder, home, device = options.database_references
+        sys.path.append(home)
+        _load_suite()
+        importlib.import_module(f"{_PACKAGE}.database_worker").serve_references(folder, device)
+    elif options.database_trials:
+        device, folder, deadline_s = options.database_trials
+        _load_suite()
+        importlib.import_module(f"{_PACKAGE}.database_worker").serve_trials(device, folder, float(deadline_s))
+    else:
+        return False
+    return True
+
+
 def main(arguments: list[str]) -> int:
     """Run the checks of the command line; the exit code does not depend on their results."""
     parser = argparse.ArgumentParser()
@@ -146,6 +164,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--require", action="append", default=[])
     parser.add_argument("--option", action="append", default=[])
     parser.add_argument("--references", nargs=3, metavar=("TABLES", "HOME", "OUT"))
+    parser.add_argument("--database-references", nargs=3, metavar=("FOLDER", "HOME", "DEVICE"))
+    parser.add_argument("--database-trials", nargs=3, metavar=("DEVICE", "FOLDER", "SECONDS"))
     parser.add_argument("ids", nargs="*")
     options = parser.parse_args(arguments)
     if options.hello:
@@ -155,6 +175,8 @@ def main(arguments: list[str]) -> int:
     _prepare_process()
     if options.references:
         _write_references(*options.references)
+        return 0
+    if _database(options):
         return 0
     _load_suite()
     _run_all(options)
