@@ -1,7 +1,7 @@
 """Group ``database``: PyTorch's own database of operators, run on the device.
 
-``database.py`` reads the database, ``database_shards.py`` spreads it over processes, ``database_trial.py`` runs
-one operator in one type, ``database_table.py`` makes the table of states.
+``database.py`` reads the database, ``database_shards.py`` spreads it over processes, ``database_trial.py``
+runs one operator in one type, ``database_table.py`` makes the table of states.
 """
 
 from __future__ import annotations
@@ -19,31 +19,41 @@ from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 from .database_order import by_use
 from .database_picture import page
 from .database_shards import Limits, Pool
-from .database_table import BAD, STATES, Table
+from .database_table import BAD, STATES, Table, known_failures
 from .hardware import has_float64
-from .registry import check
+from .registry import PACKAGES, check
 from .source_tree import need_packages
 
 _MOST_NAMED = 4
-#: Options of the check, as ``--option NAME=VALUE`` of run.py and options of ``xpubuild verify``.
+#: The options of the check: ``results`` (folder), ``minutes``, ``operators`` and ``types`` (names),
+#: ``accepted`` (a baseline), ``known`` (another list of known failures), ``cell`` (seconds for an operator in
+#: a type), ``shards`` (number of processes).
 _DEADLINE_S, _CELL_S = 48 * 3600.0, 180.0
 _MOST_SHARDS = 4
 _REPORT_S = 20.0
 
 
-@check("database.operators", "PyTorch's operator database passes on the device", suites=("ops",), deadline_s=_DEADLINE_S)
+@check(
+    "database.operators",
+    "PyTorch's operator database passes on the device",
+    suites=("ops",),
+    deadline_s=_DEADLINE_S,
+)
 def operators(context: SuiteContext) -> None:
-    """Run each operator of torch's own database in each type, its gradients and its in-place and out= forms."""
-    need_packages("torch.testing._internal", database.PACKAGES)
+    """Run each operator of torch's own database in each type, with gradients, in-place and out= forms."""
+    need_packages("torch.testing._internal", PACKAGES["database"])
     chosen = _chosen(context, database.load())
     facts = _facts(context)
     with tempfile.TemporaryDirectory(prefix="operators-") as scratch:
         folder = Path(context.options.get("results") or scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        run = _Results(folder, facts, [(name, kind) for name, kinds in chosen.items() for kind in kinds],
-                       _baseline(context))  # fmt: skip
+        cells = [(name, kind) for name, kinds in chosen.items() for kind in kinds]
+        known = known_failures(Path(context.options["known"]) if "known" in context.options else None)
+        run = _Results(folder, Table(cells, facts, _baseline(context), known))
         _leave_out(context, run)
-        left = {name: [kind for kind in kinds if (name, kind) not in run.there] for name, kinds in chosen.items()}
+        left = {
+            name: [kind for kind in kinds if (name, kind) not in run.there] for name, kinds in chosen.items()
+        }
         _run(context, run, [(name, kinds) for name, kinds in left.items() if kinds], Path(scratch))
         _judge(context, run.finish())
 
@@ -64,8 +74,8 @@ def _chosen(context: SuiteContext, infos: Mapping[str, Any]) -> dict[str, list[s
 def _facts(context: SuiteContext) -> dict[str, str]:
     torch, backend = context.torch, context.backend
     if backend.name == "cpu":
-        names = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-                 if line.startswith("model name")]  # fmt: skip
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
         device, driver = (names or ["CPU"])[0], f"CPU kernels for {torch.backends.cpu.get_cpu_capability()}"
     else:
         properties = context.module.get_device_properties(0)
@@ -87,13 +97,11 @@ def _baseline(context: SuiteContext) -> dict[str, Any] | None:
 class _Results:
     """The folder with what is known so far: ``results.jsonl``, and in the end the table and the picture."""
 
-    def __init__(
-        self, folder: Path, facts: dict[str, str], cells: list[tuple[str, str]], accepted: dict[str, Any] | None
-    ) -> None:
+    def __init__(self, folder: Path, table: Table) -> None:
         self._folder, self._path = folder, folder / "results.jsonl"
-        self.table, self.there = Table(cells, facts, accepted), set[tuple[str, str]]()
+        self.table, self.there = table, set[tuple[str, str]]()
         lines = self._path.read_text("utf-8").splitlines() if self._path.is_file() else []
-        head = {"head": facts}
+        head = {"head": table.facts}
         earlier = [one for one in map(_read, lines) if one]
         if earlier and earlier[0] != head:
             raise CheckFailedError(
@@ -101,7 +109,6 @@ class _Results:
             )
         if not earlier:
             self._append(head)
-        self.resumed = 0
         for record in earlier[1:]:
             self._keep(record)
         self.resumed = len(self.there)
@@ -142,7 +149,14 @@ def _leave_out(context: SuiteContext, run: _Results) -> None:
     if not has_float64(context):
         for name, kind in list(run.table.cells()):
             if kind in ("float64", "complex128"):
-                run.table.add({"operator": name, "type": kind, "state": "skipped", "detail": "no float64 on this device"})
+                run.table.add(
+                    {
+                        "operator": name,
+                        "type": kind,
+                        "state": "skipped",
+                        "detail": "no float64 on this device",
+                    }
+                )
                 run.there.add((name, kind))
 
 
@@ -155,7 +169,8 @@ def _devices(context: SuiteContext) -> tuple[list[str], dict[str, str]]:
     each = max(1, int(context.options.get("shards", each * count)) // count)
     devices = ["cpu"] if name == "cpu" else [f"{name}:{index}" for index in range(count)]
     # At least two threads: above 2^15 elements or so, kernels divide their work among them.
-    return devices * each, {"OMP_NUM_THREADS": str(max(2, cores // (2 * each * count)))}
+    threads = str(max(2, cores // (2 * each * count)))
+    return devices * each, {"OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "passive"}
 
 
 def _run(context: SuiteContext, run: _Results, left: list[tuple[str, list[str]]], scratch: Path) -> None:
@@ -168,7 +183,9 @@ def _run(context: SuiteContext, run: _Results, left: list[tuple[str, list[str]]]
         bad[0] += record["state"] in BAD
         if record["state"] in BAD or time.monotonic() - told[0] > _REPORT_S:
             told[0] = time.monotonic()
-            said = f": {record['operator']} {record['type']} {record['state']}" if record["state"] in BAD else ""
+            said = (
+                f": {record['operator']} {record['type']} {record['state']}" if record["state"] in BAD else ""
+            )
             context.progress(f"{int(told[1])} of {total}, {bad[0]} bad{said}")
 
     minutes = float(context.options.get("minutes", 0) or 0)
@@ -200,7 +217,9 @@ def _judge(context: SuiteContext, document: dict[str, Any]) -> None:
     bad = [cell for cell in document["cells"] if cell["state"] in BAD]
     new = [cell for cell in bad if f"{cell['operator']} {cell['type']}" not in accepted]
     if new:
-        first = "; ".join(f"{one['operator']} {one['type']} {one['state']}: {one['detail']}" for one in new[:_MOST_NAMED])
+        first = "; ".join(
+            f"{one['operator']} {one['type']} {one['state']}: {one['detail']}" for one in new[:_MOST_NAMED]
+        )
         more = f"; and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
         before = f"; regressions: {_some(document['regressions'])}" if document["regressions"] else ""
         raise CheckFailedError(f"{said}{before}; {first}{more}")

@@ -1,8 +1,9 @@
 """PyTorch's operator database: which operators there are, in which types, and what upstream says of each.
 
 ``torch.testing._internal`` is in every wheel. It describes each operator by an ``OpInfo``: the types that a
-device should have, sample inputs, whether it has gradients, variants, and decorators with which upstream's own
-tests skip cases and widen tolerances. It imports numpy and expecttest, which torch's wheels do not require.
+device should have, sample inputs, whether it has gradients, variants, and decorators with which upstream's
+own tests skip cases and widen tolerances. It imports numpy and expecttest, which torch's wheels do not
+require (``registry.PACKAGES``).
 """
 
 from __future__ import annotations
@@ -12,9 +13,6 @@ import os
 import unittest
 from types import SimpleNamespace
 from typing import Any
-
-#: What the database imports beside torch.
-PACKAGES = ("numpy", "expecttest")
 
 #: Part of a run -> upstream's test that does the same; where that is skipped or expected to fail, so is this.
 ASPECTS = {
@@ -66,7 +64,7 @@ def types_of(torch: Any, info: Any, device: str) -> list[str]:
 
 
 def differentiable(torch: Any, info: Any, dtype: Any, device: str) -> bool:
-    """Return whether upstream says that gradients exist in a type; half precision complex numbers add up none."""
+    """Return whether upstream says that gradients exist in a type. In complex32 they cannot be added up."""
     if dtype == torch.complex32:
         return False
     kind = device.partition(":")[0]
@@ -76,7 +74,7 @@ def differentiable(torch: Any, info: Any, dtype: Any, device: str) -> bool:
 def objections(torch: Any, info: Any, dtype: Any, device: str) -> dict[str, str]:
     """Return, by part of a run, why upstream does not run it or expects it to fail.
 
-    What upstream says of CUDA holds for comparisons with the CPU on every device: random or undefined results.
+    What upstream says of comparisons of CUDA with the CPU holds for every device: some results are random.
     Gradients are tested by upstream in double precision alone; what it says of these holds for all types.
     """
     kind = device.partition(":")[0]
@@ -118,11 +116,11 @@ def _objection(decorators: list[Any], device: str) -> str:
     return ""
 
 
-def tolerance(torch: Any, info: Any, dtype: Any, device: str) -> tuple[float, float]:
+def tolerance(info: Any, dtype: Any, device: str) -> tuple[float, float]:
     """Return upstream's (relative, absolute) tolerance for a type of results.
 
-    That of ``torch.testing``, or the widest that upstream's tests of uncompiled code have for this operator, on
-    this device or on any; for xpu those of CUDA too.
+    That of ``torch.testing``, or the widest that upstream's tests of uncompiled code have for this operator,
+    on this device or on any; for xpu those of CUDA too.
     """
     comparison = importlib.import_module("torch.testing._comparison")
     relative, absolute = comparison.default_tolerances(dtype)

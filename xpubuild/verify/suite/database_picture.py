@@ -63,7 +63,9 @@ def _drawing(document: Mapping[str, Any]) -> str:
     ]
     for number, (name, row) in enumerate(sorted(rows.items())):
         top = _TOP + number * _SIDE
-        parts.append(f'<text x="{_LEFT - 6}" y="{top + 11}" text-anchor="end">{html.escape(name[-46:])}</text>')
+        parts.append(
+            f'<text x="{_LEFT - 6}" y="{top + 11}" text-anchor="end">{html.escape(name[-46:])}</text>'
+        )
         for column, kind in enumerate(kinds):
             if kind in row:
                 parts.append(_cell(_LEFT + column * _WIDE, top, row[kind]))

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 #: Samples of an operator in one type: of more, that many are taken evenly from the first ``_LOOKED_AT``.
-MOST = 16
+MOST = 12
 _LOOKED_AT = 100
 LARGE = 2**16
 _SEED = 20261123
-#: Rows of others make other matrices, which need not be regular; and work grows with the cube of a dimension.
+#: Rows of others make other matrices, which need not be regular; work grows with the cube of a dimension.
 _DECOMPOSITIONS = (
     "linalg", "lu", "svd", "pca", "qr", "geqrf", "cholesky", "cov", "corrcoef", "logdet", "det", "pinverse",
     "inverse", "matrix_exp", "trapz", "ormqr", "triangular",
@@ -28,7 +28,7 @@ _DECOMPOSITIONS = (
 
 def seed(torch: Any) -> None:
     """Seed every generator that samples are made with."""
-    torch.manual_seed(_SEED)
+    torch.default_generator.manual_seed(_SEED)
     random.seed(_SEED)
     importlib.import_module("numpy").random.seed(_SEED % 2**32)
 
@@ -36,7 +36,8 @@ def seed(torch: Any) -> None:
 def samples(torch: Any, info: Any, dtype: Any, *, grad: bool) -> list[tuple[str, Any]]:
     """Return (kind, SampleInput) on the CPU; kinds are ``upstream``, ``empty`` and ``large``."""
     seed(torch)
-    given = list(itertools.islice(info.sample_inputs("cpu", dtype, requires_grad=grad), _LOOKED_AT))
+    # Not sample_inputs(): it seeds all devices for each sample, which takes longer than most operators.
+    given = list(itertools.islice(info.sample_inputs_func(info, "cpu", dtype, grad), _LOOKED_AT))
     step = max(1.0, len(given) / MOST)
     made = [("upstream", given[int(number * step)]) for number in range(min(MOST, len(given)))]
     made += [("empty", one) for one in _empty(torch, info, given)]
@@ -44,14 +45,14 @@ def samples(torch: Any, info: Any, dtype: Any, *, grad: bool) -> list[tuple[str,
     return made
 
 
-def leaves(torch: Any, sample: Any) -> tuple[list[Any], Any]:
+def leaves(sample: Any) -> tuple[list[Any], Any]:
     """Return all that a sample's input and arguments hold, and their structure."""
     pytree = importlib.import_module("torch.utils._pytree")
     flat, structure = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     return list(flat), structure
 
 
-def rebuilt(torch: Any, sample: Any, flat: list[Any], structure: Any) -> tuple[Any, Any, Any]:
+def rebuilt(flat: list[Any], structure: Any) -> tuple[Any, Any, Any]:
     """Return input, arguments and keyword arguments with other leaves."""
     pytree = importlib.import_module("torch.utils._pytree")
     made: tuple[Any, Any, Any] = pytree.tree_unflatten(flat, structure)
@@ -60,10 +61,10 @@ def rebuilt(torch: Any, sample: Any, flat: list[Any], structure: Any) -> tuple[A
 
 def mapped(torch: Any, sample: Any, change: Callable[[int, Any], Any]) -> tuple[Any, Any, Any]:
     """Return input and arguments with ``change(number, tensor)`` in the place of each tensor."""
-    flat, structure = leaves(torch, sample)
+    flat, structure = leaves(sample)
     number = itertools.count()
     changed = [change(next(number), one) if isinstance(one, torch.Tensor) else one for one in flat]
-    return rebuilt(torch, sample, changed, structure)
+    return rebuilt(changed, structure)
 
 
 def _family(info: Any) -> set[str]:
@@ -73,7 +74,7 @@ def _family(info: Any) -> set[str]:
 def _of_shape(torch: Any, info: Any, shape: tuple[int, ...], like: Any) -> Any | None:
     """Return a sample of an elementwise operator or a reduction with tensors of one shape.
 
-    Its numbers are those of ``like`` in another order: far from the edges of a domain, as upstream chose them.
+    Its numbers are those of ``like`` in another order: upstream chose them far from the edges of a domain.
     """
     families, made = _family(info), copy.copy(like)
     others = [one for one in like.args if isinstance(one, torch.Tensor)]
@@ -129,7 +130,7 @@ def _tiled(torch: Any, info: Any, given: list[Any]) -> Any | None:
     outer product, a diagonal matrix) is none that scales.
     """
     for one in _plain(torch, given):
-        tensors = [leaf for leaf in leaves(torch, one)[0] if isinstance(leaf, torch.Tensor)]
+        tensors = [leaf for leaf in leaves(one)[0] if isinstance(leaf, torch.Tensor)]
         if len(tensors) != 1 or tensors[0] is not one.input:
             continue
         times = math.ceil((LARGE + 1) / one.input.numel())

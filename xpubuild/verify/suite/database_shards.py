@@ -1,8 +1,7 @@
 """Spreads the operators of the database over processes and devices, and sees each through to a state.
 
-One process per shard runs operators (``database_worker.py``). Where it dies or does not come back in time, that
-costs the operator that it was in: it is started again with the next. States are appended to a file as they
-come, and what is in that file is not run again.
+One process per shard runs operators (``database_worker.py``). Where it dies or does not come back in time,
+that costs the operator that it was in: it is started again with the next.
 """
 
 from __future__ import annotations
@@ -160,16 +159,18 @@ class Pool:
             self._queue.appendleft(one)
         if not shard.ready:
             said = _tail(shard.log)
-            raise RuntimeError(Ended(code, late, said).describe("the process that runs operators (at its start)"))
+            raise RuntimeError(
+                Ended(code, late, said).describe("the process that runs operators (at its start)")
+            )
         said = Ended(code, late, _tail(shard.log)).describe("its process")
         kind = shard.cell[1] if shard.cell else left[0]
         state = "timed out" if late else "crashed"
         self._on_cell({"operator": name, "type": kind, "state": state, "detail": said[:600], "runs": {},
                        "seconds": round(spent, 3)})  # fmt: skip
+        rest = {"state": "not run", "detail": f"it {state} in {kind}", "runs": {}, "seconds": 0.0}
         for other in left:
             if other != kind:
-                self._on_cell({"operator": name, "type": other, "state": "not run", "runs": {}, "seconds": 0.0,
-                               "detail": f"it {state} in {kind}"})  # fmt: skip
+                self._on_cell({"operator": name, "type": other, **rest})
 
     def _stop(self, shard: _Shard) -> None:
         """End a process and all that it started; one that closed its output is given a moment."""

@@ -30,6 +30,7 @@ from .children import python
 from .context import CheckFailedError, SuiteContext
 from .database_reference import compute
 from .database_trial import Bench, Trial, WrongError
+from .registry import PACKAGES
 from .settling import settle
 
 _LONGEST = 600
@@ -43,7 +44,7 @@ def _own_output() -> IO[str]:
 
 
 def serve_references(folder: str, device: str) -> None:
-    """Compute what standard input asks for, one ``[number, name, type]`` per line, and say when it is there."""
+    """Compute what standard input asks for, one ``[number, name, type]`` per line; say when it is there."""
     output = _own_output()
     torch = importlib.import_module("torch")
     settle(torch)
@@ -100,7 +101,7 @@ class References:
 
     def _send(self, number: int, name: str, kind: str) -> None:
         if self._process is None:
-            home = Path(self._torch.__file__).parent.parent
+            home = os.pathsep.join(_homes())
             script = Path(__file__).with_name("run.py")
             command = python(script, "--database-references", self._folder, home, self._device)
             # One thread: the other one of a busy machine would be waited for at each operator.
@@ -132,6 +133,12 @@ class References:
         self.end()
         for (name, kind), number in self._asked.items():
             self._send(number, name, kind)
+
+
+def _homes() -> list[str]:
+    """Return the folders of torch and what its database imports: an isolated Python has other paths."""
+    found = [importlib.import_module(name).__file__ for name in ("torch", *PACKAGES["database"])]
+    return list(dict.fromkeys(str(Path(str(one)).parent.parent) for one in found))
 
 
 def _in(process: subprocess.Popen[bytes]) -> IO[bytes]:
@@ -173,7 +180,9 @@ def serve_trials(device: str, folder: str, deadline_s: float) -> None:
                 tell(event="begin", operator=name, type=kind)
                 began = time.monotonic()
                 found = _cell(bench, infos[name], kind, references)
-                tell(event="end", operator=name, type=kind, seconds=round(time.monotonic() - began, 3), **found)
+                tell(
+                    event="end", operator=name, type=kind, seconds=round(time.monotonic() - began, 3), **found
+                )
             current = after
     finally:
         references.end()

@@ -34,6 +34,9 @@ PARTS = {
     "triton": ("compile.triton_*",),
 }
 
+#: Group -> packages beside torch without which it cannot run; they are asked for before anything runs.
+PACKAGES = {"database": ("numpy", "expecttest")}
+
 #: Texts for the status of a needed check.
 OUTCOMES = {
     "fail": "which failed",
