@@ -174,7 +174,7 @@ def command(
                 minutes=minutes,
                 results=folder,
                 accepted=compared,
-            ),  # fmt: skip
+            ),
             baseline=earlier,
             cancel=cancel,
         )

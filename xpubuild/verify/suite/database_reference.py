@@ -298,9 +298,10 @@ class _Sample:
         return [_moved(self.torch, one, 7000 + 100 * number + seed) for number, one in enumerate(weights)]
 
     def _expected(self, weights: list[Any], compute_one: Callable[..., list[Any]]) -> dict[str, Any]:
-        values = compute_one()
+        values = [one.clone() for one in compute_one()]  # no two of them on one memory
         spreads = self._spread(values, compute_one)
         pairs = zip(values, spreads)
+        weights = [one.clone() for one in weights]
         return {"weights": weights, "values": [{"value": one, "spread": spread} for one, spread in pairs]}
 
 

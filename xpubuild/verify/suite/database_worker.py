@@ -55,7 +55,11 @@ def serve_references(folder: str, device: str) -> None:
             records: Any = compute(torch, infos[name], getattr(torch, kind), device)
         except Exception as error:  # noqa: BLE001 - upstream's samples may not be to be had here
             records = f"{type(error).__name__}: {error}".splitlines()[0][:_LONGEST]
-        torch.save(records, Path(folder) / f"{number}.pt")
+        path = Path(folder) / f"{number}.pt"
+        try:
+            torch.save(records, path)
+        except RuntimeError as error:
+            torch.save(f"it cannot be stored: {error}"[:_LONGEST], path)
         output.write(f"{number}\n")
 
 
