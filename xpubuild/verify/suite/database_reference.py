@@ -14,13 +14,15 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .database import differentiable, objections
+from .database import differentiable, name_of, objections
 from .database_samples import leaves, mapped, samples
 from .references import CHANGE, _moved, _rounds
 
 #: Samples of a type for which gradients are computed; the others have forward results alone.
 GRADIENTS = 4
 _SEEDS = (3, 4)
+#: Operators that round a quotient to the type, and then to a whole number.
+_JUMPS = ("div.floor_rounding", "div.trunc_rounding", "floor_divide", "remainder", "fmod", "__rmod__")
 
 Arguments = tuple[Any, Any, Any]
 
@@ -162,19 +164,25 @@ class _Sample:
         short = (self.torch.float16, self.torch.bfloat16)
         return not any(one.dtype in short for one in self.tensors)
 
+    def _jumps(self) -> bool:
+        """Whether results jump where a quotient is rounded: the reference then has the same short type."""
+        return name_of(self.info) in _JUMPS and not self._is_wide()
+
     def _arguments(self, seed: int | None = None) -> Arguments:
         """Return the arguments in double precision, of new tensors; ``seed`` moves each a little."""
-        torch = self.torch
+        torch, jumps = self.torch, self._jumps()
 
         def change(number: int, tensor: Any) -> Any:
-            made = wide(torch, tensor.detach()).clone()
-            if seed is not None and made.layout == torch.strided:
+            made = (tensor.detach() if jumps else wide(torch, tensor.detach())).clone()
+            if seed is not None and not jumps and made.layout == torch.strided:
                 made = _moved(torch, made, 100 * number + seed)
             return made.requires_grad_(
                 tensor.requires_grad and (made.is_floating_point() or made.is_complex())
             )
 
         source, args, kwargs = mapped(torch, self.sample, change)
+        if jumps:
+            return source, args, kwargs
         types = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
                  torch.complex32: torch.complex128, torch.complex64: torch.complex128}  # fmt: skip
         args = tuple(_wider(types, torch, one) for one in args)
@@ -218,7 +226,7 @@ class _Sample:
 
     def _numpy(self, results: list[Any]) -> list[Any] | None:
         """Return the results of the ``OpInfo``'s own reference; None where it is for other arguments."""
-        if self.info.ref is None:
+        if self.info.ref is None or self._jumps():
             return None
         torch, made = self.torch, type(self.sample)
         source, args, kwargs = self._arguments()

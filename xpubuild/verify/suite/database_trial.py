@@ -278,6 +278,8 @@ class _Run:
         # Sums of many numbers: types that are short are added up in float32.
         terms = max([one.numel() for one in self.record["inputs"]], default=1) / max(1, found.numel())
         u = min(unit_roundoff(torch, found.dtype), 2.0**-24)
+        if wanted.get("from") == "numpy":  # NumPy's functions have roundings of their own
+            relative = max(relative, 1e-6)
         relative += _SUMS * u * math.sqrt(max(1.0, terms))
         problem = _beyond(torch, found, reference, wanted["spread"], (relative, absolute, factor))
         if problem:
@@ -297,7 +299,9 @@ def _beyond(
     expected = wide(torch, reference.to(dtype)) if not found.is_complex() else wide(torch, reference)
     found, reference = wide(torch, found), wide(torch, reference)
     same = (found == expected) | (torch.isnan(found) & torch.isnan(reference))
-    same |= ~torch.isfinite(found) & (reference.abs() > torch.finfo(dtype).max)
+    # Products of complex numbers overflow in parts.
+    largest = torch.finfo(dtype).max / (100 if found.is_complex() else 1)
+    same |= ~torch.isfinite(found) & (reference.abs() > largest)
     if reference.is_complex() != found.is_complex():
         return "one is complex and the other is not"
     if factor > 1:  # what arrives at the results is at most 1 (``_weights``), and cancels in some gradients
