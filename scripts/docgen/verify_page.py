@@ -123,8 +123,8 @@ the types that a device should have, sample inputs and tolerances. `--suite ops`
 of its types: forward, with inputs that are not contiguous, with empty inputs, in place and with `out=` where
 it has these, gradients, and forward-mode derivatives in the long types. Elementwise operators, reductions and
 others that scale get one input above 2^16 elements too. Up to {most} of upstream's samples are used per
-type. The database imports numpy and expecttest; if one is missing, nothing runs (exit code 40), and the
-command that installs it is shown.
+type. The database imports numpy, expecttest and, in older releases, packaging; if one is missing, nothing
+runs (exit code 40), and the command that installs it is shown.
 
 References come from another process on the CPU: the function of NumPy in the database if there is one, else
 the same operator in double precision. That process is started without `PYTHONPATH`. A result may be off by

@@ -20,6 +20,7 @@ from .database_order import by_use
 from .database_picture import page
 from .database_shards import Limits, Pool
 from .database_table import BAD, STATES, Table, known_failures
+from .database_worker import SAME_ORDER
 from .hardware import has_float64
 from .registry import PACKAGES, check
 from .source_tree import need_packages
@@ -170,7 +171,7 @@ def _devices(context: SuiteContext) -> tuple[list[str], dict[str, str]]:
     devices = ["cpu"] if name == "cpu" else [f"{name}:{index}" for index in range(count)]
     # At least two threads: above 2^15 elements or so, kernels divide their work among them.
     threads = str(max(2, cores // (2 * each * count)))
-    return devices * each, {"OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "passive"}
+    return devices * each, {"OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "passive", **SAME_ORDER}
 
 
 def _run(context: SuiteContext, run: _Results, left: list[tuple[str, list[str]]], scratch: Path) -> None:

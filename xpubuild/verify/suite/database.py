@@ -2,8 +2,8 @@
 
 ``torch.testing._internal`` is in every wheel. It describes each operator by an ``OpInfo``: the types that a
 device should have, sample inputs, whether it has gradients, variants, and decorators with which upstream's
-own tests skip cases and widen tolerances. It imports numpy and expecttest, which torch's wheels do not
-require (``registry.PACKAGES``).
+own tests skip cases and widen tolerances. It imports numpy and expecttest, and in 2.4 packaging, which
+torch's wheels do not require (``registry.PACKAGES``).
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ from .registry import PACKAGES
 from .settling import settle
 
 _LONGEST = 600
+#: Some of upstream's samples are in the order of a set: it has to be the same in both processes.
+SAME_ORDER = {"PYTHONHASHSEED": "0"}
 
 
 def _own_output() -> IO[str]:
@@ -108,10 +110,12 @@ class References:
             home = os.pathsep.join(_homes())
             script = Path(__file__).with_name("run.py")
             command = python(script, "--database-references", self._folder, home, self._device)
-            # One thread: the other one of a busy machine would be waited for at each operator.
+            # As -I does, which would ignore the hash seed too. One thread: the other one of a busy machine
+            # would be waited for at each operator.
+            clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
             self._process = subprocess.Popen(
-                [command[0], "-I", *command[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                [command[0], "-s", *command[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+                env={**clean, **SAME_ORDER, "OMP_NUM_THREADS": "1"},
             )  # fmt: skip
         with contextlib.suppress(BrokenPipeError):
             _in(self._process).write(json.dumps([number, name, kind]).encode() + b"\n")

@@ -35,7 +35,7 @@ PARTS = {
 }
 
 #: Group -> packages beside torch without which it cannot run; they are asked for before anything runs.
-PACKAGES = {"database": ("numpy", "expecttest")}
+PACKAGES = {"database": ("numpy", "expecttest", "packaging")}
 
 #: Texts for the status of a needed check.
 OUTCOMES = {
