@@ -24,6 +24,7 @@ from .children import Ended, python
 #: The first import of torch and its database from a cold network file system takes minutes.
 _START_S = 900.0
 _TICK_S = 0.2
+_END_S = 30.0
 
 Cell = tuple[str, str]
 
@@ -146,7 +147,7 @@ class Pool:
         code = shard.process.returncode
         if shard.given:
             self._blame(shard, code, spent, late=late and not shard.done)
-        elif code:
+        elif code not in (0, -signal.SIGKILL):  # all is done; one that takes long to end was ended
             raise RuntimeError(Ended(code, False, _tail(shard.log)).describe("a process of operators"))
         if self._queue and time.monotonic() < self._end:
             self.restarts += 1
@@ -176,7 +177,7 @@ class Pool:
         """End a process and all that it started; one that closed its output is given a moment."""
         if shard.done:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                shard.process.wait(10)
+                shard.process.wait(_END_S)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shard.process.pid, signal.SIGKILL)
         shard.process.wait()
