@@ -7,19 +7,17 @@ that costs the operator that it was in: it is started again with the next.
 from __future__ import annotations
 
 import collections
-import contextlib
 import json
 import os
 import selectors
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from .children import Ended, python
+from .children import Ended, Talking, python
 
 #: The first import of torch and its database from a cold network file system takes minutes.
 _START_S = 900.0
@@ -42,7 +40,7 @@ class _Shard:
     """One process and what is known of it."""
 
     device: str
-    process: subprocess.Popen[bytes]
+    process: Talking
     log: Path
     given: collections.deque[tuple[str, list[str]]] = field(default_factory=collections.deque)
     cell: Cell | None = None
@@ -90,14 +88,10 @@ class Pool:
         script = Path(__file__).with_name("run.py")
         command = python(script, "--database-trials", device, home, self._limits.cell_s * 0.8)
         log = home / "output.txt"
-        with log.open("wb") as stream:
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stream, bufsize=0,
-                env={**os.environ, **self._env}, start_new_session=True,
-            )  # fmt: skip
+        process = Talking(command, {**os.environ, **self._env}, log=log, group=True)
         shard = _Shard(device, process, log, since=time.monotonic())
         self._shards.append(shard)
-        self._selector.register(_pipe(process.stdout), selectors.EVENT_READ, shard)
+        self._selector.register(process.output, selectors.EVENT_READ, shard)
         self._give(shard)
 
     def _give(self, shard: _Shard) -> None:
@@ -105,11 +99,10 @@ class Pool:
         following = self._queue.popleft() if self._queue and time.monotonic() < self._end else None
         if following is not None:
             shard.given.append(following)
-        with contextlib.suppress(BrokenPipeError):
-            _pipe(shard.process.stdin).write(json.dumps(following).encode() + b"\n")
+        shard.process.send(json.dumps(following).encode())
 
     def _read(self, shard: _Shard) -> None:
-        data = os.read(_pipe(shard.process.stdout).fileno(), 1 << 16)
+        data = os.read(shard.process.output.fileno(), 1 << 16)
         if not data:
             shard.done = True
             return
@@ -143,8 +136,7 @@ class Pool:
         late = spent > (self._limits.cell_s if shard.ready else _START_S)
         if not shard.done and not late:
             return
-        self._stop(shard)
-        code = shard.process.returncode
+        code = self._stop(shard)
         if shard.given:
             self._blame(shard, code, spent, late=late and not shard.done)
         elif code not in (0, -signal.SIGKILL):  # all is done; one that takes long to end was ended
@@ -173,24 +165,11 @@ class Pool:
             if other != kind:
                 self._on_cell({"operator": name, "type": other, **rest})
 
-    def _stop(self, shard: _Shard) -> None:
+    def _stop(self, shard: _Shard) -> int:
         """End a process and all that it started; one that closed its output is given a moment."""
-        if shard.done:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                shard.process.wait(_END_S)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(shard.process.pid, signal.SIGKILL)
-        shard.process.wait()
-        self._selector.unregister(_pipe(shard.process.stdout))
-        for pipe in (shard.process.stdin, shard.process.stdout):
-            _pipe(pipe).close()
+        self._selector.unregister(shard.process.output)
         self._shards.remove(shard)
-
-
-def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
-    if stream is None:
-        raise ValueError("the process was started without pipes")
-    return stream
+        return shard.process.end(_END_S if shard.done else 0.0)
 
 
 def _tail(log: Path) -> str:

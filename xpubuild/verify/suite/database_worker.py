@@ -13,12 +13,10 @@ own: isolated, so that what changes the torch under test does not change what it
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import os
 import selectors
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,7 +24,7 @@ from typing import IO, Any
 
 from . import database
 from .backends import BACKENDS
-from .children import python
+from .children import Talking, python
 from .context import CheckFailedError, SuiteContext
 from .database_reference import compute
 from .database_trial import Bench, Trial, WrongError
@@ -70,7 +68,7 @@ class References:
 
     def __init__(self, torch: Any, device: str, folder: Path, deadline_s: float) -> None:
         self._torch, self._device, self._folder, self._deadline_s = torch, device, folder, deadline_s
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Talking | None = None
         self._asked: dict[tuple[str, str], int] = {}
         self._number = self._told = 0
 
@@ -101,8 +99,7 @@ class References:
     def end(self) -> None:
         """End the process."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            self._process.end()
             self._process = None
 
     def _send(self, number: int, name: str, kind: str) -> None:
@@ -113,19 +110,15 @@ class References:
             # As -I does, which would ignore the hash seed too. One thread: the other one of a busy machine
             # would be waited for at each operator.
             clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-            self._process = subprocess.Popen(
-                [command[0], "-s", *command[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
-                env={**clean, **SAME_ORDER, "OMP_NUM_THREADS": "1"},
-            )  # fmt: skip
-        with contextlib.suppress(BrokenPipeError):
-            _in(self._process).write(json.dumps([number, name, kind]).encode() + b"\n")
-            _in(self._process).flush()
+            env = {**clean, **SAME_ORDER, "OMP_NUM_THREADS": "1"}
+            self._process = Talking([command[0], "-s", *command[1:]], env)
+        self._process.send(json.dumps([number, name, kind]).encode())
 
     def _wait(self, number: int) -> bool:
         """Wait until a number is there; the other process says them in the order they were asked for."""
-        output = self._process.stdout if self._process is not None else None
-        if output is None:
+        if self._process is None:
             return False
+        output = self._process.output
         end = time.monotonic() + self._deadline_s
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
@@ -147,12 +140,6 @@ def _homes() -> list[str]:
     """Return the folders of torch and what its database imports: an isolated Python has other paths."""
     found = [importlib.import_module(name).__file__ for name in ("torch", *PACKAGES["database"])]
     return list(dict.fromkeys(str(Path(str(one)).parent.parent) for one in found))
-
-
-def _in(process: subprocess.Popen[bytes]) -> IO[bytes]:
-    if process.stdin is None:
-        raise BrokenPipeError
-    return process.stdin
 
 
 def serve_trials(device: str, folder: str, deadline_s: float) -> None:
