@@ -23,6 +23,7 @@ _MADE_BY = {
     "receipt": "`receipt.json` in a workspace, `xpubuild install --json`",
     "status": "`xpubuild status --json`",
     "verify": "`xpubuild verify --json`, `xpubuild verify --output FILE`",
+    "verify-operators": "`operators.json` in the folder of `xpubuild verify --suite ops --results DIR`",
     "verify-checks": "`xpubuild verify --list --json`",
     "audit": "`xpubuild audit --json`",
     "rehearsal": "`xpubuild rehearse --json`",

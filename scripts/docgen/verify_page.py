@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from docgen import markdown as md
 from docgen import verify_checks
+from xpubuild.verify.suite.database_samples import MOST
+from xpubuild.verify.suite.database_table import known_failures
+from xpubuild.verify.suite.database_trial import SLACK
+from xpubuild.verify.suite.operators import ELEMENT
 from xpubuild.verify.suite.peaks import FRACTION, FRACTIONS, PEAKS
 
 _ABOUT = """
@@ -17,6 +21,7 @@ backends.
 - `--suite smoke` (the default) takes less than a minute; `full` runs all groups except those listed below.
 - `--suite speed` runs only the group speed.
 - `--suite dynamo` and `--suite upstream` run scripts and tests from a PyTorch source tree.
+- `--suite ops` runs [PyTorch's operator database](#pytorchs-operator-database).
 - `--no-gpu` runs the checks that need no device: for building images.
 - `--only` selects ids, groups or patterns (`model.*`); the checks that they need run too.
 """
@@ -106,6 +111,62 @@ missing result, and a wrong result.
 """
 
 
+_DATABASE = """
+```console
+$ xpubuild verify --suite ops --minutes 10
+$ xpubuild verify --suite ops --baseline max1550.json --update-baseline
+$ xpubuild verify --suite ops --baseline max1550.json --operators sort,nn.functional.conv2d
+```
+
+Every torch wheel contains the database of operators that PyTorch's own tests use: about 700 operators with
+the types that a device should have, sample inputs and tolerances. `--suite ops` runs each operator in each
+of its types: forward, with inputs that are not contiguous, with empty inputs, in place and with `out=` where
+it has these, gradients, and forward-mode derivatives in the long types. Elementwise operators, reductions and
+others that scale get one input above 2^16 elements too. Up to {most} of upstream's samples are used per
+type. The database imports numpy, expecttest and, in older releases, packaging; if one is missing, nothing
+runs (exit code 40), and the command that installs it is shown.
+
+References come from another process on the CPU: the function of NumPy in the database if there is one, else
+the same operator in double precision. That process is started without `PYTHONPATH`. A result may be off by
+upstream's tolerance for the operator (at most {slack:g} times `torch.testing`'s, since intermediate results
+are rounded too) and by what {element:g} roundings of the inputs change.
+
+The result is a table of operators and types. Its states add up to the total, which is always shown:
+
+| state | meaning |
+| --- | --- |
+| passed | all parts that were run are right |
+| failed | a part is wrong or raised an error; the detail says which |
+| known failure | it is bad, and a list says so for this device and release |
+| skipped | the results are random, upstream's own test skips it, or it runs on the CPU |
+| crashed | its process died |
+| timed out | it took longer than three minutes |
+| not run | the time of `--minutes` was over, or the operator crashed in another type |
+
+`operators.json` ([xpubuild.verify-operators/1](documents.md#xpubuildverify-operators1)) and the picture
+`operators.html` are in the folder of `--results` (a workspace: `build/verify-ops`); `--output` contains the
+table too. `results.jsonl` in the same folder has one line for each finished pair: after an interruption the
+same command goes on where it stopped. The folder is for one torch, device and driver; remove it to start
+again. With `--python` and no `--results`, nothing is kept.
+
+Operators are spread over processes, and over all devices. A crash or a hang ends one process and costs one
+operator. With `--minutes N` no operator starts after N minutes. The most used ones run first: the order is
+how often training steps of resnet50, Llama, Bert, T5 and ViT call them, counted by
+`scripts/count-operators.py` into `xpubuild/verify/suite/database_order.json`.
+
+Known failures are in `xpubuild/verify/suite/database_known.json`, with operators, types, parts, device,
+releases, issue, source and the day on which an entry expires. `scripts/update-known-failures.py` takes them
+from the skip lists of torch-xpu-ops ({known} entries, releases 2.8 to 2.13). A known failure that passes is a
+warning. These lists age; what counts is the last accepted run on the same device and driver: with
+`--update-baseline` the baseline keeps which pairs passed and which were bad. A later run names regressions,
+and what was bad before and still is does not fail it.
+"""
+
+
+def _database() -> str:
+    return _DATABASE.format(most=MOST, slack=SLACK, element=ELEMENT, known=len(known_failures()))
+
+
 def _peaks() -> str:
     kinds = ("float64", "float32", "tf32", "bfloat16", "float16", "int8")
     rows = [(peak.name, *(f"{peak.tflops[kind]:g}" for kind in kinds), f"{peak.gb_s:g}") for peak in PEAKS]
@@ -118,7 +179,9 @@ def page() -> str:
     parts = [
         md.head("verify", "the checks and peaks of xpubuild/verify/suite"), _ABOUT, "## Results", _RESULTS,
         "## Checks", verify_checks.section(), "## Speed", _SPEED, _peaks(), after,
-        "## Without a GPU", _IMAGE, "## PyTorch's own scripts", _UPSTREAM, "## Evidence",
+        "## Without a GPU", _IMAGE, "## PyTorch's own scripts", _UPSTREAM,
+        "## PyTorch's operator database", _database(), "## Evidence",
         "[The complete suite on two NVIDIA H200](../evidence/verify-cuda/README.md).",
+        "[The operator database on a CPU](../evidence/verify-ops/README.md).",
     ]  # fmt: skip
     return "\n".join(f"{part.strip()}\n" for part in parts)

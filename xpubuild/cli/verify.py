@@ -23,10 +23,11 @@ from xpubuild.cli import names, options
 )
 @options.option(
     "--suite",
-    type=click.Choice(["smoke", "full", "speed", "dynamo", "upstream"]),
+    type=click.Choice(["smoke", "full", "speed", "dynamo", "upstream", "ops"]),
     default="smoke",
     show_default=True,
-    help="Which tests to run: smoke takes about a minute; dynamo and upstream run PyTorch's own scripts.",
+    help="Which tests to run: smoke takes about a minute; dynamo and upstream run PyTorch's own scripts, ops"
+    " its operator database.",
 )
 @options.option(
     "--no-gpu",
@@ -43,13 +44,23 @@ from xpubuild.cli import names, options
 )
 @options.names_option("--models", help="Models for dynamo (default: a few per suite).", envvar=None)
 @options.names_option("--tests", help="Test files for upstream (default: a selection).", envvar=None)
+@options.names_option("--operators", help="Operators for ops (default: all).", envvar=None)
+@options.option(
+    "--minutes", type=click.FloatRange(min=0), default=0, metavar="N", envvar=None,
+    help="Start no operator of ops after N minutes; the most used run first.",
+)  # fmt: skip
 @options.path_option(
-    "--baseline", metavar="FILE", default=None, help="Warn about speeds below those in FILE.", envvar=None
-)
+    "--results", metavar="DIR", default=None, envvar=None,
+    help="Folder for the table of ops; what is in it is not run again (default: in the workspace).",
+)  # fmt: skip
+@options.path_option(
+    "--baseline", metavar="FILE", default=None, envvar=None,
+    help="Warn about speeds below those in FILE; operators that passed there must pass.",
+)  # fmt: skip
 @options.option(
     "--update-baseline",
     is_flag=True,
-    help="Write the speeds of this run to the --baseline file.",
+    help="Write the speeds or operators of this run to the --baseline file.",
     envvar=None,
 )
 @options.names_option(
@@ -88,6 +99,9 @@ def command(
     source: Path | None,
     models: tuple[str, ...],
     tests: tuple[str, ...],
+    operators: tuple[str, ...],
+    minutes: float,
+    results: Path | None,
     baseline: Path | None,
     update_baseline: bool,
     only: tuple[str, ...],
@@ -117,6 +131,7 @@ def command(
     from xpubuild.verify.harness import run_suite
     from xpubuild.verify.reports import checks_document, failure, write_reports
     from xpubuild.verify.target import check_options, resolve_target
+    from xpubuild.workspace.layout import Layout
 
     if list_:
         listing = checks_document(list_checks())
@@ -130,7 +145,9 @@ def command(
     if root is not None:
         require_free(root)
     target = resolve_target(python, root, device)
-    earlier = speeds.read(baseline) if baseline and not update_baseline else None
+    compared = None if update_baseline else baseline
+    earlier = speeds.read(compared) if compared else None
+    folder = results or (Layout(root).verify_operators if root else None)
     chosen = select(device=target.device, suite=suite, only=only, require=require, skip=skip)
     printer = CheckPrinter(total=len(chosen), quiet=quiet)
     cancel = Cancel()
@@ -148,12 +165,21 @@ def command(
             skip=skip,
             require=require,
             emit=printer.emit,
-            options=check_options(source or target.source, models, tests),
+            progress=printer.progress,
+            options=check_options(
+                source or target.source,
+                models,
+                tests,
+                operators=",".join(operators),
+                minutes=minutes,
+                results=folder,
+                accepted=compared,
+            ),
             baseline=earlier,
             cancel=cancel,
         )
     if baseline and update_baseline:
-        speeds.write(speeds.of_report(report), baseline)
+        speeds.update(report, baseline)
     write_reports(report, json_file=output, junit_file=junit)
     document = report.to_json()
     if not as_json:

@@ -48,6 +48,54 @@ class VerifyChecksDocument(Document):
     checks: list[CheckInfo]
 
 
+class OperatorStates(Part):
+    """How many pairs of operator and type are in each state."""
+
+    passed: int
+    failed: int
+    known_failure: int = Field(alias="known failure")
+    skipped: int
+    crashed: int
+    timed_out: int = Field(alias="timed out")
+    not_run: int = Field(alias="not run")
+
+
+class OperatorCell(Part):
+    """One operator in one type."""
+
+    operator: str
+    type: str
+    state: Literal["passed", "failed", "known failure", "skipped", "crashed", "timed out", "not run"]
+    detail: str
+    """What is wrong, or the reason; empty where it passed."""
+    seconds: float
+
+
+class VerifyOperatorsDocument(Document):
+    """PyTorch's operator database on a device."""
+
+    schema_: Literal["xpubuild.verify-operators/1"] = Field(alias="schema", description="Name and version.")
+    device: str
+    type: Literal["xpu", "cuda", "cpu"]
+    driver: str
+    torch: str
+    compared_with: str
+    """The accepted run of the baseline; empty without one of this device and driver."""
+    total: int
+    """Pairs of operator and type that the device should have: what `states` add up to."""
+    operators: int
+    states: OperatorStates
+    runs: dict[str, int]
+    """How often each part was run: forward, strided, in-place, out, backward, forward-mode."""
+    unexpected: list[str]
+    """Known failures that pass."""
+    regressions: list[str]
+    """Bad now, and passed in the accepted run."""
+    accepted: list[str]
+    """Bad now, and in the accepted run."""
+    cells: list[OperatorCell]
+
+
 class VerifyDocument(Document):
     """What verify found."""
 
@@ -62,3 +110,5 @@ class VerifyDocument(Document):
     duration_s: float
     summary: VerifyCounts
     checks: list[CheckResult]
+    operators: VerifyOperatorsDocument | None = None
+    """Of the suite ops alone."""

@@ -56,6 +56,12 @@ class CheckPrinter:
         line = f"[{self._done}/{self._total}] {result.status} {result.id} {time}{detail}\n"
         Terminal.detect(self._stream, os.environ).try_write(line)
 
+    def progress(self, identifier: str, detail: str) -> None:
+        """Say how far a long check is."""
+        if not self._quiet:
+            line = f"[{self._done + 1}/{self._total}] {identifier}: {one_line(detail)}\n"
+            Terminal.detect(self._stream, os.environ).try_write(line)
+
 
 def verify_view(document: Mapping[str, Any], *, quiet: bool = False) -> tuple[Part, ...]:
     """Return the parts of an ``xpubuild.verify/1`` document; ``quiet`` leaves the result alone.

@@ -1,10 +1,10 @@
-"""Speeds of an earlier run on the same device, to compare with those of this run."""
+"""An earlier run on the same device: its speeds, and which operators passed, to compare with this run."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from xpubuild.engine.files import write_atomic
 from xpubuild.errors import UsageError
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.verify.model import VerifyReport
+from xpubuild.verify.suite.database_table import to_accept
 from xpubuild.verify.suite.metrics import direction, share
 
 SCHEMA = "xpubuild.verify-baseline/1"
@@ -26,6 +27,16 @@ class Baseline:
     device: str
     torch: str
     speeds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    operators: Mapping[str, Any] | None = None
+    """Device, driver and torch of the accepted run of operators, and the cells that passed or were bad."""
+
+    def with_rest_of(self, earlier: Baseline) -> Baseline:
+        """Return this baseline with the part that its run did not measure from an earlier one."""
+        if earlier.device != self.device:
+            return self
+        return replace(
+            self, speeds=self.speeds or earlier.speeds, operators=self.operators or earlier.operators
+        )
 
     def compare(self, identifier: str, metrics: Mapping[str, Any], device: str | None) -> tuple[str, ...]:
         """Return a warning for each metric of a check that is below ``FRACTION`` of the earlier one.
@@ -60,6 +71,7 @@ def of_report(report: VerifyReport) -> Baseline:
         device=str(report.device.get("name", "")),
         torch=str(report.torch.get("version", "")),
         speeds={identifier: found for identifier, found in speeds.items() if found},
+        operators=to_accept(report.operators) if report.operators else None,
     )
 
 
@@ -74,8 +86,20 @@ def write(baseline: Baseline, path: Path) -> None:
         "device": baseline.device,
         "torch": baseline.torch,
         "speeds": {identifier: dict(found) for identifier, found in baseline.speeds.items()},
+        **({"operators": dict(baseline.operators)} if baseline.operators else {}),
     }
     write_atomic(path, (json.dumps(document, indent=1) + "\n").encode())
+
+
+def update(report: VerifyReport, path: Path) -> None:
+    """Write the baseline of a report; what its suite did not measure stays as it was for the same device.
+
+    Raises:
+        UsageError: the file is there and is no baseline.
+        NoSpaceError: there is no room for it.
+    """
+    made = of_report(report)
+    write(made.with_rest_of(read(path)) if path.is_file() else made, path)
 
 
 def read(path: Path) -> Baseline:
@@ -97,9 +121,18 @@ def read(path: Path) -> Baseline:
             str(identifier): {str(name): float(value) for name, value in found.items()}
             for identifier, found in document["speeds"].items()
         }
-        return Baseline(str(document["device"]), str(document["torch"]), speeds)
+        return Baseline(
+            str(document["device"]), str(document["torch"]), speeds, _operators(document.get("operators"))
+        )
     except (KeyError, AttributeError, TypeError, ValueError) as error:
         raise _unusable(path, f"it has an invalid part: {error!r}") from error
+
+
+def _operators(document: Any) -> dict[str, Any] | None:
+    if document is None:
+        return None
+    texts = {name: str(document[name]) for name in ("device", "driver", "torch")}
+    return {**texts, **{name: [str(cell) for cell in document[name]] for name in ("passed", "bad")}}
 
 
 def _unusable(path: Path, why: str) -> UsageError:

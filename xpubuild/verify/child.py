@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,11 @@ _START_S = 300.0
 _HELLO_S = 60.0
 _OLDEST = (3, 9)
 #: Event -> the fields that a record of it has beside its id.
-_FIELDS = {"start": frozenset[str](), "result": frozenset({"status", "duration_s", "detail", "metrics"})}
+_FIELDS = {
+    "start": frozenset[str](),
+    "progress": frozenset({"detail"}),
+    "result": frozenset({"status", "duration_s", "detail", "metrics"}),
+}
 
 
 class _Deadline(Cancel):
@@ -149,11 +154,13 @@ def _describe(result: ProcessResult) -> str:
     return f"the interpreter {result.describe()}"
 
 
-def require_interpreter(python: Path, env: Mapping[str, str], cwd: Path) -> None:
-    """Make sure that ``python`` is a Python that can run the suite.
+def require_interpreter(
+    python: Path, env: Mapping[str, str], cwd: Path, packages: Sequence[str] = ()
+) -> None:
+    """Make sure that ``python`` is a Python that can run the suite and has the given packages.
 
     Raises:
-        ToolchainError: it is not there, cannot be started, is no Python, or is too old.
+        ToolchainError: it is not there, cannot be started, is no Python, is too old, or lacks a package.
     """
     if not python.is_file():
         raise ToolchainError(
@@ -161,12 +168,14 @@ def require_interpreter(python: Path, env: Mapping[str, str], cwd: Path) -> None
             why="verify runs its checks in the interpreter in which torch is installed",
             fix="select it with --python, or build the workspace first with 'xpubuild install'",
         )
+    needs = [word for name in packages for word in ("--needs", name)]
     answer = query(
-        [str(python), str(suite_dir() / "run.py"), "--hello"], env=env, cwd=cwd, deadline_s=_HELLO_S
+        [str(python), str(suite_dir() / "run.py"), "--hello", *needs], env=env, cwd=cwd, deadline_s=_HELLO_S
     )
     record = _record(answer.stdout.rpartition(_SEPARATOR)[2]) or {}
     version = tuple(record.get("version", ()))
     if version and version >= _OLDEST:
+        _require_packages(python, record.get("missing") or ())
         return
     last = (answer.stderr.strip() or answer.stdout.strip()).splitlines()[-1:]
     why = (
@@ -180,3 +189,13 @@ def require_interpreter(python: Path, env: Mapping[str, str], cwd: Path) -> None
         fix=f"use --python to select a Python {'.'.join(map(str, _OLDEST))} or newer with torch installed",
         evidence={"status": answer.returncode, "timed_out": answer.timed_out},
     )
+
+
+def _require_packages(python: Path, missing: Sequence[str]) -> None:
+    if missing:
+        raise ToolchainError(
+            f"{python} lacks {', '.join(missing)}",
+            why="PyTorch's operator database imports what its wheels do not require",
+            fix="install it into the environment of the interpreter",
+            commands=(shlex.join([str(python), "-m", "pip", "install", *missing]),),
+        )

@@ -7,6 +7,7 @@ continues in a new process. Nothing here imports torch.
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.catalogue import select
 from xpubuild.verify.child import Child, ChildEnd, require_interpreter
 from xpubuild.verify.model import CheckResult, VerifyReport
-from xpubuild.verify.suite.registry import Check, blocked_by
+from xpubuild.verify.suite.registry import PACKAGES, Check, blocked_by
 
 LOG_NAME = "verify.log"
 #: Waiting threads yield their core: with fewer cores than threads (a container's quota, a busy login node)
@@ -42,6 +43,7 @@ def run_suite(
     require: Sequence[str] = (),
     emit: Callable[[CheckResult], None] = lambda _: None,
     started: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str, str], None] = lambda *_: None,
     deadline_s: float | None = None,
     options: Mapping[str, str] | None = None,
     baseline: Baseline | None = None,
@@ -60,8 +62,10 @@ def run_suite(
         require: optional parts (``registry.PARTS``): their checks run too, and absence is a failure.
         emit: called with each result as soon as it is available.
         started: called with the id of each check that begins.
+        progress: called with the id of a long check and how far it is.
         deadline_s: timeout for each check, instead of its own.
-        options: options of single checks: ``source`` (a tree of PyTorch), ``models`` and ``tests``.
+        options: options of single checks: ``source`` (a tree of PyTorch), ``models``, ``tests``, and those of
+            ``check_database.py``; ``results`` is the folder of its table, by default below ``work``.
         baseline: speeds to compare with; a slower one is a warning.
         cancel: interrupts the run from another thread.
 
@@ -73,15 +77,18 @@ def run_suite(
     began = time.monotonic()
     checks = select(device=device, suite=suite, only=only, require=require, skip=skip)
     work.mkdir(parents=True, exist_ok=True)
-    require_interpreter(python, env, work)
+    packages = [name for group in {check.group for check in checks} for name in PACKAGES.get(group, ())]
+    require_interpreter(python, env, work, packages)
+    given = {"results": str(work / "operators"), **(options or {})}
     with (work / LOG_NAME).open("wb") as log, _compile_scratch(work) as scratch:
         child_env = {**env, **_caches(scratch)}
         session = _Session(checks, emit, started, baseline)
         deadlines = {check.id: deadline_s or check.deadline_s for check in checks}
         child = Child(
             python, device, require, child_env, work, log, deadlines, session.on_record,
-            cancel=cancel, options=options or {},
+            cancel=cancel, options=given,
         )  # fmt: skip
+        session.progress = progress
         for group in dict.fromkeys(check.group for check in checks):
             child.env = child_env if group == _MEASURED else {**_CALM, **child_env}
             _run_group(session, child, [check for check in checks if check.group == group], log)
@@ -92,7 +99,16 @@ def run_suite(
         torch=session.facts.get("torch", {}),
         device=session.facts.get("device", {"type": device}),
         duration_s=round(time.monotonic() - began, 3),
+        operators=_table(Path(given["results"]), session.results),
     )
+
+
+def _table(folder: Path, results: Mapping[str, CheckResult]) -> dict[str, Any] | None:
+    """Return the table of operators that a check of this run wrote; None without one."""
+    path = folder / "operators.json"
+    if not any(check.group == "database" and "total" in check.metrics for check in results.values()):
+        return None
+    return dict(json.loads(path.read_text("utf-8")))
 
 
 @contextlib.contextmanager
@@ -129,6 +145,7 @@ class _Session:
     baseline: Baseline | None = None
     results: dict[str, CheckResult] = field(default_factory=dict)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    progress: Callable[[str, str], None] = lambda *_: None
 
     def __post_init__(self) -> None:
         self._by_id = {check.id: check for check in self.checks}
@@ -137,6 +154,8 @@ class _Session:
         """Process one record of the subprocess."""
         if record["event"] == "start":
             self.started(record["id"])
+        elif record["event"] == "progress":
+            self.progress(record["id"], str(record["detail"]))
         elif record["event"] == "facts":
             self.facts.update({name: value for name, value in record.items() if name != "event"})
         elif record["event"] == "result":

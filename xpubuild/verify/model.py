@@ -61,6 +61,8 @@ class VerifyReport:
     torch: Mapping[str, Any] = field(default_factory=dict)
     device: Mapping[str, Any] = field(default_factory=dict)
     duration_s: float = 0.0
+    operators: Mapping[str, Any] | None = None
+    """Of the suite ops: the ``xpubuild.verify-operators/1`` document."""
 
     @property
     def status(self) -> str:

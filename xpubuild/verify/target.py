@@ -65,10 +65,11 @@ def resolve_target(python: str | None, workspace: Path | None, device: str | Non
 
 
 def check_options(
-    source: Path | None, models: Sequence[str] = (), tests: Sequence[str] = ()
+    source: Path | None, models: Sequence[str] = (), tests: Sequence[str] = (), **more: object
 ) -> dict[str, str]:
     """Return the options of single checks for the harness, without those that were not passed."""
     given = {"source": str(source or ""), "models": ",".join(models), "tests": ",".join(tests)}
+    given |= {name: str(value) for name, value in more.items() if value}
     return {name: value for name, value in given.items() if value}
 
 

@@ -67,6 +67,11 @@ class Layout:
         """The document of the last verify."""
         return self.build / "verify.json"
 
+    @property
+    def verify_operators(self) -> Path:
+        """The states of operators of ``verify --suite ops``, its table and picture."""
+        return self.build / "verify-ops"
+
     def pip_report(self, step: str, requirements: str) -> Path:
         """Return where pip says what it installed of a requirements file in a step; that folder exists."""
         return self.build / "requirements" / f"{step}+{requirements}.installed.json"

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 _TAIL = 4000
 _TICK_S = 0.05
@@ -93,6 +94,49 @@ def run_one(
 ) -> Ended:
     """Run one program to its end."""
     return run_beside([command], deadline_s=deadline_s, folder=folder, env=env, cwd=cwd)[0]
+
+
+class Talking:
+    """A program that reads lines and writes lines; what else it prints goes to ``log``, or where ours goes.
+
+    ``env`` is its whole environment. With ``group`` it is the first of a process group of its own, all of
+    which ends with it.
+    """
+
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], *, log: Path | None = None, group: bool = False
+    ) -> None:
+        with contextlib.ExitStack() as stack:
+            errors = stack.enter_context(log.open("wb")) if log is not None else None
+            self._process = subprocess.Popen(
+                list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0,
+                env=dict(env), start_new_session=group,
+            )  # fmt: skip
+        self._group = group
+        self.output: IO[bytes] = _there(self._process.stdout)
+
+    def send(self, line: bytes) -> None:
+        """Write a line; what a program that is gone does not read is lost."""
+        with contextlib.suppress(BrokenPipeError):
+            _there(self._process.stdin).write(line + b"\n")
+
+    def end(self, grace_s: float = 0.0) -> int:
+        """Wait ``grace_s`` for its end, then kill it; return its exit status as ``Ended`` has it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(grace_s)
+        if self._group:
+            _end(self._process)
+        self._process.kill()
+        status = self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            _there(pipe).close()
+        return status
+
+
+def _there(stream: IO[bytes] | None) -> IO[bytes]:
+    if stream is None:
+        raise ValueError("the program was started without pipes")
+    return stream
 
 
 def python(script: Path, *words: object) -> list[str]:

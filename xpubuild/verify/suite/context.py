@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .backends import Backend
 
@@ -29,7 +29,7 @@ class SuiteContext:
     ``torch`` is the imported module, ``device`` a ``torch.device`` and ``module`` the backend's own module
     (``torch.xpu``). ``required`` are the optional parts whose absence is a failure, ``options`` are
     command-line options that some checks read (``source``). ``planned`` are the ids of all checks of this
-    process.
+    process. ``progress`` tells how far a long check is.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class SuiteContext:
         self.required = required
         self.options = dict(options or {})
         self.planned: tuple[str, ...] = ()
+        self.progress: Callable[[str], None] = lambda _: None
         self.warnings: list[str] = []
         self.notes: list[str] = []
         self.metrics: dict[str, Any] = {}

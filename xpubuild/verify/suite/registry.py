@@ -18,12 +18,12 @@ FULL = ("full",)
 SPEED = ("full", "speed")
 #: For building images: no check needs a device.
 IMAGE = ("image",)
-SUITES = ("smoke", "full", "speed", "image", "dynamo", "upstream")
+SUITES = ("smoke", "full", "speed", "image", "dynamo", "upstream", "ops")
 
 #: Groups in the order they run; one that is not named here comes last.
 GROUPS = (
     "import", "device", "runtime", "aten", "operators", "onednn", "ops", "compile", "model", "vision",
-    "audio", "profiler", "distributed", "speed", "image", "dynamo", "upstream",
+    "audio", "profiler", "distributed", "speed", "image", "dynamo", "upstream", "database",
 )  # fmt: skip
 
 #: Optional part that ``--require`` may name -> patterns of its checks.
@@ -33,6 +33,9 @@ PARTS = {
     "audio": ("audio.*",),
     "triton": ("compile.triton_*",),
 }
+
+#: Group -> packages beside torch without which it cannot run; they are asked for before anything runs.
+PACKAGES = {"database": ("numpy", "expecttest", "packaging")}
 
 #: Texts for the status of a needed check.
 OUTCOMES = {

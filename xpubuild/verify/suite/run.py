@@ -1,7 +1,8 @@
 """Runs checks of one group in the target interpreter and reports while it goes.
 
-``python run.py --hello`` prints the interpreter's version. ``python run.py --device D --require PART ...
---option NAME=VALUE ... -- ID ...`` runs the checks in the given order. Each record is a line that starts with
+``python run.py --hello --needs PACKAGE ...`` prints the interpreter's version and which packages are missing.
+``python run.py --device D --require PART ... --option NAME=VALUE ... -- ID ...`` runs the checks in the given
+order. Each record is a line that starts with
 the ASCII record separator and holds one JSON object; all else on the streams is output of the check that
 started last.
 
@@ -9,6 +10,7 @@ started last.
     {"event": "result", "id": ..., "status": pass|fail|skip, "duration_s": s, "detail": text, "metrics": {},
      "warnings": []}
     {"event": "facts", "torch": {...}, "device": {...}}
+    {"event": "progress", "id": ..., "detail": text}
 """
 
 from __future__ import annotations
@@ -104,6 +106,7 @@ def _run_all(options: argparse.Namespace) -> None:
         check = checks[identifier]
         context = errors.SuiteContext(backend, frozenset(options.require), given)
         context.planned = tuple(options.ids)
+        context.progress = lambda said, of=identifier: _send({"event": "progress", "id": of, "detail": said})
         started = time.monotonic()
         reason = registry.blocked_by(check, statuses)
         if reason is None:
@@ -138,23 +141,46 @@ def _write_references(names: str, home: str, out: str) -> None:
         torch.save(compute(torch, name), Path(out) / f"{name}.pt")
 
 
+def _database(options: argparse.Namespace) -> bool:
+    """Be one of the two processes of ``database_worker.py``, if the options ask for that."""
+    if options.database_references:
+        folder, home, device = options.database_references
+        sys.path += home.split(os.pathsep)
+        _load_suite()
+        importlib.import_module(f"{_PACKAGE}.database_worker").serve_references(folder, device)
+    elif options.database_trials:
+        device, folder, deadline_s = options.database_trials
+        _load_suite()
+        importlib.import_module(f"{_PACKAGE}.database_worker").serve_trials(device, folder, float(deadline_s))
+    else:
+        return False
+    return True
+
+
 def main(arguments: list[str]) -> int:
     """Run the checks of the command line; the exit code does not depend on their results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--hello", action="store_true")
+    parser.add_argument("--needs", action="append", default=[])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--require", action="append", default=[])
     parser.add_argument("--option", action="append", default=[])
     parser.add_argument("--references", nargs=3, metavar=("TABLES", "HOME", "OUT"))
+    parser.add_argument("--database-references", nargs=3, metavar=("FOLDER", "HOMES", "DEVICE"))
+    parser.add_argument("--database-trials", nargs=3, metavar=("DEVICE", "FOLDER", "SECONDS"))
     parser.add_argument("ids", nargs="*")
     options = parser.parse_args(arguments)
     if options.hello:
         version = list(sys.version_info[:3])
-        _send({"event": "hello", "version": version, "implementation": platform.python_implementation()})
+        missing = [name for name in options.needs if importlib.util.find_spec(name) is None]
+        name = platform.python_implementation()
+        _send({"event": "hello", "version": version, "implementation": name, "missing": missing})
         return 0
     _prepare_process()
     if options.references:
         _write_references(*options.references)
+        return 0
+    if _database(options):
         return 0
     _load_suite()
     _run_all(options)

@@ -1,0 +1,101 @@
+"""The suite ops on a real torch of which some operators are broken: wrong, crashing, and known to fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from integration.mutations import mutate, python_path
+from integration.torch_env import TorchEnv, shared_root
+from support.shared import once
+
+from xpubuild.errors import ToolchainError
+from xpubuild.verify import baseline
+from xpubuild.verify.harness import run_suite
+from xpubuild.verify.model import VerifyReport
+
+PACKAGES = ("numpy", "expecttest", "packaging")
+#: bitwise_not is wrong for the dispatcher, trunc ends the process. Only the process under test has it.
+BROKEN = """\
+import os, signal
+library = torch.library.Library("aten", "IMPL")
+kernel = torch.library.get_kernel("aten::bitwise_not", "CPU")
+twice = lambda keys, x: kernel.call_boxed(keys, kernel.call_boxed(keys, x))
+library.impl("bitwise_not", twice, "CPU", with_keyset=True, allow_override=True)
+torch.trunc = lambda *a, **k: os.kill(os.getpid(), signal.SIGSEGV)
+"""
+KNOWN = [
+    {"operators": [name], "types": [kind], "device": "cpu", "releases": ["2.4", "2.99"], "issue": "",
+     "expires": "9999-12-31", "source": "https://example.org/list", "reason": "of this test"}
+    for name, kind in (("bitwise_not", "bool"), ("neg", "int32"))
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def packages(torch_env: TorchEnv, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the database imports: the shared environment is one without numpy."""
+
+    def make(folder: Path) -> None:
+        done = torch_env.run(torch_env.python, "-m", "pip", "install", "-q", "--target", folder, *PACKAGES)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+
+    return once(shared_root(tmp_path_factory), "database-packages", make)
+
+
+def ops(env: TorchEnv, work: Path, *path: Path, **options: object) -> VerifyReport:
+    environ: Mapping[str, str] = {**env.environ, "PYTHONPATH": python_path(*path)}
+    given = {name: str(value) for name, value in options.items()}
+    return run_suite(env.python, device="cpu", env=environ, work=work, suite="ops", options=given)
+
+
+def states(report: VerifyReport) -> dict[str, str]:
+    assert report.operators is not None
+    return {f"{cell['operator']} {cell['type']}": cell["state"] for cell in report.operators["cells"]}
+
+
+def test_what_is_broken_is_found_and_a_second_run_goes_on(
+    torch_env: TorchEnv, packages: Path, tmp_path: Path
+) -> None:
+    known, results = tmp_path / "known.json", tmp_path / "results"
+    known.write_text(json.dumps({"failures": KNOWN}), "utf-8")
+    options = {"results": results, "known": known, "shards": 1, "types": "int32,bool"}
+    names = "trunc,bitwise_not,neg"
+    broken = mutate(tmp_path / "mutation", BROKEN)
+    report = ops(torch_env, tmp_path / "first", broken, packages, operators=names, **options)
+    check = next(check for check in report.checks if check.id == "database.operators")
+    assert states(report) == {
+        "trunc int32": "crashed", "bitwise_not int32": "failed", "bitwise_not bool": "known failure",
+        "neg int32": "passed",
+    }, check.detail  # fmt: skip
+    assert check.status == "fail"
+    assert "SIGSEGV" in check.detail
+    assert check.metrics["restarts"] == 1
+    assert check.metrics["total"] == 4
+    assert any("known failures that pass: neg int32" in warning for warning in check.warnings)
+    assert "bitwise_not int32: failed" in (results / "operators.html").read_text("utf-8")
+
+    # The second run knows the first one's states, though nothing is broken any more, and runs what is new.
+    accepted = tmp_path / "baseline.json"
+    baseline.update(report, accepted)
+    before = (results / "results.jsonl").read_text("utf-8")
+    again = ops(
+        torch_env, tmp_path / "second", packages, operators=f"{names},sign", accepted=accepted, **options
+    )
+    assert (results / "results.jsonl").read_text("utf-8").startswith(before)
+    assert states(again) == {**states(report), "sign int32": "passed", "sign bool": "passed"}
+    check = next(check for check in again.checks if check.id == "database.operators")
+    assert (check.status, again.status) == ("pass", "pass"), check.detail
+    assert again.operators is not None
+    assert sorted(again.operators["accepted"]) == ["bitwise_not int32", "trunc int32"]
+
+
+def test_what_the_database_imports_is_asked_for_before_anything_runs(
+    torch_env: TorchEnv, tmp_path: Path
+) -> None:
+    with pytest.raises(ToolchainError, match="lacks numpy, expecttest") as caught:
+        ops(torch_env, tmp_path / "work")
+    (command,) = caught.value.commands
+    assert command.startswith(f"{torch_env.python} -m pip install numpy expecttest")
