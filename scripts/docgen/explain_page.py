@@ -69,11 +69,11 @@ people who write no rules, half of builds and half of runs, and scored once, at 
 were wrong and told as likely. A command or fix was helpful for 42 (66 %): it has one of the strings that were
 written down for the thread when it was gathered. The rules of the commit before the last round, cfdb5b3, on
 the same 64: right for 48, wrong and told as likely for 8, helpful for 41. That round had learnt from 96 other
-threads (at first sight right for 70, likely and wrong for 9, helpful for 60; afterwards 91, 2 and 92): what is
+threads (at first sight right for 70, likely and wrong for 9, helpful for 60; later 91, 2 and 92): what is
 learnt from one set carries little to the next.
 
 An earlier set of 46, scored at commit 6757546, had been easier: right 41 (89 %), wrong and told as likely 1
-(2 %), helpful 23 of 42. Before that 65, at 20e7c4e: right 55 (85 %), wrong and told as likely 3, helpful 29 of
+(2 %), helpful 23 of 42. Before it 65, at 20e7c4e: right 55 (85 %), wrong and told as likely 3, helpful 29 of
 59. What the last set misses most: torchvision and torchaudio of another torch told as any extension (since
 mended, as messages of compilers in other languages were), logs that are prose without an error line, and
 failures of other programs' configure steps.
