@@ -22,6 +22,11 @@ def setvars_dir() -> Path:
     return _data("setvars", "scripts/setvars")
 
 
+def ci_script() -> Path:
+    """Return the script that CI jobs run."""
+    return _data("ci", "scripts/ci") / "job.sh"
+
+
 def ops_project_dir() -> Path:
     """Return the plain files of the embedded ``ops`` extension."""
     return _PACKAGE / "ops" / "project"

@@ -35,6 +35,7 @@ NAMED = (
     "xpubuild/verify/suite/run.py",
     "xpubuild/planning/planner.py",
     "xpubuild/_data/recipes/quickstart.yaml",
+    "xpubuild/_data/ci/job.sh",
     "xpubuild/_data/setvars/capture.sh",
     "xpubuild/_data/setvars/activate.sh",
     "xpubuild/_data/setvars/activate.fish",
@@ -48,6 +49,7 @@ def expected_files() -> set[str]:
         (PACKAGE, "xpubuild"),
         (ROOT / "recipes", "xpubuild/_data/recipes"),
         (ROOT / "scripts" / "setvars", "xpubuild/_data/setvars"),
+        (ROOT / "scripts" / "ci", "xpubuild/_data/ci"),
     )
     for folder, place in places:
         for path in folder.rglob("*"):
