@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A CI job: builds and verifies a recipe, and leaves what came of it in one folder. The action of GitHub and the
-# component of GitLab run this script; docs/how-to/ci.md lists their inputs.
+# component of GitLab run this script; docs/how-to/ci-images.md lists their inputs.
 #
 #   job.sh [PACKAGE]
 #

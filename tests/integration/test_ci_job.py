@@ -108,11 +108,12 @@ def test_a_job_that_fails_says_so_on_its_page_and_in_annotations(world: SmallWor
     assert re.search(r"^::error title=xpubuild%3A fetch::", done.stderr, re.MULTILINE)
 
 
-def test_the_schemas_of_the_ci_services_accept_both(tmp_path: Path) -> None:
+def test_the_schemas_of_the_ci_services_accept_the_files(tmp_path: Path) -> None:
     _, job = COMPONENT.read_text("utf-8").split("\n---\n")
     filled = tmp_path / ".gitlab-ci.yml"
     filled.write_text(re.sub(r"\$\[\[ inputs\.(\w+) \]\]", r"\1", job), "utf-8")
-    for kind, file in (("github-actions", ACTION), ("gitlab-ci", filled)):
+    renovate = ROOT / "scripts" / "ci" / "renovate.json"
+    for kind, file in (("github-actions", ACTION), ("gitlab-ci", filled), ("renovate", renovate)):
         argv = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{kind}", str(file)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stdout

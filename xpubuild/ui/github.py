@@ -10,8 +10,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from xpubuild.engine.progress import is_counter
 from xpubuild.engine.events import Event, Notice, StepFinished, StepOutput
+from xpubuild.engine.progress import is_counter
 from xpubuild.ui.level import Level
 from xpubuild.ui.plain import PlainSink
 from xpubuild.ui.terminal import Terminal, clean, one_line

@@ -1,7 +1,7 @@
-"""The summary of a job in GitHub Actions: the result of a command as Markdown, below those of earlier commands.
+"""The summary of a job in GitHub Actions: results of commands as Markdown, each below the one before.
 
-The runner names a file in ``GITHUB_STEP_SUMMARY`` and shows it on the page of the run. It refuses a file above
-1 MiB as a whole (docs.github.com, workflow commands), so what would not fit is left out, and said.
+The runner names a file in ``GITHUB_STEP_SUMMARY`` and shows it on the page of the run. It refuses a file
+above 1 MiB as a whole (docs.github.com, workflow commands): what would not fit is left out, and said.
 """
 
 from __future__ import annotations
