@@ -72,7 +72,7 @@ plans: .venv/.dev
 	@"$(PY)" scripts/update-plans.py
 
 site: .venv/.dev
-	@"$(PY)" -m sphinx -W --keep-going -q -c scripts/site . site
+	@"$(PY)" -m sphinx -E -W --keep-going -q -c scripts/site . site
 
 release: .venv/.dev
 	@sh scripts/release.sh "$(PY)"
