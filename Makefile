@@ -10,6 +10,8 @@
 # make docs         regenerate docs/reference, docs/schema and docs/checks
 # make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
+# make site         build the documentation as a site into site/, and check its links
+# make release      build sdist, wheel and the site of the documentation into dist/
 # make clean        remove .venv and caches, but no workspaces (see: xpubuild clean)
 #
 # PYTHON=... is the interpreter that .venv is made with, PYTEST_ARGS=... goes to pytest.
@@ -26,7 +28,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components clean \
+.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components site release clean \
 	python-gone
 
 help:
@@ -69,13 +71,19 @@ docs: .venv/.dev
 plans: .venv/.dev
 	@"$(PY)" scripts/update-plans.py
 
+site: .venv/.dev
+	@"$(PY)" -m sphinx -E -W --keep-going -q -c scripts/site . site
+
+release: .venv/.dev
+	@sh scripts/release.sh "$(PY)"
+
 # With CI=true a test that cannot run here is a failure, and nothing is written.
 findings: .venv/.dev
 	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings tests/unit/test_doctor_env_*.py \
 		tests/unit/test_doctor_gpu_*.py tests/integration/test_doctor_hosts_*.py
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture
 
 # The files below are stamps: with them the second run of a target needs no network.
 .venv/.made: $(if $(PY_WORKS),,python-gone)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Write the generated part of docs/: docs/reference/*.md, docs/checks/*.md, docs/schema/*.json.
+"""Write the generated part of docs/: docs/reference/*.md, docs/checks/*.md, docs/schema/*.json
+and docs/images/architecture.svg.
 
 The same code gives the same files, byte by byte. ``--check`` writes nothing and ends with status 1 where a
 file on disk is not what would be written.
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 
 from docgen import (
+    architecture_picture,
     cli_page,
     compatibility_page,
     distributions_page,
@@ -56,6 +58,7 @@ def pages() -> dict[str, str]:
         "reference/tolerances.md": tolerances_page.page(),
         "reference/verify.md": verify_page.page(),
         "reference/workspace.md": workspace_page.page(),
+        "images/architecture.svg": architecture_picture.picture(),
         **doctor_pages.pages(),
     }
     texts = {name: re.sub(r"\n{3,}", "\n\n", text) for name, text in texts.items()}

@@ -1,3 +1,3 @@
 """xpubuild builds and verifies PyTorch for Intel XPU from source."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -22,6 +22,16 @@ def setvars_dir() -> Path:
     return _data("setvars", "scripts/setvars")
 
 
+def ci_script() -> Path:
+    """Return the script that CI jobs run."""
+    return _data("ci", "scripts/ci") / "job.sh"
+
+
+def docs_page(name: str) -> Path:
+    """Return a page of the documentation, such as ``reference/recipe.md``: what a message points to."""
+    return _data("docs", "docs") / name
+
+
 def ops_project_dir() -> Path:
     """Return the plain files of the embedded ``ops`` extension."""
     return _PACKAGE / "ops" / "project"

@@ -32,6 +32,7 @@ _MADE_BY = {
     "recipe": "`xpubuild recipes show --json`",
     "recipes": "`xpubuild recipes list --json`",
     "recipes-check": "`xpubuild recipes check --json`",
+    "recipes-bump": "`xpubuild recipes bump --json`",
     "matrix": "`xpubuild recipes matrix --json`",
     "written-lock": "`xpubuild lock --json`",
     "verify-lock": "`xpubuild verify-lock --json`",

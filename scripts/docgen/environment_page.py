@@ -42,6 +42,7 @@ OTHERS = {
     "FORCE_COLOR": "Set to `1` or `true`: colours even if the output is not a terminal.",
     "CI": "Set to `1` or `true`: progress as plain lines, no redrawing.",
     "GITHUB_ACTIONS": "Set to `true`: progress in the form that GitHub folds into groups.",
+    "GITHUB_STEP_SUMMARY": "The file that GitHub Actions shows as the job's summary: results are appended.",
     "TERM": "`dumb` or `unknown`: no escape sequences at all.",
 }
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,16 +19,6 @@ from support.imports import PACKAGE, ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]
 
-#: What the build of a wheel reads, apart from the package.
-SOURCES = (
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    ".gitignore",
-    "recipes",
-    "scripts",
-    "xpubuild",
-)
 NAMED = (
     "xpubuild/py.typed",
     "xpubuild/host/pci_ids.yaml",
@@ -35,6 +27,7 @@ NAMED = (
     "xpubuild/verify/suite/run.py",
     "xpubuild/planning/planner.py",
     "xpubuild/_data/recipes/quickstart.yaml",
+    "xpubuild/_data/ci/job.sh",
     "xpubuild/_data/setvars/capture.sh",
     "xpubuild/_data/setvars/activate.sh",
     "xpubuild/_data/setvars/activate.fish",
@@ -48,6 +41,11 @@ def expected_files() -> set[str]:
         (PACKAGE, "xpubuild"),
         (ROOT / "recipes", "xpubuild/_data/recipes"),
         (ROOT / "scripts" / "setvars", "xpubuild/_data/setvars"),
+        (ROOT / "scripts" / "ci", "xpubuild/_data/ci"),
+        *(
+            (ROOT / "docs" / name, f"xpubuild/_data/docs/{name}")
+            for name in ("how-to", "reference", "checks")
+        ),
     )
     for folder, place in places:
         for path in folder.rglob("*"):
@@ -56,31 +54,69 @@ def expected_files() -> set[str]:
     return found
 
 
+def sources() -> list[str]:
+    """Return the files of the checkout that are sources, those that are not committed yet among them."""
+    argv = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from a copy, in a folder with a space: building must not need the checkout's .git."""
-    source = tmp_path_factory.mktemp("wheel") / "söurce tree"
-    source.mkdir()
-    for name in SOURCES:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / name, source / name)
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the sdist from a copy, in a folder with a space: building must not need the checkout's .git."""
+    source = tmp_path_factory.mktemp("sdist") / "söurce tree"
+    for name in sources():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
     out = source.parent / "out"
-    argv = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--wheel-dir",
-        str(out),
-        str(source),
-    ]
-    subprocess.run(argv, check=True, timeout=300)
-    (made,) = out.glob("*.whl")
+    argv = [sys.executable, "-m", "build", "--sdist", "--outdir", str(out), str(source)]
+    subprocess.run(argv, check=True, timeout=300, capture_output=True)
+    (made,) = out.glob("*.tar.gz")
     return made
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path) -> Path:
+    """Build the wheel from the sdist, as installers do that find no wheel."""
+    argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
+    subprocess.run([*argv, str(sdist.parent), str(sdist)], check=True, timeout=300)
+    (made,) = sdist.parent.glob("*.whl")
+    return made
+
+
+@pytest.mark.on_demand
+def test_all_unit_tests_of_the_sdist_pass_alone(sdist: Path, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "tests/unit"]
+    done = subprocess.run(argv, cwd=unpacked(sdist, tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:]
+
+
+def test_the_sdist_holds_every_source(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
+    assert names == {*sources(), "PKG-INFO"}
+
+
+def unpacked(sdist: Path, folder: Path) -> Path:
+    """Unpack the sdist; return its top folder."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (top,) = folder.iterdir()
+    return top
+
+
+def test_some_tests_of_the_sdist_pass_alone(sdist: Path, tmp_path: Path) -> None:
+    """Those that look at pages, recipes and imports; CONTRIBUTING.md has the command that runs all."""
+    folder = unpacked(sdist, tmp_path)
+    some = [f"tests/unit/test_{name}.py" for name in ("docs_pages", "style_architecture", "recipe_facts")]
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *some]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:]
+    shown = subprocess.run(
+        [sys.executable, "-c", "import xpubuild; print(xpubuild.__file__)"],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert shown.stdout.strip() == str(folder / "xpubuild" / "__init__.py")
 
 
 def test_the_wheel_holds_every_file(wheel: Path) -> None:
@@ -157,6 +193,14 @@ def test_the_embedded_sources_are_whole(installed: Path, tmp_path: Path) -> None
     folder = tmp_path / "embedded söurces"
     run(installed, "plumbing", "embed", "ops", str(folder), "--commit", embed[-1])
     assert {path.name for path in folder.glob("*.git")} >= {"ops.git", "fused.git", "vecmath.git"}
+
+
+def test_messages_point_to_pages_that_are_installed(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "odd.yaml").write_text("schema: 1\nname: odd\nodd: 1\n")
+    told = run(installed, "recipes", "show", str(tmp_path / "odd.yaml"), "--json", status=20)
+    page = Path(re.findall(r"; (.+\.md) lists all keys", json.loads(told)["error"]["fix"])[0])
+    assert page.is_relative_to(installed.parent.parent)
+    assert "\n# Recipes\n" in page.read_text("utf-8")
 
 
 def test_activation_finds_its_own_program(installed: Path, tmp_path: Path) -> None:

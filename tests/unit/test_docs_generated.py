@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from support.imports import PACKAGE, ROOT, sources
+from support.imports import PACKAGE, ROOT, all_imports, sources
 
 GENERATOR = ROOT / "scripts" / "generate-docs.py"
 # Between xpubuild and its own children, and inside the script that plan writes; no user sets them.
@@ -110,3 +110,25 @@ def test_the_code_has_every_variable_that_is_documented() -> None:
             generic = variable.startswith("XDG_")  # read by platformdirs
             option = f'"--{variable.removeprefix("XPUBUILD_").lower().replace("_", "-")}"'
             assert generic or f'"{variable}"' in text or option in text, variable
+
+
+def test_the_picture_of_the_architecture_has_every_import(generator: ModuleType) -> None:
+    """Each import is an arrow, or follows from the arrows; each arrow is an import and points down."""
+    picture = generator.architecture_picture
+    graph = picture.imports()
+    found = {
+        (item.module.split(".")[1], item.target.split(".")[1])
+        for item in all_imports()
+        if item.of("xpubuild") and "." in item.module and "." in item.target
+    }
+    of_packages = {(one, other) for one, other in found if {one, other} <= graph.keys() and one != other}
+    assert of_packages == {(one, other) for one, others in graph.items() for other in others}
+    arrows = picture.direct(graph)
+
+    def reached(name: str) -> set[str]:
+        return set(arrows[name]).union(*(reached(other) for other in arrows[name]))
+
+    assert all(graph[name] <= reached(name) for name in graph)
+    assert all(arrows[name] <= graph[name] for name in graph)
+    row = {node: number for number, nodes in enumerate(picture.rows(graph)) for node in nodes}
+    assert all(row[one] < row[other] for one, others in graph.items() for other in others)

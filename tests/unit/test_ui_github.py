@@ -102,6 +102,23 @@ def test_long_output_is_cut_at_its_beginning() -> None:
     assert lines[4] == "[0:00:00] line 3"
 
 
+def test_folds_hold_no_lines_that_only_count() -> None:
+    told = [
+        "Receiving objects:  45% (90/200)",
+        "remote: Compressing objects:   3% (1/30)",
+        "Progress 1048576 of 188916736",
+        "Receiving objects: 100% (200/200)",
+        "Receiving objects: 100% (200/200), 1.2 MiB | 3 MiB/s, done.",
+        "Collecting numpy",
+        "[1/43] Building CXX object a.o",
+        "warning: 45% of it (90/200) is old",
+    ]
+    outputs = [StepOutput(T0, "a", line) for line in told]
+    lines = written(START, StepStarted(T0, "a", "A", "/l"), *outputs, StepFinished(T0, "a", "A", "done", 1.0))
+    fold = lines[lines.index("::group::a: output") + 1 : lines.index("::endgroup::")]
+    assert fold == [f"[0:00:00] {line}" for line in told[4:]]
+
+
 def test_quiet_shows_only_the_fold_of_a_failure() -> None:
     events = (
         START,

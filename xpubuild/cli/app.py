@@ -186,6 +186,7 @@ def _failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
     from xpubuild.engine.execution import ERROR_FILE
     from xpubuild.engine.redact import Redactor
     from xpubuild.ui.console import render_error
+    from xpubuild.ui.step_summary import summarise_error
 
     # What is wrong in a file is quoted, wherever in it a URL with a login stands.
     redact = Redactor()
@@ -197,5 +198,6 @@ def _failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
 
         with contextlib.suppress(OSError):
             Path(report).write_text(json.dumps(error.to_json()), "utf-8")
+    summarise_error(error)
     render_error(error, sys.stderr, github=os.environ.get("GITHUB_ACTIONS") == "true")
     return error.exit_code

@@ -256,9 +256,11 @@ def _list(
 def _show(document: Mapping[str, Any], *, as_json: bool, log_format: str | None, verbose: bool) -> None:
     """Write the result to standard output, annotations for GitHub beside it."""
     from xpubuild.ui.console import json_text
-    from xpubuild.ui.doctor_view import annotations_text, doctor_text
+    from xpubuild.ui.doctor_view import annotations_text, doctor_text, summary_view
+    from xpubuild.ui.step_summary import summarise
     from xpubuild.ui.terminal import Terminal
 
+    summarise(f"xpubuild doctor: {document['status']}", summary_view(document))
     terminal = Terminal.detect(sys.stdout, os.environ)
     if as_json:
         _said(json_text(document))

@@ -74,6 +74,7 @@ def command(
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.final import final_view
     from xpubuild.ui.sinks import make_sink
+    from xpubuild.ui.step_summary import summarise
 
     cancel = Cancel()
     with cancel_on_signals(cancel):
@@ -92,8 +93,10 @@ def command(
             )  # fmt: skip
         finally:
             sink.close()
+    view = final_view(receipt)
+    summarise(f"xpubuild install {receipt['recipe']}", view)
     if as_json:
         print_json(receipt)
     elif not quiet:
-        show(final_view(receipt))
+        show(view)
     return 0

@@ -271,3 +271,12 @@ def conda_env(env: Path, lock: Path, cache: Path, mirror: Path | None, offline: 
     done = make_conda_env(Installation(env, document, supply, engines, environment, _say))
     _say(f"{env} {'was created' if done else 'exists'}")
     return 0
+
+
+@command.command(name="ci-script")
+def ci_script() -> int:
+    """Print the path of the script that CI jobs run."""
+    from xpubuild import resources
+
+    _say(str(resources.ci_script()))
+    return 0

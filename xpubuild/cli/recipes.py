@@ -83,3 +83,45 @@ def check(recipe: tuple[str, ...], tree: dict[str, Path], as_json: bool) -> int:
     else:
         display(check_view(document))
     return 0 if document["status"] == "ok" else 20
+
+
+@command.command(short_help="Propose the pins of a release, as upstream has them.")
+@click.argument("release")
+@options.path_option(
+    "--output", metavar="FILE", default=None, help="Write the proposed recipe to this file.", envvar=None
+)
+@options.json_option
+@options.speech()
+def bump(release: str, output: Path | None, as_json: bool) -> int:
+    """Look up the pins of RELEASE upstream, and compare them with the recipe.
+
+    RELEASE is a line, such as 2.13, for its newest patch, or one version. Tags and commits come from the
+    repositories, other pins from the files of these commits, which are fetched as for an install. The
+    recipe that --output writes extends the nearest one and has all pins.
+    """
+    import platformdirs
+
+    from xpubuild.cli.settings import apply_settings
+    from xpubuild.engine.files import write_atomic
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.recipe.bump import bump as look_up
+    from xpubuild.recipe.bump_text import document as as_document
+    from xpubuild.source.bare import RepositoryStore
+    from xpubuild.source.git import Git
+    from xpubuild.ui.console import print_json
+    from xpubuild.ui.console import show as display
+    from xpubuild.ui.views import bump_view
+
+    apply_settings()
+    cancel, cache = Cancel(), platformdirs.user_cache_path("xpubuild")
+    with cancel_on_signals(cancel):
+        found = look_up(release, RepositoryStore(cache, Git.open(), cancel=cancel))
+    document = as_document(found)
+    if output is not None:
+        write_atomic(output, document["text"].encode())
+    if as_json:
+        print_json(document)
+    else:
+        display(bump_view(document, str(output) if output else ""))
+    return 0

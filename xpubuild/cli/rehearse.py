@@ -50,6 +50,7 @@ def command(
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.rehearsal_view import rehearsal_view
     from xpubuild.ui.sinks import make_sink
+    from xpubuild.ui.step_summary import summarise
 
     cancel = Cancel()
     build["editable"] = False
@@ -63,13 +64,17 @@ def command(
         try:
             report = rehearse(prepared, sink=sink, cancel=cancel)
         except XpuBuildError as error:
-            if error.document is not None and not as_json:
-                show(rehearsal_view(error.document))
+            if error.document is not None:
+                summarise("xpubuild rehearse", rehearsal_view(error.document))
+                if not as_json:
+                    show(rehearsal_view(error.document))
             raise
         finally:
             sink.close()
+    view = rehearsal_view(report)
+    summarise("xpubuild rehearse", view)
     if as_json:
         print_json(report)
     else:
-        show(rehearsal_view(report))
+        show(view)
     return 0

@@ -125,7 +125,8 @@ def command(
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.engine.temporary import scratch_folder
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.verify_view import CheckPrinter, checks_view, verify_view
+    from xpubuild.ui.step_summary import summarise
+    from xpubuild.ui.verify_view import CheckPrinter, checks_view, summary_view, verify_view
     from xpubuild.verify import baseline as speeds
     from xpubuild.verify.catalogue import list_checks, select
     from xpubuild.verify.harness import run_suite
@@ -182,6 +183,7 @@ def command(
         speeds.update(report, baseline)
     write_reports(report, json_file=output, junit_file=junit)
     document = report.to_json()
+    summarise(f"xpubuild verify: {document['status']}", summary_view(document))
     if not as_json:
         show(verify_view(document, quiet=quiet))
     error = failure(report, ("--workspace", str(root)) if root is not None else ())

@@ -140,6 +140,15 @@ def _parse(line: str) -> _Line | None:
     return None
 
 
+def is_counter(line: str) -> bool:
+    """Whether a line only counts and is followed by its like: of no use where it cannot be drawn over.
+
+    The last line of git's counts stays, and so do ninja's, which name what is made.
+    """
+    text = line.strip()
+    return _PIP_RAW.fullmatch(text) is not None or (_git(text) is not None and not text.endswith("done."))
+
+
 class _Rate:
     """Units per second as a decaying mean over time, so that a burst from a compile cache is soon forgotten.
 

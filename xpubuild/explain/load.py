@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from xpubuild.errors import RecipeError
 from xpubuild.explain.entities import Row, places
 from xpubuild.explain.signature import Fact, Nearby, Signature, SignatureFile
+from xpubuild.resources import docs_page
 from xpubuild.safe_yaml import read_yaml
 
 _FOLDERS = tuple(Path(__file__).with_name(name) for name in ("signatures", "kinds", "tables"))
@@ -76,7 +77,7 @@ def _with_around(entry: Signature, around: Mapping[str, tuple[Nearby, ...]]) -> 
 
 
 def _read(path: Path) -> SignatureFile:
-    fix = "see docs/how-to/add-a-signature.md for the format of signature files"
+    fix = f"see {docs_page('how-to/add-a-signature.md')} for the format of signature files"
     try:
         return SignatureFile.model_validate(read_yaml(path.read_text("utf-8")))
     except (OSError, yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:

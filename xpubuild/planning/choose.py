@@ -19,6 +19,7 @@ from xpubuild.recipe.lint import placeholder_problems
 from xpubuild.recipe.model import Component, Recipe
 from xpubuild.recipe.targets import target_of
 from xpubuild.recipe.values import Target
+from xpubuild.resources import docs_page
 
 _ARCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -62,7 +63,7 @@ def _require_placeholders(request: Request) -> None:
         raise RecipeError(
             f"the recipe {request.loaded.path} has an unknown placeholder",
             why="; ".join(problems),
-            fix="correct these keys; docs/reference/recipe.md explains the placeholders",
+            fix=f"correct these keys; {docs_page('reference/recipe.md')} explains the placeholders",
             evidence={"problems": problems},
         )
 

@@ -18,7 +18,7 @@ from xpubuild.recipe.model import LoadedRecipe, Recipe
 from xpubuild.recipe.order import in_order
 from xpubuild.recipe.patches import line_of, over_of
 from xpubuild.recipe.tree_text import same_version
-from xpubuild.resources import recipes_dir
+from xpubuild.resources import docs_page, recipes_dir
 from xpubuild.safe_yaml import read_yaml_strict
 from xpubuild.untrusted import MOST_RECIPE_BYTES, UntrustedError, read_text
 
@@ -147,7 +147,7 @@ def read_document(path: Path) -> dict[str, Any]:
         raise RecipeError(
             f"the recipe {path} is not a mapping",
             why="the file is empty" if document is None else "its top level has no keys",
-            fix="start it with 'schema: 1' and 'name: …'; see docs/reference/recipe.md",
+            fix=f"start it with 'schema: 1' and 'name: …'; see {docs_page('reference/recipe.md')}",
         )
     return document
 
@@ -275,7 +275,7 @@ def _invalid(path: Path, error: ValidationError) -> RecipeError:
         f"the recipe {path} does not match the schema",
         why="; ".join(problems[:_MOST_PROBLEMS])
         + (f" (and {len(problems) - _MOST_PROBLEMS} more)" if len(problems) > _MOST_PROBLEMS else ""),
-        fix="correct these keys; docs/reference/recipe.md lists all keys",
+        fix=f"correct these keys; {docs_page('reference/recipe.md')} lists all keys",
         evidence={"problems": problems},
     )
 

@@ -14,9 +14,9 @@ from xpubuild.source.worktree import find_git_dir
 
 #: The commit of the XPU kernels that PyTorch clones while it configures.
 XPU_PIN = "third_party/xpu.txt"
-_TRITON_PIN = ".ci/docker/ci_commit_pins/triton-xpu.txt"
+TRITON_PIN = ".ci/docker/ci_commit_pins/triton-xpu.txt"
 #: Where triton's version is, the one for XPU first: it is ahead of the other in some releases.
-_TRITON_VERSIONS = (".ci/docker/triton_xpu_version.txt", ".ci/docker/triton_version.txt")
+TRITON_VERSIONS = (".ci/docker/triton_xpu_version.txt", ".ci/docker/triton_version.txt")
 _SUBMODULE = re.compile(r"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
 
 
@@ -56,24 +56,24 @@ def compare_pin(wanted: Expected, pin: PinFile, tree: Path, report: TreeReport) 
 
 def compare_triton(wanted: Expected, tree: Path, report: TreeReport) -> None:
     """Hold the commit and the version of triton that the tree names against the recipe's."""
-    pin = report.read(tree, _TRITON_PIN)
+    pin = report.read(tree, TRITON_PIN)
     said = pin.word()
     if said is None:
         if pin.problem is None:
-            report.not_checked.append(f"{_TRITON_PIN}: the tree has none")
+            report.not_checked.append(f"{TRITON_PIN}: the tree has none")
     elif wanted.triton_commit is None:
-        report.not_checked.append(f"{_TRITON_PIN}: it says {said}, but the recipe has no commit of triton")
+        report.not_checked.append(f"{TRITON_PIN}: it says {said}, but the recipe has no commit of triton")
     else:
-        report.compared.append(_TRITON_PIN)
+        report.compared.append(TRITON_PIN)
         if said != wanted.triton_commit:
             report.problems.append(
-                f"{_TRITON_PIN} says {said}, the recipe's commit of triton is {wanted.triton_commit}"
+                f"{TRITON_PIN} says {said}, the recipe's commit of triton is {wanted.triton_commit}"
             )
     _triton_version(wanted, tree, report)
 
 
 def _triton_version(wanted: Expected, tree: Path, report: TreeReport) -> None:
-    for name in _TRITON_VERSIONS:
+    for name in TRITON_VERSIONS:
         file = report.read(tree, name)
         version = file.word()
         if file.problem is not None:
@@ -89,7 +89,7 @@ def _triton_version(wanted: Expected, tree: Path, report: TreeReport) -> None:
                 f"{name} says {version}, but components.triton.version is {wanted.triton_version}"
             )
         return
-    report.not_checked.append(f"{_TRITON_VERSIONS[1]}: the tree has none")
+    report.not_checked.append(f"{TRITON_VERSIONS[1]}: the tree has none")
 
 
 def look_for_submodule(wanted: Expected, path: str, tree: Path, report: TreeReport) -> None:

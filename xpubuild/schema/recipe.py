@@ -54,6 +54,31 @@ class CheckedRecipe(Part):
     """With --tree: what recipe or tree do not say, and was not compared."""
 
 
+class ProposedPin(Part):
+    """A value of a recipe that upstream states."""
+
+    key: str
+    recipe: str | None
+    """What the recipe has; null if it has nothing."""
+    upstream: str
+    changed: bool
+    source: str
+
+
+class RecipesBumpDocument(Document):
+    """What ``recipes bump`` looked up."""
+
+    schema_: Literal["xpubuild.recipes-bump/1"] = Field(alias="schema", description="Name and version.")
+    release: str
+    base: str
+    """The recipe that the proposed one extends."""
+    proposals: list[ProposedPin]
+    open: list[str]
+    """What upstream does not state, and a person has to look up."""
+    text: str
+    """The proposed recipe, as YAML."""
+
+
 class RecipesCheckDocument(Document):
     """What ``recipes check`` found."""
 

@@ -57,6 +57,35 @@ def remote_commit(
     return commit
 
 
+def remote_tags(
+    url: str, *, git: Git, cancel: Cancel | None = None, deadline_s: float = DEADLINE_S
+) -> dict[str, str]:
+    """Return the version tags (v and a digit) of the repository at ``url``, each with the commit it is about.
+
+    Raises:
+        RecipeError: git may not be given the URL.
+        FetchError: the server cannot be asked.
+        InterruptedByUserError: ``cancel`` was set.
+    """
+    reason = problem_with(url)
+    if reason is not None:
+        raise RecipeError(
+            f"the tags of {recordable(url)} cannot be looked up",
+            why=reason,
+            fix="correct the url of the source in the recipe",
+        )
+    found, failure = _ask(git, url, ("refs/tags/v[0-9]*",), cancel, deadline_s)
+    if failure is not None:
+        raise error_for(replace(failure, lines=failure.lines[-3:]), url, "its tags")
+    # Of an annotated tag, the commit follows under its name with ^{}.
+    peeled = {name.removesuffix("^{}"): commit for name, commit in found.items() if name.endswith("^{}")}
+    return {
+        name.removeprefix("refs/tags/"): peeled.get(name, commit)
+        for name, commit in found.items()
+        if not name.endswith("^{}")
+    }
+
+
 def _names(ref: str) -> tuple[str, ...]:
     """Return the full names a ref may have, the one to take first."""
     if ref.startswith("refs/"):

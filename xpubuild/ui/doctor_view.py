@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xpubuild.ui.github import annotation
-from xpubuild.ui.parts import Part, TableBuilder
+from xpubuild.ui.parts import Part, Sentences, TableBuilder
 from xpubuild.ui.terminal import Terminal, clean, one_line
 
 _WIDEST, _NARROWEST = 100, 40
@@ -48,6 +48,17 @@ def annotations_text(document: Mapping[str, Any]) -> str:
                 message = "\n".join(part for part in parts if part)
                 texts.append(annotation(kinds[status], message, f"{check['id']}: {check['title']}"))
     return "".join(texts)
+
+
+def summary_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return the verdict and the checks that are not ok, with their fixes, for a page."""
+    table = TableBuilder(["check", "result", "detail", "fix"])
+    for status in _TOLD:
+        for check in document["checks"]:
+            if check["status"] == status:
+                fix = check["fix"] or {"summary": ""}
+                table.add(check["id"], _WORDS[status], check["detail"], fix["summary"])
+    return (Sentences((document["verdict"], _counted(document, verbose=True))), table.build())
 
 
 def checks_view(document: Mapping[str, Any]) -> tuple[Part, ...]:

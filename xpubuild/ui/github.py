@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from xpubuild.engine.events import Event, Notice, StepFinished, StepOutput
+from xpubuild.engine.progress import is_counter
 from xpubuild.ui.level import Level
 from xpubuild.ui.plain import PlainSink
 from xpubuild.ui.terminal import Terminal, clean, one_line
@@ -87,6 +88,8 @@ class GithubSink(PlainSink):
             super().notice(event)
 
     def _keep(self, event: StepOutput) -> None:
+        if is_counter(event.line):
+            return
         kept = self._output.setdefault(event.step, deque(maxlen=_KEPT_LINES))
         if len(kept) == _KEPT_LINES:
             self._dropped[event.step] = self._dropped.get(event.step, 0) + 1

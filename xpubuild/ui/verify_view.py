@@ -91,6 +91,16 @@ def verify_view(document: Mapping[str, Any], *, quiet: bool = False) -> tuple[Pa
     return (table.build("Checks"), *((warnings.build("Warnings"),) if warned else ()), facts)
 
 
+def summary_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return the result, what did not pass, and the parts of ``verify_view``, for a page."""
+    table = TableBuilder(["check", "result", "detail"])
+    for check in document["checks"]:
+        if check["status"] not in ("pass", "skip"):
+            table.add(check["id"], check["status"], check["detail"])
+    *tables, facts = verify_view(document)
+    return (facts, table.build("Not passed"), *tables)
+
+
 def checks_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return the table of all checks."""
     table = TableBuilder(["check", "suites", "what it checks"])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xpubuild.ui import format as show
-from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
+from xpubuild.ui.parts import Column, Commands, Facts, Part, Sentences, TableBuilder
 
 _DIGEST_CHARACTERS = 12
 
@@ -66,6 +66,29 @@ def check_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
         for what in result.get("not_checked", ()):
             table.add(result["recipe"], f"not checked: {what}")
     return (table.build(),)
+
+
+def bump_view(document: Mapping[str, Any], written: str = "") -> tuple[Part, ...]:
+    """Return the pins that differ from those upstream, what stays open, and how to go on."""
+    table = TableBuilder(["key", "recipe", "upstream"])
+    for item in document["proposals"]:
+        if item["changed"]:
+            table.add(item["key"], item["recipe"], item["upstream"])
+    same = sum(not item["changed"] for item in document["proposals"])
+    release, base = document["release"], document["base"]
+    told = f"{len(table.rows)} pins of {release} differ from recipe {base}, {same} are the same"
+    commands = (
+        (f"xpubuild recipes check {written}",)
+        if written
+        else (f"xpubuild recipes bump {release} --output FILE",)
+    )
+    changes = (table.build(),) if table.rows else ()
+    return (
+        *changes,
+        Sentences(tuple(document["open"]), "To be looked up"),
+        Sentences((told,)),
+        Commands(commands, "Next steps"),
+    )
 
 
 def audit_view(reports: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:

@@ -1,0 +1,173 @@
+"""``recipes bump`` against a git server on loopback, with repositories laid out as upstream's are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from integration.gitserver import GitServer, Upstream, git, git_server
+from support.cli import Xpubuild
+from support.documents import check
+
+from xpubuild.recipe.load import load
+
+OLD = "0d" * 20
+RECIPE = f"""\
+schema: 1
+name: "9.8"
+title: PyTorch 9.8.0, made up
+extends: base
+release: 9.8.0
+components:
+  torch:
+    source:
+      url: "@URL@/pytorch.git"
+      ref: v9.8.0
+      commit: {OLD}
+      version: 9.8.0a0
+      configure_time:
+        - {{url: "@URL@/ops.git", pin_file: third_party/xpu.txt, commit: {OLD}}}
+        - {{url: "@URL@/sycl-tla.git", ref: v0.9}}
+    build: {{env: {{PYTORCH_BUILD_VERSION: 9.8.0, XPU_ENABLE_KINETO: "{{xpu}}"}}}}
+  triton:
+    version: 3.8.0
+    source: {{url: "@URL@/triton.git", ref: release/3.8, commit: {OLD}}}
+    build:
+      archives: {{json: null, llvm: {{url: "https://example.invalid/l.zip", commit: {OLD}}}}}
+  vision:
+    version: 0.30.0
+    requires: [torch==9.8.0]
+    source: {{url: "@URL@/vision.git", ref: v0.30.0, commit: {OLD}}}
+    build: {{env: {{BUILD_VERSION: 0.30.0, PYTORCH_VERSION: 9.8.0, FORCE_CUDA: 0}}}}
+  audio: null
+  ipex: null
+facts:
+  release: {{source: made up}}
+  components: {{source: made up}}
+"""
+
+
+@dataclass
+class World:
+    server: GitServer
+    recipes: Path
+    commits: dict[str, str]
+    ops: str
+    triton: str
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("bump")
+    triton = Upstream.make(folder / "srv" / "triton.git").commit({"cmake/llvm-hash.txt": f"{'e1' * 20}\n"})
+    ops = "0b" * 20
+    commits = {}
+    for name, versions in {
+        "pytorch": ("9.8.0", "9.8.1", "9.9.0"),
+        "vision": ("0.30.0", "0.30.2", "0.31.0"),
+    }.items():
+        upstream = Upstream.make(folder / "srv" / f"{name}.git")
+        for version in versions:
+            files = {
+                "version.txt": f"{version}a0\n",
+                "third_party/xpu.txt": f"{ops}\n",
+                ".ci/docker/ci_commit_pins/triton-xpu.txt": f"{triton}\n",
+                ".ci/docker/triton_xpu_version.txt": "3.8.1\n",
+            }
+            commit = commits[f"{name} {version}"] = upstream.commit(files)
+            # Annotated, as upstream's are: the tag has an id of its own.
+            git("tag", "-a", "-m", "a release", f"v{version}", commit, cwd=upstream.path)
+        git("tag", "v99.0.0-rc1", commits[f"{name} {versions[0]}"], cwd=upstream.path)
+        git("tag", "v9.8.2-rc1", commits[f"{name} {versions[0]}"], cwd=upstream.path)
+    recipes = folder / "recipes"
+    recipes.mkdir()
+    with git_server(folder / "srv") as server:
+        (recipes / "9.8.yaml").write_text(RECIPE.replace("@URL@", server.url("").rstrip("/")))
+        yield World(server, recipes, commits, ops, triton)
+
+
+@pytest.fixture(autouse=True)
+def _own_recipes(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XPUBUILD_RECIPES", str(world.recipes))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_a_patch_of_a_line(world: World, xpubuild: Xpubuild, tmp_path: Path) -> None:
+    file = tmp_path / "9.8.1.yaml"
+    document = check(xpubuild.json("recipes", "bump", "9.8", "--output", str(file)), "recipes-bump")
+    assert (document["release"], document["base"]) == ("9.8.1", "9.8")
+    found = {item["key"].removeprefix("components."): item["upstream"] for item in document["proposals"]}
+    assert found == {
+        "release": "9.8.1",
+        "torch.source.ref": "v9.8.1",
+        "torch.source.commit": world.commits["pytorch 9.8.1"],
+        "torch.source.configure_time.0.commit": world.ops,
+        "torch.source.version": "9.8.1a0",
+        "triton.source.commit": world.triton,
+        "triton.version": "3.8.1",
+        "vision.source.ref": "v0.30.2",
+        "vision.source.commit": world.commits["vision 0.30.2"],
+        "vision.version": "0.30.2",
+    }
+    assert all(item["changed"] for item in document["proposals"])
+    (told,) = document["open"]
+    assert told.startswith("components.triton.build.archives.llvm: cmake/llvm-hash.txt says e1e1")
+    # What is written is a recipe, with everything that follows from the pins.
+    assert file.read_text() == document["text"]
+    recipe = load(str(file)).recipe
+    torch, triton, vision = (recipe.components[name] for name in ("torch", "triton", "vision"))
+    assert torch.source
+    assert [item.commit or item.ref for item in torch.source.configure_time] == [world.ops, "v0.9"]
+    assert torch.build.env["PYTORCH_BUILD_VERSION"] == "9.8.1"
+    assert triton.source
+    assert triton.source.ref is None
+    assert vision.requires == ["torch==9.8.1"]
+    env = vision.build.env
+    assert (env["BUILD_VERSION"], env["PYTORCH_VERSION"], env["FORCE_CUDA"]) == ("0.30.2", "9.8.1", 0)
+    assert check(xpubuild.json("recipes", "check", str(file)), "recipes-check")["status"] == "ok"
+
+
+def test_a_new_line_extends_the_newest_recipe_and_leaves_the_pairing_to_a_person(
+    world: World, xpubuild: Xpubuild
+) -> None:
+    document = check(xpubuild.json("recipes", "bump", "9.9.0"), "recipes-bump")
+    recipe = yaml.safe_load(document["text"])
+    assert (recipe["name"], recipe["extends"], recipe["release"]) == ("9.9", "9.8", "9.9.0")
+    assert recipe["components"]["vision"]["source"]["commit"] == world.commits["vision 0.31.0"]
+    assert any("components.vision: v0.31.0 is its newest release" in told for told in document["open"])
+
+
+def test_what_differs_is_shown_and_the_recipe_can_be_followed_by_renovate(
+    world: World, xpubuild: Xpubuild
+) -> None:
+    shown = xpubuild.ok("recipes", "bump", "9.8").out
+    assert re.search(
+        rf"^components\.torch\.source\.commit +{OLD} +{world.commits['pytorch 9.8.1']}$", shown, re.M
+    )
+    assert "10 pins of 9.8.1 differ from recipe 9.8, 0 are the same" in shown
+    text = xpubuild.json("recipes", "bump", "9.8")["text"]
+    for name, tag in (("pytorch", "v9.8.1"), ("vision", "v0.30.2")):
+        comment = f"# renovate: datasource=git-tags depName={world.server.url(f'{name}.git')}"
+        assert re.search(rf"^ +{re.escape(comment)}\n +ref: {tag}\n +commit: [0-9a-f]{{40}}$", text, re.M)
+
+
+@pytest.mark.parametrize(
+    ("release", "told"),
+    [("9.8.7", "has no tag of it; its newest is v9.9.0"), ("1.0", "is older"), ("main", "is not a release")],
+)
+def test_what_is_no_release_upstream(xpubuild: Xpubuild, release: str, told: str) -> None:
+    result = xpubuild("recipes", "bump", release)
+    assert result.status == 2
+    assert told in result.err
+
+
+def test_a_server_that_refuses_is_an_error_of_fetching(world: World, xpubuild: Xpubuild) -> None:
+    world.server.faults.fail, world.server.faults.fail_status = 50, 403
+    try:
+        assert xpubuild("recipes", "bump", "9.8").status == 30
+    finally:
+        world.server.faults.fail = 0
