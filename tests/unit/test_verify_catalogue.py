@@ -151,7 +151,8 @@ def _imports(tree: ast.AST) -> list[tuple[str, int]]:
         if isinstance(node, ast.Import):
             found += [(alias.name.partition(".")[0], 0) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found.append(((node.module or "").partition(".")[0], node.level))
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            found += [(name.partition(".")[0], node.level) for name in names]
     return found
 
 

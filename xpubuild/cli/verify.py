@@ -126,18 +126,16 @@ def command(
     from xpubuild.engine.temporary import scratch_folder
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.step_summary import summarise
-    from xpubuild.ui.verify_view import CheckPrinter, checks_view, summary_view, verify_view
+    from xpubuild.ui.verify_view import CheckPrinter, summary_view, verify_view
     from xpubuild.verify import baseline as speeds
-    from xpubuild.verify.catalogue import list_checks, select
+    from xpubuild.verify.catalogue import select
     from xpubuild.verify.harness import run_suite
-    from xpubuild.verify.reports import checks_document, failure, write_reports
+    from xpubuild.verify.reports import failure, write_reports
     from xpubuild.verify.target import check_options, resolve_target
     from xpubuild.workspace.layout import Layout
 
     if list_:
-        listing = checks_document(list_checks())
-        print_json(listing) if as_json else show(checks_view(listing))
-        return 0
+        return _list(as_json)
     if update_baseline and baseline is None:
         raise click.UsageError("--update-baseline needs --baseline FILE")
     if no_gpu:
@@ -192,4 +190,15 @@ def command(
         raise error
     if as_json:
         print_json(document)
+    return 0
+
+
+def _list(as_json: bool) -> int:
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.verify_view import checks_view
+    from xpubuild.verify.catalogue import list_checks
+    from xpubuild.verify.reports import checks_document
+
+    listing = checks_document(list_checks())
+    print_json(listing) if as_json else show(checks_view(listing))
     return 0

@@ -77,9 +77,9 @@ def run_suite(
     began = time.monotonic()
     checks = select(device=device, suite=suite, only=only, require=require, skip=skip)
     work.mkdir(parents=True, exist_ok=True)
-    packages = [name for group in {check.group for check in checks} for name in PACKAGES.get(group, ())]
-    require_interpreter(python, env, work, packages)
-    given = {"results": str(work / "operators"), **(options or {})}
+    groups = dict.fromkeys(check.group for check in checks)
+    require_interpreter(python, env, work, [name for group in groups for name in PACKAGES.get(group, ())])
+    given = {**({"results": str(work / "operators")} if "database" in groups else {}), **(options or {})}
     with (work / LOG_NAME).open("wb") as log, _compile_scratch(work) as scratch:
         child_env = {**env, **_caches(scratch)}
         session = _Session(checks, emit, started, baseline)
@@ -89,7 +89,7 @@ def run_suite(
             cancel=cancel, options=given,
         )  # fmt: skip
         session.progress = progress
-        for group in dict.fromkeys(check.group for check in checks):
+        for group in groups:
             child.env = child_env if group == _MEASURED else {**_CALM, **child_env}
             _run_group(session, child, [check for check in checks if check.group == group], log)
     return VerifyReport(
@@ -99,16 +99,15 @@ def run_suite(
         torch=session.facts.get("torch", {}),
         device=session.facts.get("device", {"type": device}),
         duration_s=round(time.monotonic() - began, 3),
-        operators=_table(Path(given["results"]), session.results),
+        operators=_table(given, session.results),
     )
 
 
-def _table(folder: Path, results: Mapping[str, CheckResult]) -> dict[str, Any] | None:
+def _table(options: Mapping[str, str], results: Mapping[str, CheckResult]) -> dict[str, Any] | None:
     """Return the table of operators that a check of this run wrote; None without one."""
-    path = folder / "operators.json"
     if not any(check.group == "database" and "total" in check.metrics for check in results.values()):
         return None
-    return dict(json.loads(path.read_text("utf-8")))
+    return dict(json.loads((Path(options["results"]) / "operators.json").read_text("utf-8")))
 
 
 @contextlib.contextmanager

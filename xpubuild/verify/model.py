@@ -75,4 +75,7 @@ class VerifyReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``xpubuild verify --json``."""
-        return {"schema": SCHEMA, "status": self.status, "summary": self.count(), **plain(self)}
+        document = {"schema": SCHEMA, "status": self.status, "summary": self.count(), **plain(self)}
+        if self.operators is None:
+            del document["operators"]
+        return document
