@@ -36,6 +36,18 @@ def test_every_operator_of_the_tables_is_in_this_torch_and_right(target: Target)
             assert check.metrics["runs"] > 3 * check.metrics["cases"]
 
 
+def test_every_workload_is_right(target: Target) -> None:
+    """What a CPU lacks is named; all else runs."""
+    report = target.verify("workloads", suite="full")
+    assert bad(report) == {}
+    lacking = {"EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "OVERRIDEABLE", "FlexAttention", "capturable"}
+    ran = [check for check in report.checks if check.group == "workloads"]
+    for check in ran:
+        assert check.metrics["absent_in_this_torch"] == 0, check.id
+        assert {name.partition(" ")[0] for name in check.metrics["cases_without_kernel"]} <= lacking
+    assert sum(check.metrics["runs"] for check in ran) > 100
+
+
 def test_references_are_of_a_process_that_is_not_changed(target: Target) -> None:
     """The CPU is its own reference: what breaks this process must not break that one."""
     report = target.verify(
@@ -93,7 +105,8 @@ def test_every_table_is_a_check() -> None:
     from xpubuild.resources import suite_dir
 
     tables = {path.stem.partition("_")[2] for path in suite_dir().glob("table_*.py")}
-    checks = {check.id.partition(".")[2] for check in list_checks() if check.group == "operators"}
+    groups = ("operators", "workloads")
+    checks = {check.id.partition(".")[2] for check in list_checks() if check.group in groups}
     assert tables == checks - {"random", "deterministic", "grad_scaler"}
     assert SuiteContext(BACKENDS["cpu"], frozenset()).planned == ()
     assert issubclass(CheckFaultError, Exception)

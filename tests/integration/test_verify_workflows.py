@@ -55,7 +55,7 @@ torchaudio.functional.rnnt_loss = rnnt_loss
 
 def test_every_check_of_the_workflows_can_be_made_to_fail() -> None:
     """By a mutation, by an environment of this module, or by a tree of test_verify_upstream.py."""
-    groups = {"compile", "model", "profiler", "distributed", "speed", "image"}
+    groups = {"compile", "model", "workloads", "profiler", "distributed", "speed", "image"}
     checks = {check.id for check in list_checks() if check.group in groups}
     assert checks - {mutation["check"] for mutation in load()} == {"image.linkage"}
 

@@ -125,6 +125,7 @@ class Case:
         reference: computes the reference instead of ``call``.
         nan: with a NaN among the inputs, results that depend on it have to be NaN.
         strided: also with inputs that are not contiguous.
+        ways: the plain inputs also in these ways (``ways.py``).
     """
 
     name: str
@@ -138,6 +139,7 @@ class Case:
     reference: Call | None = None
     nan: bool = True
     strided: bool = True
+    ways: tuple[str, ...] = ()
     seed: int = field(default=0, compare=False)
 
 

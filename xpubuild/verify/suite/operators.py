@@ -21,6 +21,7 @@ from .context import CheckFailedError, CheckFaultError, SuiteContext
 from .hardware import has_float64
 from .references import STORE, references, table
 from .tolerance import smallest, unit_roundoff
+from .ways import dtype_of, lacks, on_a_way, repeated
 
 ELEMENT = 8.0
 NORM = 4.0
@@ -32,7 +33,7 @@ _SHORT_SLACK, _SHORT_BIAS = 8.0, 3.0
 _LONG_SLACK = 2.0
 _MOST_NAMED = 4
 
-#: Name of the dtype, set of inputs, memory layout.
+#: Name of the dtype, set of inputs, memory layout or way.
 Run = tuple[str, str, str]
 
 
@@ -48,6 +49,7 @@ def run_table(context: SuiteContext, name: str) -> None:
     if context.planned:  # else somebody else keeps the references
         STORE.pop(name)
     run = absent = untyped = 0
+    unable: list[str] = []
     for case in table(name):
         expected = known[case.name]
         if "fault" in expected:
@@ -55,22 +57,20 @@ def run_table(context: SuiteContext, name: str) -> None:
         if "absent" in expected:
             absent += 1
             continue
-        for kind, variant, layout in _runs(context, case, expected):
-            try:
-                problem = _compare(context, case, (kind, variant, layout), expected[variant])
-            except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError) as error:
-                if _lacks(error, kind):
-                    untyped += 1
-                    continue
-                problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
-            run += 1
-            if problem:
-                wrong.append(f"{case.name} ({kind}, {variant}{', ' if layout else ''}{layout}): {problem}")
-                break
+        problems = _problems(context, case, expected)
+        run += len(problems) - problems.count(None)
+        untyped += problems.count(None)
+        unable += [case.name] if not any(one is not None for one in problems) else []
+        wrong += [one for one in problems if one][:1]
     context.metric("cases", len(known) - absent)
     context.metric("runs", run)
     context.metric("absent_in_this_torch", absent)
     context.metric("without_kernel", untyped)
+    context.metric("cases_without_kernel", unable)
+    if unable:
+        context.note(f"no kernel here for {', '.join(unable)}")
+    for reason in sorted({lacks(context, way) or "" for case in table(name) for way in case.ways} - {""}):
+        context.note(reason)
     if wrong:
         more = f"; and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
         raise CheckFailedError(
@@ -78,10 +78,33 @@ def run_table(context: SuiteContext, name: str) -> None:
         )
 
 
+def _problems(context: SuiteContext, case: Case, expected: dict[str, Any]) -> list[str | None]:
+    """Return what ``_problem`` says of each run of a case, until the first that is wrong."""
+    found: list[str | None] = []
+    for run in _runs(context, case, expected):
+        found.append(_problem(context, case, run, expected[run[1]]))
+        if found[-1]:
+            break
+    return found
+
+
+def _problem(context: SuiteContext, case: Case, run: Run, expected: list[Any]) -> str | None:
+    """Return what is wrong with one run, nothing where it is right, None where the device lacks a kernel."""
+    try:
+        problem = _compare(context, case, run, expected)
+    except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError) as error:
+        if _lacks(error, run[0]):
+            return None
+        problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
+    return f"{case.name} ({', '.join(filter(None, run))}): {problem}" if problem else ""
+
+
 def _full_precision(context: SuiteContext) -> None:
     context.full_precision()
     recurrent: Any = getattr(context.torch.backends.cudnn, "rnn", None)
-    if hasattr(recurrent, "fp32_precision"):
+    # Alone it is a setting that torch cannot report any more, and export asks for it.
+    of_cudnn = any(switch.startswith("cudnn.") for switch in context.backend.tf32_switches)
+    if of_cudnn and hasattr(recurrent, "fp32_precision"):
         recurrent.fp32_precision = "ieee"
 
 
@@ -98,11 +121,14 @@ def _runs(context: SuiteContext, case: Case, expected: dict[str, Any]) -> list[R
     for kind in case.types[1:]:
         if kind != "float64" or has_float64(context):
             plan += [(kind, "plain", "")] + ([(kind, "other", "")] if "other" in expected else [])
-    return plan
+    return plan + [(first, "plain", way) for way in case.ways if not lacks(context, way)]
 
 
 #: What torch says where a backend, or a library that this torch was built without, has no kernel.
-_LACKS = ("MAGMA", "LAPACK", "not compiled with", "supported devices")
+_LACKS = (
+    "MAGMA", "LAPACK", "not compiled with", "supported devices", "No available kernel", "No viable backend",
+    "does not support backward on", "FlexAttention is only supported", "No execution plans support",
+)  # fmt: skip
 _LACKS_TYPE = ("not implemented for", "not supported", "unsupported", "expected scalar type")
 
 
@@ -116,8 +142,13 @@ def _compare(context: SuiteContext, case: Case, run: Run, expected: list[Any]) -
     torch, (kind, variant, layout) = context.torch, run
     dtype = getattr(torch, kind)
     there = [_placed(context, one, dtype, layout) for one in prepared(torch, case, variant)]
-    results, gradients = evaluate(torch, case.call, there, grad=case.grad and variant != "nan")
-    found = [*results, *gradients]
+    call, dtype = on_a_way(context, case.call, layout), dtype_of(torch, dtype, layout)
+
+    def both() -> list[Any]:
+        results, gradients = evaluate(torch, call, there, grad=case.grad and variant != "nan")
+        return [*results, *gradients]
+
+    found = repeated(context, both) if layout == "deterministic" else both()
     if len(found) != len(expected):
         return f"{len(found)} results instead of {len(expected)}"
     for number, (result, reference) in enumerate(zip(found, expected)):
@@ -140,10 +171,12 @@ def _placed(context: SuiteContext, tensor: Any, dtype: Any, layout: str) -> Any:
     elif tensor.is_floating_point():
         tensor = tensor.to(dtype)
     there = tensor.to(context.device)
-    if not layout or there.dim() == 0:
+    if there.dim() == 0:
         return there
     if layout == "permuted":
         return there.transpose(0, -1).contiguous().transpose(0, -1)
+    if layout != "every second":
+        return there
     wide = there.new_zeros((*there.shape[:-1], 2 * there.shape[-1]))
     wide[..., ::2] = there
     return wide[..., ::2]

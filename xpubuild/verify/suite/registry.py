@@ -22,8 +22,8 @@ SUITES = ("smoke", "full", "speed", "image", "dynamo", "upstream", "ops")
 
 #: Groups in the order they run; one that is not named here comes last.
 GROUPS = (
-    "import", "device", "runtime", "aten", "operators", "onednn", "ops", "compile", "model", "vision",
-    "audio", "profiler", "distributed", "speed", "image", "dynamo", "upstream", "database",
+    "import", "device", "runtime", "aten", "operators", "onednn", "ops", "compile", "model", "workloads",
+    "vision", "audio", "profiler", "distributed", "speed", "image", "dynamo", "upstream", "database",
 )  # fmt: skip
 
 #: Optional part that ``--require`` may name -> patterns of its checks.

@@ -1,0 +1,62 @@
+"""Group ``workloads``: networks and other programs of today, small, against references in float64."""
+
+from __future__ import annotations
+
+import os
+
+from .context import SuiteContext, require
+from .operators import run_table
+from .registry import FULL, check
+
+_DEADLINE_S = 900
+#: Name of the table -> title and description of its check, in the order they run.
+_TABLES = {
+    "decoder": (
+        "a decoder transformer trains, infers and generates correctly",
+        "Compare losses and gradients, steps, a prefill, word by word from a cache, and greedy words.",
+    ),
+    "attention": (
+        "each backend of attention, and FlexAttention, is correct",
+        "Compare with the definition: causal, grouped, masked, of other lengths; note what the device lacks.",
+    ),
+    "optimisers": (
+        "optimisers are correct in each of their forms",
+        "Compare four steps, plain, foreach, fused and capturable, with their definition.",
+    ),
+    "blocks": (
+        "a U-Net block, an encoder with padding, LSTM and GRU are correct",
+        "Compare with float64, also under autocast, checkpointed, repeated, compiled and exported.",
+    ),
+    "numerics": (
+        "linear algebra, a Fourier convolution and products with 8 bits are correct",
+        "Compare solutions by several decompositions, also of singular matrices, and int8 weights.",
+    ),
+}
+#: What xpu runs on the CPU in some releases: a part of the linear algebra, torch's own encoder layer.
+_MAY_FALL_BACK = ("blocks", "numerics")
+#: Fewer bytes than any of them takes on the device.
+_LEAST_BYTES = 2**16
+
+
+def _declare(name: str, title: str, description: str) -> None:
+    def table(context: SuiteContext) -> None:
+        from .placement import DeviceMemory, Recorder
+
+        # cuBLAS repeats its results only with this, and reads it before its first product.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        if name not in _MAY_FALL_BACK or not context.backend.streams:
+            with DeviceMemory(context, _LEAST_BYTES):
+                return run_table(context, name)
+        with Recorder(context) as recorder:
+            run_table(context, name)
+        require(recorder.names is None or recorder.kernels, "the profiler recorded no kernel on the device")
+        for fallback in sorted(set(recorder.fallbacks)):
+            context.warn(fallback)
+        return None
+
+    table.__doc__ = description
+    check(f"workloads.{name}", title, suites=FULL, deadline_s=_DEADLINE_S)(table)
+
+
+for _name, _texts in _TABLES.items():
+    _declare(_name, *_texts)
