@@ -57,6 +57,16 @@ errors, and a factor that all elements share, so that 1 % is seen in bfloat16 to
 this torch does not have, or a type without a kernel, is counted in the metrics. A reference that is NaN or
 warns fails the check and says that the check is at fault.
 
+The group `workloads` has tables of the same kind, with the same limits: a case is a small network or program.
+Its reference is a definition in float64, where one is shorter than the network itself. A case also runs in
+ways that change how it runs and not what it computes: under autocast to bfloat16 and float16 (with their
+roundings), compiled, with gradient checkpointing (the network has to run twice), through `torch.export`, and
+twice with deterministic algorithms, whose bits have to be equal unless torch warns that an operator has none.
+On the CPU the compiler is AOTAutograd without inductor, which the group `compile` covers, and FlexAttention
+runs without being compiled. Greedy generation has to give the words of the reference; its text is one where
+the two best words are always further apart than any type's error, which the reference checks. Cases without
+a kernel on this device, such as a backend of attention, are named in the detail.
+
 `scripts/operator-mutants.py` measures what the tables notice: it replaces an operator's kernels by
 slightly wrong ones and runs the cases that call it.
 

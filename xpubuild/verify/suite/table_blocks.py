@@ -35,7 +35,8 @@ def _unet(torch: Any, mode: str) -> Any:
         fine = f.silu(f.group_norm(x, 4, gain, shift))
         coarse = f.silu(f.group_norm(f.conv2d(fine, down, stride=2, padding=1), 4, gain, shift))
         one = f.conv_transpose2d(coarse, up, stride=2, padding=1)
-        two = f.interpolate(coarse, size=fine.shape[2:], mode=mode)
+        # By no whole factor: with one, some modes are the same.
+        two = f.interpolate(coarse[..., 1:, 2:], size=fine.shape[2:], mode=mode)
         return f.conv2d(torch.cat((fine, one, two.to(one.dtype)), 1), joined, padding=1)
 
     return call
