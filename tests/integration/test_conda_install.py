@@ -160,6 +160,16 @@ def test_killed_at_any_moment_and_run_again_it_is_the_same(
     assert [path.name for path in env.parent.iterdir()] == ["env"]
 
 
+def test_killed_after_the_mark_leaves_nothing_behind(
+    conda: tuple[Path, str], env: Path, tmp_path: Path
+) -> None:
+    make_conda_env(work(env, conda[1], tmp_path))
+    scratch = work(env, conda[1], tmp_path).scratch
+    (scratch / "channel").mkdir(parents=True)
+    assert make_conda_env(work(env, conda[1], tmp_path)) is False
+    assert [path.name for path in env.parent.iterdir()] == ["env"]
+
+
 @pytest.mark.parametrize("damage", ["making", "no record", "file gone", "other lock", "python gone", "venv"])
 def test_one_that_is_not_whole_is_made_again(
     conda: tuple[Path, str], env: Path, tmp_path: Path, damage: str

@@ -87,6 +87,8 @@ def make_conda_env(work: Installation) -> bool:
     wanted = {"conda": lock_digest(work.lock), "python": python_version(work.lock)}
     check_name(work.env)
     if _is_ready(work, wanted):
+        # A run that was killed after its mark left it.
+        remove_tree(work.scratch)
         return False
     if not work.engines.rattler and not work.engines.conda:
         raise missing("installed", work.engines)
