@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -153,6 +154,8 @@ def _is_calm(entry: _Entry, text: str) -> bool:
     return entry.signature.general and not entry.matcher.warnings and bool(_WARNING.search(text))
 
 
+# The cache of re holds fewer patterns than there are rules.
+@functools.cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 

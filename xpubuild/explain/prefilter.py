@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 # Words that many literals contain; looking for these alone finds the lines of all of them.
@@ -14,15 +15,17 @@ _SUFFIXES = (b".h", b".c", b"s.h", b"s.c")
 _NAME = frozenset(b"abcdefghijklmnopqrtuvwxyz")
 
 
+@functools.cache
 def trigger(literal: str) -> str:
     """Return what a line with this literal is found by."""
     return next((stem for stem in _STEMS if stem in literal), literal)
 
 
-def smallest(literals: Iterable[str]) -> tuple[str, ...]:
+@functools.lru_cache(maxsize=64)
+def smallest(literals: frozenset[str]) -> tuple[str, ...]:
     """Return the literals that contain no other one: who finds these finds all."""
     kept: list[str] = []
-    for text in sorted(set(literals), key=lambda item: (len(item), item)):
+    for text in sorted(literals, key=lambda item: (len(item), item)):
         if not any(other in text for other in kept):
             kept.append(text)
     return tuple(kept)
@@ -32,7 +35,7 @@ class Prefilter:
     """Looks for literals in bytes; ``bytes.find`` is faster than any pattern with alternatives."""
 
     def __init__(self, literals: Iterable[str]) -> None:
-        self.literals = tuple(smallest(map(trigger, literals)))
+        self.literals = smallest(frozenset(map(trigger, literals)))
         self._needles = [(text, text.encode()) for text in self.literals]
 
     def hits(self, block: bytes, start: int, end: int) -> list[tuple[int, str]]:

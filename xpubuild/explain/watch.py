@@ -46,7 +46,7 @@ class LogWatcher:
         self._scanner = Scanner(rules)
         fatal = tuple(entry for entry in rules.signatures if entry.fatal)
         self._matching = Matching(fatal, rules.facts)
-        self._literals = smallest(self._matching.literals)
+        self._literals = smallest(frozenset(self._matching.literals))
         self._recent: deque[str] = deque(maxlen=MAX_DISTANCE)
         self._batch: list[bytes] = []
         self._size = 0
