@@ -81,8 +81,9 @@ def _facts(context: SuiteContext) -> dict[str, str]:
     else:
         properties = context.module.get_device_properties(0)
         driver = str(getattr(properties, "driver_version", "") or "")
-        if backend.name == "cuda":
-            driver = f"CUDA {torch._C._cuda_getDriverVersion()}"
+        if backend.name == "cuda":  # its properties do not say it; some releases (2.11) do not at all
+            ask = getattr(torch._C, "_cuda_getDriverVersion", None)
+            driver = f"CUDA {ask() if ask else torch.version.cuda}"
         device = str(properties.name)
     return {"device": device, "type": backend.name, "driver": driver, "torch": str(torch.__version__)}
 
