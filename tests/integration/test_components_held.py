@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import textwrap
 from pathlib import Path
@@ -205,10 +206,10 @@ class Site:
         text = RECIPE.format(url=self.tree.as_uri(), commit=head.stdout.strip())
         (self.folder / "held.yaml").write_text(text)
 
-    def install(self, *options: str) -> Result:
+    def install(self, *options: str, until: str = "addon.install") -> Result:
         words = ("install", str(self.folder / "held.yaml"), "--workspace", str(self.workspace))
         done = subprocess.run(
-            [*XPUBUILD, *words, "--until", "addon.install", *options],
+            [*XPUBUILD, *words, "--until", until, *options],
             env={**os.environ, "PIP_FIND_LINKS": self.links.as_uri()},
             capture_output=True, text=True, check=False, timeout=600,
         )  # fmt: skip
@@ -221,9 +222,23 @@ class Site:
         return " ".join(result.err.split())
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Path]:
+    """A site whose workspace has torch and triton, and a copy of all of it."""
+    folder = tmp_path_factory.mktemp("site")
+    site = Site(folder / "a site")
+    result = site.install(until="triton")
+    assert result.status == 0, result.err
+    return site, Path(shutil.copytree(site.folder, folder / "as it was", symlinks=True))
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path / "a site")
+def site(prepared: tuple[Site, Path]) -> Site:
+    """The site as it was: what comes before the extension is the same for all."""
+    site, copy = prepared
+    shutil.rmtree(site.folder)
+    shutil.copytree(copy, site.folder, symlinks=True)
+    return site
 
 
 def test_a_requirement_that_wants_another_torch_is_refused_and_mended(site: Site) -> None:

@@ -128,7 +128,14 @@ def _no_git_is_left(place: _Place) -> bool:
     return False
 
 
-@pytest.mark.parametrize("step", [2, 6, 11, 18, 27, 35, 44, 50])
+def _moments(*steps: int) -> list[object]:
+    """Every other one always, the others on demand."""
+    return [
+        pytest.param(step, marks=[pytest.mark.on_demand] * (place % 2)) for place, step in enumerate(steps)
+    ]
+
+
+@pytest.mark.parametrize("step", _moments(2, 6, 11, 18, 27, 35, 44, 50))
 def test_a_new_checkout(nested: Nested, place: _Place, trees: dict[str, dict[str, str]], step: int) -> None:
     assert place.kill_at_step(nested.first, step)
     place.checkout(nested.first)
@@ -137,7 +144,7 @@ def test_a_new_checkout(nested: Nested, place: _Place, trees: dict[str, dict[str
     assert not list(place.into.parent.glob(".top.xpubuild-new"))
 
 
-@pytest.mark.parametrize("step", [3, 14, 30, 44, 52, 59, 66, 70, 75, 80])
+@pytest.mark.parametrize("step", _moments(3, 14, 30, 44, 52, 59, 66, 70, 75, 80))
 def test_a_move_to_another_pin(
     nested: Nested, place: _Place, trees: dict[str, dict[str, str]], step: int
 ) -> None:

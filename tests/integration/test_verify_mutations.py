@@ -157,7 +157,9 @@ def test_torchvision_that_does_not_work_is_said_and_replaced(target: Target) -> 
     assert "torchvision cannot be used: RuntimeError: operator torchvision::nms does not exist" in detail
 
 
-@pytest.mark.parametrize("check", ["ops.compile", "model.resnet50_compile"])
+@pytest.mark.parametrize(
+    "check", ["ops.compile", pytest.param("model.resnet50_compile", marks=pytest.mark.on_demand)]
+)
 def test_compiler_that_is_missing_at_run_time(target: Target, check: str) -> None:
     report = target.verify(check, mutation="import os\nos.environ.update(PATH='/nowhere', CXX='')")
     assert bad(report) == {check: "fail"}

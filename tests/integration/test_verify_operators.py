@@ -27,27 +27,6 @@ BROKEN = (
 )
 
 
-def test_every_operator_of_the_tables_is_in_this_torch_and_right(target: Target) -> None:
-    report = target.verify("operators", suite="full")
-    assert bad(report) == {}
-    for check in report.checks:
-        if "cases" in check.metrics:
-            assert check.metrics["absent_in_this_torch"] == 0, check.id
-            assert check.metrics["runs"] > 3 * check.metrics["cases"]
-
-
-def test_every_workload_is_right(target: Target) -> None:
-    """What a CPU lacks is named; all else runs."""
-    report = target.verify("workloads", suite="full")
-    assert bad(report) == {}
-    lacking = {"EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "OVERRIDEABLE", "FlexAttention", "capturable"}
-    ran = [check for check in report.checks if check.group == "workloads"]
-    for check in ran:
-        assert check.metrics["absent_in_this_torch"] == 0, check.id
-        assert {name.partition(" ")[0] for name in check.metrics["cases_without_kernel"]} <= lacking
-    assert sum(check.metrics["runs"] for check in ran) > 100
-
-
 def test_references_are_of_a_process_that_is_not_changed(target: Target) -> None:
     """The CPU is its own reference: what breaks this process must not break that one."""
     report = target.verify(

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from integration.torch_env import TORCH
+from integration.torch_env import TORCH, OpsSite, TorchEnv
 from integration.verify_support import Target, bad, by_id
 
 from xpubuild.verify.catalogue import list_checks
 from xpubuild.verify.harness import LOG_NAME
+from xpubuild.verify.model import VerifyReport
 from xpubuild.verify.reports import junit_report
+
+
+@dataclass(frozen=True)
+class Full:
+    """A run of the whole suite: its report, its scratch folder, the temporary folder it was told."""
+
+    report: VerifyReport
+    scratch: Path
+    temporary: Path
 
 
 def test_report_says_what_was_verified(target: Target, warm: Path) -> None:
@@ -40,19 +51,6 @@ def test_numpy_is_not_missed_and_other_warnings_are_kept(target: Target) -> None
     assert check.status == "pass"
     assert any("a sign of trouble" in line for line in check.output)
     assert not any("NumPy" in line for line in check.output)
-
-
-def test_caches_and_log_stay_in_the_scratch_folder(target: Target) -> None:
-    temporary = target.work / "tmp"
-    temporary.mkdir()
-    target.env.environ["TMPDIR"] = str(temporary)
-    target.scratch = target.work / "scrätch"
-    report = target.verify("ops.compile", suite="full")
-    assert bad(report) == {}
-    assert any((target.scratch / "inductor").rglob("*.so"))
-    assert any((target.scratch / "tmp").rglob("*.gch"))
-    assert (target.scratch / LOG_NAME).stat().st_size > 0
-    assert not list(temporary.iterdir())
 
 
 @pytest.mark.parametrize(("callers", "wanted"), [("", "passive"), ("active", "active")])
@@ -96,14 +94,49 @@ def test_vector_functions_are_set_up_by_one_thread_before_any_check(target: Targ
         assert first == f"aten.{name}.default 16"
 
 
-@pytest.mark.slow
-def test_full_suite_passes(target: Target) -> None:
-    """Also in a scratch folder with a space, which inductor's command lines do not survive."""
+@pytest.fixture(scope="module")
+def full(torch_env: TorchEnv, ops_site: OpsSite, tmp_path_factory: pytest.TempPathFactory) -> Full:
+    """The whole suite, run once. Inductor's command lines do not survive a space in the scratch folder."""
+    target = Target(torch_env, ops_site, tmp_path_factory.mktemp("full"))
+    temporary = target.work / "tmp"
+    temporary.mkdir()
+    target.env.environ["TMPDIR"] = str(temporary)
     assert " " in str(target.scratch)
-    report = target.verify(suite="full", require=["ops"])
-    assert bad(report) == {}
-    assert {check.id for check in report.checks} == {c.id for c in list_checks() if "full" in c.suites}
-    assert by_id(report)["model.resnet50_compile"].status == "pass"
+    return Full(target.verify(suite="full", require=["ops"]), target.scratch, temporary)
+
+
+@pytest.mark.slow
+def test_full_suite_passes(full: Full) -> None:
+    assert bad(full.report) == {}
+    assert {check.id for check in full.report.checks} == {c.id for c in list_checks() if "full" in c.suites}
+    assert by_id(full.report)["model.resnet50_compile"].status == "pass"
+
+
+def test_every_operator_of_the_tables_is_in_this_torch_and_was_run(full: Full) -> None:
+    tables = [
+        check for check in full.report.checks if check.group == "operators" and "cases" in check.metrics
+    ]
+    assert tables
+    for check in tables:
+        assert check.metrics["absent_in_this_torch"] == 0, check.id
+        assert check.metrics["runs"] > 3 * check.metrics["cases"]
+
+
+def test_every_workload_was_run(full: Full) -> None:
+    """What a CPU lacks is named; all else runs."""
+    lacking = {"EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "OVERRIDEABLE", "FlexAttention", "capturable"}
+    ran = [check for check in full.report.checks if check.group == "workloads"]
+    for check in ran:
+        assert check.metrics["absent_in_this_torch"] == 0, check.id
+        assert {name.partition(" ")[0] for name in check.metrics["cases_without_kernel"]} <= lacking
+    assert sum(check.metrics["runs"] for check in ran) > 100
+
+
+def test_caches_and_log_stay_in_the_scratch_folder(full: Full) -> None:
+    assert any((full.scratch / "inductor").rglob("*.so"))
+    assert any((full.scratch / "tmp").rglob("*.gch"))
+    assert (full.scratch / LOG_NAME).stat().st_size > 0
+    assert not list(full.temporary.iterdir())
 
 
 @pytest.mark.parametrize(("isa", "lacks"), [("AVX2", "bfloat16 and float16"), ("AVX512_CORE", "float16")])

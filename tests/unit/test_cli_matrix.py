@@ -48,6 +48,12 @@ def test_this_host(xpubuild: Xpubuild) -> None:
     assert by_release(document)["2.13.0"]["verdict"]["builds"] == "no"
 
 
+def test_this_host_for_another_target(xpubuild: Xpubuild) -> None:
+    document = check(xpubuild.json("recipes", "matrix", "--here", "--target", "cpu"), "matrix")
+    assert document["situation"]["target"] == "cpu"
+    assert document["situation"]["gpu_targets"] == []
+
+
 def test_the_tables(xpubuild: Xpubuild) -> None:
     out = xpubuild.ok("recipes", "matrix", *MAX).out
     lines = {line.split("  ")[0]: line for line in out.partition("\nHere\n")[2].splitlines()}

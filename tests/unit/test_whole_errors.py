@@ -1,0 +1,51 @@
+"""What a person reads in an error that few tests raise: every part of it."""
+
+from __future__ import annotations
+
+import errno
+import shlex
+from pathlib import Path
+
+import pytest
+
+from xpubuild.artifacts.freeze import HeldProof
+from xpubuild.engine.system_errors import of_machine
+from xpubuild.errors import AuditError
+from xpubuild.packages.conda.engines import Engines, missing
+
+
+@pytest.mark.parametrize(
+    ("engines", "only"),
+    [
+        (Engines(), ""),
+        (Engines(conda="/c/conda"), ", only conda was found"),
+        (Engines(conda_lock="/c/conda-lock"), ", only conda-lock was found"),
+    ],
+)
+def test_nothing_that_installs_conda_packages(engines: Engines, only: str) -> None:
+    error = missing("installed", engines)
+    assert error.what == "conda packages cannot be installed on this machine"
+    assert error.why == f"py-rattler is not installed in xpubuild's environment{only}"
+    assert "extra 'conda'" in error.fix
+    (command,) = error.commands
+    assert shlex.split(command)[1:4] == ["-m", "pip", "install"]
+    assert "py-rattler" in command
+    assert error.evidence == {"conda": engines.conda or "", "conda-lock": engines.conda_lock or ""}
+
+
+@pytest.mark.parametrize("name", [None, "/w/a file"])
+def test_a_full_disk_names_the_file_if_it_is_known(name: str | None) -> None:
+    error = of_machine(OSError(errno.ENOSPC, "No space left on device", name))
+    assert error is not None
+    assert error.what == f"no space left for {name or 'a file'}"
+    assert error.why == "No space left on device"
+    assert error.commands == (("df -h '/w/a file'",) if name else ("df -h",))
+
+
+def test_a_damaged_note_of_what_is_held(tmp_path: Path) -> None:
+    held = tmp_path / "a note.txt"
+    held.write_text("nothing")
+    with pytest.raises(AuditError) as caught:
+        HeldProof(str(tmp_path), (str(held),)).check()
+    assert caught.value.what == f"{held} was changed"
+    assert caught.value.commands == (f"rm {shlex.quote(str(held))}",)
