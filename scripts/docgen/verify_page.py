@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from docgen import markdown as md
 from docgen import verify_checks
+from xpubuild.verify.suite.database_compare import SLACK
 from xpubuild.verify.suite.database_samples import MOST
 from xpubuild.verify.suite.database_table import known_failures
-from xpubuild.verify.suite.database_trial import SLACK
 from xpubuild.verify.suite.operators import ELEMENT
 from xpubuild.verify.suite.peaks import FRACTION, FRACTIONS, PEAKS
 
@@ -139,7 +139,8 @@ runs (exit code 40), and the command that installs it is shown.
 References come from another process on the CPU: the function of NumPy in the database if there is one, else
 the same operator in double precision. That process is started without `PYTHONPATH`. A result may be off by
 upstream's tolerance for the operator (at most {slack:g} times `torch.testing`'s, since intermediate results
-are rounded too) and by what {element:g} roundings of the inputs change.
+are rounded too) and by what {element:g} roundings of the inputs change. Elements of Fourier transforms are
+sums of all inputs, so that their roundings are compared with the root mean square of the result.
 
 The result is a table of operators and types. Its states add up to the total, which is always shown:
 
@@ -164,17 +165,20 @@ operator. With `--minutes N` no operator starts after N minutes. The most used o
 how often training steps of resnet50, Llama, Bert, T5 and ViT call them, counted by
 `scripts/count-operators.py` into `xpubuild/verify/suite/database_order.json`.
 
-Known failures are in `xpubuild/verify/suite/database_known.json`, with operators, types, parts, device,
-releases, issue, source and the day on which an entry expires. `scripts/update-known-failures.py` takes them
-from the skip lists of torch-xpu-ops ({known} entries, releases 2.8 to 2.13). A known failure that passes is a
-warning. These lists age; what counts is the last accepted run on the same device and driver: with
+Known failures are in `xpubuild/verify/suite/database_known*.json`, with operators, types, parts, device,
+releases, issue, source and the day on which an entry expires. `scripts/update-known-failures.py` takes those
+of xpu from the skip lists of torch-xpu-ops ({xpu} entries, releases 2.8 to 2.13); those of the CPU are from
+[a run of the whole database](../evidence/verify-ops/README.md) ({cpu} entries). A known failure that passes
+is a warning. These lists age; what counts is the last accepted run on the same device and driver: with
 `--update-baseline` the baseline keeps which pairs passed and which were bad. A later run names regressions,
 and what was bad before and still is does not fail it.
 """
 
 
 def _database() -> str:
-    return _DATABASE.format(most=MOST, slack=SLACK, element=ELEMENT, known=len(known_failures()))
+    devices = [entry["device"] for entry in known_failures()]
+    known = {kind: devices.count(kind) for kind in ("xpu", "cpu")}
+    return _DATABASE.format(most=MOST, slack=SLACK, element=ELEMENT, **known)
 
 
 def _peaks() -> str:

@@ -106,6 +106,8 @@ def few_bits(torch: Any, numbers: Any) -> Any:
 
 
 Call = Callable[..., Any]
+#: The set of inputs with which NaN arrives at the results in the backward pass.
+NAN_GRADIENT = "nan gradient"
 
 
 @dataclass(frozen=True)
@@ -144,9 +146,9 @@ class Case:
 
 
 def prepared(torch: Any, case: Case, variant: str) -> list[Any]:
-    """Return a variant's inputs: ``plain``, ``other`` (same shapes), ``large``, ``nan``."""
+    """Return a variant's inputs: ``plain`` and those of ``variants``, most with the same shapes."""
     described = case.large if variant == "large" else case.inputs
-    first = sum(map(ord, case.name)) * 31 + {"plain": 0, "other": 7, "large": 13, "nan": 0}[variant]
+    first = sum(map(ord, case.name)) * 31 + {"other": 7, "large": 13}.get(variant, 0)
     made = [make(torch, one, first + number) for number, one in enumerate(described)]
     if variant == "nan":
         target = next(tensor for tensor in made if tensor.is_floating_point() or tensor.is_complex())
@@ -157,7 +159,10 @@ def prepared(torch: Any, case: Case, variant: str) -> list[Any]:
 def variants(case: Case) -> list[str]:
     """Return the names of a case's input sets."""
     floating = any(one.kind not in ("integers", "booleans") for one in case.inputs)
-    named = (("plain", True), ("other", case.strided), ("large", case.large), ("nan", case.nan and floating))
+    named = (
+        ("plain", True), ("other", case.strided), ("large", case.large), ("nan", case.nan and floating),
+        (NAN_GRADIENT, case.grad),
+    )  # fmt: skip
     return [name for name, present in named if present]
 
 

@@ -26,8 +26,9 @@ from . import database
 from .backends import BACKENDS
 from .children import Talking, python
 from .context import CheckFailedError, SuiteContext
+from .database_compare import WrongError
 from .database_reference import compute
-from .database_trial import Bench, Trial, WrongError
+from .database_trial import Bench, Trial
 from .registry import PACKAGES
 from .settling import settle
 

@@ -17,10 +17,10 @@ import math
 import warnings
 from typing import Any
 
-from .cases import Case, evaluate, prepared
+from .cases import NAN_GRADIENT, Case, evaluate, prepared
 from .context import CheckFailedError, CheckFaultError, SuiteContext
 from .hardware import has_float64
-from .references import STORE, references, table
+from .references import STORE, nan_gradients, references, table
 from .tolerance import smallest, unit_roundoff
 from .ways import dtype_of, lacks, on_a_way, repeated
 
@@ -120,6 +120,8 @@ def _runs(context: SuiteContext, case: Case, expected: dict[str, Any]) -> list[R
         plan.append((first, "large", ""))
     if expected.get("nan"):
         plan.append((first, "nan", ""))
+    if expected.get(NAN_GRADIENT):
+        plan.append((first, NAN_GRADIENT, ""))
     for kind in case.types[1:]:
         if kind != "float64" or has_float64(context):
             plan += [(kind, "plain", "")] + ([(kind, "other", "")] if "other" in expected else [])
@@ -144,6 +146,10 @@ def _compare(context: SuiteContext, case: Case, run: Run, expected: list[Any]) -
     torch, (kind, variant, layout) = context.torch, run
     dtype = getattr(torch, kind)
     there = [_placed(context, one, dtype, layout) for one in prepared(torch, case, variant)]
+    if variant == NAN_GRADIENT:
+        found = nan_gradients(torch, case.call, there)
+        lost = [str(n) for n, (one, wanted) in enumerate(zip(found, expected)) if bool(wanted) and not one]
+        return f"NaN does not reach gradient {', '.join(lost)}" if lost else None
     call, dtype = on_a_way(context, case.call, layout), dtype_of(torch, dtype, layout)
 
     def both() -> list[Any]:

@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from .cases import Case, evaluate, prepared, variants
+from .cases import NAN_GRADIENT, Call, Case, evaluate, prepared, variants
 from .children import python, run_one
 from .context import CheckFaultError, SuiteContext
 
@@ -54,6 +54,8 @@ def _of_case(torch: Any, case: Case) -> dict[str, Any] | None:
             inputs = prepared(torch, case, variant)
             if variant == "nan":
                 found[variant] = _not_a_number(torch, case, inputs)
+            elif variant == NAN_GRADIENT:
+                found[variant] = nan_gradients(torch, case.reference or case.call, inputs)
             else:
                 seeds = (3,) if variant == "large" else (3, 4)
                 made = _with_sensitivity(torch, case, inputs, seeds)
@@ -132,6 +134,18 @@ def _not_a_number(torch: Any, case: Case, inputs: list[Any]) -> list[Any] | None
     except (RuntimeError, ValueError):
         return None
     return [torch.isnan(one) if one.is_floating_point() or one.is_complex() else None for one in results]
+
+
+def nan_gradients(torch: Any, call: Call, inputs: list[Any]) -> list[Any]:
+    """Return for each gradient whether any element is NaN, where only NaN arrives at the results."""
+
+    def spoil(weight: Any) -> Any:
+        return torch.full_like(weight, float("nan"))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gradients = evaluate(torch, call, inputs, grad=True, moved=spoil)[1]
+    return [torch.isnan(one).any().cpu() for one in gradients]
 
 
 def _elsewhere(context: SuiteContext, name: str) -> dict[str, Any]:
