@@ -65,8 +65,8 @@ excerpts that the kinds were written from (`tests/data/explain/kinds.yaml`).
 
 What counts is how failures fare that no rule was written from. Each set was gathered from public threads by
 people who write no rules, and scored once, with `scripts/score-explain.py`. Likely and wrong: the first
-finding is of a wrong family at 0.5 or more. Helpful: a command or fix has one of the strings that were written
-down for the thread when it was gathered.
+finding is of a wrong family at 0.5 or more. Helpful: a command or fix has one of the strings that were noted
+for the thread when it was gathered.
 
 | scored at | threads | right first | likely and wrong | nothing found | helpful |
 | --- | ---: | ---: | ---: | ---: | ---: |
