@@ -1,4 +1,6 @@
-"""The tables of a journal, and what their cells may hold. SQLite checks its own structure, and no byte of what a cell says."""
+"""The tables of a journal, and what their cells may hold. SQLite checks its own structure, and nothing that
+a cell says.
+"""
 
 from __future__ import annotations
 

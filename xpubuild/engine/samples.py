@@ -7,7 +7,7 @@ MOST = 240
 
 
 class Samples:
-    """Keeps the largest value of each stretch of time; the stretches grow, so that there are never too many."""
+    """Keeps the largest value of each stretch of time; stretches grow, so that they stay few."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most

@@ -27,6 +27,7 @@ from xpubuild.schema import (
     receipt,
     recipe,
     rehearsal,
+    report,
     verify,
     workspace,
 )
@@ -37,6 +38,7 @@ _MODULES = (
     plan,
     rehearsal,
     receipt,
+    report,
     verify,
     audit,
     explain,

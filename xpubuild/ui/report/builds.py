@@ -1,0 +1,115 @@
+"""What is drawn of steps that compiled: edges of ninja, how many ran, memory; and the slowest edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from xpubuild.report.lanes import lanes
+from xpubuild.ui import format as show
+from xpubuild.ui.report.pictures import (
+    Placed,
+    Window,
+    jobs_picture,
+    kind_of,
+    lane_picture,
+    memory_picture,
+)
+
+#: Fewer points of memory than these are no picture.
+_LEAST_POINTS = 12
+_MOST_SLOWEST = 20
+#: The commands of an attempt begin after its step does; the two clocks are read one after the other.
+_TOLERANCE_S = 1.0
+
+
+def build_figures(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a figure for each step that ninja built or whose memory was recorded for long enough."""
+    return [*_of_steps(document), *(_unplaced(item) for item in document["builds"] if not item["step"])]
+
+
+def _of_steps(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for step in document["steps"]:
+        builds = [item for item in document["builds"] if item["step"] == step["id"]]
+        begin = (step["started"] or 0.0) - _TOLERANCE_S
+        commands = [
+            item for item in document["commands"] if item["step"] == step["id"] and item["started"] >= begin
+        ]
+        points = sum(len(item["memory"]) for item in commands)
+        if commands and (builds or points >= _LEAST_POINTS):
+            yield _figure(step, builds, commands)
+
+
+def _figure(
+    step: Mapping[str, Any], builds: Sequence[Mapping[str, Any]], commands: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    window = Window(
+        min(item["started"] for item in commands),
+        max(item["started"] + item["duration_s"] for item in commands),
+    )
+    return {
+        "name": step["id"],
+        "title": step["title"],
+        "took": show.duration(window.end - window.start),
+        "builds": [_build(item, window, item["started"]) for item in builds],
+        "memory": memory_picture(commands, window),
+    }
+
+
+def _unplaced(build: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figure of a folder of which nothing tells when it was built: its own clock counts."""
+    return {
+        "name": build["folder"],
+        "title": "nothing tells when this was built",
+        "took": show.duration(build["span_s"]),
+        "builds": [_build(build, Window(0.0, build["span_s"]), 0.0)],
+        "memory": None,
+    }
+
+
+def _build(build: Mapping[str, Any], window: Window, began: float) -> dict[str, Any]:
+    edges = [edge for edge in build["edges"] if edge["start_s"] is not None]
+    spans = [(began + edge["start_s"], began + edge["start_s"] + edge["duration_s"]) for edge in edges]
+    placed = [
+        Placed(edge["output"], start, end, lane)
+        for edge, (start, end), lane in zip(edges, spans, lanes(spans), strict=True)
+    ]
+    return {
+        "folder": build["folder"],
+        "count": len(edges),
+        "earlier": len(build["edges"]) - len(edges),
+        "together": max((edge.lane for edge in placed), default=0) + 1,
+        "kinds": {kind: sum(kind_of(edge["output"]) == kind for edge in edges) for kind in _kinds(edges)},
+        "lanes": lane_picture(placed, window),
+        "jobs": jobs_picture(placed, window),
+    }
+
+
+def _kinds(edges: Sequence[Mapping[str, Any]]) -> list[str]:
+    return sorted({kind_of(edge["output"]) for edge in edges})
+
+
+def _name(output: str, workspace: str) -> str:
+    """Return an output from the workspace on: setuptools puts whole paths of sources into its own."""
+    return output.rpartition(f"{workspace}/")[2]
+
+
+def slowest_edges(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the edges that took longest, and what all of them took together."""
+    found = [
+        {**edge, "folder": build["folder"], "name": _name(edge["output"], document["workspace"])}
+        for build in document["builds"]
+        for edge in build["edges"]
+    ]
+    total = sum(edge["duration_s"] for edge in found)
+    rows = sorted(found, key=lambda edge: -edge["duration_s"])[:_MOST_SLOWEST]
+    longest = rows[0]["duration_s"] if rows else 0.0
+    return {
+        "rows": [
+            {**edge, "percent": f"{100 * edge['duration_s'] / (longest or 1):.1f}",
+             "share": f"{100 * edge['duration_s'] / (total or 1):.0f} %"}
+            for edge in rows
+        ],
+        "count": len(found),
+        "total": show.duration(total),
+    }  # fmt: skip
