@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -125,15 +127,37 @@ def test_a_build_that_runs_and_one_that_was_killed(xpubuild: Xpubuild, copy: Pat
 def test_what_cannot_be_read_is_named(xpubuild: Xpubuild, copy: Path, tmp_path: Path) -> None:
     (copy / "build" / "plan.json").write_text("[" * 100_000)
     (copy / "build" / "verify.json").write_text("[]")
-    (copy / "build" / "lib" / ".ninja_log").write_bytes(b"# ninja log v9\n\xff\n")
+    (copy / "receipt.json").write_text('{"host": 5}')
+    (copy / "build" / "verify-ops" / "operators.json").write_text("{")
+    numbers = b"1\t" + b"9" * 400 + b"\t3\ta.o\tb\n"
+    (copy / "build" / "lib" / ".ninja_log").write_bytes(b"# ninja log v7\n\xff\n" + numbers)
     file = tmp_path / "page.html"
     document = check(xpubuild.json("report", str(copy), "--output", str(file)), "report")
     assert [step["id"] for step in document["steps"]] == ["env", "lib.wheel", "lib.install"]
     assert document["builds"] == []
     assert document["verify"] is None
     said = page_of(file).said
-    assert "plan.json cannot be read" in said
-    assert "verify.json cannot be read" in said
+    for name in ("plan.json", "verify.json", "receipt.json", "operators.json"):
+        assert f"{name} cannot be read" in said
+
+
+def test_a_page_hides_and_turns_no_text_and_reads_no_file_elsewhere(
+    xpubuild: Xpubuild, copy: Path, tmp_path: Path
+) -> None:
+    plan = json.loads((copy / "build" / "plan.json").read_text())
+    plan["steps"][0]["title"] = "half \ud800 turned \u202e and \x1b[31m red"
+    plan["steps"][2]["id"] = "../elsewhere"
+    (copy / "build" / "plan.json").write_text(json.dumps(plan))
+    (copy / "elsewhere.log").write_text("a.c:1:1: fatal error: private\n")
+    with contextlib.closing(sqlite3.connect(copy / "journal.db")) as db, db:
+        db.execute("UPDATE steps SET step='../elsewhere' WHERE step='lib.install'")
+        db.execute("UPDATE runs SET started=1e15")
+    file = tmp_path / "page.html"
+    xpubuild.ok("report", str(copy), "--output", str(file))
+    said = page_of(file).said
+    assert "half ? turned and [31m red" in said
+    assert "private" not in said
+    assert not {"\u202e", "\x1b"} & set(file.read_text())
 
 
 def test_a_workspace_in_which_nothing_ran(xpubuild: Xpubuild, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from support import report_world
 
 from xpubuild.report.document import report_document
+from xpubuild.schema import unfit
 from xpubuild.ui.report.page import page
 
 pytestmark = [pytest.mark.on_demand, pytest.mark.slow, pytest.mark.needs("ninja")]
@@ -23,7 +24,7 @@ _OPEN = "document.querySelectorAll('details').forEach(element => element.open = 
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("browser")
     file = folder / "page.html"
-    file.write_text(page(report_document(report_world.make(folder / "ws", fails=True))), "utf-8")
+    file.write_text(page(report_document(report_world.make(folder / "ws", fails=True), unfit)), "utf-8")
     return file
 
 

@@ -50,7 +50,7 @@ def _steps(root: Path, *, fails: bool) -> tuple[Step, ...]:
             id="lib.wheel",
             title=f"build lib {HOSTILE}",
             needs=("env",),
-            commands=(shell(f"ninja -j2 -C '{folder}' && sleep 1.2"),),
+            commands=(shell(f"ninja -j2 -C '{folder}' && sleep 2.5"),),
         ),
         Step(
             id="lib.install",

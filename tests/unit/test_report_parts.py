@@ -63,6 +63,8 @@ def test_a_log_without_edges_or_of_another_format_is_none(tmp_path: Path, text: 
     [
         ([("lib.wheel", 1990.0, 2001.0)], "lib.wheel", 1994.989),
         ([("lib.wheel", 1990.0, 2001.0), ("other.wheel", 1980.0, 2100.0)], "lib.wheel", 1994.989),
+        ([("lib.wheel", 1994.0, 2000.01), ("lib.install", 2000.02, 2000.03)], "lib.wheel", 1994.989),
+        ([("other.wheel", 1990.0, 2001.0), ("lib.install", 1996.0, 2001.0)], "other.wheel", 1994.989),
         ([("lib.wheel", 1900.0, 1950.0)], "", None),
         ([], "", None),
     ],

@@ -47,12 +47,13 @@ def command(
     from xpubuild.engine.files import write_atomic
     from xpubuild.report.document import report_document
     from xpubuild.report.trace import trace as trace_of
+    from xpubuild.schema import unfit
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.report.page import page
     from xpubuild.ui.report.view import written_view
 
     root = named(workspace_or_recipe, workspace)
-    document = report_document(root)
+    document = report_document(root, unfit)
     file = output or (None if as_json else Path(f"{root.name}-report.html").absolute())
     if file is not None:
         write_atomic(file, page(document).encode())

@@ -27,12 +27,16 @@ CREATE TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY CHECK (id = 1), path TE
 """
 
 
+#: Far above any time and any size; nothing can count with infinity.
+_LARGEST = 1 << 53
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float))
+    return isinstance(value, (int, float)) and -_LARGEST <= value <= _LARGEST
 
 
 def _is_integer(value: Any) -> bool:

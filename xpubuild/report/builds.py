@@ -37,13 +37,17 @@ def _places(layout: Layout) -> Iterator[Path]:
 
 def _placed(folder: Path, log: NinjaLog, layout: Layout, ran: Sequence[Ran]) -> NinjaBuild:
     place = folder.relative_to(layout.root)
-    steps = [step for step, start, end in ran if _during(log, start, end)]
     # Two components may be built at the same time: the folder has the name of its own.
-    steps.sort(key=lambda step: step.partition(".")[0] in place.parts)
-    if not steps:
+    fits = [
+        (_outside(log, start, end), step.partition(".")[0] not in place.parts, step)
+        for step, start, end in ran
+    ]
+    outside, _, step = min(fits, default=(_TOLERANCE_S, True, ""))
+    if outside >= _TOLERANCE_S:
         return NinjaBuild(str(place), "", None, log.span_s, log.edges)
-    return NinjaBuild(str(place), steps[-1], log.began, log.span_s, log.edges)
+    return NinjaBuild(str(place), step, log.began, log.span_s, log.edges)
 
 
-def _during(log: NinjaLog, start: float, end: float) -> bool:
-    return start - _TOLERANCE_S <= log.began and log.began + log.span_s <= end + _TOLERANCE_S
+def _outside(log: NinjaLog, start: float, end: float) -> float:
+    """Return for how many seconds ninja ran outside of a stretch of time, to a tenth."""
+    return round(max(0.0, start - log.began) + max(0.0, log.began + log.span_s - end), 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from xpubuild.host.system import os_facts
 from xpubuild.report.builds import ninja_builds
 from xpubuild.report.model import ReportCommand, ReportStep, StepExplanation
 from xpubuild.report.steps import make_steps, status_of
+from xpubuild.untrusted import UntrustedError, json_value, read_bytes
 from xpubuild.workspace.layout import Layout
 
 SCHEMA = "xpubuild.report/1"
@@ -30,10 +30,14 @@ NOT_RECORDED = (
     "Hits of compiler caches are not recorded.",
 )
 T = TypeVar("T")
+Unfit = Callable[[str, Any], str]
 
 
-def report_document(root: Path) -> dict[str, Any]:
+def report_document(root: Path, unfit: Unfit) -> dict[str, Any]:
     """Return the document, without secrets; what cannot be read is named in it.
+
+    ``unfit`` says why something is no document of a name, and "" where it is one: workspaces may be those of
+    somebody else.
 
     Raises:
         ToolchainError: the journal cannot be read.
@@ -45,7 +49,7 @@ def report_document(root: Path) -> dict[str, Any]:
         commands = tuple(_command(item, memory.get(item["id"], ())) for item in journal.commands())
     if not memory:
         missing.append("No memory over time: nothing ran for long, or an earlier xpubuild ran it.")
-    plan = _file(layout.plan, missing)
+    plan = _file(layout.plan, "plan", unfit, missing)
     steps = make_steps(plan, records, commands, held=bool(owner))
     ran = [(one.step, one.started, one.started + one.duration_s) for one in commands]
     ran += [(one.id, one.started, now) for one in steps if one.started and one.status == "running"]
@@ -63,45 +67,46 @@ def report_document(root: Path) -> dict[str, Any]:
         "commands": plain(commands),
         "builds": plain(ninja_builds(layout, ran)),
         "explanations": plain(_explanations(layout, steps, missing)),
-        **_of_receipt(layout, missing),
-        **_of_verify(layout, missing),
+        **_of_receipt(layout, unfit, missing),
+        **_of_verify(layout, unfit, missing),
         "missing": missing,
     }
     return dict(Redactor.from_environment(os.environ).tree(document))
 
 
-def _of_receipt(layout: Layout, missing: list[str]) -> dict[str, Any]:
-    receipt = _file(layout.receipt, missing)
+def _of_receipt(layout: Layout, unfit: Unfit, missing: list[str]) -> dict[str, Any]:
+    receipt = _file(layout.receipt, "receipt", unfit, missing)
     lists = {name: receipt.get(name, []) for name in ("oneapi", "wheels", "warnings")}
     return {"host": receipt.get("host"), **lists}
 
 
-def _of_verify(layout: Layout, missing: list[str]) -> dict[str, Any]:
-    verify = _file(layout.verify_report, missing)
-    operators = verify.get("operators") or _file(layout.verify_operators / "operators.json", missing)
+def _of_verify(layout: Layout, unfit: Unfit, missing: list[str]) -> dict[str, Any]:
+    verify = _file(layout.verify_report, "verify", unfit, missing)
+    table = layout.verify_operators / "operators.json"
+    operators = verify.get("operators") or _file(table, "verify-operators", unfit, missing)
     return {"verify": verify or None, "operators": operators or None}
 
 
-def _file(path: Path, missing: list[str]) -> dict[str, Any]:
-    return _tried(lambda: _object(path), {}, path.name, missing)
+def _file(path: Path, name: str, unfit: Unfit, missing: list[str]) -> dict[str, Any]:
+    return _tried(lambda: _object(path, name, unfit), {}, path.name, missing)
 
 
 def _tried(make: Callable[[], T], otherwise: T, name: str, missing: list[str]) -> T:
     try:
         return make()
-    except (XpuBuildError, OSError, ValueError, RecursionError) as error:
+    except (XpuBuildError, OSError, ValueError) as error:
         why = error.what if isinstance(error, XpuBuildError) else error
         missing.append(f"{name} cannot be read: {why}")
         return otherwise
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _object(path: Path, name: str, unfit: Unfit) -> dict[str, Any]:
     if not path.is_file():
         return {}
-    found = json.loads(path.read_text("utf-8"))
-    if not isinstance(found, dict):
-        raise ValueError("it is not an object")  # noqa: TRY004 - a file's fault, as broken JSON is
-    return found
+    found = json_value(read_bytes(path))
+    if why := unfit(name, found):
+        raise UntrustedError(why)
+    return dict(found)
 
 
 def _command(row: Mapping[str, Any], memory: Sequence[Sequence[float]]) -> ReportCommand:
@@ -125,7 +130,7 @@ def _explanations(layout: Layout, steps: Sequence[ReportStep], missing: list[str
     found = []
     for step in steps:
         log = layout.logs / f"{step.id}.log"
-        if step.status == "failed" and log.is_file():
+        if step.status == "failed" and log.parent == layout.logs and log.is_file():
             said = _tried(lambda log=log: explain_file(log, known).to_json(), None, log.name, missing)  # type: ignore[misc]
             if said is not None:
                 found.append(StepExplanation(step.id, str(log), said))

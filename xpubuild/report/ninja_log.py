@@ -17,7 +17,7 @@ NAME = ".ninja_log"
 #: Versions whose columns are those above: ninja 1.3 (2013) wrote 5.
 _VERSIONS = ("5", "6", "7")
 _HEAD = "# ninja log v"
-_COLUMNS = 5
+_COLUMNS, _MOST_DIGITS = 5, 12
 #: Folders below one that is searched; a build tree of PyTorch has its log at its top.
 _DEEPEST = 5
 #: PyTorch's own has some 15,000 lines and 2 MB.
@@ -100,7 +100,7 @@ def _rows(lines: list[str]) -> Iterator[tuple[int, int, str, str]]:
     """Yield start, end (ms), output and hash of each whole line; a log that was cut has half a line."""
     for line in lines:
         columns = line.split("\t")
-        if len(columns) != _COLUMNS:
+        if len(columns) != _COLUMNS or max(map(len, columns[:2])) > _MOST_DIGITS:
             continue
         try:
             start, end = int(columns[0]), int(columns[1])

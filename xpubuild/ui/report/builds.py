@@ -31,22 +31,39 @@ def build_figures(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _of_steps(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for step in document["steps"]:
         builds = [item for item in document["builds"] if item["step"] == step["id"]]
-        begin = (step["started"] or 0.0) - _TOLERANCE_S
-        commands = [
-            item for item in document["commands"] if item["step"] == step["id"] and item["started"] >= begin
-        ]
+        commands = _at_that_time(step, builds, document["commands"])
         points = sum(len(item["memory"]) for item in commands)
-        if commands and (builds or points >= _LEAST_POINTS):
-            yield _figure(step, builds, commands)
+        if builds or points >= _LEAST_POINTS:
+            now = [(step["started"], document["created"])] if step["status"] == "running" else []
+            yield _figure(step, builds, commands, now)
+
+
+def _at_that_time(
+    step: Mapping[str, Any], builds: Sequence[Mapping[str, Any]], commands: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Return the commands of the last attempt, or of that in which ninja ran last."""
+    begin = (step["started"] or 0.0) - _TOLERANCE_S
+    spans = [_span(build, build["span_s"]) for build in builds] or [(begin, float("inf"))]
+    return [
+        item
+        for item in commands
+        if item["step"] == step["id"]
+        and any(item["started"] <= end and _span(item)[1] >= start for start, end in spans)
+    ]
+
+
+def _span(item: Mapping[str, Any], length: float | None = None) -> tuple[float, float]:
+    return item["started"], item["started"] + (item["duration_s"] if length is None else length)
 
 
 def _figure(
-    step: Mapping[str, Any], builds: Sequence[Mapping[str, Any]], commands: Sequence[Mapping[str, Any]]
+    step: Mapping[str, Any],
+    builds: Sequence[Mapping[str, Any]],
+    commands: Sequence[Mapping[str, Any]],
+    now: Sequence[tuple[float, float]],
 ) -> dict[str, Any]:
-    window = Window(
-        min(item["started"] for item in commands),
-        max(item["started"] + item["duration_s"] for item in commands),
-    )
+    spans = [*map(_span, commands), *(_span(build, build["span_s"]) for build in builds), *now]
+    window = Window(min(start for start, _ in spans), max(end for _, end in spans))
     return {
         "name": step["id"],
         "title": step["title"],
@@ -89,6 +106,11 @@ def _kinds(edges: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted({kind_of(edge["output"]) for edge in edges})
 
 
+def _share(part: float) -> str:
+    percent = 100 * part
+    return f"{percent:.0f} %" if percent >= 1 or not percent else "< 1 %"
+
+
 def _name(output: str, workspace: str) -> str:
     """Return an output from the workspace on: setuptools puts whole paths of sources into its own."""
     return output.rpartition(f"{workspace}/")[2]
@@ -107,7 +129,7 @@ def slowest_edges(document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "rows": [
             {**edge, "percent": f"{100 * edge['duration_s'] / (longest or 1):.1f}",
-             "share": f"{100 * edge['duration_s'] / (total or 1):.0f} %"}
+             "share": _share(edge["duration_s"] / (total or 1))}
             for edge in rows
         ],
         "count": len(found),

@@ -13,12 +13,15 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from xpubuild.engine.unprintable import without_unprintable
 from xpubuild.ui import format as show
 from xpubuild.ui.report import words
 from xpubuild.ui.report.builds import build_figures, slowest_edges
 from xpubuild.ui.report.operators import operator_table
 from xpubuild.ui.report.timeline import timeline
 
+#: Results of runs, in the words of ``status``.
+_WORDS = {"ok": "ok", "failed": "failed", "cancelled": "interrupted"}
 _HERE = Path(__file__).resolve().parent
 
 
@@ -26,7 +29,7 @@ def page(document: Mapping[str, Any]) -> str:
     """Return the page, as HTML."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        lstrip_blocks=True, finalize=_visible,
     )  # fmt: skip
     environment.filters |= {
         "look": words.look, "sign": words.sign, "moment": words.moment, "took": words.took,
@@ -45,6 +48,13 @@ def page(document: Mapping[str, Any]) -> str:
         operators=operator_table(document["operators"]) if document["operators"] else None,
         machine=_machine(document),
     )
+
+
+def _visible(value: Any) -> Any:
+    """Return a text without characters that turn or hide others, and without halves of characters."""
+    if type(value) is not str:
+        return value
+    return without_unprintable(value).encode("utf-8", "replace").decode()
 
 
 def _head(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -77,7 +87,7 @@ def _runs(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the installs with the word of their result: one that has none runs, or was killed."""
     last = document["runs"][-1:] if document["status"] == "running" else ()
     return [
-        {**run, "word": run["status"] or ("running" if run in last else "interrupted")}
+        {**run, "word": _WORDS.get(run["status"]) or ("running" if run in last else "interrupted")}
         for run in document["runs"]
     ]
 

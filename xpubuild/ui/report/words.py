@@ -31,7 +31,13 @@ def sign(status: str) -> str:
 
 def moment(seconds: float | None) -> str:
     """Return local time with its offset; nothing where it is not known."""
-    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(seconds)) if seconds is not None else ""
+    if seconds is None:
+        return ""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        # What a damaged clock has written is no day of any year.
+        return "unknown"
 
 
 def took(seconds: float | None) -> str:
@@ -75,6 +81,10 @@ def _audit(audit: Any) -> str:
     if not isinstance(audit, Mapping) or "name" not in audit:
         return _said(audit)
     abi = f"C++11 ABI {audit['abi']}" if audit.get("abi") is not None else "no C++ ABI"
-    objects = show.plural(len(audit.get("objects", ())), "shared object")
-    findings = show.plural(len(audit.get("findings", ())), "finding")
-    return f"{audit['name']} {audit.get('version', '')}: {abi}, {objects}, {findings}"
+    objects, findings = (audit.get(name) for name in ("objects", "findings"))
+    counts = (
+        show.plural(len(items), noun)
+        for items, noun in ((objects, "shared object"), (findings, "finding"))
+        if isinstance(items, list)
+    )
+    return f"{audit['name']} {audit.get('version', '')}: {', '.join((abi, *counts))}"
