@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from xpubuild.report.model import NinjaBuild
-from xpubuild.report.ninja_log import NinjaLog, find, read
+from xpubuild.report.ninja_log import NinjaRun, find, read
 from xpubuild.workspace.layout import Layout
 
 #: Seconds by which ninja's times and those of the journal may differ.
@@ -23,9 +23,8 @@ def ninja_builds(layout: Layout, ran: Sequence[Ran]) -> tuple[NinjaBuild, ...]:
     found = []
     for path in find(_places(layout)):
         with contextlib.suppress(OSError):
-            log = read(path)
-            if log is not None:
-                found.append(_placed(path.parent, log, layout, ran))
+            place = path.parent.relative_to(layout.root)
+            found += [_placed(place, run, ran) for run in read(path)]
     return tuple(sorted(found, key=lambda build: (build.started or 0.0, build.folder)))
 
 
@@ -35,19 +34,21 @@ def _places(layout: Layout) -> Iterator[Path]:
     yield from layout.src.glob("*/build*")
 
 
-def _placed(folder: Path, log: NinjaLog, layout: Layout, ran: Sequence[Ran]) -> NinjaBuild:
-    place = folder.relative_to(layout.root)
+def _placed(place: Path, run: NinjaRun, ran: Sequence[Ran]) -> NinjaBuild:
+    began, folder = run.began, str(place)
+    if began is None:
+        return NinjaBuild(folder, "", None, run.span_s, run.edges)
     # Two components may be built at the same time: the folder has the name of its own.
     fits = [
-        (_outside(log, start, end), step.partition(".")[0] not in place.parts, step)
+        (_outside(began, began + run.span_s, start, end), step.partition(".")[0] not in place.parts, step)
         for step, start, end in ran
     ]
     outside, _, step = min(fits, default=(_TOLERANCE_S, True, ""))
     if outside >= _TOLERANCE_S:
-        return NinjaBuild(str(place), "", None, log.span_s, log.edges)
-    return NinjaBuild(str(place), step, log.began, log.span_s, log.edges)
+        return NinjaBuild(folder, "", None, run.span_s, run.edges)
+    return NinjaBuild(folder, step, began, run.span_s, run.edges)
 
 
-def _outside(log: NinjaLog, start: float, end: float) -> float:
+def _outside(began: float, ended: float, start: float, end: float) -> float:
     """Return for how many seconds ninja ran outside of a stretch of time, to a tenth."""
-    return round(max(0.0, start - log.began) + max(0.0, log.began + log.span_s - end), 1)
+    return round(max(0.0, start - began) + max(0.0, ended - end), 1)

@@ -54,16 +54,16 @@ class ReportCommand:
 
 @dataclass(frozen=True)
 class NinjaBuild:
-    """A build folder of ninja."""
+    """A run of ninja in a build folder, without edges that a later run there ran again."""
 
     folder: str
     """Relative to the workspace."""
     step: str
-    """The step that ran ninja there last; empty where the times do not tell."""
+    """The step that ran it; empty where the times do not tell."""
     started: float | None
-    """When ninja last began there (seconds since the epoch); null where the times do not tell."""
+    """Seconds since the epoch; null where no step ran then, or the log does not tell."""
     span_s: float
-    """Seconds that this run took."""
+    """Seconds to the end of its last edge."""
     edges: tuple[Edge, ...]
 
 

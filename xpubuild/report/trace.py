@@ -20,7 +20,7 @@ _STEPS = 1
 def trace(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the trace of an ``xpubuild.report/1`` document: steps, commands, edges of ninja, memory.
 
-    Times count from the first command. A build folder whose begin is not known begins there too.
+    Times count from the first command. A run of ninja whose begin is not known begins there too.
     """
     commands, builds = document["commands"], document["builds"]
     begins = [item["started"] for item in (*commands, *builds) if item["started"] is not None]
@@ -63,7 +63,7 @@ def _command_events(document: Mapping[str, Any], zero: float) -> Iterator[dict[s
 def _build_events(build: Mapping[str, Any], number: int, zero: float) -> Iterator[dict[str, Any]]:
     yield _name(number, f"ninja in {build['folder']}")
     begin = build["started"] - zero if build["started"] is not None else 0.0
-    edges = [edge for edge in build["edges"] if edge["start_s"] is not None]
+    edges = build["edges"]
     spans = [(begin + edge["start_s"], begin + edge["start_s"] + edge["duration_s"]) for edge in edges]
     for edge, (start, _), lane in zip(edges, spans, lanes(spans), strict=True):
         yield _span(number, lane, edge["output"], start, edge["duration_s"], cat="ninja", step=build["step"])

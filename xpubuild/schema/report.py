@@ -37,7 +37,7 @@ class ReportDocument(Document):
     commands: list[ReportCommand]
     """Of every attempt, oldest first."""
     builds: list[NinjaBuild]
-    """Build folders in which ninja recorded its edges."""
+    """Runs of ninja that left a record, in order of time."""
     host: HostReport | None
     """The machine at the last install; null before one ended."""
     oneapi: list[OneapiComponent]

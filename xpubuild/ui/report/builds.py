@@ -30,12 +30,16 @@ def build_figures(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _of_steps(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for step in document["steps"]:
-        builds = [item for item in document["builds"] if item["step"] == step["id"]]
+        every = [item for item in document["builds"] if item["step"] == step["id"]]
+        begin = (step["started"] or 0.0) - _TOLERANCE_S
+        # Those of the last attempt; where it ended before ninja began, the last that ran at all.
+        builds = [item for item in every if item["started"] >= begin] or every[-1:]
         commands = _at_that_time(step, builds, document["commands"])
         points = sum(len(item["memory"]) for item in commands)
         if builds or points >= _LEAST_POINTS:
             now = [(step["started"], document["created"])] if step["status"] == "running" else []
-            yield _figure(step, builds, commands, now)
+            earlier = sum(len(item["edges"]) for item in every) - sum(len(item["edges"]) for item in builds)
+            yield {**_figure(step, builds, commands, now), "earlier": earlier}
 
 
 def _at_that_time(
@@ -43,13 +47,8 @@ def _at_that_time(
 ) -> list[Mapping[str, Any]]:
     """Return the commands of the last attempt, or of that in which ninja ran last."""
     begin = (step["started"] or 0.0) - _TOLERANCE_S
-    spans = [_span(build, build["span_s"]) for build in builds] or [(begin, float("inf"))]
-    return [
-        item
-        for item in commands
-        if item["step"] == step["id"]
-        and any(item["started"] <= end and _span(item)[1] >= start for start, end in spans)
-    ]
+    begin = min((build["started"] + build["span_s"] for build in builds), default=begin)
+    return [item for item in commands if item["step"] == step["id"] and _span(item)[1] >= begin]
 
 
 def _span(item: Mapping[str, Any], length: float | None = None) -> tuple[float, float]:
@@ -81,11 +80,12 @@ def _unplaced(build: Mapping[str, Any]) -> dict[str, Any]:
         "took": show.duration(build["span_s"]),
         "builds": [_build(build, Window(0.0, build["span_s"]), 0.0)],
         "memory": None,
+        "earlier": 0,
     }
 
 
 def _build(build: Mapping[str, Any], window: Window, began: float) -> dict[str, Any]:
-    edges = [edge for edge in build["edges"] if edge["start_s"] is not None]
+    edges = build["edges"]
     spans = [(began + edge["start_s"], began + edge["start_s"] + edge["duration_s"]) for edge in edges]
     placed = [
         Placed(edge["output"], start, end, lane)
@@ -94,7 +94,6 @@ def _build(build: Mapping[str, Any], window: Window, began: float) -> dict[str, 
     return {
         "folder": build["folder"],
         "count": len(edges),
-        "earlier": len(build["edges"]) - len(edges),
         "together": max((edge.lane for edge in placed), default=0) + 1,
         "kinds": {kind: sum(kind_of(edge["output"]) == kind for edge in edges) for kind in _kinds(edges)},
         "lanes": lane_picture(placed, window),
