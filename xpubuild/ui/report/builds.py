@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -67,7 +68,7 @@ def _figure(
         "name": step["id"],
         "title": step["title"],
         "took": show.duration(window.end - window.start),
-        "builds": [_build(item, window, item["started"]) for item in builds],
+        "ninja": _ninja(builds, window) if builds else None,
         "memory": memory_picture(commands, window),
     }
 
@@ -78,31 +79,29 @@ def _unplaced(build: Mapping[str, Any]) -> dict[str, Any]:
         "name": build["folder"],
         "title": "nothing tells when this was built",
         "took": show.duration(build["span_s"]),
-        "builds": [_build(build, Window(0.0, build["span_s"]), 0.0)],
+        "ninja": _ninja([{**build, "started": 0.0}], Window(0.0, build["span_s"])),
         "memory": None,
         "earlier": 0,
     }
 
 
-def _build(build: Mapping[str, Any], window: Window, began: float) -> dict[str, Any]:
-    edges = build["edges"]
-    spans = [(began + edge["start_s"], began + edge["start_s"] + edge["duration_s"]) for edge in edges]
+def _ninja(builds: Sequence[Mapping[str, Any]], window: Window) -> dict[str, Any]:
+    """Return the pictures of all runs of ninja in a stretch of time."""
+    edges = [(build["started"] + edge["start_s"], edge) for build in builds for edge in build["edges"]]
+    spans = [(start, start + edge["duration_s"]) for start, edge in edges]
     placed = [
         Placed(edge["output"], start, end, lane)
-        for edge, (start, end), lane in zip(edges, spans, lanes(spans), strict=True)
+        for (_, edge), (start, end), lane in zip(edges, spans, lanes(spans), strict=True)
     ]
+    kinds = Counter(kind_of(edge["output"]) for _, edge in edges)
     return {
-        "folder": build["folder"],
+        "folders": ", ".join(dict.fromkeys(build["folder"] for build in builds)),
         "count": len(edges),
         "together": max((edge.lane for edge in placed), default=0) + 1,
-        "kinds": {kind: sum(kind_of(edge["output"]) == kind for edge in edges) for kind in _kinds(edges)},
+        "kinds": dict(sorted(kinds.items())),
         "lanes": lane_picture(placed, window),
         "jobs": jobs_picture(placed, window),
     }
-
-
-def _kinds(edges: Sequence[Mapping[str, Any]]) -> list[str]:
-    return sorted({kind_of(edge["output"]) for edge in edges})
 
 
 def _share(part: float) -> str:
