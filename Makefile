@@ -10,6 +10,7 @@
 # make docs         regenerate docs/reference, docs/schema and docs/checks
 # make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
+# make browser      open the page of "xpubuild report" and the site in chromium: widths, console, accessibility
 # make site         build the documentation as a site into site/, and check its links
 # make release      build sdist, wheel and the site of the documentation into dist/
 # make clean        remove .venv and caches, but no workspaces (see: xpubuild clean)
@@ -28,7 +29,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components site release clean \
+.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components browser site release clean \
 	python-gone
 
 help:
@@ -52,6 +53,10 @@ components: .venv/.dev
 
 on-demand: .venv/.dev
 	@"$(PY)" -m pytest $(PYTEST_ARGS) --on-demand -m on_demand
+
+browser: .venv/.dev
+	@"$(PY)" -m pip install --quiet --group browser
+	@"$(PY)" -m pytest -n 0 -v --on-demand tests/integration/test_report_browser.py tests/integration/test_site.py
 
 mutants: .venv/.dev
 	@"$(PY)" scripts/mutants.py $(MUTANTS_ARGS)

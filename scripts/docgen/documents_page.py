@@ -22,6 +22,7 @@ _MADE_BY = {
     "plan": "`xpubuild plan --json`, `xpubuild install --dry-run --json`",
     "receipt": "`receipt.json` in a workspace, `xpubuild install --json`",
     "status": "`xpubuild status --json`",
+    "report": "`xpubuild report --json`",
     "verify": "`xpubuild verify --json`, `xpubuild verify --output FILE`",
     "verify-operators": "`operators.json` in the folder of `xpubuild verify --suite ops --results DIR`",
     "verify-checks": "`xpubuild verify --list --json`",

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.engine import journal as module
 from xpubuild.engine.journal import Journal
+from xpubuild.engine.journal_cells import SCHEMA
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import ToolchainError
 
 RESULT = ProcessResult(
     argv=("/bin/true",), returncode=0, duration_s=1.5, user_s=1.0, system_s=0.25, max_rss_bytes=1 << 20,
-    peak_tree_bytes=1 << 21,
+    peak_tree_bytes=1 << 21, memory=((0.0, 1 << 20), (0.5, 1 << 21)),
 )  # fmt: skip
 
 
 def columns() -> Iterator[tuple[str, str]]:
     """Yield every column of every table, but for the keys that SQLite numbers itself."""
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(module._SCHEMA)
+        db.executescript(SCHEMA)
         for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall():
             names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
             yield from ((table, name) for name in names if name != "id")

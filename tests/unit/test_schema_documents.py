@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.documents import check
+from support.pages import page_of
 
 from xpubuild.artifacts.audit import AuditPolicy, WheelProof
 from xpubuild.engine.events import NullSink
@@ -191,6 +192,18 @@ def test_status(installed: tuple[Prepared, dict[str, Any]]) -> None:
     check(busy, "status")
     assert free["locked_by"] is None
     assert busy["locked_by"]["command"] == "xpubuild install small"
+
+
+def test_report(installed: tuple[Prepared, dict[str, Any]], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    document = check(
+        run("report", "--workspace", installed[0].plan.workspace, "--output", str(page)), "report"
+    )
+    assert document["status"] == "complete"
+    assert document["wheels"] == installed[1]["wheels"]
+    said = page_of(page).said
+    for text in ("small 1.0", document["host"]["cpu"]["model"], "import.torch"):
+        assert text in said, text
 
 
 def test_plan_of_a_workspace_that_is_up_to_date(installed: tuple[Prepared, dict[str, Any]]) -> None:

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "Hash everything in a workspace; repair what is damaged."),
     "verify": ("verify", "Test an installed PyTorch on the device."),
     "status": ("status", "Show the steps, runs and results of a workspace."),
+    "report": ("report", "Write a page about a workspace: times, memory, proofs, failures."),
     "env": ("env", "Print the shell commands that activate a workspace."),
     "run": ("run", "Run a command in a workspace's environment."),
     "shell": ("shell", "Start a shell in a workspace's environment."),

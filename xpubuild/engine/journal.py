@@ -19,27 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import explained
-from xpubuild.engine.journal_cells import unreadable
+from xpubuild.engine.journal_cells import SCHEMA, unreadable
 from xpubuild.engine.journal_place import led, led_step
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import NoSpaceError, ToolchainError
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS runs (
-  id INTEGER PRIMARY KEY, started REAL NOT NULL, ended REAL, status TEXT, recipe TEXT NOT NULL,
-  argv TEXT NOT NULL, version TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS steps (
-  step TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, status TEXT NOT NULL, run INTEGER NOT NULL,
-  started REAL NOT NULL, ended REAL, evidence TEXT NOT NULL DEFAULT '[]',
-  witnesses TEXT NOT NULL DEFAULT '{}',
-  published TEXT NOT NULL DEFAULT '[]', detail TEXT NOT NULL DEFAULT '');
-CREATE TABLE IF NOT EXISTS commands (
-  id INTEGER PRIMARY KEY, run INTEGER NOT NULL, step TEXT NOT NULL, argv TEXT NOT NULL, started REAL NOT NULL,
-  duration_s REAL NOT NULL, user_s REAL NOT NULL, system_s REAL NOT NULL, max_rss_bytes INTEGER NOT NULL,
-  peak_tree_bytes INTEGER NOT NULL, returncode INTEGER NOT NULL, log TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS made (path TEXT PRIMARY KEY, step TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY CHECK (id = 1), path TEXT NOT NULL);
-"""
 _SETTLE = "INSERT INTO place (id, path) VALUES (1, ?) ON CONFLICT(id) DO UPDATE SET path=excluded.path"
 _LEAD_STEP = (
     "UPDATE steps SET evidence=:evidence, witnesses=:witnesses, published=:published, detail=:detail"
@@ -217,7 +201,7 @@ class Journal:
     def command(self, step: str, argv: Sequence[str], result: ProcessResult, log: str) -> None:
         """Record the time and memory of one command."""
         with self._write() as db:
-            db.execute(
+            cursor = db.execute(
                 "INSERT INTO commands (run, step, argv, started, duration_s, user_s, system_s, max_rss_bytes,"
                 " peak_tree_bytes, returncode, log) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
                 (
@@ -234,6 +218,15 @@ class Journal:
                     log,
                 ),
             )
+            if len(result.memory) > 1:
+                points = (cursor.lastrowid, json.dumps(result.memory))
+                db.execute("INSERT INTO memory (id, points) VALUES (?, ?)", points)
+
+    def memory(self) -> dict[int, list[list[float]]]:
+        """Return id of a command -> its memory (bytes) at points in time (seconds after its start)."""
+        with self._write() as db:
+            rows = db.execute("SELECT * FROM memory").fetchall() if _has(db, "memory") else ()
+        return {row["id"]: json.loads(row["points"]) for row in rows}
 
     def commands(self) -> list[dict[str, Any]]:
         """Return every command that was run here, oldest first."""
@@ -265,9 +258,7 @@ class Journal:
     def place(self) -> str | None:
         """Return the folder that this workspace was made in; None where the journal does not tell."""
         with self._write() as db:
-            # A journal of an earlier xpubuild, opened to be read, has no such table.
-            table = db.execute("SELECT 1 FROM sqlite_master WHERE type='table' AND name='place'").fetchone()
-            row = db.execute("SELECT path FROM place").fetchone() if table is not None else None
+            row = db.execute("SELECT path FROM place").fetchone() if _has(db, "place") else None
         return None if row is None else str(row["path"])
 
     def settle_at(self, place: str) -> None:
@@ -298,6 +289,12 @@ class Journal:
         with self._write() as db:
             db.executemany("DELETE FROM steps WHERE step=?", [(step,) for step in steps])
             db.executemany("DELETE FROM made WHERE step=?", [(step,) for step in steps])
+
+
+def _has(db: sqlite3.Connection, table: str) -> bool:
+    """Whether a journal, of an earlier xpubuild perhaps and opened to be read, has a table."""
+    found = db.execute("SELECT 1 FROM sqlite_master WHERE type='table' AND name=?", (table,))
+    return found.fetchone() is not None
 
 
 def _step(row: sqlite3.Row) -> StepRecord:
@@ -347,7 +344,7 @@ def _prepare(db: sqlite3.Connection) -> None:
         raise sqlite3.OperationalError(f"it has format {version}, this xpubuild knows format {_VERSION}")
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
-    db.executescript(_SCHEMA)
+    db.executescript(SCHEMA)
     db.execute(f"PRAGMA user_version={_VERSION}")
     _look(db)
 

@@ -1,4 +1,6 @@
-"""What the cells of a journal may hold. SQLite checks its own structure, and no byte of what a cell says."""
+"""The tables of a journal, and what their cells may hold. SQLite checks its own structure, and nothing that
+a cell says.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,35 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+  id INTEGER PRIMARY KEY, started REAL NOT NULL, ended REAL, status TEXT, recipe TEXT NOT NULL,
+  argv TEXT NOT NULL, version TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS steps (
+  step TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, status TEXT NOT NULL, run INTEGER NOT NULL,
+  started REAL NOT NULL, ended REAL, evidence TEXT NOT NULL DEFAULT '[]',
+  witnesses TEXT NOT NULL DEFAULT '{}',
+  published TEXT NOT NULL DEFAULT '[]', detail TEXT NOT NULL DEFAULT '');
+CREATE TABLE IF NOT EXISTS commands (
+  id INTEGER PRIMARY KEY, run INTEGER NOT NULL, step TEXT NOT NULL, argv TEXT NOT NULL, started REAL NOT NULL,
+  duration_s REAL NOT NULL, user_s REAL NOT NULL, system_s REAL NOT NULL, max_rss_bytes INTEGER NOT NULL,
+  peak_tree_bytes INTEGER NOT NULL, returncode INTEGER NOT NULL, log TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS memory (id INTEGER PRIMARY KEY REFERENCES commands, points TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS made (path TEXT PRIMARY KEY, step TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY CHECK (id = 1), path TEXT NOT NULL);
+"""
+
+
+#: Far above any time and any size; nothing can count with infinity.
+_LARGEST = 1 << 53
+
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float))
+    return isinstance(value, (int, float)) and -_LARGEST <= value <= _LARGEST
 
 
 def _is_integer(value: Any) -> bool:
@@ -52,6 +76,13 @@ def _is_witnesses(value: Any) -> bool:
     )
 
 
+def _is_points(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(point, list) and len(point) == len(("seconds", "bytes")) and all(map(_is_number, point))
+        for point in value
+    )
+
+
 _CELLS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     "runs": {
         "started": _is_number,
@@ -86,6 +117,7 @@ _CELLS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "returncode": _is_integer,
         "log": _is_text,
     },
+    "memory": {"points": _json(_is_points)},
     "made": {"path": _is_text, "step": _is_text},
     "place": {"path": _is_text},
 }

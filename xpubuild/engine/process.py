@@ -100,6 +100,7 @@ def run(
         system_s=child.number("system_s"),
         max_rss_bytes=int(child.number("max_rss_bytes")),
         peak_tree_bytes=max(watch.peak, int(child.number("max_rss_bytes"))),
+        memory=watch.memory.points(),
         tail=tuple(reader.tail),
         timed_out=watch.timed_out,
         cancelled=watch.cancelled,

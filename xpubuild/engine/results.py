@@ -18,6 +18,8 @@ class ProcessResult:
     system_s: float = 0.0
     max_rss_bytes: int = 0
     peak_tree_bytes: int = 0
+    #: (seconds after the start, bytes of the whole process tree), a bounded number of points.
+    memory: tuple[tuple[float, int], ...] = ()
     tail: tuple[str, ...] = ()
     timed_out: bool = False
     cancelled: bool = False

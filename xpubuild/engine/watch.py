@@ -11,6 +11,7 @@ from typing import Protocol
 
 import psutil
 
+from xpubuild.engine.samples import Samples
 from xpubuild.errors import InterruptedByUserError
 
 _MEMORY_EVERY_S = 0.5
@@ -100,6 +101,7 @@ class Watch:
         self.cancel = cancel
         self.timed_out = self.cancelled = False
         self.peak = 0
+        self.memory = Samples()
         self._rung = 0
         self._next_rung = 0.0
         self._next_memory = 0.0
@@ -113,7 +115,9 @@ class Watch:
             self.on_tick()
         if now >= self._next_memory:
             self._next_memory = now + _MEMORY_EVERY_S
-            self.peak = max(self.peak, tree_bytes(self.child.pid))
+            found = tree_bytes(self.child.pid)
+            self.peak = max(self.peak, found)
+            self.memory.add(now - self.started, found)
         if not (self.timed_out or self.cancelled):
             self.timed_out = self.end is not None and now >= self.end
             self.cancelled = not self.timed_out and bool(self.cancel)

@@ -3,13 +3,15 @@
 A document of version 1 may gain fields, so the published schemas allow fields they do not name; fields that
 are there keep their meaning. Where the program has a dataclass for a part of a document, the model names
 that class, and ``documents.plain`` writes it; what is put together from several things is modelled here.
-Nothing here runs when a document is written: the tests hold what is written against these models.
+Nothing here runs when a document is written: the tests hold what is written against these models. ``unfit``
+is for documents that lie in a workspace, where others may have written.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from xpubuild.schema import (
@@ -27,6 +29,7 @@ from xpubuild.schema import (
     receipt,
     recipe,
     rehearsal,
+    report,
     verify,
     workspace,
 )
@@ -37,6 +40,7 @@ _MODULES = (
     plan,
     rehearsal,
     receipt,
+    report,
     verify,
     audit,
     explain,
@@ -57,6 +61,16 @@ DOCUMENTS: dict[str, type[Document]] = {
     for model in vars(module).values()
     if isinstance(model, type) and issubclass(model, Document) and model is not Document
 }
+
+
+def unfit(name: str, document: Any) -> str:
+    """Return why something read from a file is no document of that name, "" where it is one."""
+    try:
+        DOCUMENTS[name].model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ""
 
 
 def json_schema(model: type[Document]) -> dict[str, Any]:

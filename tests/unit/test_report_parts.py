@@ -1,0 +1,179 @@
+"""The parts of a report that are computed: ninja's log, lanes, the time axis, pictures, kept measurements."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from xpubuild.engine.samples import Samples
+from xpubuild.report.builds import ninja_builds
+from xpubuild.report.lanes import lanes
+from xpubuild.report.ninja_log import Edge, read
+from xpubuild.ui.report import words
+from xpubuild.ui.report.axis import Axis
+from xpubuild.ui.report.pictures import Placed, Window, jobs_picture, kind_of, memory_picture
+from xpubuild.workspace.layout import Layout
+
+#: A log of ninja 1.13.2: two runs, of which the second made one output anew; an edge with two outputs.
+LOG = """# ninja log v7
+0	20957	1795441328826929594	src/build_info.cpp.o	39e22b9f9534f6ed
+20958	60259	1795441349785651777	src/library.cpp.o	6003b5fddb468dd3
+10	4010	1795441474984746026	src/library.cpp.o	6003b5fddb468dd3
+4011	5011	1795441478985746026	lib.so	55017e2faa716da9
+4011	5011	1795441478985746026	lib.so.1	55017e2faa716da9
+"""
+FIRST, SECOND = 1795441328.827, 1795441474.975
+#: The same of a ninja that does not tell when an edge was started.
+OLD = re.sub(r"\t1795\d+\t", "\t0\t", LOG).replace("v7", "v5")
+#: The same after ninja has written its lines anew, in another order.
+ANEW = "\n".join(sorted(LOG.splitlines(), key=lambda line: line.split("\t")[-1]))
+
+
+def written(folder: Path, text: str, ended: float = 2000.0) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / ".ninja_log"
+    path.write_text(text)
+    os.utime(path, (ended, ended))
+    return path
+
+
+@pytest.mark.parametrize("text", [LOG, ANEW])
+def test_each_edge_is_that_of_its_last_run(tmp_path: Path, text: str) -> None:
+    first, second = read(written(tmp_path, text))
+    assert first.edges == (Edge("src/build_info.cpp.o", 0.0, 20.957),)
+    assert set(second.edges) == {Edge("src/library.cpp.o", 0.01, 4.0), Edge("lib.so", 4.011, 1.0)}
+    assert first.began == pytest.approx(FIRST, abs=0.001)
+    assert second.began == pytest.approx(SECOND, abs=0.001)
+    assert (first.span_s, second.span_s) == (20.957, 5.011)
+
+
+def test_without_times_the_last_run_ended_when_the_file_was_written(tmp_path: Path) -> None:
+    first, second = read(written(tmp_path, OLD))
+    assert first.began is None
+    assert second.began == pytest.approx(2000 - 5.011)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "# ninja log v7\n", "# ninja log v4\n1\t2\t3\ta.o\tb\n",
+        "# ninja log v7\n5\t2\t3\ta\tb\nx\ty\t3\ta\tb\n1\t2\n1\t2\t" + "9" * 400 + "\ta\tb",
+    ],
+)  # fmt: skip
+def test_a_log_without_edges_or_of_another_format_has_no_run(tmp_path: Path, text: str) -> None:
+    assert read(written(tmp_path, text)) == []
+
+
+@pytest.mark.parametrize(
+    ("ran", "step"),
+    [
+        ([("lib.wheel", -5, 6)], "lib.wheel"),
+        ([("lib.wheel", -5, 6), ("other.wheel", -15, 100)], "lib.wheel"),
+        ([("lib.wheel", -1, 5.02), ("lib.install", 5.03, 5.04)], "lib.wheel"),
+        ([("other.wheel", -5, 6), ("lib.install", 1.0, 6)], "other.wheel"),
+        ([("lib.wheel", -95, -45)], ""),
+        ([], ""),
+    ],
+)
+def test_a_build_belongs_to_the_step_that_ran_then(
+    tmp_path: Path, ran: list[tuple[str, float, float]], step: str
+) -> None:
+    written(tmp_path / "build" / "lib", LOG)
+    *_, build = ninja_builds(Layout(tmp_path), [(name, SECOND + a, SECOND + b) for name, a, b in ran])
+    assert (build.folder, build.step) == ("build/lib", step)
+    assert build.started == (pytest.approx(SECOND, abs=0.001) if step else None)
+
+
+def test_checkouts_are_searched_too_and_no_links(tmp_path: Path) -> None:
+    written(tmp_path / "src" / "torch" / "build", LOG)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "again").symlink_to(tmp_path)
+    assert [build.folder for build in ninja_builds(Layout(tmp_path), [])] == ["src/torch/build"] * 2
+
+
+def test_lanes() -> None:
+    assert lanes([]) == []
+    assert lanes([(0, 2), (0, 1), (1, 3), (2, 4), (1.5, 1.6)]) == [1, 0, 0, 1, 2]
+
+
+def test_a_long_pause_is_drawn_short_and_told() -> None:
+    axis = Axis([(0, 50), (10, 40), (1000, 1050)])
+    assert axis.ran_s == 100
+    (pause,) = axis.pauses
+    assert pause.seconds == 950
+    assert axis.at(0) == 0
+    assert axis.at(1050) == axis.at(5000) == 100
+    assert 48 < axis.at(50) < axis.at(1000) == pause.at < 52
+    assert axis.at(1025) - axis.at(1000) == pytest.approx(axis.at(25), rel=1e-6)
+
+
+def test_an_axis_of_nothing() -> None:
+    assert (Axis([]).at(5), Axis([(3, 3)]).at(3), Axis([]).pauses) == (100, 0, [])
+
+
+def test_jobs_are_the_mean_of_each_stretch() -> None:
+    window = Window(0, 250)
+    picture = jobs_picture([Placed("a", 0, 125, 0), Placed("b", 0, 62.5, 1)], window)
+    assert picture["most"] == 2
+    assert picture["d"].startswith("M0.0 60H0.0V2.0H4.0V2.0")
+    assert "H248.0V16.5H252.0V31.0" in picture["d"]
+    assert picture["d"].endswith("V60.0H1000.0V60z")
+
+
+def test_memory_is_that_of_all_commands_and_none_in_between() -> None:
+    commands = [
+        {"started": 100.0, "duration_s": 10.0, "memory": [[0.0, 10], [5.0, 40]]},
+        {"started": 120.0, "duration_s": 10.0, "memory": [[0.0, 20]]},
+    ]
+    picture = memory_picture(commands, Window(100.0, 130.0))
+    assert picture is not None
+    assert picture["most"] == 40
+    assert "H333.3V60.0H666.7V31.0H1000.0V60.0" in picture["d"]
+    assert memory_picture([{"started": 0.0, "duration_s": 1.0, "memory": []}], Window(0, 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("output", "kind"),
+    [
+        ("a/b.cpp.o", "compile"),
+        ("lib/libtorch.so.2.6", "link"),
+        ("lib/libc10.a", "link"),
+        ("gen/a.so/h", "other"),
+    ],
+)
+def test_what_an_edge_does_is_read_in_the_name_of_its_output(output: str, kind: str) -> None:
+    assert kind_of(output) == kind
+
+
+def test_figures_are_short() -> None:
+    evidence = {
+        "proof": "it is so", "found": 3, "whole": True, "nothing": None,
+        "names": [f"n{i}" for i in range(20)],
+        "installed": {"torch": {"version": "2.6", "files": 9}}, "rows": [{"a": 1}, {"a": 2}], "held_by": {},
+        "audit": {"name": "ops", "version": "1", "abi": 1, "objects": [1], "findings": []},
+    }  # fmt: skip
+    assert dict(words.figures(evidence)) == {
+        "found": "3", "whole": "yes", "nothing": "none", "rows": "2", "installed": "torch 2.6",
+        "names": "n0, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11 and 8 more", "held by": "none",
+        "audit": "ops 1: C++11 ABI 1, 1 shared object, 0 findings",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 9, 1000])
+def test_kept_measurements_are_few_and_have_the_largest(count: int) -> None:
+    samples = Samples(most=4)
+    values = [(number * 7919) % 1013 for number in range(count)]
+    for number, value in enumerate(values):
+        samples.add(number / 2, value)
+    points = samples.points()
+    assert min(count, 2) <= len(points) <= 4
+    assert max(value for _, value in points) == max(values)
+    times = [at_s for at_s, _ in points]
+    assert times == sorted(times)
+    assert times[0] == 0
+    for number, (at_s, value) in enumerate(points):
+        until = times[number + 1] if number + 1 < len(times) else count
+        assert value == max(values[int(at_s * 2) : int(until * 2)])

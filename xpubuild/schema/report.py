@@ -1,0 +1,56 @@
+"""``xpubuild report --json``."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from xpubuild.host.report import HostReport
+from xpubuild.report.model import NinjaBuild, ReportCommand, ReportStep, StepExplanation, WorkspaceStatus
+from xpubuild.schema.common import Document
+from xpubuild.schema.receipt import OneapiComponent, ReceiptWarning, ReceiptWheel
+from xpubuild.schema.verify import VerifyDocument, VerifyOperatorsDocument
+from xpubuild.schema.workspace import Run
+
+
+class ReportDocument(Document):
+    """Everything that a workspace has recorded about its builds, finished or not."""
+
+    schema_: Literal["xpubuild.report/1"] = Field(alias="schema", description="Name and version.")
+    xpubuild: str
+    """Version of xpubuild that made the report."""
+    created: float
+    """Seconds since the epoch."""
+    workspace: str
+    recipe: str
+    status: WorkspaceStatus
+    """`partial`: steps are left to do, and none failed."""
+    lock_digest: str
+    """Of the last plan; empty where it cannot be read."""
+    summary: dict[str, Any]
+    """What was chosen, for people; keys may change."""
+    runs: list[Run]
+    """Oldest first."""
+    steps: list[ReportStep]
+    """Those of the last plan, in its order."""
+    commands: list[ReportCommand]
+    """Of every attempt, oldest first."""
+    builds: list[NinjaBuild]
+    """Runs of ninja that left a record, in order of time."""
+    host: HostReport | None
+    """The machine at the last install; null before one ended."""
+    oneapi: list[OneapiComponent]
+    """Empty where the build used none."""
+    wheels: list[ReceiptWheel]
+    """Built here."""
+    warnings: list[ReceiptWarning]
+    """Optional features that finished steps lack."""
+    verify: VerifyDocument | None
+    """The last verify of an install; null where there is none."""
+    operators: VerifyOperatorsDocument | None
+    """The operator database, where `verify --suite ops` ran in the workspace."""
+    explanations: list[StepExplanation]
+    """Of the steps that failed."""
+    missing: list[str]
+    """What is not recorded, or could not be read."""
