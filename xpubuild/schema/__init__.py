@@ -19,6 +19,7 @@ from xpubuild.schema import (
     doctor,
     explain,
     fetch,
+    image,
     jobs,
     lock,
     matrix,
@@ -47,6 +48,7 @@ _MODULES = (
     workspace,
     overview,
     jobs,
+    image,
     configuration,
     common,
 )
