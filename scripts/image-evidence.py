@@ -96,7 +96,7 @@ def main() -> None:
     # One line of the recipe differs: a switch of one component's build.
     for name, value in (("quickstart", "1"), ("changed", "2")):
         recipe.write_text(SITE.format(value=value), "utf-8")
-        made = image(str(recipe), [], folder, asked.builder)
+        made = image(str(recipe), folder, asked.builder)
         results[name] = {**made, **used(str(made["tag"]))}
     sys.stdout.write(json.dumps(results, indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-"""``xpubuild image``: what is rendered is what tests/data/images says, linted; what cannot be built is refused."""
+"""``xpubuild image``: what is rendered is what tests/data/images says, and linted; the rest is refused."""
 
 from __future__ import annotations
 
@@ -93,6 +93,40 @@ def test_another_recipe_of_the_same_base_has_the_same_first_layers() -> None:
     one, two = (rendered(Cell(name, "debian-12", options={"target": "cpu"})).text for name in ("2.8", "2.13"))
     assert runs(one)[:2] == runs(two)[:2]
     assert runs(one)[2] != runs(two)[2]
+
+
+def test_the_libraries_of_oneapi_are_gathered(tmp_path: Path) -> None:
+    """The lines themselves run, with other folders: shared libraries and their links, nothing else."""
+    (build,) = (
+        line
+        for line in runs(rendered(CELLS["2.8-xpu-ubuntu-22.04.Containerfile"]).text)
+        if "-maxdepth" in line
+    )
+    lines = build[build.index("mkdir -p /oneapi/") :]
+    intel, oneapi = tmp_path / "opt" / "intel", tmp_path / "oneapi"
+    folder = intel / "compiler" / "2025.1" / "lib"
+    (folder / "clang").mkdir(parents=True)
+    (folder / "libsycl.so.8.0.0").write_text("elf")
+    (folder / "libsycl.so.8").symlink_to("libsycl.so.8.0.0")
+    for name in ("libsycl.a", "clang/libother.so"):
+        (folder / name).write_text("not wanted")
+    (tmp_path / "xpubuild").write_text(f"#!/bin/sh\necho {tmp_path}/env/lib:{folder}\n")
+    (tmp_path / "xpubuild").chmod(0o755)
+    script = re.sub(r"(?<=[ \"])/oneapi", str(oneapi), lines).replace("^/opt/intel/", f"^{intel}/")
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run(["sh", "-e", "-c", script], env=env, check=True, timeout=60)
+    assert (oneapi / "etc/ld.so.conf.d/oneapi.conf").read_text() == f"{folder}\n"
+    copied = {path.name for path in (oneapi / folder.relative_to("/")).rglob("*")}
+    assert copied == {"libsycl.so.8", "libsycl.so.8.0.0"}
+    assert (oneapi / folder.relative_to("/") / "libsycl.so.8").is_symlink()
+
+
+@pytest.mark.parametrize("name", [name for name in CELLS if name.endswith("file")])
+def test_no_line_needs_another_shell_than_sh(name: str) -> None:
+    """An OCI image has no SHELL: podman and buildah run the lines with sh unless told otherwise."""
+    for line in runs(rendered(CELLS[name]).text):
+        words = re.sub(r"--mount=\S+\s+", "", line)
+        subprocess.run(["sh", "-n", "-c", words], check=True, timeout=60)
 
 
 def test_what_keeps_secrets_is_a_mount() -> None:

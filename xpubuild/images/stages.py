@@ -119,15 +119,14 @@ def _commands(request: ImageRequest) -> Iterator[str]:
 def _libraries() -> Iterator[str]:
     """Yield what gathers the libraries of oneAPI that the build found: no headers, no compiler."""
     folders = f"{_LIBRARIES}/etc/ld.so.conf.d/oneapi.conf"
-    copy = f"cp --archive --parents --target-directory {_LIBRARIES}"
     yield f"mkdir -p {_LIBRARIES}/etc/ld.so.conf.d"
     path = f"xpubuild run --workspace {WORKSPACE} printenv LD_LIBRARY_PATH"
     yield f"{path} | tr : '\\n' | grep ^/opt/intel/ > {folders}"
-    yield (
-        "while read -r folder; do"
-        f" find \"${{folder}}\" -maxdepth 1 -name '*.so*' -exec {copy} {{}} +;"
-        f" done < {folders}"
+    there = f'"{_LIBRARIES}${{folder}}"'
+    copy = (
+        f"find \"${{folder}}\" -maxdepth 1 -name '*.so*' -exec cp --archive --target-directory {there} {{}} +"
     )
+    yield f"while read -r folder; do mkdir -p {there}; {copy} || exit 1; done < {folders}"
 
 
 def _runtime(request: ImageRequest) -> Iterator[Instruction]:
