@@ -255,4 +255,7 @@ def test_no_builder(xpubuild: Xpubuild, builder: Path) -> None:
         error = xpubuild(*words, *more)
         assert error.status == 40
         assert "installed" in error.err
-        assert not builder.exists()
+    error = xpubuild(*words, "--builder", "apptainer")
+    assert error.status == 2
+    assert "podman, buildah, docker" in error.err
+    assert not builder.exists()

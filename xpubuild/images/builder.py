@@ -11,7 +11,7 @@ from pathlib import Path
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.executables import resolve_executable
 from xpubuild.engine.process import Cancel, run
-from xpubuild.errors import BuildError, ToolchainError
+from xpubuild.errors import BuildError, ToolchainError, UsageError
 from xpubuild.images.model import CACHE
 from xpubuild.images.request import Format
 
@@ -61,16 +61,30 @@ class Job:
                 str(self.file),
             )
         named = ("--file", str(self.file), "--tag", self.tag)
-        return (self.builder, "build", *_ITS_OWN.get(self.builder, ()), *named, *self.more, str(self.folder))
+        return (
+            self.builder,
+            "build",
+            *_ITS_OWN.get(Path(self.builder).name, ()),
+            *named,
+            *self.more,
+            str(self.folder),
+        )
 
 
 def chosen_builder(form: Format, named: str | None = None) -> str:
     """Return the builder that is named, else the first that is installed.
 
     Raises:
+        UsageError: it builds other formats.
         ToolchainError: it is not installed, or none is.
     """
     env = base_environment()
+    if named and Path(named).name not in BUILDERS[form]:
+        raise UsageError(
+            f"{named} does not build a {form}",
+            why=f"those that do: {', '.join(BUILDERS[form])}",
+            fix="use one of these with --builder, or another --format",
+        )
     for name in (named,) if named else BUILDERS[form]:
         try:
             resolve_executable(name, env)
