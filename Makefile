@@ -8,7 +8,8 @@
 # make torture      kill, starve and mislead real installs at random, and count what became of them
 # make verify-mutants  break operators of torch (VERIFY_PYTHON) and list what verify does not notice
 # make docs         regenerate docs/reference, docs/schema and docs/checks
-# make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment
+# make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment; tests/data/images
+# make image-evidence  build images with buildah from nothing and use them (as root, about half an hour)
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
 # make browser      open the page of "xpubuild report" and the site in chromium: widths, console, accessibility
 # make site         build the documentation as a site into site/, and check its links
@@ -16,7 +17,7 @@
 # make clean        remove .venv and caches, but no workspaces (see: xpubuild clean)
 #
 # PYTHON=... is the interpreter that .venv is made with, PYTEST_ARGS=... goes to pytest.
-# MUTANTS_ARGS=... goes to scripts/mutants.py, TORTURE_ARGS=... to scripts/torture.py (--help lists the options).
+# IMAGE_ARGS=... goes to scripts/image-evidence.py, MUTANTS_ARGS=... to scripts/mutants.py, TORTURE_ARGS=... to scripts/torture.py (--help lists the options).
 
 # Paths are relative and quoted: the checkout may lie in a folder with spaces.
 PYTHON ?= python3
@@ -29,8 +30,8 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components browser site release clean \
-	python-gone
+.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components browser \
+	image-evidence site release clean python-gone
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -75,6 +76,9 @@ docs: .venv/.dev
 
 plans: .venv/.dev
 	@"$(PY)" scripts/update-plans.py
+
+image-evidence: .venv/.dev
+	@"$(PY)" scripts/image-evidence.py $(IMAGE_ARGS)
 
 site: .venv/.dev
 	@"$(PY)" -m sphinx -E -W --keep-going -q -c scripts/site . site

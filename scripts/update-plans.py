@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write tests/data/plans/*.yaml: what each step of a few plans hands on, as the code has it now."""
+"""Write tests/data/plans and tests/data/images: a few plans and images, as the code has them now."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from support import image_files
 from support.data_files import rewrite
 from support.plan_files import FOLDER, PLANS, text_of
 
@@ -15,6 +16,7 @@ from support.plan_files import FOLDER, PLANS, text_of
 def main() -> None:
     """Write the files, and remove those that no plan has."""
     rewrite(FOLDER, {name: text_of(name) for name in PLANS})
+    image_files.rewrite()
 
 
 if __name__ == "__main__":

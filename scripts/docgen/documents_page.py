@@ -19,6 +19,7 @@ Durations are in seconds, sizes in bytes, `started` and `ended` in seconds since
 _MADE_BY = {
     "doctor": "`xpubuild doctor --json`",
     "doctor-checks": "`xpubuild doctor --list --json`",
+    "image": "`xpubuild image --json`",
     "plan": "`xpubuild plan --json`, `xpubuild install --dry-run --json`",
     "receipt": "`receipt.json` in a workspace, `xpubuild install --json`",
     "status": "`xpubuild status --json`",

@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("config", "Show the settings of configuration files; check and write such files."),
     "recipes": ("recipes", "List, show and check recipes."),
     "completion": ("completion", "Print what completes commands, options and names in a shell."),
+    "image": ("image", "Write a container image of a recipe, and build it."),
     "audit": ("audit", "Check wheels: C++ ABI, linkage, RECORD."),
     "explain": ("explain", "Find the first error in a build log, its cause and a fix."),
     "plumbing": ("plumbing", "Commands that plans run; for scripts, not for people."),
@@ -48,7 +49,7 @@ _OTHERS_SAY = {
     "uninstall": "clean", "remove": "clean", "rm": "clean", "delete": "clean", "purge": "clean",
     "build": "install", "make": "install", "test": "verify", "activate": "env", "exec": "run",
     "download": "fetch", "list": "recipes list", "settings": "config", "diagnose": "explain",
-    "freeze": "lock",
+    "freeze": "lock", "docker": "image", "container": "image",
 }  # fmt: skip
 _OF_THE_SHELL = frozenset({"env", "run", "shell"})
 

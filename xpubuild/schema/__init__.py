@@ -21,6 +21,7 @@ from xpubuild.schema import (
     doctor,
     explain,
     fetch,
+    image,
     jobs,
     lock,
     matrix,
@@ -51,6 +52,7 @@ _MODULES = (
     workspace,
     overview,
     jobs,
+    image,
     configuration,
     common,
 )

@@ -1,0 +1,52 @@
+"""Images as readable data files: tests/data/images has what is rendered for a few cells.
+
+``make plans`` rewrites the files; a test compares.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from support.data_files import DATA
+from xpubuild.gather.options import PlanOptions
+from xpubuild.images.make import Asked, Rendered
+from xpubuild.images.request import Format
+
+FOLDER = DATA / "images"
+
+
+class Cell(NamedTuple):
+    """A recipe on a base, with options of an install."""
+
+    recipe: str
+    base: str
+    form: Format = "containerfile"
+    options: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+#: By the name of the file.
+CELLS = {
+    "quickstart-debian-12.Containerfile": Cell("quickstart", "debian-12"),
+    "quickstart-ubuntu-24.04.def": Cell("quickstart", "ubuntu-24.04", "apptainer"),
+    "2.8-xpu-ubuntu-22.04.Containerfile": Cell("2.8", "ubuntu-22.04", options={"with_": ("vision",)}),
+    "2.13-xpu-rocky-9.Containerfile": Cell("2.13", "rocky-9", options={"arch": ("pvc",)}),
+    "2.13-xpu-sles-15.def": Cell("2.13", "sles-15", "apptainer", {"variant": "minimal"}),
+    "2.8-cpu-sles-15.Containerfile": Cell("2.8", "sles-15", options={"target": "cpu"}),
+}
+
+
+def rendered(cell: Cell, program: str = "0.2.0") -> Rendered:
+    """Return a cell as it is rendered now."""
+    options = PlanOptions(recipe=cell.recipe, workspace=Path("/somewhere"), **cell.options)
+    return Asked(cell.base, cell.form, program).render(options)
+
+
+def rewrite() -> None:
+    """Write every file, and remove those that no cell has."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for path in FOLDER.iterdir():
+        if path.name not in CELLS:
+            path.unlink()
+    for name, cell in CELLS.items():
+        (FOLDER / name).write_text(rendered(cell).text, "utf-8")

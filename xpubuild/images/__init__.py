@@ -1,0 +1,1 @@
+"""Container images of a recipe: rendered as a Containerfile or an Apptainer definition, and built."""
