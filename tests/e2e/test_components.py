@@ -27,13 +27,19 @@ NOWHERE = "0" * 40
 BROKEN = {
     "not at all": ("", "4 images"),
     "colours in another order": (
-        "import torchvision.io as io\nreal = io.read_image\n"
-        "io.read_image = lambda *given, **named: real(*given, **named).flip(0)",
+        """
+import torchvision.io as io
+real = io.read_image
+io.read_image = lambda *given, **named: real(*given, **named).flip(0)
+""",
         "pixels differ by",
     ),
     "resized without a filter": (
-        "import torchvision.transforms as t\nreal = t.Resize.__init__\n"
-        "t.Resize.__init__ = lambda self, size, antialias: real(self, size, antialias=False)",
+        """
+import torchvision.transforms as t
+real = t.Resize.__init__
+t.Resize.__init__ = lambda self, size, antialias: real(self, size, antialias=False)
+""",
         "transform error is",
     ),
     "cut at the corner": (
@@ -41,8 +47,11 @@ BROKEN = {
         "transform error is",
     ),
     "a network that is off by 1/1000": (
-        "import torch\nreal = torch.nn.Conv2d.forward\n"
-        "torch.nn.Conv2d.forward = lambda s, x: real(s, x) * (1 if x.dtype == torch.float64 else 1.001)",
+        """
+import torch
+real = torch.nn.Conv2d.forward
+torch.nn.Conv2d.forward = lambda self, x: real(self, x) * (1 if x.dtype == torch.float64 else 1.001)
+""",
         "relative error is",
     ),
 }
