@@ -3,8 +3,9 @@
 
 Each mutant replaces the kernels of one operator (all overloads, in-place and out= too) for the device through
 the dispatcher, so that the result is slightly wrong. A recorded map says which cases call the operator; they
-run until the first one fails. References come from the unbroken torch. Needs torch 2.10 or newer in this
-interpreter, and nothing else. Results are appended to OUT as they come: the same command goes on where it
+run until the first one fails. References come from the unbroken torch. With --ops the pairs of the suite
+ops that call the operator run for what is left. Needs torch 2.10 or newer in this interpreter, and for --ops
+numpy and expecttest. Results are appended to OUT as they come: the same command goes on where it
 stopped.
 """
 
@@ -52,6 +53,10 @@ FUSED = (
 _NO_CONTENT = ("empty", "empty_strided", "empty_like", "new_empty", "resize", "_local_scalar_dense", "equal")
 
 
+#: What became of a mutant.
+RESULTS = ("caught", "survived", "never met", "never called", "does not apply")
+
+
 def load_suite() -> str:
     """Import the suite under its own name and return that."""
     spec = importlib.util.spec_from_file_location("run_of_suite", RUN)
@@ -66,7 +71,9 @@ def load_suite() -> str:
 class Bench:
     """The cases of the tables, with references of the unbroken torch, and the map from operators to cases."""
 
-    def __init__(self, device: str, cache: Path, tables: tuple[str, ...] = TABLES) -> None:
+    def __init__(
+        self, device: str, cache: Path, tables: tuple[str, ...] = TABLES, *, ops: bool = False
+    ) -> None:
         package = load_suite()
         self.torch: Any = importlib.import_module("torch")
         part = {name: importlib.import_module(f"{package}.{name}") for name in
@@ -93,6 +100,10 @@ class Bench:
         if not mapped.is_file():
             mapped.write_text(json.dumps(self._record()), "utf-8")
         self.map: dict[str, list[list[str]]] = json.loads(mapped.read_text("utf-8"))
+        self.database: Any = None
+        if ops:
+            module = importlib.import_module("mutation.database")
+            self.database = module.Database(package, torch, device, cache.with_suffix(".ops.json"))
 
     def _record(self) -> dict[str, list[list[str]]]:
         """Run everything once; return operator -> cases that call it."""
@@ -203,15 +214,20 @@ class Broken:
         for overload in self._targets:
             kernel = self.torch.library.get_kernel(overload, self.key)
             self._library.impl(
-                overload, self._replacement(kernel), self.key, with_keyset=True, allow_override=True
+                overload, self._replacement(kernel, overload), self.key, with_keyset=True, allow_override=True
             )
         return self
 
     def __exit__(self, *_: object) -> None:
         self._library._destroy()
 
-    def _replacement(self, kernel: Any) -> Any:
+    def _replacement(self, kernel: Any, overload: Any) -> Any:
+        tensors = [str(one.type) == "Tensor" for one in overload._schema.arguments]
+
         def replaced(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            args = tuple(
+                self._tensor(one, args) if like else one for one, like in zip(args, tensors, strict=False)
+            )
             if self._inside:
                 return kernel.call_boxed(keyset, *args, **kwargs)
             strided = any(
@@ -230,6 +246,18 @@ class Broken:
 
         return replaced
 
+    def _tensor(self, one: Any, args: Any) -> Any:
+        """Return a tensor in the place of a number: Python's kernels get such operands as numbers."""
+        if not isinstance(one, (int, float, complex)):
+            return one
+        other = next((tensor for tensor in args if isinstance(tensor, self.torch.Tensor)), None)
+        if other is None:
+            return self.torch.tensor(one)
+        if not other.dim() and (other.is_floating_point() or other.is_complex()):
+            return self.torch.tensor(one, dtype=other.dtype)
+        exact = isinstance(one, float) and other.is_floating_point()
+        return self.torch.tensor(one, dtype=self.torch.float64 if exact else None)
+
     def _spoil(self, result: Any, strided: bool, args: Any) -> Any:
         if isinstance(result, (tuple, list)):
             return type(result)(self._spoil(one, strided, args) for one in result)
@@ -237,7 +265,11 @@ class Broken:
             return result
         self.floating = self.floating or result.is_floating_point() or result.is_complex()
         changed = self._changed(result, strided)
-        if changed is None or self.torch.equal(changed, result):
+        if changed is None:
+            return result
+        if self.torch.equal(changed.nan_to_num(7.0), result.nan_to_num(7.0)) and self.mutation != "nan":
+            return result
+        if self.mutation == "nan" and not bool(self.torch.isnan(result).any()):
             return result
         self.met = True
         return result.copy_(changed)
@@ -277,7 +309,8 @@ class Broken:
 def attempt(bench: Bench, name: str, mutation: str) -> dict[str, Any]:
     """Return what became of a mutant: caught, survived, or never met."""
     began, ran = time.monotonic(), 0
-    cases = bench.map.get(name.rstrip("_"), [])
+    # What another kernel calls is below the recorder: the cases of that one.
+    cases = list(bench.map.get(name.rstrip("_")) or bench.map.get(name.strip("_"), []))
     random.Random(f"{name} {mutation}").shuffle(cases)  # noqa: S311 - an order
     with Broken(bench.torch, name, mutation, bench.backend.dispatch_key) as broken:
         for key in cases:
@@ -290,7 +323,24 @@ def attempt(bench: Bench, name: str, mutation: str) -> dict[str, Any]:
         result = "survived" if broken.met else "never met" if cases else "never called"
         if cases and not broken.floating and mutation in ("half", "nan"):
             result = "does not apply"
-    return {"result": result, "cases": ran, "s": round(time.monotonic() - began, 2)}
+    found = {"result": result, "cases": ran}
+    if bench.database is not None and result != "does not apply":
+        pairs = bench.database.pairs(name, mutation)
+        if not pairs and mutation == "half" and result != "survived":
+            found["result"] = "does not apply"  # no short type on this device
+        found |= _by_database(bench, name, mutation, pairs)
+    return {**found, "s": round(time.monotonic() - began, 2)}
+
+
+def _by_database(bench: Bench, name: str, mutation: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    """Return which pair of the suite ops notices a mutant, nothing where none does."""
+    for pair in pairs:
+        problem = bench.database.run(
+            lambda: Broken(bench.torch, name, mutation, bench.backend.dispatch_key), pair
+        )
+        if problem:
+            return {"ops": " ".join(pair), "said": problem[:160]}
+    return {}
 
 
 def wanted(options: argparse.Namespace, torch: Any, key: str) -> list[tuple[str, str]]:
@@ -312,7 +362,7 @@ def work(options: argparse.Namespace) -> None:
     """Run mutants until all are done or the time is over."""
     end = time.monotonic() + (options.seconds or 1e9)
     tables = tuple(dict.fromkeys(text.split("/")[2] for text in options.pick)) or TABLES
-    bench = Bench(options.device, options.out, tables)
+    bench = Bench(options.device, options.out, tables, ops=options.ops)
     done = {(one["op"], one["mutation"]) for one in read(options.out) if "result" in one}
     with options.out.open("a", encoding="utf-8") as stream:
         for name, mutation in wanted(options, bench.torch, bench.backend.dispatch_key):
@@ -325,21 +375,37 @@ def work(options: argparse.Namespace) -> None:
             found = {"op": name, "mutation": mutation, **attempt(bench, name, mutation)}
             stream.write(json.dumps(found) + "\n")
             stream.flush()
+    if bench.database is not None:
+        bench.database.end()
+
+
+def _caught(one: dict[str, Any]) -> bool:
+    return one["result"] == "caught" or "ops" in one
 
 
 def summary(path: Path) -> str:
     """Return the table of a results file: mutations by result, and the mutants that survived."""
     found = {(one["op"], one["mutation"]): one for one in read(path) if "result" in one}
-    results = ("caught", "survived", "never met", "never called", "does not apply")
-    lines = ["| mutation | " + " | ".join(results) + " |", "| --- |" + " ---: |" * len(results)]
+    with_ops = any("ops" in one for one in found.values())
+    heads = [*RESULTS, "caught with ops"] if with_ops else RESULTS
+    lines = ["| mutation | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
     for mutation in (*MUTATIONS, "all"):
-        of = [one["result"] for one in found.values() if mutation in (one["mutation"], "all")]
-        lines.append(f"| {mutation} | " + " | ".join(str(of.count(result)) for result in results) + " |")
-    counted = [one["result"] for one in found.values() if one["result"] != "does not apply"]
-    caught = counted.count("caught")
-    lines.append(f"\n{caught} of {len(counted)} mutants were caught ({caught / max(len(counted), 1):.1%}).\n")
-    for result in results[1:]:
-        named = sorted(f"{one['op']}/{one['mutation']}" for one in found.values() if one["result"] == result)
+        of = [one for one in found.values() if mutation in (one["mutation"], "all")]
+        counts = [sum(one["result"] == result for one in of) for result in RESULTS]
+        counts += [sum(_caught(one) for one in of)] if with_ops else []
+        lines.append(f"| {mutation} | " + " | ".join(map(str, counts)) + " |")
+    counted = [one for one in found.values() if one["result"] != "does not apply"]
+    caught, both = (sum(map(rule, counted)) for rule in (lambda one: one["result"] == "caught", _caught))
+    share = f"{caught} of {len(counted)} mutants were caught ({caught / max(len(counted), 1):.1%})"
+    lines.append(
+        f"\n{share}" + (f", {both} with ops ({both / len(counted):.1%})." if with_ops else ".") + "\n"
+    )
+    for result in RESULTS[1:]:
+        named = sorted(
+            f"{one['op']}/{one['mutation']}{' (caught by ops)' if 'ops' in one else ''}"
+            for one in found.values()
+            if one["result"] == result
+        )
         lines.append(f"{result}: {', '.join(named) or 'none'}\n")
     return "\n".join(lines)
 
@@ -354,6 +420,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0, help="stop after this time")
     parser.add_argument("--only", default="", help="part of the operators' names")
     parser.add_argument("--pick", action="append", default=[], help="OPERATOR/MUTATION/TABLE")
+    parser.add_argument("--ops", action="store_true", help="run the suite ops for what the tables leave")
     parser.add_argument("--summary", action="store_true", help="print the table of OUT alone")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

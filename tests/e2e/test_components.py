@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from integration.mutations import mutate
 from support import documents, upstream
 
+from xpubuild.engine.environment import base_environment
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.explain.document import explain_file
+from xpubuild.verify.harness import run_suite
 
 from .conftest import Built, Cli
 
@@ -20,6 +23,38 @@ from .conftest import Built, Cli
 _LONGEST_S = 3600
 RECIPE = Path(__file__).parent.parent / "data/components/components.yaml"
 NOWHERE = "0" * 40
+#: How torchvision is broken -> what vision.files says.
+BROKEN = {
+    "not at all": ("", "4 images"),
+    "colours in another order": (
+        """
+import torchvision.io as io
+real = io.read_image
+io.read_image = lambda *given, **named: real(*given, **named).flip(0)
+""",
+        "pixels differ by",
+    ),
+    "resized without a filter": (
+        """
+import torchvision.transforms as t
+real = t.Resize.__init__
+t.Resize.__init__ = lambda self, size, antialias: real(self, size, antialias=False)
+""",
+        "transform error is",
+    ),
+    "cut at the corner": (
+        "import torchvision.transforms as t\nt.CenterCrop.forward = lambda self, x: x[..., :96, :96]",
+        "transform error is",
+    ),
+    "a network that is off by 1/1000": (
+        """
+import torch
+real = torch.nn.Conv2d.forward
+torch.nn.Conv2d.forward = lambda self, x: real(self, x) * (1 if x.dtype == torch.float64 else 1.001)
+""",
+        "relative error is",
+    ),
+}
 pytestmark = [
     pytest.mark.xdist_group("components"),
     pytest.mark.on_demand,
@@ -156,6 +191,22 @@ def test_what_was_built_computes(cli: Cli, components: Built) -> None:
     checks = {check["id"]: check["status"] for check in document["checks"]}
     wanted = ("vision.nms", "vision.roi_align", "audio.lfilter", "audio.mel_spectrogram")
     assert {checks[name] for name in (*wanted, "model.resnet50_inference")} == {"pass"}
+
+
+@pytest.mark.parametrize("broken", sorted(BROKEN))
+def test_files_of_images_that_are_read_or_changed_wrongly(
+    components: Built, tmp_path: Path, broken: str
+) -> None:
+    code, detail = BROKEN[broken]
+    folder = mutate(tmp_path / "mutation", code, module="torchvision") if code else tmp_path
+    env = {**base_environment(), "PYTHONPATH": str(folder)}
+    python = components.workspace / "env/bin/python"
+    report = run_suite(
+        python, device="cpu", env=env, work=tmp_path / "work", suite="full", only=["vision.files"]
+    )
+    (found,) = [check for check in report.checks if check.id == "vision.files"]
+    assert found.status == ("fail" if code else "pass"), found.detail
+    assert detail in found.detail
 
 
 def test_a_user_can_use_it(components: Built) -> None:

@@ -42,6 +42,10 @@ from xpubuild.cli import names, options
     help="Source tree of PyTorch for dynamo and upstream (default: that of the workspace).",
     envvar=None,
 )
+@options.path_option(
+    "--data", metavar="DIR", default=None, envvar=None,
+    help="Folder of JPEG and PNG files for vision.files (default: it writes some).",
+)  # fmt: skip
 @options.names_option("--models", help="Models for dynamo (default: a few per suite).", envvar=None)
 @options.names_option("--tests", help="Test files for upstream (default: a selection).", envvar=None)
 @options.names_option("--operators", help="Operators for ops (default: all).", envvar=None)
@@ -97,6 +101,7 @@ def command(
     suite: str,
     no_gpu: bool,
     source: Path | None,
+    data: Path | None,
     models: tuple[str, ...],
     tests: tuple[str, ...],
     operators: tuple[str, ...],
@@ -169,6 +174,7 @@ def command(
                 source or target.source,
                 models,
                 tests,
+                data=data.absolute() if data else None,
                 operators=",".join(operators),
                 minutes=minutes,
                 results=folder,

@@ -24,6 +24,7 @@ _CALLERS_PREFIXES = (
     "UR_",
     "OCL_",
     "CCL_",
+    "NCCL_",
     "I_MPI_",
     "CUDA_",
     "NVIDIA_",

@@ -1,4 +1,4 @@
-"""Group ``distributed``: collectives between processes."""
+"""Group ``distributed``: collectives and training between processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,25 @@ def _answers(context: SuiteContext, world: int, device: str, backend: str) -> li
         raise CheckFailedError(end.describe(f"rank {rank} of {world} with {backend}"))
     context.metric("ranks", world)
     context.note(f"{world} ranks, {backend}")
-    return [answer for answer in map(_answer, (end.output for end in ended)) if answer is not None]
+    answers = [answer for answer in map(_answer, (end.output for end in ended)) if answer is not None]
+    _trained(context, [answer["training"] for answer in answers])
+    return answers
+
+
+def _trained(context: SuiteContext, found: list[dict[str, Any]]) -> None:
+    """Judge how far each way of training over ranks is off."""
+    from .ranks_training import LAYERS, STEPS, WIDEST
+    from .tolerance import network_limit, unit_roundoff
+
+    u = unit_roundoff(context.torch, context.torch.float32)
+    # Forward and backward in each step, as if all followed each other.
+    limit = network_limit(2 * LAYERS * STEPS, WIDEST, u, u)
+    for way in found[0]:
+        reasons = {answer[way] for answer in found if isinstance(answer[way], str)}
+        if reasons:
+            context.note(f"no {way} here: {'; '.join(sorted(reasons))}")
+            continue
+        context.within(f"{way.lower()}_relative_error", max(answer[way] for answer in found), limit)
 
 
 def _answer(output: str) -> dict[str, Any] | None:
@@ -55,12 +73,12 @@ def _require_backend(context: SuiteContext, name: str) -> None:
 
 @check(
     "distributed.gloo",
-    "collectives with gloo between two CPU processes are correct",
+    "collectives, DDP and FSDP2 between two CPU processes (gloo) are correct",
     suites=FULL,
     deadline_s=180,
 )
 def gloo(context: SuiteContext) -> None:
-    """All-reduce in three types, all-gather and broadcast between two processes."""
+    """All-reduce in three types, all-gather, broadcast; train by DDP and FSDP2 and compare with float64."""
     _require_backend(context, "gloo")
     answers = _answers(context, 2, "cpu", "gloo")
     require(len(answers) == 2, f"{len(answers)} of 2 ranks returned a result")
@@ -68,7 +86,7 @@ def gloo(context: SuiteContext) -> None:
 
 @check(
     "distributed.all_reduce",
-    "collectives between all devices with the backend's own library",
+    "collectives, DDP and FSDP2 between all devices with the backend's own library",
     needs=("device.availability", "device.count"),
     suites=FULL,
     deadline_s=180,

@@ -5,24 +5,21 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .database_calls import Arguments, call_backward, ends_of, pushed, results_of, sources_of
 from .database_compare import Comparison, WrongError
 from .database_samples import leaves, rebuilt
 
-if TYPE_CHECKING:
-    from .database_trial import Bench, Trial
-
 
 @dataclass
 class Forms:
-    """One sample in one type."""
+    """One sample in one type; ``bench`` and ``found`` are of ``database_trial.py``."""
 
-    bench: Bench
+    bench: Any
     info: Any
     dtype: Any
-    found: Trial
+    found: Any
     what: str
     sample: Any
     record: dict[str, Any]

@@ -1,13 +1,15 @@
 """One rank of the collectives that ``check_distributed`` starts: a script of its own, not a check.
 
-``python ranks.py RANK WORLD DEVICE BACKEND STORE SEED`` sums over all ranks with an all-reduce and prints
+``python ranks.py RANK WORLD DEVICE BACKEND STORE`` sums over all ranks with an all-reduce and prints
 what it got: rank r gives (r + 1) times a vector of small whole numbers, so that the sum is exact in every
-type and the same on every rank, and differs from what a missing or doubled rank would leave.
+type and the same on every rank, and differs from what a missing or doubled rank would leave. Then it trains
+a small network with the others (``ranks_training.py``).
 """
 
 from __future__ import annotations
 
 import datetime
+import importlib
 import json
 import sys
 
@@ -51,9 +53,11 @@ def main(words: list[str]) -> int:
     distributed.broadcast(root, src=world - 1)
     if root[0].item() != world + 6:
         wrong.append(f"broadcast: {root[0].item()} instead of {world + 6}")
+    training = {} if wrong else importlib.import_module("ranks_training").errors(rank, world, device)
     distributed.barrier()
     distributed.destroy_process_group()
-    sys.stdout.write(json.dumps({"rank": rank, "device": device, "wrong": wrong}) + "\n")
+    answer = {"rank": rank, "device": device, "wrong": wrong, "training": training}
+    sys.stdout.write(json.dumps(answer) + "\n")
     return 1 if wrong else 0
 
 

@@ -1,0 +1,158 @@
+"""Group ``vision``: from files of images to the classes of resnet50, as programs that infer do it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
+from .registry import FULL, check
+from .tolerance import network_limit, relative_error, unit_roundoff
+
+_SIDE = 96
+#: Height and width of the images that are written, by class and name of the file.
+_WRITTEN = {
+    "first/a.jpg": (131, 97),
+    "first/b.png": (97, 160),
+    "second/c.jpeg": (120, 240),
+    "second/d.png": (128, 99),
+}
+_SUFFIXES = (".jpg", ".jpeg", ".png")
+#: Of another folder: as many as float64 on the CPU computes in some seconds.
+_MOST = 16
+_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+#: Mean difference by which JPEG of quality 95 may change a smooth image, in levels of 256.
+_LOSS = 2.0
+
+
+@check(
+    "vision.files",
+    "resnet50 classifies a folder of JPEG and PNG files",
+    needs=("device.availability", "vision.import"),
+    suites=FULL,
+    deadline_s=300,
+)
+def files(context: SuiteContext) -> None:
+    """Write images (or take those of --data), read and transform them with torchvision, and compare pixels,
+    the transformed images and the network's output with float64."""
+    torch = context.torch
+    from .placement import DeviceMemory, require_placed
+    from .workload import LAYERS, WIDEST, build
+
+    context.full_precision()
+    with tempfile.TemporaryDirectory(prefix="images-") as scratch:
+        images, paths = _folder(context, Path(scratch))
+    made = torch.stack([_transforms(torch)(image.to(context.device)) for image in images])
+    wanted = torch.stack([_transformed(torch, image) for image in images])
+    u = unit_roundoff(torch, torch.float32)
+    # Weights of a row and a column, and their sums over some pixels each.
+    context.within("transform_error", relative_error(torch, made, wanted), 16 * u)
+    model = build(context)
+    with torch.inference_mode():
+        there = model.to(context.device)
+        with DeviceMemory(context, 2**16):
+            found = torch.cat([there(part) for part in made.split(2)])
+        exact = model.cpu().double()(wanted)
+    require_placed(context, "the output is", (found,))
+    limit = network_limit(LAYERS, WIDEST, u, u)
+    context.within("relative_error", relative_error(torch, found, exact), limit)
+    context.metric("images", len(paths))
+    context.note(f"{len(paths)} images")
+
+
+def _folder(context: SuiteContext, scratch: Path) -> tuple[list[Any], list[Path]]:
+    """Return the images of the folder, as bytes of three colours, and their paths."""
+    given = context.options.get("data")
+    root = Path(given) if given else scratch
+    written = {} if given else _write(context, root)
+    paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in _SUFFIXES)[:_MOST]
+    require(paths, f"{root} contains no JPEG and no PNG file: pass another folder with --data")
+    images = [_read(path) for path in paths]
+    for path, image in zip(paths, images):
+        name = str(path.relative_to(root))
+        if name in written:
+            _compare(name, image, written[name])
+    return images, paths
+
+
+def _write(context: SuiteContext, root: Path) -> dict[str, Any]:
+    """Write smooth images of several sizes, one of them grey, and return them by name."""
+    from torchvision.io import write_jpeg, write_png
+
+    torch, written = context.torch, {}
+    for number, (name, (height, width)) in enumerate(_WRITTEN.items()):
+        down, across = torch.arange(height).view(-1, 1), torch.arange(width).view(1, -1)
+        planes = [
+            127
+            + 120 * torch.sin(down / (11.0 + 3 * colour) + number) * torch.cos(across / (17.0 - 2 * colour))
+            for colour in range(1 if name.endswith("d.png") else 3)
+        ]
+        image = torch.stack(planes).round().to(torch.uint8)
+        path = root / name
+        path.parent.mkdir(exist_ok=True)
+        try:
+            if path.suffix == ".png":
+                write_png(image, str(path))
+            else:
+                write_jpeg(image, str(path), 95)
+        except (RuntimeError, AttributeError) as error:
+            raise CheckSkippedError(
+                f"torchvision cannot write images: {str(error).splitlines()[0]}"
+            ) from error
+        written[name] = image.expand(3, -1, -1)
+    return written
+
+
+def _read(path: Path) -> Any:
+    from torchvision.io import ImageReadMode, read_image
+
+    try:
+        return read_image(str(path), mode=ImageReadMode.RGB)
+    except RuntimeError as error:
+        raise CheckFailedError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def _compare(name: str, image: Any, written: Any) -> None:
+    require(
+        image.shape == written.shape,
+        f"{name} has shape {tuple(image.shape)} instead of {tuple(written.shape)}",
+    )
+    if name.endswith(".png"):
+        different = int((image != written).sum())
+        require(not different, f"{name}: {different} of {image.numel()} values differ from what was written")
+        return
+    off = float((image.double() - written.double()).abs().mean())
+    require(off < _LOSS, f"{name}: pixels differ by {off:.3g} of 255 on average, {_LOSS} are allowed")
+
+
+def _transforms(torch: Any) -> Any:
+    from torchvision import transforms
+
+    return transforms.Compose([
+        transforms.ConvertImageDtype(torch.float32), transforms.Resize(_SIDE, antialias=True),
+        transforms.CenterCrop(_SIDE), transforms.Normalize(_MEAN, _DEVIATION),
+    ])  # fmt: skip
+
+
+def _transformed(torch: Any, image: Any) -> Any:
+    """Return what the transforms make of an image, by their definition, in float64.
+
+    The shorter side becomes ``_SIDE``; a triangle filter that is as wide as a new pixel weighs the old ones.
+    """
+    height, width = image.shape[-2:]
+    sizes = [_SIDE * side // min(height, width) for side in (height, width)]
+    down, across = (_weights(torch, old, new) for old, new in zip((height, width), sizes))
+    resized = down @ (image.double() / 255) @ across.T
+    top, left = (round((size - _SIDE) / 2.0) for size in sizes)
+    cut = resized[:, top : top + _SIDE, left : left + _SIDE]
+    mean, deviation = (torch.tensor(one, dtype=torch.float64).view(3, 1, 1) for one in (_MEAN, _DEVIATION))
+    return (cut - mean) / deviation
+
+
+def _weights(torch: Any, old: int, new: int) -> Any:
+    scale = old / new
+    centres = (torch.arange(new, dtype=torch.float64) + 0.5).view(-1, 1) * scale
+    places = torch.arange(old, dtype=torch.float64).view(1, -1) + 0.5
+    weights = (1 - (places - centres).abs() / max(scale, 1.0)).clamp(min=0)
+    return weights / weights.sum(dim=1, keepdim=True)
