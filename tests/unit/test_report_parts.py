@@ -19,11 +19,11 @@ from xpubuild.workspace.layout import Layout
 
 #: A log of ninja 1.13.2: two runs, of which the second made one output anew; an edge with two outputs.
 LOG = """# ninja log v7
-0	20957	1795441328826929594	src/build_info.cpp.o	39e22b9f9534f6ed
-20958	60259	1795441349785651777	src/library.cpp.o	6003b5fddb468dd3
-10	4010	1795441474984746026	src/library.cpp.o	6003b5fddb468dd3
-4011	5011	1795441478985746026	lib.so	55017e2faa716da9
-4011	5011	1795441478985746026	lib.so.1	55017e2faa716da9
+0\t20957\t1795441328826929594\tsrc/build_info.cpp.o\t39e22b9f9534f6ed
+20958\t60259\t1795441349785651777\tsrc/library.cpp.o\t6003b5fddb468dd3
+10\t4010\t1795441474984746026\tsrc/library.cpp.o\t6003b5fddb468dd3
+4011\t5011\t1795441478985746026\tlib.so\t55017e2faa716da9
+4011\t5011\t1795441478985746026\tlib.so.1\t55017e2faa716da9
 """
 FIRST, SECOND = 1795441328.827, 1795441474.975
 #: The same of a ninja that does not tell when an edge was started.
