@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "recipes": ("recipes", "List, show and check recipes."),
     "completion": ("completion", "Print what completes commands, options and names in a shell."),
     "audit": ("audit", "Check wheels: C++ ABI, linkage, RECORD."),
+    "wheel": ("wheel", "Make wheels that work on other machines."),
     "explain": ("explain", "Find the first error in a build log, its cause and a fix."),
     "plumbing": ("plumbing", "Commands that plans run; for scripts, not for people."),
 }

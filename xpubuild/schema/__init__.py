@@ -27,6 +27,7 @@ from xpubuild.schema import (
     receipt,
     recipe,
     rehearsal,
+    repair,
     verify,
     workspace,
 )
@@ -39,6 +40,7 @@ _MODULES = (
     receipt,
     verify,
     audit,
+    repair,
     explain,
     recipe,
     matrix,
