@@ -274,7 +274,7 @@ def pack_as(folder: Path, files: dict[str, bytes]) -> Path:
     return zip_up(made, {**everything, "pkg-1.0.dist-info/RECORD": record_text(lines).encode()})
 
 
-@pytest.mark.parametrize("what", ["changed", "outside", "no objects", "twice", "no wheel"])
+@pytest.mark.parametrize("what", ["changed", "outside", "twice", "no wheel"])
 def test_a_wheel_that_cannot_be_trusted_is_refused_and_nothing_is_written(
     xpubuild: Xpubuild, parts: travelling.Parts, runtime: Path, tmp_path: Path, what: str
 ) -> None:
@@ -285,8 +285,6 @@ def test_a_wheel_that_cannot_be_trusted_is_refused_and_nothing_is_written(
         zip_up(wheel, {**files, "pkg/__init__.py": b"import os"})
     elif what == "outside":
         zip_up(wheel, {**files, "../evil.py": b""})
-    elif what == "no objects":
-        wheel = pack(tmp_path, "pkg", "1.0", {"pkg/__init__.py": b""})
     elif what == "no wheel":
         wheel.write_bytes(b"PK not at all")
     else:
@@ -337,3 +335,10 @@ def test_a_second_object_of_the_wheel_is_found_inside(xpubuild: Xpubuild, tmp_pa
     env = travelling.environment(tmp_path / "env")
     travelling.install(env, made, wheels=tmp_path)
     assert travelling.answer(env) == "42"
+
+
+def test_a_wheel_without_shared_objects_is_portable_as_it_is(xpubuild: Xpubuild, tmp_path: Path) -> None:
+    wheel = pack(tmp_path, "pkg", "1.0", {"pkg/__init__.py": b""}, tag="py3-none-any")
+    made, item = repaired(xpubuild, wheel, tmp_path / "out")
+    assert (made.name, item["rpath"], item["pins"]) == (wheel.name, {}, [])
+    assert read_wheel(made).problems == ()

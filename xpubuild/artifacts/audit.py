@@ -202,13 +202,14 @@ class WheelProof:
     """A step made exactly one wheel, and it passes the audit.
 
     ``stage`` is the folder the build wrote into, ``pattern`` the wheel's file name with wildcards, ``search``
-    are folders with libraries (see ``audit_wheel``).
+    and ``installed_in`` are folders with libraries (see ``audit_wheel``).
     """
 
     stage: str
     pattern: str
     policy: AuditPolicy
     search: tuple[str, ...] = ()
+    installed_in: str = ""
 
     def describe(self) -> str:
         """Return what is checked."""
@@ -226,6 +227,7 @@ class WheelProof:
             "pattern": self.pattern,
             "policy": self.policy.to_json(),
             "search": list(self.search),
+            **({"installed_in": self.installed_in} if self.installed_in else {}),
         }
 
     def check(self) -> dict[str, Any]:
@@ -246,6 +248,11 @@ class WheelProof:
                 ),
                 evidence={"stage": self.stage, "wheels": [str(path) for path in found]},
             )
-        report = audit_wheel(found[0], self.policy, search=[Path(folder) for folder in self.search])
+        report = audit_wheel(
+            found[0],
+            self.policy,
+            search=[Path(folder) for folder in self.search],
+            installed_in=Path(self.installed_in) if self.installed_in else None,
+        )
         raise_for_findings(report)
         return {"audit": report.to_json()}

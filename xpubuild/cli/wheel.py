@@ -16,14 +16,14 @@ def command() -> None:
 
 @command.command(short_help="Make a wheel for other machines from one that was built.")
 @click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
-@options.option(
+@click.option(
     "--kind",
     type=click.Choice(["portable", "site"]),
     default="portable",
     show_default=True,
     help="portable: for any machine of the platform tag; site: for machines with the same oneAPI module.",
 )
-@options.option(
+@click.option(
     "--bundle",
     is_flag=True,
     help="Put the libraries of Intel's runtime into the wheel instead of requiring them.",
@@ -45,8 +45,12 @@ def command() -> None:
     type=click.Path(path_type=Path),
     help="Folder whose name must not be in the result, beside the home folder; may be repeated.",
 )
-@options.path_option(
-    "--output", default="repaired", show_default=True, help="Folder for the repaired wheels."
+@click.option(
+    "--output",
+    default="repaired",
+    type=click.Path(path_type=Path),
+    show_default=True,
+    help="Folder for the repaired wheels.",
 )
 @options.json_option
 @options.speech()
@@ -66,10 +70,10 @@ def repair(
     the environment of --runtime), or brings them with --bundle. Other libraries that manylinux systems lack
     are put into it. A site wheel loses the builder's paths alone.
     """
+    from xpubuild.artifacts.site_packages import runtime_folder
     from xpubuild.errors import UsageError
     from xpubuild.repairing.model import Wish
     from xpubuild.repairing.repair import repair_wheel
-    from xpubuild.repairing.runtime import runtime_folder
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import repair_view
 

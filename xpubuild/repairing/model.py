@@ -71,7 +71,7 @@ class Expected:
 class Decision:
     """All that a repair does to a wheel. ``edits`` are by member, those of ``bundled`` included."""
 
-    edits: Mapping[str, Edit]
-    bundled: tuple[Bundled, ...]
-    pins: tuple[Pin, ...]
-    expected: Expected
+    edits: Mapping[str, Edit] = field(default_factory=dict)
+    bundled: tuple[Bundled, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    expected: Expected = Expected()

@@ -23,7 +23,7 @@ class Platforms:
         if len(found) != 1 or found[0] not in _MACHINES:
             raise AuditError(
                 "the wheel has no platform tag of manylinux",
-                why=f"its shared objects are for {', '.join(found) or 'no machine: there are none'}",
+                why=f"its shared objects are for {', '.join(found)}",
                 fix=f"repair wheels with shared objects for one of {', '.join(_MACHINES)}",
             )
         self._policies = WheelPolicies(libc=Libc.GLIBC, arch=_MACHINES[found[0]])

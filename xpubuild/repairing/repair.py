@@ -31,6 +31,7 @@ from xpubuild.repairing.texts import (
     as_bytes,
     builder_findings,
     file_name,
+    platform_of,
     read_text,
     with_pins,
     with_platform,
@@ -59,6 +60,13 @@ class _Inside:
         with explained(place, f"copying {source.name}"):
             shutil.copyfile(source, place)
         self.copies[member] = place
+
+    def change(self, decision: Decision, elves: Mapping[str, ElfObject]) -> None:
+        """Bring the libraries that are bundled, and change what is to be changed."""
+        for item in decision.bundled:
+            self.add(item.member, item.source)
+        for member, edit in decision.edits.items():
+            patch(self.copies[member], edit, elves[member], member)
 
 
 def repair_wheel(wheel: Path, wish: Wish, output: Path) -> dict[str, Any]:
@@ -94,16 +102,16 @@ def _repair(wheel: Path, wish: Wish, runtime: Runtime, before: AuditReport, fold
     info = next(iter(contents.texts)).split("/")[0]
     if f"{info}/{NOTE}" in texts:
         raise _repaired_before(wheel)
-    platforms = Platforms(elf.machine for elf in inside.elves.values())
-    decider = Decider(contents.claimed.name, inside.elves, wish, runtime, platforms)
-    decision = decider.decide()
-    for item in decision.bundled:
-        inside.add(item.member, item.source)
-    for member, edit in decision.edits.items():
-        patch(inside.copies[member], edit, decider.elves[member], member)
-    whole = not decision.expected.site
-    platform = platforms.tag(decider.elves, decision.expected.system, whole=whole)
-    note = _note(wish, decision, before, platform, wanted_versions(decider.elves, decision.expected.system))
+    decision, platform, versions = Decision(), platform_of(wheel), dict[str, str]()
+    # Without shared objects there is nothing to repair: such a wheel is portable.
+    if inside.elves:
+        platforms = Platforms(elf.machine for elf in inside.elves.values())
+        decider = Decider(contents.claimed.name, inside.elves, wish, runtime, platforms)
+        decision = decider.decide()
+        inside.change(decision, decider.elves)
+        platform = platforms.tag(decider.elves, decision.expected.system, whole=not decision.expected.site)
+        versions = wanted_versions(decider.elves, decision.expected.system)
+    note = _note(wish, decision, before, platform, versions)
     new = {
         f"{info}/METADATA": with_pins(read_text(wheel, f"{info}/METADATA"), decision.pins, wheel.name),
         f"{info}/WHEEL": with_platform(read_text(wheel, f"{info}/WHEEL"), platform),

@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from xpubuild.artifacts.elf import is_elf
-from xpubuild.artifacts.site_packages import InstalledDist, installed_dists, record_entries, site_packages_of
-from xpubuild.errors import UsageError
+from xpubuild.artifacts.site_packages import InstalledDist, installed_dists, record_entries
 from xpubuild.safe_yaml import read_yaml
 
 _TABLE = Path(__file__).with_name("runtime.yaml")
@@ -90,21 +89,3 @@ def _libraries(site_packages: Path) -> Iterator[Owned]:
             if ".so" in entry.path.name and is_elf(entry.path):
                 # The folder as the loader sees it: ``..`` of RECORD taken out.
                 yield Owned(entry.path.name, Path(entry.path.parent.resolve(), entry.path.name), dist)
-
-
-def runtime_folder(place: Path) -> Path:
-    """Return the site-packages folder for an environment, or the folder itself where it has distributions.
-
-    Raises:
-        UsageError: it is neither.
-        ToolchainError: it is an environment without a site-packages folder.
-    """
-    if (place / "pyvenv.cfg").is_file() or (place / "conda-meta").is_dir():
-        return site_packages_of(place)
-    if place.is_dir() and installed_dists(place):
-        return place
-    raise UsageError(
-        f"{place} is neither a Python environment nor a folder with installed distributions",
-        why="it has no pyvenv.cfg, no conda-meta and no .dist-info folders",
-        fix="pass the folder of an environment, such as the one of 'python -m venv'",
-    )

@@ -79,6 +79,11 @@ def with_platform(text: str, platform: str) -> str:
     return "\n".join([*others, *tags, ""])
 
 
+def platform_of(wheel: Path) -> str:
+    """Return the platform in the name of a wheel."""
+    return wheel.name.removesuffix(".whl").rpartition("-")[2]
+
+
 def file_name(wheel: Path, platform: str) -> str:
     """Return the name of the wheel for another platform."""
     return f"{wheel.name.removesuffix('.whl').rpartition('-')[0]}-{platform}.whl"
