@@ -28,6 +28,7 @@ _MADE_BY = {
     "verify-operators": "`operators.json` in the folder of `xpubuild verify --suite ops --results DIR`",
     "verify-checks": "`xpubuild verify --list --json`",
     "audit": "`xpubuild audit --json`",
+    "wheel-repair": "`xpubuild wheel repair --json`",
     "rehearsal": "`xpubuild rehearse --json`",
     "explain": "`xpubuild explain --json`",
     "explain-signatures": "`xpubuild explain --list --json`",

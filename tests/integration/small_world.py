@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,7 +91,8 @@ class SmallWorld:
 
 
 @contextlib.contextmanager
-def small_world(folder: Path) -> Iterator[SmallWorld]:
+def small_world(folder: Path, more: Mapping[str, str] | None = None) -> Iterator[SmallWorld]:
+    """Serve and yield it; ``more`` are files of the git repository, or take the place of some."""
     upstream = Upstream.make(folder / "srv" / "mine.git")
     commit = upstream.commit(
         {
@@ -99,6 +100,7 @@ def small_world(folder: Path) -> Iterator[SmallWorld]:
             "backend.py": _BACKEND,
             "mine.py": "import tiny\n",
             ".gitignore": "__pycache__/\n",
+            **(more or {}),
         }
     )
     (folder / "built").mkdir()

@@ -14,6 +14,7 @@ from xpubuild.artifacts.audit_checks import (
     forbidden_findings,
     linkage_findings,
     machine_findings,
+    outside_findings,
     rpath_findings,
     string_findings,
     sycl_findings,
@@ -76,11 +77,14 @@ class _Inside:
         self.objects[name] = _Object(elf, abi, abi_from, strings, images)
 
 
-def audit_wheel(wheel: Path, policy: AuditPolicy, *, search: Sequence[Path] = ()) -> AuditReport:
+def audit_wheel(
+    wheel: Path, policy: AuditPolicy, *, search: Sequence[Path] = (), installed_in: Path | None = None
+) -> AuditReport:
     """Read a wheel and hold it against a policy.
 
     ``search`` are folders with libraries that are loaded before or found by the environment, such as
-    ``torch/lib`` of the target. Findings are in the report; see ``raise_for_findings``.
+    ``torch/lib`` of the target. RPATHs are followed as if the wheel lay in ``installed_in``, a site-packages
+    folder or that of ``pip install --target``. Findings are in the report; see ``raise_for_findings``.
 
     Raises:
         AuditError: the file cannot be read as a wheel.
@@ -89,7 +93,8 @@ def audit_wheel(wheel: Path, policy: AuditPolicy, *, search: Sequence[Path] = ()
     inside = _Inside(policy)
     contents = read_wheel(wheel, inside.look)
     elves = {name: item.elf for name, item in inside.objects.items()}
-    linker = Linker(elves, search=search, allowed=(*DRIVER_LIBRARIES, *policy.allow_missing))
+    allowed = (*DRIVER_LIBRARIES, *policy.allow_missing)
+    linker = Linker(elves, search=search, allowed=allowed, installed_in=installed_in)
     closures = {name: linker.closure(name) for name in elves}
     findings = [Finding("error", item.kind, item.path, item.path, item.message) for item in contents.problems]
     findings += inside.findings
@@ -97,6 +102,7 @@ def audit_wheel(wheel: Path, policy: AuditPolicy, *, search: Sequence[Path] = ()
     for name, item in inside.objects.items():
         findings += abi_findings(name, item.abi, policy)
         findings += linkage_findings(name, item.elf, closures[name], search)
+        findings += outside_findings(name, item.elf, closures[name], installed_in)
         findings += symbol_findings(name, linker.unresolved(name, closures[name]), policy)
     findings += rpath_findings(elves, policy)
     findings += forbidden_findings(elves, policy)
@@ -196,13 +202,14 @@ class WheelProof:
     """A step made exactly one wheel, and it passes the audit.
 
     ``stage`` is the folder the build wrote into, ``pattern`` the wheel's file name with wildcards, ``search``
-    are folders with libraries (see ``audit_wheel``).
+    and ``installed_in`` are folders with libraries (see ``audit_wheel``).
     """
 
     stage: str
     pattern: str
     policy: AuditPolicy
     search: tuple[str, ...] = ()
+    installed_in: str = ""
 
     def describe(self) -> str:
         """Return what is checked."""
@@ -220,6 +227,7 @@ class WheelProof:
             "pattern": self.pattern,
             "policy": self.policy.to_json(),
             "search": list(self.search),
+            **({"installed_in": self.installed_in} if self.installed_in else {}),
         }
 
     def check(self) -> dict[str, Any]:
@@ -240,6 +248,11 @@ class WheelProof:
                 ),
                 evidence={"stage": self.stage, "wheels": [str(path) for path in found]},
             )
-        report = audit_wheel(found[0], self.policy, search=[Path(folder) for folder in self.search])
+        report = audit_wheel(
+            found[0],
+            self.policy,
+            search=[Path(folder) for folder in self.search],
+            installed_in=Path(self.installed_in) if self.installed_in else None,
+        )
         raise_for_findings(report)
         return {"audit": report.to_json()}

@@ -9,7 +9,13 @@ from pathlib import Path, PurePosixPath
 from xpubuild.artifacts.abi import AbiCount
 from xpubuild.artifacts.audit_report import AuditPolicy, Finding
 from xpubuild.artifacts.elf import ElfObject
-from xpubuild.artifacts.linkage import Closure, missing_versions, rpath_problem, sycl_runtimes
+from xpubuild.artifacts.linkage import (
+    Closure,
+    entry_folder,
+    missing_versions,
+    rpath_problem,
+    sycl_runtimes,
+)
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import query
 from xpubuild.errors import ToolchainError
@@ -87,6 +93,19 @@ def linkage_findings(
     for version, provider in missing_versions(elf, closure):
         message = f"{name} needs {version} of {provider.library}, but {provider.path} does not have it"
         yield Finding("error", "missing-version", name, version, message)
+
+
+def outside_findings(
+    name: str, elf: ElfObject, closure: Closure, installed_in: Path | None
+) -> Iterator[Finding]:
+    """Yield an RPATH that leads out of the wheel's folder to where a library is missing."""
+    if installed_in is None or not {item.library for item in closure.missing} & set(elf.needed):
+        return
+    for entry in (*elf.rpath, *elf.runpath):
+        folder = entry_folder(entry, PurePosixPath(name).parent.as_posix(), installed_in)
+        if folder is not None and not folder.is_relative_to(installed_in.absolute()):
+            message = f"{name}: RPATH has {entry}, which leads out of {installed_in} to {folder}"
+            yield Finding("error", "outside", name, entry, message)
 
 
 def symbol_findings(name: str, unresolved: Sequence[str], policy: AuditPolicy) -> Iterator[Finding]:

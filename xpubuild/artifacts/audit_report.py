@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +42,9 @@ _FIXES: Mapping[str, str] = {
     "the driver compiles each kernel when it is first used",
     "aot-unknown": "name the GPU as in ocloc compile --help, such as pvc",
     "two-sycl": "build everything with one oneAPI release",
+    "outside": "install the wheel, and the distributions that it requires, together in one virtual or conda "
+    "environment: pip install --target leaves out the folders beside site-packages",
+    "builder-path": "build with relative paths, or with -ffile-prefix-map for text in shared objects",
 }
 
 
@@ -146,6 +149,10 @@ class AuditReport:
     def status(self) -> str:
         """``fail``, ``warn`` or ``ok``."""
         return "fail" if self.errors else ("warn" if self.findings else "ok")
+
+    def with_findings(self, more: Sequence[Finding]) -> AuditReport:
+        """Return the report with more findings."""
+        return replace(self, findings=(*self.findings, *more))
 
     def to_json(self) -> dict[str, Any]:
         """Return the report for the receipt and ``audit --json``."""

@@ -26,6 +26,7 @@ _MULTIARCH = {"EM_X86_64": "x86_64-linux-gnu", "EM_AARCH64": "aarch64-linux-gnu"
 _DEFAULT_FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 _LDCONFIG = ("/sbin/ldconfig", "/usr/sbin/ldconfig", "/usr/bin/ldconfig", "/bin/ldconfig")
 _CACHE_LINE = re.compile(r"^\s+(\S+) \(.*\) => (/.*)$")
+_ORIGIN = re.compile(r"\$ORIGIN|\$\{ORIGIN\}")
 _SYCL = re.compile(r"libsycl(?:-preview)?\.so\.\d+")
 # What the interpreter itself offers to extension modules.
 _INTERPRETER = re.compile(r"_?Py[A-Z_]")
@@ -73,7 +74,7 @@ class _Node:
     inherited: tuple[str, ...]
 
     def origin(self, entry: str) -> str:
-        return posixpath.normpath(re.sub(r"\$ORIGIN|\$\{ORIGIN\}", lambda _: self.folder or ".", entry))
+        return posixpath.normpath(_ORIGIN.sub(lambda _: self.folder or ".", entry))
 
     def own_rpath(self) -> tuple[str, ...]:
         return tuple(self.origin(entry) for entry in self.elf.rpath if entry)
@@ -104,12 +105,21 @@ def system_libraries() -> Mapping[str, tuple[str, ...]]:
 
 
 class Linker:
-    """Resolves the objects of one wheel, given by their paths in it."""
+    """Resolves the objects of one wheel, given by their paths in it.
+
+    ``installed_in`` is the folder that the wheel lies in; without one, no RPATH leads out of the wheel.
+    """
 
     def __init__(
-        self, objects: Mapping[str, ElfObject], *, search: Sequence[Path] = (), allowed: Sequence[str] = ()
+        self,
+        objects: Mapping[str, ElfObject],
+        *,
+        search: Sequence[Path] = (),
+        allowed: Sequence[str] = (),
+        installed_in: Path | None = None,
     ) -> None:
         self._objects = objects
+        self._place = f"{installed_in.absolute()}/" if installed_in is not None else ""
         self._search = tuple(str(folder.absolute()) for folder in search)
         self._allowed = tuple(allowed)
         self._read: dict[str, ElfObject | None] = {}
@@ -128,7 +138,7 @@ class Linker:
         missing: list[Missing] = []
         allowed: list[str] = []
         elf = self._objects[name]
-        queue = deque([_Node(name, posixpath.dirname(name), True, elf, (name,), ())])
+        queue = deque([_Node(name, self._folder(name), True, elf, (name,), ())])
         while queue:
             node = queue.popleft()
             for library in node.elf.needed:
@@ -137,7 +147,7 @@ class Linker:
                 provider = self._provider(library, node)
                 if provider is not None:
                     found[library] = provider
-                    queue.append(_follow(provider, node))
+                    queue.append(self._follow(provider, node))
                 elif any(fnmatchcase(library, pattern) for pattern in self._allowed):
                     allowed.append(library)
                 elif all(other.library != library for other in missing):
@@ -178,13 +188,24 @@ class Linker:
         return self._system(library, node)
 
     def _in_folder(self, library: str, folder: str, node: _Node, how: str) -> Provider | None:
-        path = posixpath.join(folder, library)
-        if folder.startswith("/"):
+        path = posixpath.normpath(posixpath.join(folder, library))
+        inside = bool(self._place) and path.startswith(self._place)
+        if path.startswith("/") and not inside:
             return self._file(library, path, how, node)
-        elf = self._objects.get(posixpath.normpath(path))
+        member = path.removeprefix(self._place)
+        elf = self._objects.get(member)
+        if elf is None and inside:
+            return self._file(library, path, how, node)
         if not node.in_wheel or elf is None or elf.platform != node.elf.platform:
             return None
-        return Provider(library, posixpath.normpath(path), "wheel", elf)
+        return Provider(library, member, "wheel", elf)
+
+    def _folder(self, member: str) -> str:
+        return (
+            posixpath.join(self._place, posixpath.dirname(member))
+            if self._place
+            else posixpath.dirname(member)
+        )
 
     def _in_wheel(self, library: str, node: _Node) -> Provider | None:
         """The same folder first; anywhere else in the wheel only helps where Python code loads it before."""
@@ -195,6 +216,17 @@ class Linker:
             if self._objects[name].platform == node.elf.platform:
                 return Provider(library, name, "elsewhere", self._objects[name])
         return None
+
+    def _follow(self, provider: Provider, node: _Node) -> _Node:
+        in_wheel = provider.how in ("wheel", "elsewhere")
+        return _Node(
+            label=provider.path,
+            folder=self._folder(provider.path) if in_wheel else posixpath.dirname(provider.path),
+            in_wheel=in_wheel,
+            elf=provider.elf,
+            chain=(*node.chain, provider.path),
+            inherited=(*node.own_rpath(), *node.inherited),
+        )
 
     def _system(self, library: str, node: _Node) -> Provider | None:
         multiarch = _MULTIARCH.get(node.elf.machine)
@@ -217,17 +249,6 @@ class Linker:
         return Provider(library, path, how, elf)
 
 
-def _follow(provider: Provider, node: _Node) -> _Node:
-    return _Node(
-        label=provider.path,
-        folder=posixpath.dirname(provider.path),
-        in_wheel=provider.how in ("wheel", "elsewhere"),
-        elf=provider.elf,
-        chain=(*node.chain, provider.path),
-        inherited=(*node.own_rpath(), *node.inherited),
-    )
-
-
 def missing_versions(elf: ElfObject, closure: Closure) -> list[tuple[str, Provider]]:
     """Return (symbol version, library found) where the library is too old to have that version.
 
@@ -239,6 +260,13 @@ def missing_versions(elf: ElfObject, closure: Closure) -> list[tuple[str, Provid
         if provider is not None and provider.elf.versions_defined:
             lacking += [(v, provider) for v in versions if v not in provider.elf.versions_defined]
     return lacking
+
+
+def entry_folder(entry: str, folder: str, installed_in: Path) -> Path | None:
+    """Return where an entry with ``$ORIGIN`` leads for an object in a folder of a wheel; None for others."""
+    if not _ORIGIN.match(entry):
+        return None
+    return Path(posixpath.normpath(_ORIGIN.sub(lambda _: f"{installed_in.absolute()}/{folder}", entry)))
 
 
 def rpath_problem(entry: str, allowed: Sequence[str] = ()) -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.record import parse_record
-from xpubuild.errors import ToolchainError
+from xpubuild.errors import ToolchainError, UsageError
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -96,6 +96,24 @@ def installed_dists(site_packages: Path) -> list[InstalledDist]:
         if info.is_dir() and stem and not stem.startswith("~"):
             found.append(InstalledDist(canonicalize_name(stem), version, info))
     return found
+
+
+def runtime_folder(place: Path) -> Path:
+    """Return the site-packages folder for an environment, or the folder itself where it has distributions.
+
+    Raises:
+        UsageError: it is neither.
+        ToolchainError: it is an environment without a site-packages folder.
+    """
+    if is_environment(place):
+        return site_packages_of(place)
+    if place.is_dir() and installed_dists(place):
+        return place
+    raise UsageError(
+        f"{place} is neither a Python environment nor a folder with installed distributions",
+        why="it has no pyvenv.cfg, no conda-meta and no .dist-info folders",
+        fix="pass the folder of an environment, such as the one of 'python -m venv'",
+    )
 
 
 def record_entries(dist: InstalledDist) -> list[RecordEntry]:

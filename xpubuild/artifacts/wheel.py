@@ -11,7 +11,7 @@ import hashlib
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -52,6 +52,8 @@ class WheelContents:
     claimed: WheelName
     members: tuple[Member, ...]
     problems: tuple[WheelProblem, ...]
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The files of ``.dist-info``, of each the first MiB."""
 
     @property
     def digest(self) -> str:
@@ -77,7 +79,7 @@ def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] | None = None
     infos = sorted({name.split("/")[0] for name in reader.texts})
     objects = [member.name for member in reader.members if member.is_elf]
     reader.problems.extend(metadata_problems(wheel.name, claimed, infos, reader.texts, objects))
-    return WheelContents(wheel, claimed, tuple(reader.members), tuple(reader.problems))
+    return WheelContents(wheel, claimed, tuple(reader.members), tuple(reader.problems), reader.texts)
 
 
 def record_of(wheel: Path) -> dict[str, tuple[str, str]]:

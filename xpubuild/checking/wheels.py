@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from xpubuild.artifacts.installed import wheel_matches_installed
@@ -17,6 +18,7 @@ def check_wheels(layout: Layout, journal: Journal, found: Found, site_packages: 
     """Hash the wheels of finished steps; an installed package must be the wheel that was built for it."""
     records = {record.step: record for record in journal.records() if record.status == "done"}
     known: set[Path] = set()
+    made: dict[str, list[Path]] = {}
     for step, record in records.items():
         for name, sha256 in published_hashes(record).items():
             path = Path(name)
@@ -27,8 +29,11 @@ def check_wheels(layout: Layout, journal: Journal, found: Found, site_packages: 
                 found.damaged.append(Damage("wheel", path.name, name, why, step))
                 continue
             found.bytes += path.stat().st_size
-            if site_packages is not None and step.replace(".wheel", ".install") in records:
-                _check_installed(path, site_packages, found)
+            component = step.rpartition(".")[0]
+            if f"{component}.install" in records:
+                made.setdefault(component, []).append(path)
+    for wheels in made.values():
+        _check_installed(wheels, site_packages, found)
     extra = set(layout.wheels.glob("*.whl")) - known
     found.unowned += sorted(map(str, extra))
 
@@ -41,9 +46,12 @@ def _why(path: Path, sha256: str) -> str:
     return "" if digest == sha256 else f"its sha256 is {digest}, it was built as {sha256}"
 
 
-def _check_installed(wheel: Path, site_packages: Path, found: Found) -> None:
-    problems = wheel_matches_installed(wheel, site_packages)
-    name = wheel.name.split("-")[0].replace("_", "-").lower()
+def _check_installed(wheels: Sequence[Path], site_packages: Path | None, found: Found) -> None:
+    """Hold an installed package against its wheels: the one that was built, and the portable one of it."""
+    if site_packages is None:
+        return
+    problems = min((wheel_matches_installed(wheel, site_packages) for wheel in wheels), key=len)
+    name = wheels[0].name.split("-")[0].replace("_", "-").lower()
     if problems and not any(item.kind == "package" and item.name == name for item in found.damaged):
         why = f"not the wheel that was built: {problems[0]}"
         found.damaged.append(Damage("package", name, str(site_packages), why))

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("completion", "Print what completes commands, options and names in a shell."),
     "image": ("image", "Write a container image of a recipe, and build it."),
     "audit": ("audit", "Check wheels: C++ ABI, linkage, RECORD."),
+    "wheel": ("wheel", "Make wheels that work on other machines."),
     "explain": ("explain", "Find the first error in a build log, its cause and a fix."),
     "plumbing": ("plumbing", "Commands that plans run; for scripts, not for people."),
 }

@@ -35,6 +35,11 @@ TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so")
     type=click.Path(path_type=Path),
     help="Folder to search for libraries; may be repeated.",
 )
+@options.path_option(
+    "--installed-in",
+    default=None,
+    help="Follow RPATHs as if the wheels lay in this site-packages folder, or that of pip install --target.",
+)
 @options.names_option(
     "--arch",
     envvar=None,
@@ -48,6 +53,7 @@ def command(
     forbid_needed: tuple[str, ...],
     allow_missing: tuple[str, ...],
     search: tuple[Path, ...],
+    installed_in: Path | None,
     arch: tuple[str, ...] | None,
     as_json: bool,
 ) -> int:
@@ -67,7 +73,7 @@ def command(
         allow_missing=(*allow_missing, *(() if search else TORCH_LIBRARIES)),
         device_targets=arch or None,
     )
-    reports = [audit_wheel(wheel, policy, search=search) for wheel in wheels]
+    reports = [audit_wheel(wheel, policy, search=search, installed_in=installed_in) for wheel in wheels]
     document: dict[str, Any] = {
         "schema": "xpubuild.audit/1",
         "wheels": [report.to_json() for report in reports],

@@ -256,6 +256,14 @@ def build_options(
                 help="Look up branches and tags again instead of using the recorded commits.",
             ),
             one(
+                option, "--portable", is_flag=True,
+                help="Repair the built wheels for other machines ('wheel repair'), and install those.",
+            ),
+            one(
+                path_option, "--runtime", default=None,
+                help="Environment whose versions portable wheels require (default: that of the workspace).",
+            ),
+            one(
                 option, "--allow-dirty", is_flag=True,
                 help="Build with local changes in src/ instead of rejecting them.",
             ),

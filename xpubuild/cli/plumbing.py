@@ -47,6 +47,27 @@ def repair_env(env: Path, held: Path | None) -> int:
     return 0
 
 
+@command.command(name="make-portable")
+@click.argument("wheels", type=click.Path(path_type=Path))
+@click.argument("dist")
+@click.argument("output", type=click.Path(path_type=Path))
+@click.option("--runtime", type=click.Path(path_type=Path), required=True)
+@click.option("--builder", multiple=True, type=click.Path(path_type=Path))
+def make_portable(wheels: Path, dist: str, output: Path, runtime: Path, builder: tuple[Path, ...]) -> int:
+    """Repair the wheel of a distribution for other machines."""
+    from xpubuild.gate.proofs import find_wheel
+    from xpubuild.repairing.model import Wish
+    from xpubuild.repairing.repair import repair_wheel
+
+    done = repair_wheel(find_wheel(wheels, dist), Wish(runtime=runtime, builder=builder), output)
+    for pin in done["pins"]:
+        _say(f"requires {pin['name']}=={pin['version']} for {', '.join(pin['libraries'])}")
+    for item in done["bundled"]:
+        _say(f"{item['library']} is in it as {item['member']}")
+    _say(f"{Path(done['wheel']).name} is for {done['platform']}")
+    return 0
+
+
 @command.command()
 @click.argument("project")
 @click.argument("folder", type=click.Path(path_type=Path))

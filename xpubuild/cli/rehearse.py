@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command(
     name="rehearse", short_help="Configure a build without compiling, and report what it would make."
 )
-@options.build_options(hidden={"--editable"})
+@options.build_options(hidden={"--editable", "--portable", "--runtime"})
 @options.lock_options
 @options.option("--dry-run", is_flag=True, help="Show the plan, run nothing.")
 @options.json_option
@@ -53,7 +53,7 @@ def command(
     from xpubuild.ui.step_summary import summarise
 
     cancel = Cancel()
-    build["editable"] = False
+    build["editable"] = build["portable"] = False
     with cancel_on_signals(cancel):
         lock = LockOptions(locked, lock_file, lock_policy)
         telling = functools.partial(make_sink, log_format, quiet=quiet, verbose=verbose)

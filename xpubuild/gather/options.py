@@ -9,6 +9,7 @@ from typing import Literal
 
 import platformdirs
 
+from xpubuild.artifacts.site_packages import runtime_folder
 from xpubuild.engine.events import NullSink, Sink
 from xpubuild.errors import UsageError
 from xpubuild.mirror.remote.location import Location
@@ -39,6 +40,8 @@ class PlanOptions:
     extra_library_path: tuple[Path, ...] = ()
     editable: bool = False
     allow_dirty: bool = False
+    portable: bool = False
+    runtime: Path | None = None
     update: bool = False
     mirror: Path | Location | None = None
     offline: bool = False
@@ -78,7 +81,17 @@ def default_workspace(recipe: str) -> Path:
 
 
 def request_of(options: PlanOptions, loaded: LoadedRecipe) -> Request:
-    """Return the request for the planner."""
+    """Return the request for the planner.
+
+    Raises:
+        UsageError: --portable cannot be done, or --runtime is no environment.
+    """
+    if options.portable and options.editable:
+        raise UsageError(
+            "--portable cannot be combined with --editable",
+            why="an editable install makes no wheel",
+            fix="omit one of them",
+        )
     return Request(
         loaded=loaded,
         workspace=place_of(options.workspace or default_workspace(loaded.recipe.name)),
@@ -90,4 +103,6 @@ def request_of(options: PlanOptions, loaded: LoadedRecipe) -> Request:
         arch=options.arch,
         editable=options.editable,
         allow_dirty=options.allow_dirty,
+        portable=options.portable,
+        runtime=None if options.runtime is None else runtime_folder(options.runtime),
     )

@@ -65,7 +65,8 @@ def make_receipt(plan: Plan, facts: Facts, host: Mapping[str, Any], journal: Jou
             wheel
             for step in plan.steps
             if _done(records, step.id)
-            for wheel in _wheels(records[step.id].evidence, layout)
+            if f"{step.id.removesuffix('.wheel')}.portable" not in ids
+            for wheel in _wheels(records[step.id].evidence, _folder(layout, step.id))
         ],
         "warnings": [
             {"step": step.id, **{key: told[key] for key in ("id", "text", "lines")}}
@@ -110,13 +111,17 @@ def _command(item: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _wheels(evidence: list[dict[str, Any]], layout: Layout) -> list[dict[str, Any]]:
+def _folder(layout: Layout, step: str) -> Path:
+    return layout.portable if step.endswith(".portable") else layout.wheels
+
+
+def _wheels(evidence: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
     """Return the audits in a step's evidence, with the place the wheel was published at."""
     found = []
     for item in evidence:
         audit = item.get("audit")
         if isinstance(audit, dict):
-            path = layout.wheels / Path(str(audit["wheel"])).name
+            path = folder / Path(str(audit["wheel"])).name
             found.append({"file": path.name, "path": str(path), **audit, "wheel": path.name})
     return found
 

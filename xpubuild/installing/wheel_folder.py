@@ -85,7 +85,7 @@ class WheelFolder:
         return shlex.join([*words, "-r", str(self.folder / REQUIREMENTS)])
 
     def _built(self, wheel: Mapping[str, Any]) -> Path:
-        source = self.layout.wheels / str(wheel["file"])
+        source = Path(str(wheel["path"]))
         found = file_sha256(source)
         if found != wheel["sha256"]:
             raise damaged_wheel(str(source), found, str(wheel["sha256"]))

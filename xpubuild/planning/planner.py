@@ -19,6 +19,7 @@ from xpubuild.planning import (
 )
 from xpubuild.planning.choose import check_host, choose
 from xpubuild.planning.context import Context
+from xpubuild.planning.portable_steps import portable_step
 from xpubuild.planning.repository_steps import configured, repositories_step
 from xpubuild.planning.request import Choice, Facts, Request
 from xpubuild.planning.sharing import share_jobs
@@ -173,7 +174,8 @@ def _source_steps(
     if context.request.editable:
         return [*steps, source_steps.editable_step(context, name, needs, after)]
     wheel = source_steps.wheel_step(context, name, needs)
-    return [*steps, wheel, source_steps.install_step(context, name, after)]
+    portable = [portable_step(context, name)] if context.request.portable else []
+    return [*steps, wheel, *portable, source_steps.install_step(context, name, after)]
 
 
 def _files(context: Context) -> dict[str, str]:

@@ -29,6 +29,9 @@ class Request:
     arch: tuple[str, ...] = ()
     editable: bool = False
     allow_dirty: bool = False
+    portable: bool = False
+    runtime: Path | None = None
+    """The site-packages folder that portable wheels take their pins from; None for that of the workspace."""
 
 
 @dataclass(frozen=True)

@@ -148,20 +148,21 @@ def _oneapi_digest(context: Context) -> str:
 def install_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
     """Return the step that installs a built wheel into the environment, exactly that file."""
     component, layout = context.component(name), context.layout
+    wheels, made = (layout.portable, "portable") if context.request.portable else (layout.wheels, "wheel")
     site = context.site_packages
     normal = component.dist.replace("-", "_")
     held = holding.held_file(context, name)
     argv = (
         str(layout.python), "-m", "pip", "install",
         "--no-deps", "--no-index", "--pre", "--no-input", "--force-reinstall",
-        "--disable-pip-version-check", "--find-links", str(layout.wheels),
+        "--disable-pip-version-check", "--find-links", str(wheels),
         component.dist,
     )  # fmt: skip
     constraints = holding.constraints(context, name)
     return Step(
         id=f"{name}.install",
         title=f"install {component.dist}",
-        needs=(f"{name}.wheel",),
+        needs=(f"{name}.{made}",),
         after=after,
         commands=(
             repair_env_command(str(layout.env)),
@@ -169,10 +170,10 @@ def install_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
             holding.hold_command(context, name),
         ),
         proofs=(
-            SameWheelProof(str(layout.wheels), component.dist, str(site)),
+            SameWheelProof(str(wheels), component.dist, str(site)),
             holding.held_proof(context, name, own=True),
         ),
-        inputs=(str(layout.wheels), *constraints),
+        inputs=(str(wheels), *constraints),
         outputs=(str(layout.env), held),
         witnesses=(held,),
         witness_globs=((str(site), f"{normal}-*.dist-info/RECORD"),),

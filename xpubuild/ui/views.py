@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from xpubuild.ui import format as show
@@ -117,6 +118,28 @@ def audit_view(reports: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
     if device.rows:
         parts.append(device.build("Device code"))
     return (*parts, findings.build("Findings")) if findings.rows else tuple(parts)
+
+
+def repair_view(wheels: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
+    """Return what was done to wheels: one row per wheel, then pins, bundled libraries and new RPATHs."""
+    table = TableBuilder(["wheel", "kind", "runtime", "audit before", "after"])
+    pins = TableBuilder(["requires", "for"])
+    bundled = TableBuilder(["library", "now", "from"])
+    rpaths = TableBuilder(["object", "RPATH"])
+    findings = TableBuilder(["severity", "object", "what"])
+    for wheel in wheels:
+        name = Path(wheel["wheel"]).name
+        table.add(name, wheel["kind"], wheel["runtime"], wheel["before"]["status"], wheel["after"]["status"])
+        for pin in wheel["pins"]:
+            pins.add(f"{pin['name']}=={pin['version']}", " ".join(pin["libraries"]))
+        for item in wheel["bundled"]:
+            bundled.add(item["library"], item["member"], item["from"])
+        for member, entries in wheel["rpath"].items():
+            rpaths.add(member, ":".join(entries) or "none")
+        for finding in wheel["after"]["findings"]:
+            findings.add(finding["severity"], finding["object"], finding["message"])
+    parts = ((pins, "Required"), (bundled, "Bundled"), (rpaths, "Changed"), (findings, "Findings"))
+    return (table.build(), *(part.build(title) for part, title in parts if part.rows))
 
 
 def _when(moment: float) -> str:

@@ -38,6 +38,11 @@ class Layout:
         return self.root / "wheels"
 
     @property
+    def portable(self) -> Path:
+        """The wheels for other machines, made of those in ``wheels`` with ``install --portable``."""
+        return self.wheels / "portable"
+
+    @property
     def logs(self) -> Path:
         """One log per step, the previous one as ``.log.1``."""
         return self.root / "logs"

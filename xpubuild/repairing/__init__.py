@@ -1,0 +1,1 @@
+"""``wheel repair``: makes a wheel that works on other machines from one that works where it was built."""
