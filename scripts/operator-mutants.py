@@ -17,6 +17,7 @@ import importlib
 import importlib.util
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -53,6 +54,8 @@ FUSED = (
 _NO_CONTENT = ("empty", "empty_strided", "empty_like", "new_empty", "resize", "_local_scalar_dense", "equal")
 
 
+#: A mutant in which a case hangs; verify would time out.
+_HANGS_S = 300
 #: What became of a mutant.
 RESULTS = ("caught", "survived", "never met", "never called", "does not apply")
 
@@ -369,7 +372,9 @@ def work(options: argparse.Namespace) -> None:
                 return
             stream.write(json.dumps({"op": name, "mutation": mutation}) + "\n")
             stream.flush()
+            signal.alarm(_HANGS_S)  # ends this process: the other one blames the mutant, and starts again
             found = {"op": name, "mutation": mutation, **attempt(bench, name, mutation)}
+            signal.alarm(0)
             stream.write(json.dumps(found) + "\n")
             stream.flush()
     if bench.database is not None:
