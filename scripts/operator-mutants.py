@@ -325,16 +325,16 @@ def attempt(bench: Bench, name: str, mutation: str) -> dict[str, Any]:
             result = "does not apply"
     found = {"result": result, "cases": ran}
     if bench.database is not None and result != "does not apply":
-        pairs = bench.database.pairs(name, mutation)
-        if not pairs and mutation == "half" and result != "survived":
-            found["result"] = "does not apply"  # no short type on this device
-        found |= _by_database(bench, name, mutation, pairs)
+        if mutation == "half" and result != "survived" and bench.database.has_no_short_type(name):
+            found["result"] = "does not apply"
+        else:
+            found |= _by_database(bench, name, mutation)
     return {**found, "s": round(time.monotonic() - began, 2)}
 
 
-def _by_database(bench: Bench, name: str, mutation: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
+def _by_database(bench: Bench, name: str, mutation: str) -> dict[str, Any]:
     """Return which pair of the suite ops notices a mutant, nothing where none does."""
-    for pair in pairs:
+    for pair in bench.database.pairs(name, mutation):
         problem = bench.database.run(
             lambda: Broken(bench.torch, name, mutation, bench.backend.dispatch_key), pair
         )
