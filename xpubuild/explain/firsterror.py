@@ -60,8 +60,7 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("compiler", r"(?:[A-Za-z]:)?[^\s:'\"][^:\n]{0,400}:\d{1,7}(?:[:.,]\d{1,6})?:\s{0,4}" + _ERROR),
     (
         "compiler",  # Microsoft's, and those made from EDG's front end (icc, nvcc).
-        r"[^\n(]{1,300}\(\d{1,7}(?:,\d{1,6})?\)\s?: (?:(?:catastrophic|internal) error"
-        r"|(?:fatal )?error)(?:\s?:| #?(?:[A-Z]{1,4})?\d{1,6})",
+        r"[^\n(]{1,300}\(\d{1,7}(?:,\d{1,6})?\)\s?: (?:\w{5,12} )?error(?:\s?:| #?[A-Z]{0,4}\d{1,6})",
     ),
     ("compiler", r"(?!-- )(?![^\n]{0,300}\bwarning\b)[^\n]{0,600}'[^'\n]{1,200}' file not found"),
     (
@@ -95,7 +94,10 @@ _ERRORS: tuple[tuple[str, str], ...] = (
         "git",
         r"fatal: |error: " + _GIT,
     ),
-    ("signal", r"[^\n]{0,200}(?:Segmentation fault|Bus error|Illegal instruction|Aborted) {0,40}\(core dumped\)"),
+    (
+        "signal",
+        r"[^\n]{0,200}(?:Segmentation fault|Bus error|Illegal instruction|Aborted) {0,40}\(core dumped\)",
+    ),
     ("signal", r"(?:Segmentation fault|Bus error|Illegal instruction)$|LLVM ERROR: |Fatal Python error: "),
     ("signal", r"[^\n]{0,200}(?:terminate called after throwing|terminated (?:by|with) signal)"),
     ("pip", r"ERROR: "),
