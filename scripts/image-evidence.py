@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 BASE, NAME = "debian-12", "docker.io/library/debian:12"
@@ -55,10 +56,21 @@ def image(recipe: str, folder: Path, builder: list[str]) -> dict[str, object]:
         "minutes": round(took / 60, 1),
         "steps": len(steps),
         "kept": log.count("--> Using cache"),
-        "layers": len(inspected["OCIv1"]["rootfs"]["diff_ids"]),
+        "layers": layers(inspected["OCIv1"], folder),
         "user": inspected["OCIv1"]["config"]["User"],
         "verify": [line.strip() for line in log.splitlines() if "passed" in line][-1:],
     }
+
+
+def layers(config: Any, folder: Path) -> list[str]:
+    """Return the layers of an image, each as its size and what made it."""
+    known = json.loads(next((folder / "store").glob("*-layers/layers.json")).read_text("utf-8"))
+    sizes = {row.get("diff-digest"): row.get("diff-size", 0) for row in known}
+    made_by = [row.get("created_by", "") for row in config["history"] if not row.get("empty_layer")]
+    return [
+        f"{sizes[digest] / 1e6:.1f} MB {' '.join(words.split())[-70:]}"
+        for digest, words in zip(config["rootfs"]["diff_ids"], made_by, strict=True)
+    ]
 
 
 def used(tag: str) -> dict[str, object]:
@@ -79,6 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=ROOT / ".images")
     parser.add_argument("--suite", default="bookworm", help="of Debian, for mmdebstrap")
+    parser.add_argument("--driver", default="overlay", help="of the storage: vfs where overlay does not work")
     parser.add_argument("builder", nargs="*", help="options of buildah, after --")
     asked = parser.parse_args()
     folder = asked.folder.absolute()
@@ -87,7 +100,8 @@ def main() -> None:
         told([sys.executable, "-m", "build", "--wheel", "--outdir", str(folder / "dist"), str(ROOT)])
     storage = folder / "storage.conf"
     storage.write_text(
-        f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n', "utf-8"
+        f'[storage]\ndriver = "{asked.driver}"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n',
+        "utf-8",
     )
     os.environ.update(CONTAINERS_STORAGE_CONF=str(storage), BUILDAH_ISOLATION="chroot")
     base(folder, asked.suite)

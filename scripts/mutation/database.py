@@ -92,8 +92,8 @@ class Database:
         except Exception:  # noqa: BLE001 - an operator that the map lacks is a survivor, and listed
             return
 
-    def pairs(self, name: str, mutation: str) -> list[tuple[str, str]]:
-        """Return operators and types in which a mutant of a core operator may show.
+    def _callers(self, name: str) -> list[str]:
+        """Return the operators of the database that call a core operator, those of the same name first.
 
         Some are called by other kernels, below what can be recorded: those are found by their names.
         """
@@ -101,12 +101,21 @@ class Database:
         named = [
             one for one in self.infos if stem.startswith(one.replace(".", "_").removeprefix("nn_functional_"))
         ]
-        called = self._map.get(name.rstrip("_"), []) or named
+        return sorted(self._map.get(name.rstrip("_")) or named, key=lambda one: one not in named)
+
+    def has_no_short_type(self, name: str) -> bool:
+        """Return whether an operator of the database has no short type on this device."""
+        callers = self._callers(name)
+        return bool(callers) and not any(kind in _SHORT for one in callers for kind in self._types(one))
+
+    def pairs(self, name: str, mutation: str) -> list[tuple[str, str]]:
+        """Return operators and types in which a mutant of a core operator may show."""
         found = []
-        for one in sorted(called, key=lambda one: one not in named):
+        for one in self._callers(name):
             types = self._types(one)
-            found += [(one, kind) for kind in (types[:1] if mutation != "half" else types)]
-        return [pair for pair in found if mutation != "half" or pair[1] in _SHORT][:_MOST]
+            chosen = [kind for kind in types if kind in _SHORT] if mutation == "half" else types[:1]
+            found += [(one, kind) for kind in chosen]
+        return found[:_MOST]
 
     def run(self, broken: Callable[[], Any], pair: tuple[str, str]) -> str | None:
         """Return what the suite says of a pair while an operator is broken, and does not say else."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,58 @@ def test_a_sound_workspace_is_sound_and_nothing_runs_again(world: SmallWorld) ->
     assert (document["checked"]["wheels"], document["checked"]["sources"]) == (1, 1)
     again = world.install("--json")
     assert json.loads(again.out)["ran"] == []
+
+
+def test_a_package_that_is_gone_altogether_is_missed(world: SmallWorld) -> None:
+    """As a repair leaves it that was interrupted, and as whoever deletes a folder does."""
+    for path in world.site.glob("tiny*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (damage,) = looked(world, 60)["damaged"]
+    assert (damage["kind"], damage["name"], damage["step"]) == ("package", "tiny-wheel", "tiny")
+    assert [item["name"] for item in looked(world, 0, "--repair")["repaired"]] == ["tiny-wheel"]
+    assert looked(world, 0)["damaged"] == []
+
+
+@pytest.mark.parametrize("name", [".lock", ".lock.owner", "journal.db", "resolved.json", "build/plan.json"])
+def test_a_pipe_in_place_of_a_file_is_named_and_nobody_waits_for_it(world: SmallWorld, name: str) -> None:
+    path, aside = world.workspace / name, world.folder / "aside"
+    if path.exists():
+        path.rename(aside)
+    os.mkfifo(path)
+    try:
+        result = world.install()
+        assert result.status == 40, result.err
+        assert f"{path} is a named pipe" in " ".join(result.err.split())
+        assert world("status", "--workspace", str(world.workspace)).status in (0, 2, 40)
+    finally:
+        path.unlink(missing_ok=True)
+        if aside.exists():
+            aside.rename(path)
+
+
+def test_the_owners_note_is_not_written_through_a_link(world: SmallWorld) -> None:
+    mine = world.folder / "mine.txt"
+    mine.write_text("mine")
+    (world.workspace / ".lock.owner").symlink_to(mine)
+    assert world.install().status == 0
+    assert mine.read_text() == "mine"
+
+
+def test_a_link_that_leads_nowhere(world: SmallWorld) -> None:
+    """In place of a wheel it is a wheel that is gone; where pip would write through it, it is refused."""
+    wheel = world.workspace / "wheels/mine-1.0-py3-none-any.whl"
+    wheel.unlink()
+    wheel.symlink_to("/nowhere/at all")
+    assert world.install().status == 0
+    assert not wheel.is_symlink()
+    (report,) = world.workspace.glob("build/requirements/tiny+*.installed.json")
+    text = report.read_bytes()
+    report.unlink()
+    report.symlink_to("/nowhere/at all")
+    result = world.install()
+    report.unlink()
+    report.write_bytes(text)
+    assert (result.status, f"{report} is a link" in " ".join(result.err.split())) == (40, True), result.err
 
 
 def test_an_installed_file_is_found_by_all_and_made_anew(world: SmallWorld) -> None:

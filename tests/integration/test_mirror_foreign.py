@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from integration.mirror_world import WHEELS, World, content, world
 
 from xpubuild.errors import SourceIntegrityError, ToolchainError
+from xpubuild.mirror.check import is_marked
 from xpubuild.mirror.entries import Entry, FileRecord, render
 from xpubuild.mirror.reading import COMMITTING, digest_of
 from xpubuild.mirror.store import Mirror
@@ -132,3 +134,8 @@ def test_a_change_of_ours_that_was_cut_off_is_still_put_in_place(here: World, tm
         pass
     assert (mirror.path / wheel).read_bytes() == data
     assert Mirror(mirror.path).check() == []
+
+
+def test_a_pipe_is_no_mark_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "mirror.json")
+    assert not is_marked(tmp_path)

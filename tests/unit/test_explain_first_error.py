@@ -47,6 +47,15 @@ def first(*lines: str, before: int = 40) -> FirstError | None:
         ("signal", "terminate called after throwing an instance of 'sycl::_V1::exception'"),
         ("loader", "python: error while loading shared libraries: libpython3.12.so.1.0: cannot open"),
         ("shell", "bash: icpx: command not found"),
+        ("compiler", "/usr/include/c++/12/bits/random.h(104): error: expected a declaration"),
+        ("compiler", 'x.c(1): catastrophic error: cannot open source file "a.h"'),
+        ("compiler", "/a/b.hpp#:i18n:c10l:u de fatal error: <sy'syclcompat/math.hpp' file not found"),
+        ("memory", "`can't allocate 2303168640 Bytes of memory on device`."),
+        ("memory", "`killed: signal terminated program cc1plus`"),
+        ("signal", "Bus error                  (core dumped) ./bin/llama-bench -m model.gguf"),
+        ("signal", "importing the layer segfaults, with the driver alone too"),
+        ("tool", "> cannot enable executable stack as shared object requires: Invalid argument"),
+        ("tool", "error [int create_primitive(prb_t*)]: 'dnnl_primitive_create(&prim)' -> runtime_error(5)"),
     ],
 )  # fmt: skip
 def test_who_speaks(kind: str, line: str) -> None:

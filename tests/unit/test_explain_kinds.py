@@ -316,10 +316,47 @@ def test_a_program_that_cmake_requires_is_named_by_its_file() -> None:
         "warning: frob.h: No such file or directory",
         "CMake Warning: Could NOT find NUMA (missing: NUMA_LIBRARY)",
         "-- Could NOT find CUDA (missing: CUDA_TOOLKIT_ROOT_DIR)",
+        "WARNING: Small BAR detected for device 0000:03:00.0",
+        " 0x0000000000000001 (NEEDED)  Shared library: [libsycl.so.8]",
+        "/dkms/a.c:1:1: warning: frob is deprecated\n/lib/modules/6.8.0-1/b.h:1:1: note: declared here",
+        "$ sudo apt remove intel-opencl-icd\nThe following packages will be REMOVED:\n  intel-opencl-icd",
     ],
 )
 def test_who_goes_on_has_not_failed(line: str) -> None:
     assert explained(line).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "family"),
+    [
+        ("No solution found when resolving\nthere is no version of torch==2.4.0+cu124", "T-package-resolver"),
+        ("Failed to get number of OpenCL platforms: -1001.", "E-level-zero-driver-or-loader-version"),
+        ("Where there is no OpenCL driver it errors out", None),
+        ("Bus error (core dumped) ./bench", None),
+    ],
+)
+def test_a_rule_claims_no_more_than_its_line_says(line: str, family: str | None) -> None:
+    """What is told as likely is of this family."""
+    likely = [item for item in explained(line).findings if item.confidence >= 0.5]
+    assert {item.family for item in likely} == ({family} if family else set())
+
+
+def test_a_header_that_came_or_went_with_a_release_is_no_missing_environment() -> None:
+    line = "/a/b.hpp:18:10: fatal error: '{}' file not found"
+    assert "2025.0" in first(line.format("syclcompat/math.hpp"), "debian").next_command
+    assert "sycl/detail/frob.hpp" in first(line.format("sycl/detail/frob.hpp")).next_command
+    assert first(line.format("sycl/queue.hpp")).family == "C-oneapi-not-found-silent-cpu-build"
+
+
+def test_the_c_library_that_a_package_wants_goes_before_what_follows_from_it() -> None:
+    found = first(
+        "dpkg: dependency problems prevent configuration of frob:\n"
+        " frob depends on frob-core (= 1.2); however:\n  Package frob-core is not configured yet.\n"
+        " frob depends on libc6 (>= 2.39); however:\n  Version of libc6:amd64 on system is 2.36.",
+        "debian",
+    )
+    assert found.family == "AC-glibc-too-old"
+    assert "frob" in found.title
 
 
 IGC = "IGC: Internal Compiler Error: Abnormal termination"

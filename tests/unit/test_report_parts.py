@@ -97,6 +97,8 @@ def test_checkouts_are_searched_too_and_no_links(tmp_path: Path) -> None:
 def test_lanes() -> None:
     assert lanes([]) == []
     assert lanes([(0, 2), (0, 1), (1, 3), (2, 4), (1.5, 1.6)]) == [1, 0, 0, 1, 2]
+    assert lanes([(0, 2.01), (2, 3), (2.99, 4)]) == [0, 0, 0]
+    assert lanes([(0, 0.02), (0, 0.03)]) == [0, 1]
 
 
 def test_a_long_pause_is_drawn_short_and_told() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
-from xpubuild.checking.installed import check_packages, check_unowned
+from xpubuild.checking.installed import check_missing, check_packages, check_unowned
 from xpubuild.checking.model import KEPT, Damage, Found
 from xpubuild.checking.repair import Repair
 from xpubuild.checking.sources import Sources
@@ -59,6 +59,7 @@ class Check:
         with teller.doing("packages", "installed packages"):
             if site is not None:
                 check_packages(site, found, self.cancel)
+                check_missing(layout, journal, site, found)
                 check_unowned(site, found)
         with teller.doing("wheels", "wheels"):
             check_wheels(layout, journal, found, site)

@@ -9,6 +9,8 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from xpubuild.artifacts.installed import content_problems
 from xpubuild.artifacts.repair import KEEP
 from xpubuild.artifacts.site_packages import (
@@ -19,7 +21,9 @@ from xpubuild.artifacts.site_packages import (
     record_entries,
 )
 from xpubuild.checking.model import Damage, Found
+from xpubuild.engine.journal import Journal
 from xpubuild.engine.process import Cancel
+from xpubuild.workspace.layout import Layout
 
 #: How a line of a .pth file begins that is run.
 _RUNS = (b"import ", b"import\t")
@@ -54,6 +58,25 @@ def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
         if problems:
             more = f", and {len(problems) - 1} more files" if len(problems) > 1 else ""
             found.damaged.append(Damage("package", dist.name, str(dist.info), f"{problems[0]}{more}"))
+
+
+def check_missing(layout: Layout, journal: Journal, site_packages: Path, found: Found) -> None:
+    """Name what pip installed in a step that is done and is gone: all of it, so that no RECORD tells."""
+    here = {dist.name for dist in installed_dists(site_packages)}
+    for record in journal.records():
+        for report in layout.pip_reports(record.step) if record.status == "done" else ():
+            for name in sorted(_reported(report) - here):
+                here.add(name)
+                why = "it was installed, and is not there any more"
+                found.damaged.append(Damage("package", name, str(site_packages), why, record.step))
+
+
+def _reported(report: Path) -> set[str]:
+    """Return the normalised names in one of pip's own reports."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        items = json.loads(report.read_text("utf-8"))["install"]
+        return {canonicalize_name(item["metadata"]["name"]) for item in items}
+    return set()
 
 
 def check_unowned(site_packages: Path, found: Found) -> None:

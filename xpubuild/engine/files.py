@@ -7,6 +7,7 @@ import errno
 import os
 import shlex
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -28,6 +29,33 @@ _REFUSED = frozenset(
         errno.ELOOP,
     }
 )
+
+
+_ODD = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def odd_kind(path: Path) -> str:
+    """Return what a path is that is neither file nor folder: reading it may last for ever. "" for others."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # a link that leads nowhere too
+        return ""
+    return next((kind for is_kind, kind in _ODD if is_kind(mode)), "")
+
+
+def odd_file(path: Path, kind: str) -> ToolchainError:
+    """Return the error for a name of ours that something other than a file has."""
+    return ToolchainError(
+        f"{path} is {kind}",
+        why="a file of xpubuild has this name, and something else was put in its place",
+        fix="remove it, then run the same command again",
+        commands=(f"rm {shlex.quote(str(path))}",),
+    )
 
 
 @contextlib.contextmanager
@@ -65,6 +93,8 @@ def explained(path: Path, doing: str) -> Iterator[None]:
                 fix="remove the link, then run the same command again",
                 commands=(f"rm {shlex.quote(str(path))}",),
             ) from error
+        if error.errno == errno.ELOOP and (kind := odd_kind(path)):
+            raise odd_file(path, kind) from error
         if error.errno in _REFUSED:
             raise ToolchainError(
                 f"{path} cannot be written",

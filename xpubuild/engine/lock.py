@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import fcntl
 import json
 import os
 import socket
+import stat
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,7 +38,7 @@ _LARGEST_NOTE = 1 << 16
 def owner(workspace: Path) -> dict[str, object]:
     """Return the owner note (pid, host, command, since), empty where there is none."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        with (workspace / _NOTE).open("rb") as stream:
+        with open(_opened(workspace / _NOTE, os.O_RDONLY), "rb") as stream:
             note = json.loads(stream.read(_LARGEST_NOTE))
         if isinstance(note, dict):
             return note
@@ -45,13 +47,21 @@ def owner(workspace: Path) -> dict[str, object]:
 
 def held_by(workspace: Path) -> dict[str, object]:
     """Return the owner note if another process holds the lock now, else an empty mapping."""
-    path = workspace / _NAME
-    with contextlib.suppress(OSError), path.open("rb") as stream:
+    with contextlib.suppress(OSError), open(_opened(workspace / _NAME, os.O_RDONLY), "rb") as stream:
         try:
             fcntl.flock(stream.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return owner(workspace) or {"pid": None}
     return {}
+
+
+def _opened(path: Path, access: int) -> int:
+    """Open one of the two files: no link is followed, no pipe is waited for."""
+    fd = os.open(path, access | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.ELOOP, "not a regular file", str(path))
+    return fd
 
 
 def require_free(workspace: Path) -> None:
@@ -192,7 +202,7 @@ class WorkspaceLock:
         access = os.O_RDONLY if self._shared else os.O_RDWR
         try:
             with explained(path, "locking the workspace"):
-                self.fd = os.open(path, access | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+                self.fd = _opened(path, access | os.O_CREAT)
         except FileNotFoundError as error:
             raise ToolchainError(
                 f"the workspace {self._workspace} does not exist",
@@ -244,4 +254,6 @@ class WorkspaceLock:
             "since": time.strftime(_SINCE),
         }
         with explained(path, "locking the workspace"):
-            path.write_text(json.dumps(note), "utf-8")
+            path.unlink(missing_ok=True)  # it may be a link to somewhere else
+            with open(_opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as stream:
+                json.dump(note, stream)

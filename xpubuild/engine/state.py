@@ -84,7 +84,7 @@ def _only_touched(record: StepRecord, changed: Sequence[str]) -> bool:
     """Whether the changed files are all published ones with the content they were published with."""
     hashes = published_hashes(record)
     return all(
-        name in hashes and stamp(Path(name)) is not None and file_sha256(Path(name)) == hashes[name]
+        name in hashes and Path(name).is_file() and file_sha256(Path(name)) == hashes[name]
         for name in changed
     )
 

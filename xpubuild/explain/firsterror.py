@@ -54,10 +54,15 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("memory", r"(?:[^\n]{0,200}: )?(?:fatal error|internal compiler error): Killed|Killed$"),
     ("memory", r"[^\n]{0,80}Out of memory: Killed process \d|Memory cgroup out of memory"),
     ("memory", r"[^\n]{0,300}(?:std::bad_alloc|unable to execute command: Killed|Cannot allocate memory)"),
+    ("memory", r"[Kk]illed: signal terminated program|[^\n]{0,200}\b[Cc]an(?:'t|not) allocate \d"),
     ("memory", r"LLVM ERROR: out of memory|[^\n]{0,200}line \d{1,7}: {1,4}\d{1,9} Killed"),
     ("disk", r"[^\n]{0,600}(?:No space left on device|Disk quota exceeded)"),
     ("compiler", r"(?:[A-Za-z]:)?[^\s:'\"][^:\n]{0,400}:\d{1,7}(?:[:.,]\d{1,6})?:\s{0,4}" + _ERROR),
-    ("compiler", r"[^\n(]{1,300}\(\d{1,7}(?:,\d{1,6})?\)\s?: (?:fatal )?error [A-Z]{1,4}\d{1,6}"),
+    (
+        "compiler",  # Microsoft's, and those made from EDG's front end (icc, nvcc).
+        r"[^\n(]{1,300}\(\d{1,7}(?:,\d{1,6})?\)\s?: (?:\w{5,12} )?error(?:\s?:| #?[A-Z]{0,4}\d{1,6})",
+    ),
+    ("compiler", r"(?!-- )(?![^\n]{0,300}\bwarning\b)[^\n]{0,600}'[^'\n]{1,200}' file not found"),
     (
         "linker",
         r"[^\n]{0,600}(?:: undefined reference to|relocation truncated to fit|multiple definition of)",
@@ -89,7 +94,10 @@ _ERRORS: tuple[tuple[str, str], ...] = (
         "git",
         r"fatal: |error: " + _GIT,
     ),
-    ("signal", r"[^\n]{0,200}(?:Segmentation fault|Bus error|Illegal instruction|Aborted) ?\(core dumped\)"),
+    (
+        "signal",
+        r"[^\n]{0,200}(?:Segmentation fault|Bus error|Illegal instruction|Aborted) {0,40}\(core dumped\)",
+    ),
     ("signal", r"(?:Segmentation fault|Bus error|Illegal instruction)$|LLVM ERROR: |Fatal Python error: "),
     ("signal", r"[^\n]{0,200}(?:terminate called after throwing|terminated (?:by|with) signal)"),
     ("pip", r"ERROR: "),
@@ -140,12 +148,13 @@ _COMPLAINTS: tuple[tuple[str, str], ...] = (
         "tool",
         _CALLER + r"(?:[Cc]annot|[Cc]an't|[Cc]ould not|[Uu]nable to|[Ff]ailed to" + _REASON,
     ),
-    ("tool", r"(?:[\w./+-]{1,80}: )?(?:Error|ERROR|FATAL|Fatal|fatal error|FAILED)\b ?[:!-]"),
+    ("tool", r"(?:[\w./+-]{1,80}: )?(?:Error|ERROR|FATAL|Fatal|fatal error|FAILED)\b ?[:!-]|error \["),
     (
         "runtime",
         r"Abort was called at|Aborted$|[^\n]{0,80}\bassertion\b[^\n]{0,160}\bfailed",
     ),
-    ("tool", r"(?:Could not|Cannot|Unable to|Failed to) [a-z]"),
+    ("tool", r"(?:[Cc]ould not|[Cc]annot|[Uu]nable to|[Ff]ailed to) [a-z]"),
+    ("signal", r"[^\n]{0,200}\bsegfault(?:s|ed)?\b"),
 )
 
 #: Literals of which one is in every line that a pattern above can match.
@@ -161,6 +170,7 @@ RARE_LITERALS = (
     "dependency problems", "problem:", "no match for", "nothing provides", "could not solve", "unavailable",
     "abort was called", "can\u2019t ", "can't ", "denied", "no such file", "aborted", "assertion",
     "no solution found", "curl: (", "wget: ", "wedged", "gpu hang", "applylayer", "clget",
+    "segfault",
 )  # fmt: skip
 
 
@@ -200,7 +210,8 @@ class FirstErrorSearch:
 
     def consider(self, line: Line) -> bool:
         """Look at one line and return whether it is an error."""
-        text = undrawn(line.text)
+        # Who quotes a message in a report writes it between backquotes.
+        text = undrawn(line.text).removeprefix("`")
         if _HARMLESS.match(text) or PASSED.search(text):
             return False
         if self._error is not None:

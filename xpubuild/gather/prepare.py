@@ -29,6 +29,7 @@ from xpubuild.recipe.load import load
 from xpubuild.recipe.releases import is_release, releases
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.git import Git
+from xpubuild.workspace.odd import require_plain
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def prepare(options: PlanOptions, *, cancel: Cancel | None = None) -> Prepared:
     options, why = _named(options, host)
     loaded = load(options.recipe or "")
     request = request_of(options, loaded)
+    require_plain(request.workspace)
     try:
         context = _context(options, request, host, why, cancel)
         plan = make_plan(context)

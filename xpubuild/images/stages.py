@@ -34,7 +34,7 @@ _LIBRARIES = "/oneapi"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Compiles, so it needs what the runtime stage does not have; the build stage runs it.
 _NEEDS_COMPILER = "image.compile"
-_REQUIRED = ("ops", "vision", "audio")
+_WITH_CHECKS = ("ops", "vision", "audio")
 
 
 def image_of(request: ImageRequest) -> Image:
@@ -147,14 +147,15 @@ def _runtime(request: ImageRequest) -> Iterator[Instruction]:
     yield Env({"PATH": f"{VENV}/bin:{_PATH}"})
     yield Copy("how it was built", (f"{WHEELS}/receipt.json",), f"{RECORD}/", from_build=True)
     yield User(USER, USER_ID)
-    yield Run("verify", (_verify(request),), mounts=(PROGRAM,))
+    yield Run("verify", tuple(_verify(request)), mounts=(PROGRAM,))
 
 
-def _verify(request: ImageRequest) -> str:
-    words = [f"{PROGRAM}/bin/xpubuild", "verify", "--python", f"{VENV}/bin/python", "--no-gpu"]
-    words += ["--skip", _NEEDS_COMPILER]
-    required = [name for name in _REQUIRED if name in request.choice.components]
-    return shlex.join([*words, *(["--require", ",".join(required)] if required else [])])
+def _verify(request: ImageRequest) -> Iterator[str]:
+    words = [f"{PROGRAM}/bin/xpubuild", "verify", "--python", f"{VENV}/bin/python"]
+    yield shlex.join([*words, "--no-gpu", "--skip", _NEEDS_COMPILER])
+    imported = [f"{name}.import" for name in _WITH_CHECKS if name in request.choice.components]
+    if imported:
+        yield shlex.join([*words, "--device", "cpu", "--only", ",".join(imported)])
 
 
 def _packages(request: ImageRequest, stage: str) -> Run:

@@ -70,7 +70,7 @@ def _unsatisfied(
 def is_marked(root: Path) -> bool:
     """Whether the folder has the mark of a mirror, every byte of it."""
     try:
-        return (root / MARK).read_bytes() == MARK_TEXT
+        return (root / MARK).is_file() and (root / MARK).read_bytes() == MARK_TEXT
     except OSError:
         return False
 

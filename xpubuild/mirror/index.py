@@ -59,7 +59,7 @@ def write_index(root: Path, cache: Cached | None = None) -> None:
     manifest, path = read_manifest(root, cache), root / INDEX
     known: dict[str, str] = {}
     data = b""
-    if path.is_symlink() or path.is_dir():
+    if path.is_symlink() or (path.exists() and not path.is_file()):
         remove_tree(path)  # a file belongs there, not a way to one
     with contextlib.suppress(OSError, EntryError):
         data = path.read_bytes()
@@ -83,7 +83,7 @@ def index_damage(
     if not manifest.entries and not path.exists():
         return
     try:
-        found = read_index(b"" if path.is_symlink() else path.read_bytes())
+        found = read_index(b"" if path.is_symlink() or path.is_fifo() else path.read_bytes())
     except FileNotFoundError:
         if not is_behind:
             yield Damage(INDEX, "is missing", "readers over http find no files", INDEX)

@@ -83,7 +83,8 @@ class Layout:
 
     def pip_reports(self, step: str) -> list[Path]:
         """Return the reports of a step that are there."""
-        return sorted((self.build / "requirements").glob(f"{step}+*.installed.json"))
+        found = (self.build / "requirements").glob(f"{step}+*.installed.json")
+        return sorted(path for path in found if path.is_file())
 
     def site_packages(self, python_version: str) -> Path:
         """Return the site-packages of the environment for a version such as 3.11.7."""

@@ -62,7 +62,6 @@ def _samples(torch: Any) -> Iterator[Case]:
                 slack=64,
                 types=("float32",),
                 grad=mode == "bilinear",
-                nan=False,
             )
     yield Case(
         "grid_sample 3d",

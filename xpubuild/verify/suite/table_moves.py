@@ -67,7 +67,6 @@ def _moves(torch: Any) -> Iterator[Case]:
                 lambda x, m=mode, r=rank: functional.pad(x, (2, 1) * r, mode=m),
                 [normal(*shape)],
                 [normal(*many)],
-                nan=False,
                 grad=True,
             )
     yield Case("arange", lambda x: torch.arange(3, 99999, 7, device=x.device) + x, [integers(0, 1, 1)])
