@@ -97,11 +97,11 @@ def used(tag: str, checks: str) -> dict[str, object]:
     return {**steps, "prints": found[:-1], "compilers": compilers, "megabytes": sizes[:-1]}
 
 
-def recipes(folder: Path) -> Iterator[tuple[str, Path, str]]:
+def recipes(folder: Path, changed: int) -> Iterator[tuple[str, Path, str]]:
     """Write a recipe before each build; yield what it is, its file, and what the image is tried with."""
     file = folder / "site.yaml"
     asked: dict[str, Any] = yaml.safe_load(SITE)
-    for name, value in (("as it is", 1), ("one line changed", int(time.time()))):
+    for name, value in (("as it is", 1), ("one line changed", changed)):
         asked["components"]["ops"]["build"]["env"]["OPS_OF_SITE"] = value
         file.write_text(yaml.safe_dump(asked, sort_keys=False), "utf-8")
         yield name, file, CHECK
@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument(
         "--only", action="append", metavar="NAME", help="of a build, such as 'with torchvision'"
     )
+    parser.add_argument("--value", type=int, default=int(time.time()), help="of the line that is changed")
     parser.add_argument("builder", nargs="*", help="options of buildah, after --")
     asked = parser.parse_args()
     folder = asked.folder.absolute()
@@ -132,7 +133,7 @@ def main() -> None:
     builder = [*asked.builder, "--volume", f"{folder}/upstream:{UPSTREAM}:ro"]
     results = {}
     (folder / "upstream").mkdir(exist_ok=True)
-    for name, recipe, checks in recipes(folder):
+    for name, recipe, checks in recipes(folder, asked.value):
         if asked.only and name not in asked.only:
             continue
         built = image(recipe, wheel, folder, builder)
