@@ -66,9 +66,9 @@ def _caches(item: Run) -> Iterator[str]:
     Of several locks, buildah before 1.29 and podman before 4.4 release only the last: a later RUN would wait
     for ever (containers/buildah issue 4342).
     """
-    last = next(reversed(item.caches), None)
+    last = [*item.caches][-1:]
     for name, folder in item.caches.items():
-        sharing = "locked" if name == last else "shared"
+        sharing = "locked" if name in last else "shared"
         yield f"--mount=type=cache,id=xpubuild-{name},target={folder},sharing={sharing}"
     if item.indexes:
         yield "--mount=type=secret,id=pip.conf,target=/etc/pip.conf"
