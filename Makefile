@@ -11,6 +11,7 @@
 # make docs         regenerate docs/reference, docs/schema and docs/checks
 # make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment; tests/data/images
 # make image-evidence  build images with buildah from nothing and use them (as root, about half an hour)
+# make image-guide  run the commands of docs/how-to/ci-images.md as they stand (as root, about half an hour)
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
 # make browser      open the page of "xpubuild report" and the site in chromium: widths, console, accessibility
 # make site         build the documentation as a site into site/, and check its links
@@ -18,7 +19,7 @@
 # make clean        remove .venv and caches, but no workspaces (see: xpubuild clean)
 #
 # PYTHON=... is the interpreter that .venv is made with, PYTEST_ARGS=... goes to pytest.
-# IMAGE_ARGS=... goes to scripts/image-evidence.py, MUTANTS_ARGS=... to scripts/mutants.py, TORTURE_ARGS=... to scripts/torture.py (--help lists the options).
+# IMAGE_ARGS=... goes to scripts/image-evidence.py and image-guide.py, MUTANTS_ARGS=... to scripts/mutants.py, TORTURE_ARGS=... to scripts/torture.py (--help lists the options).
 
 # Paths are relative and quoted: the checkout may lie in a folder with spaces.
 PYTHON ?= python3
@@ -32,7 +33,7 @@ PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components wheels browser \
-	image-evidence site release clean python-gone
+	image-evidence image-guide site release clean python-gone
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -83,6 +84,9 @@ plans: .venv/.dev
 
 image-evidence: .venv/.dev
 	@"$(PY)" scripts/image-evidence.py $(IMAGE_ARGS)
+
+image-guide: .venv/.dev
+	@"$(PY)" scripts/image-guide.py $(IMAGE_ARGS)
 
 site: .venv/.dev
 	@"$(PY)" -m sphinx -E -W --keep-going -q -c scripts/site . site

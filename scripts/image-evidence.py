@@ -1,48 +1,48 @@
 #!/usr/bin/env python3
-"""Build images with buildah from nothing and use them: what docs/evidence/images records. As root.
+"""Build images with buildah and use them: what docs/evidence/images records. As root.
 
-The base is a system that mmdebstrap makes, under the base's own name: nothing is pulled. What is built stays
-in a storage of its own (``--folder``), so that a second run shows what is kept.
+Three builds of one recipe: as it is, with one line changed, with torchvision from source. The base is a
+system that mmdebstrap makes, under the base's own name: nothing is pulled. What is built stays in a storage
+of its own (``--folder``), so that a second run shows what is kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
+import re
+import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).resolve().parent.parent
-BASE, NAME = "debian-12", "docker.io/library/debian:12"
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support import upstream  # noqa: E402
+from support.image_store import BASE, prepare, told  # noqa: E402
+
+COMPONENTS = ROOT / "tests" / "data" / "components"
+#: Where the build sees the sources that are otherwise cloned.
+UPSTREAM = "/opt/upstream"
 CHECK = "import torch, xpubuild_ops; print(torch.__version__, torch.get_num_threads() > 0)"
+CHECKS_VISION = """
+import torch, torchvision
+from torchvision.io import decode_jpeg, encode_jpeg
+boxes = torch.tensor([[0., 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30]])
+assert torchvision.ops.nms(boxes, torch.tensor([.5, .9, .4]), .5).tolist() == [1, 2]
+assert decode_jpeg(encode_jpeg(torch.full((3, 16, 16), 99, dtype=torch.uint8))).shape == (3, 16, 16)
+print(torchvision.__version__, torchvision.__file__)
+"""
 
 
-def told(argv: list[str]) -> str:
-    """Run a command and return what it prints; its errors go to the terminal."""
-    sys.stderr.write(f"$ {' '.join(argv[:6])}\n")
-    return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout
-
-
-def base(folder: Path, suite: str) -> None:
-    """Make the base's root file system and import it under the base's name, once."""
-    if NAME in told(["buildah", "images", "--format", "{{.Name}}:{{.Tag}}"]).split():
-        return
-    tree = folder / "base.tar"
-    if not tree.exists():
-        told(["mmdebstrap", "--variant=minbase", "--include=ca-certificates", suite, str(tree)])
-    container = told(["buildah", "from", "scratch"]).strip()
-    told(["buildah", "add", "--quiet", container, str(tree), "/"])
-    told(["buildah", "commit", "--quiet", "--rm", "--format", "docker", container, NAME])
-
-
-def image(recipe: str, folder: Path, builder: list[str]) -> dict[str, object]:
-    """Build one image; return its name, time, layers, and how many steps of the file were kept."""
-    wheel = sorted((folder / "dist").glob("*.whl"))[-1]
-    argv = [sys.executable, "-m", "xpubuild", "image", recipe, "--base", BASE, "--xpubuild", str(wheel)]
+def image(recipe: Path, wheel: Path, folder: Path, builder: list[str]) -> dict[str, object]:
+    """Build one image; return its name, time and layers, and what was made for it, not taken from a cache."""
+    argv = [sys.executable, "-m", "xpubuild", "image", str(recipe), "--base", BASE, "--xpubuild", str(wheel)]
     argv += ["--build", "--builder", "buildah", "--json", "--", *builder]
     began = time.monotonic()
     document = json.loads(told(argv))
@@ -50,16 +50,25 @@ def image(recipe: str, folder: Path, builder: list[str]) -> dict[str, object]:
     log = Path(document["build"]["log"]).read_text("utf-8")
     tag = document["build"]["tag"]
     inspected = json.loads(told(["buildah", "inspect", "--type", "image", tag]))
-    steps = [line for line in log.splitlines() if "] STEP " in line and "FROM" not in line]
     return {
         "tag": tag,
         "minutes": round(took / 60, 1),
-        "steps": len(steps),
-        "kept": log.count("--> Using cache"),
+        "from the cache": log.count("--> Using cache"),
+        "made": list(made(log)),
         "layers": layers(inspected["OCIv1"], folder),
         "user": inspected["OCIv1"]["config"]["User"],
-        "verify": [line.strip() for line in log.splitlines() if "passed" in line][-1:],
+        "verify": [line.strip() for line in log.splitlines() if line.startswith("result:")],
     }
+
+
+def made(log: str) -> Iterator[str]:
+    """Yield the instructions that a builder's log does not take from the cache."""
+    lines = log.splitlines()
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if step := re.match(r"(\[\d/\d\]) STEP \S+ (?!FROM)(.*)", line):
+            words = re.sub(r"--mount=\S+", "", step[2]).split()
+            if "Using cache" not in after:
+                yield f"{step[1]} {' '.join(words)[:100]}"
 
 
 def layers(config: Any, folder: Path) -> list[str]:
@@ -73,45 +82,63 @@ def layers(config: Any, folder: Path) -> list[str]:
     ]
 
 
-def used(tag: str) -> dict[str, object]:
+def used(tag: str, checks: str) -> dict[str, object]:
     """Run what is in the image as its user, and look for what should not be there."""
     container = told(["buildah", "from", tag]).strip()
     try:
         inside = ["buildah", "run", container, "--", "sh", "-c"]
-        found = told([*inside, "id -un; python -c '" + CHECK + "'; pip check"]).split("\n")
+        found = told([*inside, f"id -un; python -c '{checks}' && pip check"]).split("\n")
+        receipt = json.loads(told([*inside, "cat /usr/share/xpubuild/receipt.json"]))
         compilers = told([*inside, "ls /usr/bin | grep -cE '^(g\\+\\+|gcc|cc|clang|ld)$' || true"]).strip()
         sizes = told([*inside, "du -sm /opt/venv /usr 2>/dev/null"]).split("\n")
     finally:
         told(["buildah", "rm", container])
-    return {"prints": found[:-1], "compilers": compilers, "megabytes": sizes[:-1]}
+    steps = {"steps done": receipt["ran"], "steps kept": receipt["up_to_date"]}
+    return {**steps, "prints": found[:-1], "compilers": compilers, "megabytes": sizes[:-1]}
+
+
+def recipes(folder: Path, changed: int) -> Iterator[tuple[str, Path, str]]:
+    """Write a recipe before each build; yield what it is, its file, and what the image is tried with."""
+    file = folder / "site.yaml"
+    asked: dict[str, Any] = yaml.safe_load(SITE)
+    for name, value in (("as it is", 1), ("one line changed", changed)):
+        asked["components"]["ops"]["build"]["env"]["OPS_OF_SITE"] = value
+        file.write_text(yaml.safe_dump(asked, sort_keys=False), "utf-8")
+        yield name, file, CHECK
+    vision = yaml.safe_load((COMPONENTS / "components.yaml").read_text("utf-8"))["components"]["vision"]
+    shutil.rmtree(folder / "upstream" / "vision", ignore_errors=True)
+    path, commit = upstream.repository("vision", folder / "upstream")
+    vision["source"] |= {"url": f"file://{UPSTREAM}/{Path(path).name}", "commit": commit}
+    asked["components"]["vision"] = vision
+    asked["verify"] = {"require": ["ops", "vision"]}
+    shutil.copy(COMPONENTS / "vision-build.txt", folder)
+    file.write_text(yaml.safe_dump(asked, sort_keys=False), "utf-8")
+    yield "with torchvision", file, CHECK + CHECKS_VISION
 
 
 def main() -> None:
-    """Build, use, change one line, build again; write the results as JSON."""
+    """Build and use each; write the results as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=ROOT / ".images")
     parser.add_argument("--suite", default="bookworm", help="of Debian, for mmdebstrap")
     parser.add_argument("--driver", default="overlay", help="of the storage: vfs where overlay does not work")
+    parser.add_argument(
+        "--only", action="append", metavar="NAME", help="of a build, such as 'with torchvision'"
+    )
+    parser.add_argument("--value", type=int, default=int(time.time()), help="of the line that is changed")
     parser.add_argument("builder", nargs="*", help="options of buildah, after --")
     asked = parser.parse_args()
     folder = asked.folder.absolute()
-    (folder / "dist").mkdir(parents=True, exist_ok=True)
-    if not list((folder / "dist").glob("*.whl")):
-        told([sys.executable, "-m", "build", "--wheel", "--outdir", str(folder / "dist"), str(ROOT)])
-    storage = folder / "storage.conf"
-    storage.write_text(
-        f'[storage]\ndriver = "{asked.driver}"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n',
-        "utf-8",
-    )
-    os.environ.update(CONTAINERS_STORAGE_CONF=str(storage), BUILDAH_ISOLATION="chroot")
-    base(folder, asked.suite)
-    recipe = folder / "site.yaml"
+    wheel = prepare(folder, asked.suite, asked.driver)
+    builder = [*asked.builder, "--volume", f"{folder}/upstream:{UPSTREAM}:ro"]
     results = {}
-    # One line of the recipe differs: a switch of one component's build.
-    for name, value in (("quickstart", "1"), ("changed", "2")):
-        recipe.write_text(SITE.format(value=value), "utf-8")
-        made = image(str(recipe), folder, asked.builder)
-        results[name] = {**made, **used(str(made["tag"]))}
+    (folder / "upstream").mkdir(exist_ok=True)
+    for name, recipe, checks in recipes(folder, asked.value):
+        if asked.only and name not in asked.only:
+            continue
+        built = image(recipe, wheel, folder, builder)
+        results[name] = {**built, **used(str(built["tag"]), checks)}
+        sys.stderr.write(json.dumps({name: results[name]}, indent=1) + "\n")
     sys.stdout.write(json.dumps(results, indent=1) + "\n")
 
 
@@ -122,8 +149,7 @@ extends: quickstart
 components:
   ops:
     build:
-      env:
-        OPS_OF_SITE: {value}
+      env: {}
 """
 
 if __name__ == "__main__":

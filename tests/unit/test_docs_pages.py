@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from support.guides import BLOCK, commands
 from support.imports import ROOT
 
 from xpubuild.cli.app import COMMANDS, cli
@@ -18,7 +19,6 @@ from xpubuild.recipe.load import load
 
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
 HAND_WRITTEN = [page for page in PAGES if page.parent.name != "reference"]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`(xpubuild [a-z][^`]*)`")
 
 
@@ -59,7 +59,7 @@ def command_lines() -> Iterator[tuple[str, str]]:
 
 
 def _invocations(body: str) -> Iterator[str]:
-    for line in body.splitlines():
+    for line in body.replace("\\\n", " ").splitlines():
         for part in re.findall(r"xpubuild [a-z][^|>)&]*", line.removeprefix("$ ")):
             yield part.rstrip('" ')
 
@@ -94,6 +94,13 @@ def test_commands_exist_with_their_options(page: str, line: str) -> None:
 def test_the_pages_have_commands_to_check() -> None:
     assert len(LINES) > 30
     assert {"README.md", "docs/tutorial.md", "docs/how-to/recover.md"} <= {page for page, _ in LINES}
+
+
+def test_the_guide_to_images_is_followed_without_placeholders() -> None:
+    """``make image-guide`` runs these lines as they stand."""
+    found = commands(ROOT / "docs" / "how-to" / "ci-images.md")
+    assert {line.split()[0] for line in found} == {"xpubuild", "podman"}
+    assert not [line for line in found if re.search(r"\b[A-Z]{4,}\b|\.\.\.|example", line)]
 
 
 def recipes() -> Iterator[tuple[str, str]]:

@@ -129,6 +129,14 @@ def test_no_line_needs_another_shell_than_sh(name: str) -> None:
         subprocess.run(["sh", "-n", "-c", words], check=True, timeout=60)
 
 
+@pytest.mark.parametrize("name", [name for name in CELLS if name.endswith("file")])
+def test_an_instruction_locks_its_last_cache_alone(name: str) -> None:
+    """buildah 1.28 releases the last lock of an instruction; the next that wants another waits for ever."""
+    locks = [re.findall(r"sharing=(\w+)", line) for line in runs(rendered(CELLS[name]).text)]
+    assert [found for found in locks if found]
+    assert all(found == ["shared"] * (len(found) - 1) + ["locked"] for found in locks if found)
+
+
 def test_what_keeps_secrets_is_a_mount() -> None:
     """A configuration of pip may hold passwords; the runtime stage, which is published, does not see it."""
     build, _, runtime = rendered(CELLS["quickstart-debian-12.Containerfile"]).text.partition("AS runtime")

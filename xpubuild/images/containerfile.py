@@ -61,8 +61,15 @@ def _instruction(item: Instruction) -> Iterator[str]:
 
 
 def _caches(item: Run) -> Iterator[str]:
+    """Yield the mounts. The last one's lock keeps two builds apart, and is the only one.
+
+    Of several locks, buildah before 1.29 and podman before 4.4 release only the last: a later RUN would wait
+    for ever (containers/buildah issue 4342).
+    """
+    last = [*item.caches][-1:]
     for name, folder in item.caches.items():
-        yield f"--mount=type=cache,id=xpubuild-{name},target={folder},sharing=locked"
+        sharing = "locked" if name in last else "shared"
+        yield f"--mount=type=cache,id=xpubuild-{name},target={folder},sharing={sharing}"
     if item.indexes:
         yield "--mount=type=secret,id=pip.conf,target=/etc/pip.conf"
 

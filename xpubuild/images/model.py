@@ -23,9 +23,10 @@ USER, USER_ID = "torch", 10001
 class Run:
     """Shell lines that follow each other while none fails.
 
-    ``caches`` are folders that the builder keeps, by the name under which it does; ``mounts`` are folders of
-    the build stage that are there for these lines only. Where ``indexes``, pip asks package indexes: the
-    builder may hand it the user's configuration, which must not become part of the image.
+    ``caches`` are folders that the builder keeps, by the name under which it does; two builds at once take
+    turns with the last. ``mounts`` are folders of the build stage that are there for these lines only. Where
+    ``indexes``, pip asks package indexes: the builder may hand it the user's configuration, which must not
+    become part of the image.
     """
 
     title: str
