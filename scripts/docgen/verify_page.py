@@ -142,6 +142,12 @@ upstream's tolerance for the operator (at most {slack:g} times `torch.testing`'s
 are rounded too) and by what {element:g} roundings of the inputs change. Elements of Fourier transforms are
 sums of all inputs, so that their roundings are compared with the root mean square of the result.
 
+Some results are not unique. Where values tie, `sort`, `argsort`, `topk`, `kthvalue`, `mode`, `median` and
+`nanmedian` may return other indices than the reference if they point to the same values and each to another
+element; inputs in floating-point types are made distinct where the type has enough numbers. The
+eigenvalues of `linalg.eig` may come in another order. What a kernel refuses for one sample ("only supports
+...", "not supported on ...") is left out, and the detail says so; a missing type or kernel is a failure.
+
 The result is a table of operators and types. Its states add up to the total, which is always shown:
 
 | state | meaning |
@@ -149,7 +155,8 @@ The result is a table of operators and types. Its states add up to the total, wh
 | passed | all parts that were run are right |
 | failed | a part is wrong or raised an error; the detail says which |
 | known failure | it is bad, and a list says so for this device and release |
-| skipped | the results are random, upstream's own test skips it, or it runs on the CPU |
+| skipped | the results are random, upstream's own test skips it, it runs on the CPU, or \
+the device refuses all samples |
 | crashed | its process died |
 | timed out | it took longer than three minutes |
 | not run | the time of `--minutes` was over, or the operator crashed in another type |
@@ -167,9 +174,10 @@ how often training steps of resnet50, Llama, Bert, T5 and ViT call them, counted
 
 Known failures are in `xpubuild/verify/suite/database_known*.json`, with operators, types, parts, device,
 releases, issue, source and the day on which an entry expires. `scripts/update-known-failures.py` takes those
-of xpu from the skip lists of torch-xpu-ops ({xpu} entries, releases 2.8 to 2.13); those of the CPU are from
-[a run of the whole database](../evidence/verify-ops/README.md) ({cpu} entries). A known failure that passes
-is a warning. These lists age; what counts is the last accepted run on the same device and driver: with
+of xpu from the skip lists of torch-xpu-ops ({xpu} entries, releases 2.8 to 2.13); those of the CPU ({cpu}
+entries) and of CUDA ({cuda}, seen on an H200) are from
+[runs of the whole database](../evidence/verify-ops/README.md). A known failure that passes is a warning.
+These lists age; what counts is the last accepted run on the same device and driver: with
 `--update-baseline` the baseline keeps which pairs passed and which were bad. A later run names regressions,
 and what was bad before and still is does not fail it.
 """
@@ -177,7 +185,7 @@ and what was bad before and still is does not fail it.
 
 def _database() -> str:
     devices = [entry["device"] for entry in known_failures()]
-    known = {kind: devices.count(kind) for kind in ("xpu", "cpu")}
+    known = {kind: devices.count(kind) for kind in ("xpu", "cpu", "cuda")}
     return _DATABASE.format(most=MOST, slack=SLACK, element=ELEMENT, **known)
 
 
@@ -196,6 +204,6 @@ def page() -> str:
         "## Without a GPU", _IMAGE, "## PyTorch's own scripts", _UPSTREAM,
         "## PyTorch's operator database", _database(), "## Evidence",
         "[The complete suite on two NVIDIA H200](../evidence/verify-cuda/README.md).",
-        "[The operator database on a CPU](../evidence/verify-ops/README.md).",
+        "[The operator database on a CPU and on an NVIDIA H200](../evidence/verify-ops/README.md).",
     ]  # fmt: skip
     return "\n".join(f"{part.strip()}\n" for part in parts)

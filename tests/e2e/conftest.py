@@ -116,3 +116,9 @@ def git(folder: Path, *arguments: str) -> str:
         *arguments,
     ]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def kept_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that goes with a later run: removing an environment with torch can take half a minute."""
+    return tmp_path_factory.mktemp("kept")

@@ -166,9 +166,9 @@ def test_without_the_mirror_it_ends_before_any_build(cli: Cli, fetched: Fetched,
     assert not (tmp_path / "q" / "env").exists()
 
 
-def test_another_user_installs_without_a_network(cli: Cli, fetched: Fetched, tmp_path: Path) -> None:
+def test_another_user_installs_without_a_network(cli: Cli, fetched: Fetched, kept_path: Path) -> None:
     """The whole quickstart, verify included, and the tree with nested and configure-time repositories."""
-    home, workspace = _clean_home(tmp_path), tmp_path / "work space"
+    home, workspace = _clean_home(kept_path), kept_path / "work space"
     before = {path: path.stat().st_mtime_ns for path in fetched.mirror.rglob("*")}
     words = ("--offline", "--mirror", fetched.mirror, "--workspace", workspace, "--json")
     answer = cli("install", fetched.recipe, "--lock", fetched.lock, *words, env=home, network=False).must(0)

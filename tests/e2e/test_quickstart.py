@@ -248,14 +248,14 @@ def test_a_new_pin_rebuilds_only_what_depends_on_it(cli: Cli, built: Built, new_
 
 
 def test_the_shell_script_makes_the_same_wheel_without_xpubuild(
-    cli: Cli, built: Built, tmp_path: Path
+    cli: Cli, built: Built, kept_path: Path
 ) -> None:
-    script = tmp_path / "build.sh"
+    script = kept_path / "build.sh"
     script.write_text(cli("plan", "quickstart", "--workspace", built.workspace, "--format", "sh").must(0).out)
     assert "xpubuild " not in "".join(
         line for line in script.read_text().splitlines() if line.startswith(("env ", "xpubuild "))
     )
-    target = tmp_path / "another folder"
+    target = kept_path / "another folder"
     # It is compiled for real: CCACHE_DIR does not reach the script, and its headers lie in another folder.
     subprocess.run(["bash", script, target], check=True, timeout=800, capture_output=True)
     (wheel,) = (target / "wheels").glob("*.whl")

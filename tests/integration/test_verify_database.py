@@ -18,7 +18,8 @@ from xpubuild.verify.model import VerifyReport
 
 PACKAGES = ("numpy", "expecttest", "packaging")
 #: sign is wrong for the dispatcher, trunc ends the process. Slightly wrong are two whose limits are
-#: wide: Fourier transforms in one element, polygamma, which has poles. Only the process under test has it.
+#: wide: Fourier transforms in one element, polygamma, which has poles. Indices of
+#: topk are those of its neighbours. Only the process under test has it.
 BROKEN = """\
 import os, signal
 library = torch.library.Library("aten", "IMPL")
@@ -32,6 +33,7 @@ def last(result):
 replace("sign", lambda result: result.zero_())
 replace("_fft_r2c", last)
 replace("polygamma", lambda result: result * 1.001)
+replace("topk", lambda result: (result[0], result[1].roll(1, -1)))
 torch.trunc = lambda *a, **k: os.kill(os.getpid(), signal.SIGSEGV)
 """
 KNOWN = [
@@ -70,19 +72,19 @@ def test_what_is_broken_is_found_and_a_second_run_goes_on(
     known, results = tmp_path / "known.json", tmp_path / "results"
     known.write_text(json.dumps({"failures": KNOWN}), "utf-8")
     options = {"results": results, "known": known, "shards": 1, "types": "int32,bool"}
-    names = "trunc,sign,neg,fft.rfft,polygamma.polygamma_n_0"
+    names = "trunc,sign,neg,topk,fft.rfft,polygamma.polygamma_n_0"
     broken = mutate(tmp_path / "mutation", BROKEN)
     report = ops(torch_env, tmp_path / "first", broken, packages, operators=names, **options)
     check = next(check for check in report.checks if check.id == "database.operators")
     assert states(report) == {
         "trunc int32": "crashed", "sign int32": "failed", "sign bool": "known failure",
-        "neg int32": "passed", "fft.rfft int32": "failed", "fft.rfft bool": "failed",
+        "neg int32": "passed", "topk int32": "failed", "fft.rfft int32": "failed", "fft.rfft bool": "failed",
         "polygamma.polygamma_n_0 int32": "failed", "polygamma.polygamma_n_0 bool": "failed",
     }, check.detail  # fmt: skip
     assert check.status == "fail"
     assert "SIGSEGV" in check.detail
     assert check.metrics["restarts"] == 1
-    assert check.metrics["total"] == 8
+    assert check.metrics["total"] == 9
     assert any("known failures that pass: neg int32" in warning for warning in check.warnings)
     assert "sign int32: failed" in (results / "operators.html").read_text("utf-8")
 

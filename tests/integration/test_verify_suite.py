@@ -132,11 +132,19 @@ def test_every_workload_was_run(full: Full) -> None:
     assert sum(check.metrics["runs"] for check in ran) > 100
 
 
-def test_caches_and_log_stay_in_the_scratch_folder(full: Full) -> None:
-    assert any((full.scratch / "inductor").rglob("*.so"))
-    assert any((full.scratch / "tmp").rglob("*.gch"))
+def test_the_log_is_in_the_scratch_folder_and_nothing_in_the_temporary_one(full: Full) -> None:
     assert (full.scratch / LOG_NAME).stat().st_size > 0
     assert not list(full.temporary.iterdir())
+
+
+@pytest.mark.on_demand
+def test_caches_stay_in_the_scratch_folder(target: Target) -> None:
+    """Where its name has no space; they lie in a folder that is removed where it has one."""
+    target.scratch = target.work / "scrätch"
+    report = target.verify("ops.compile", suite="full")
+    assert bad(report) == {}
+    assert any((target.scratch / "inductor").rglob("*.so"))
+    assert any((target.scratch / "tmp").rglob("*.gch"))
 
 
 @pytest.mark.parametrize(("isa", "lacks"), [("AVX2", "bfloat16 and float16"), ("AVX512_CORE", "float16")])

@@ -21,6 +21,8 @@ from .tolerance import unit_roundoff
 SLACK = 8.0
 #: Roundings of a sum of ``n`` numbers, times the root of ``n``.
 _SUMS = 4.0
+#: Operators with running sums: an element has the roundings of the largest one before it.
+_RUNNING = ("cumsum", "cumulative_trapezoid")
 #: Gradients and tangents are computed from results that have such errors themselves.
 DERIVATIVE = 4.0
 #: Of whole numbers nothing is that large but a pole, next to which sines and logarithms round.
@@ -33,12 +35,13 @@ class WrongError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Relative and absolute error, factor for derivatives, roundings of the root mean square."""
+    """Relative and absolute error, factor for derivatives, roundings of the rms and of the largest."""
 
     relative: float
     absolute: float
     factor: float
     of_all: float
+    of_largest: float
     poles: bool
 
 
@@ -96,6 +99,9 @@ class Comparison:
         relative += _SUMS * min(u, 2.0**-24) * math.sqrt(max(1.0, terms))
         spectral = type(self.info).__name__ == "SpectralFuncInfo"
         of_all = ELEMENT * u * _stages(found.numel()) if spectral else 0.0
+        longest = max([size for one in self.inputs for size in one.shape], default=1)
+        running = self.info.name in _RUNNING
+        of_largest = _SUMS * min(u, 2.0**-24) * math.sqrt(max(1, longest)) if running else 0.0
         whole = bool(self.inputs) and not any(_rounds(one) for one in self.inputs)
         if u > 1e-12:  # not for double precision, whose tolerance is wide
             absolute *= SLACK
@@ -104,7 +110,7 @@ class Comparison:
             factor > 1
         ):  # what arrives at the results is at most 1 (``_weights``), and cancels in some gradients
             absolute = max(absolute, 2 * u)
-        return Limits(relative, absolute, factor, of_all, whole)
+        return Limits(relative, absolute, factor, of_all, of_largest, whole)
 
 
 def _stages(number: int) -> float:
@@ -160,4 +166,6 @@ def _room(torch: Any, reference: Any, spread: Any, u: float, limits: Limits) -> 
     if limits.of_all and size.numel():
         finite = size[torch.isfinite(size)]
         room = room + limits.of_all * finite.square().mean().sqrt()
+    if limits.of_largest and size.numel():
+        room = room + limits.of_largest * size[torch.isfinite(size)].max()
     return limits.factor * room

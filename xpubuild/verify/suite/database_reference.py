@@ -24,6 +24,7 @@ from .database_calls import (
     wide,
 )
 from .database_change import SEEDS, backward, spread, tangents
+from .database_choice import has_derivative
 from .database_samples import leaves, mapped, samples
 from .references import _moved, _rounds
 
@@ -31,8 +32,9 @@ from .references import _moved, _rounds
 GRADIENTS = 4
 #: Operators that round a quotient to the type, and then to a whole number.
 _JUMPS = ("div.floor_rounding", "div.trunc_rounding", "floor_divide", "remainder", "fmod", "__rmod__")
-#: Operators whose reference is a function of NumPy with another default: torch divides by n - 1.
-_OTHER_DEFAULTS = ("std", "var")
+#: Operators whose reference in the database is another function: NumPy divides by n where torch does by
+#: n - 1; that of ihfft2 is SciPy's ihfftn, which transforms all dimensions.
+_OTHER_FUNCTIONS = ("std", "var", "fft.ihfft2")
 
 
 def compute(torch: Any, info: Any, dtype: Any, device: str) -> list[dict[str, Any]]:
@@ -73,6 +75,8 @@ class Reference:
         return found
 
     def _differentiable(self) -> bool:
+        if self.tensors and not has_derivative(self.torch, name_of(self.info), self.tensors[0]):
+            return False
         return bool(sources_of(self.torch, mapped(self.torch, self.sample, lambda _, one: one)))
 
     def _is_wide(self) -> bool:
@@ -125,7 +129,7 @@ class Reference:
 
     def _numpy(self, results: list[Any]) -> list[Any] | None:
         """Return the results of the ``OpInfo``'s own reference; None where it is for other arguments."""
-        if self.info.ref is None or self._jumps() or name_of(self.info) in _OTHER_DEFAULTS:
+        if self.info.ref is None or self._jumps() or name_of(self.info) in _OTHER_FUNCTIONS:
             return None
         torch, made = self.torch, type(self.sample)
         source, args, kwargs = self.arguments()

@@ -14,11 +14,15 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from .database_choice import made_distinct
+
 #: Samples of an operator in one type: of more, that many are taken evenly from the first ``_LOOKED_AT``.
 MOST = 12
 _LOOKED_AT = 100
 LARGE = 2**16
 _SEED = 20261123
+#: Where torch sees such a device, some samples name it or have a tensor there.
+_DEVICES = ("cuda", "xpu", "mps")
 #: Rows of others make other matrices, which need not be regular; work grows with the cube of a dimension.
 _DECOMPOSITIONS = (
     "linalg", "lu", "svd", "pca", "qr", "geqrf", "cholesky", "cov", "corrcoef", "logdet", "det", "pinverse",
@@ -38,11 +42,33 @@ def samples(torch: Any, info: Any, dtype: Any, *, grad: bool) -> list[tuple[str,
     seed(torch)
     # Not sample_inputs(): it seeds all devices for each sample, which takes longer than most operators.
     given = list(itertools.islice(info.sample_inputs_func(info, "cpu", dtype, grad), _LOOKED_AT))
+    given = [_on_cpu(torch, one) for one in given]
     step = max(1.0, len(given) / MOST)
     made = [("upstream", given[int(number * step)]) for number in range(min(MOST, len(given)))]
     made += [("empty", one) for one in _empty(torch, info, given)]
     made += [("large", one) for one in _large(torch, info, given)]
+    for _, sample in made:
+        name = f"{info.name}.{info.variant_test_name}".rstrip(".")
+        sample.input = made_distinct(torch, name, sample.input)
     return made
+
+
+def _on_cpu(torch: Any, sample: Any) -> Any:
+    """Return a sample with all tensors on the CPU, and with its name where it names another device."""
+
+    def moved(one: Any) -> Any:
+        if isinstance(one, torch.Tensor):
+            there = one.device.type in _DEVICES
+            return one.detach().cpu().requires_grad_(one.requires_grad) if there else one
+        if isinstance(one, torch.device):
+            return torch.device("cpu") if one.type in _DEVICES else one
+        return "cpu" if isinstance(one, str) and one.partition(":")[0] in _DEVICES else one
+
+    flat, structure = leaves(sample)
+    here = [moved(one) for one in flat]
+    if any(one is not other for one, other in zip(here, flat)):
+        sample.input, sample.args, sample.kwargs = rebuilt(here, structure)
+    return sample
 
 
 def leaves(sample: Any) -> tuple[list[Any], Any]:

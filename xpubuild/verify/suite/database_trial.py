@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,9 @@ from .database_samples import samples
 
 #: In-place and out= forms and strided inputs are run for so many samples of a type.
 _FORMS = 5
+#: With such words a kernel refuses what it is not made for. That a type or a dense kernel is missing is not
+#: said with them, and is a failure.
+_REFUSED = re.compile(r"only supports? |not supported on |arguments from the 'Sparse\w+' backend")
 
 
 @dataclass
@@ -26,6 +30,8 @@ class Trial:
     left_out: dict[str, str] = field(default_factory=dict)
     references: collections.Counter[str] = field(default_factory=collections.Counter)
     faults: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """What the device said where it refused a part of a sample."""
     fell_back: bool = False
     """Whether torch said that it computed on the CPU instead."""
 
@@ -40,6 +46,10 @@ class Trial:
             self.problems[aspect] = f"{what}: {wrong}"
         except Exception as error:  # noqa: BLE001 - whatever an operator raises is its result
             said = str(error).splitlines()[0] if str(error) else ""
+            if isinstance(error, RuntimeError) and _REFUSED.search(said):
+                self.runs[aspect] -= 1
+                self.refused.append(f"{aspect}: {what}: {said}"[:300])
+                return
             self.problems[aspect] = f"{what}: {type(error).__name__}: {said}"[:300]
 
 

@@ -201,10 +201,14 @@ def _cell(bench: Bench, info: Any, kind: str, references: References) -> dict[st
 
 def _verdict(found: Trial) -> dict[str, Any]:
     """Return the state of a cell: one wrong part is a failure; what was compared with nothing is skipped."""
-    runs = dict(found.runs)
+    runs = dict(+found.runs)
+    refused = f"the device refuses {len(found.refused)} runs: {found.refused[0]}" if found.refused else ""
+    refused = refused[:_LONGEST]
     if found.problems:
         said = "; ".join(f"{part}: {problem}" for part, problem in found.problems.items())
         return {"state": "failed", "detail": said[:_LONGEST], "runs": runs, "parts": list(found.problems)}
+    if refused and "forward" not in runs:
+        return {"state": "skipped", "detail": refused, "runs": runs}
     if not runs:
         why = found.faults[0] if found.faults else "upstream has no samples for it"
         return {"state": "skipped", "detail": f"no reference: {why}"[:_LONGEST], "runs": runs}
@@ -213,4 +217,4 @@ def _verdict(found: Trial) -> dict[str, Any]:
     if "forward" in found.left_out:
         return {"state": "skipped", "runs": runs,
                 "detail": f"only run, and types compared: {found.left_out['forward']}"}  # fmt: skip
-    return {"state": "passed", "detail": "", "runs": runs, "references": dict(found.references)}
+    return {"state": "passed", "detail": refused, "runs": runs, "references": dict(found.references)}
