@@ -4,7 +4,7 @@
 # make components   build torchvision and torchaudio from source and test them (about 15 minutes)
 # make on-demand    run the tests that "make test" leaves out because they take long (about an hour)
 # make mutants      change the code in random places and list the changes that no test detects
-# make wheels     repair built wheels (WHEELS) and verify them in a root file system without compiler or oneAPI
+# make wheels       repair built wheels (WHEELS) and verify them (PARTS) in a root file system without compiler or oneAPI
 # make slurm       job scripts on a real Slurm: time limits, a killed node daemon (as root; about 10 minutes)
 # make torture      kill, starve and mislead real installs at random, and count what became of them
 # make verify-mutants  break operators of torch (VERIFY_PYTHON) and list what verify does not notice
@@ -65,7 +65,7 @@ mutants: .venv/.dev
 	@"$(PY)" scripts/mutants.py $(MUTANTS_ARGS)
 
 wheels: .venv/.installed
-	@sh scripts/portable-root.sh "$(PY)" "$(FOLDER)" "$(RUNTIME)" $(WHEELS)
+	@sh scripts/portable-root.sh "$(PY)" "$(FOLDER)" "$(RUNTIME)" "$(PARTS)" $(WHEELS)
 
 slurm: .venv/.dev
 	@"$(PY)" -m pytest -n 0 -v --on-demand tests/e2e/test_slurm.py tests/e2e/test_slurm_faults.py

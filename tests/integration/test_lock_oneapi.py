@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from integration import oneapi_standin as standin
+from support import travelling
 from support.cli import Xpubuild
 
 from xpubuild.locking import model
@@ -73,3 +74,18 @@ def test_another_oneapi_is_told_by_the_policies(xpubuild: Xpubuild, recipe: str,
     assert status == 21
     assert "machine.oneapi.environment.set.CMPLR_ROOT" in paths
     assert verify("ignore") == (0, [])
+
+
+def test_a_runtime_for_portable_wheels_has_the_versions_of_the_lock(
+    xpubuild: Xpubuild, recipe: str, tmp_path: Path
+) -> None:
+    root = standin.build_root(tmp_path / "oneapi")
+    file = lock(xpubuild, recipe, root, "one")
+    compiler = oneapi(file).components["compiler"]
+    words = ("plan", recipe, "--lock", str(file), "--oneapi-root", str(root), "--portable", "--runtime")
+    right = travelling.sycl_runtime(tmp_path / "right", f"{compiler}.9")
+    assert xpubuild(*words, str(right)).status == 0
+    wrong = travelling.sycl_runtime(tmp_path / "wrong", "2024.2.0")
+    result = xpubuild(*words, str(wrong))
+    assert (result.status, "intel-sycl-rt 2024.2.0" in result.err) == (21, True)
+    assert f"oneAPI's compiler {compiler}" in result.err

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import os
 import shutil
 import struct
+import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
-from support import documents, travelling
+from support import documents, locks, travelling
 from support.artifacts import compile_shared, pack, record_line, record_text, unzip, wheel_files, zip_up
-from support.cli import Xpubuild
+from support.cli import XPUBUILD, Xpubuild
 from support.small_elf import library
 
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.wheel import read_wheel
+from xpubuild.locking import model
+from xpubuild.locking.canonical import dump
 from xpubuild.repairing.pack import Changes, rewrite
 
 pytestmark = pytest.mark.needs("g++")
@@ -224,6 +230,37 @@ def test_what_the_runtime_opens_by_name_comes_with_it(xpubuild: Xpubuild, tmp_pa
     assert "libur_adapter_level_zero.so.0" in json.dumps(item["pins"])
 
 
+def test_the_runtime_is_that_of_the_lock(xpubuild: Xpubuild, tmp_path: Path) -> None:
+    env = travelling.sycl_runtime(tmp_path / "runtime", "2025.1.1")
+    wheel = travelling.extension_wheel(
+        tmp_path / "dist", library(tmp_path / "ext.so", needed=["libsycl.so.8"])
+    )
+    file = tmp_path / "mine.lock.yaml"
+
+    def result(**changes: object) -> tuple[int, str]:
+        file.write_text(dump(locks.example(**changes)))
+        words = (wheel, "--runtime", env, "--lock", file, "--output", tmp_path / "out")
+        answer = xpubuild("wheel", "repair", *map(str, words))
+        return answer.status, answer.err
+
+    # The example has oneAPI's compiler 2025.1, and no package with a runtime.
+    assert result()[0] == 0
+    machine = locks.machine()
+    assert machine.oneapi is not None
+    older = machine.oneapi.model_copy(update={"components": {"compiler": "2025.0"}})
+    status, err = result(machine=machine.model_copy(update={"oneapi": older}))
+    assert (status, "intel-sycl-rt 2025.1.1" in err, "oneAPI's compiler 2025.0" in err) == (21, True, True)
+
+    def pinned(version: str) -> model.Python:
+        pin = model.Requirement(name="intel-sycl-rt", version=version, hashes=(f"sha256:{locks.sha(1)}",))
+        entry = model.RequirementFile(sha256=locks.sha("text"), pins=(pin,))
+        return model.Python(requirements={"a.txt": entry}, wheels=())
+
+    assert result(python=pinned("2025.1.1"))[0] == 0
+    status, err = result(python=pinned("2025.1.0"))
+    assert (status, "intel-sycl-rt 2025.1.1" in err, "intel-sycl-rt 2025.1.0" in err) == (21, True, True)
+
+
 def test_torchs_libraries_are_left_to_torch(xpubuild: Xpubuild, tmp_path: Path) -> None:
     extension = library(tmp_path / "ext.so", needed=["libtorch_cpu.so", "libc10.so"])
     wheel = travelling.extension_wheel(tmp_path / "dist", extension)
@@ -313,6 +350,49 @@ def test_members_keep_mode_and_order_and_large_ones_are_zip64(
     assert struct.unpack("<HH", data[30 + name_length :][:4]) == (1, 16), "ZIP64 sizes in the local header"
     assert extra_length >= 20
     assert read_wheel(target).problems == ()
+
+
+@pytest.mark.on_demand
+@pytest.mark.timeout(1800)
+def test_a_wheel_above_4_gib_is_repaired_as_a_stream(tmp_path: Path) -> None:
+    extension = library(tmp_path / "ext.so", rpath=travelling.BUILDER)
+    small = pack(tmp_path / "small", "pkg", "1.0", {"pkg/ext.so": extension.read_bytes()})
+    wheel = _with_zeros(small, tmp_path / small.name)
+    argv = [*XPUBUILD, "wheel", "repair", str(wheel), "--output", str(tmp_path / "out")]
+    with subprocess.Popen(argv) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    assert used.ru_maxrss < 512 * 1024, "KiB of memory, a ninth of what the wheel has"
+    (made,) = (tmp_path / "out").glob("*.whl")
+    with zipfile.ZipFile(made) as archive:
+        assert archive.getinfo("pkg/zeros").file_size == archive.getinfo("pkg/zeros").compress_size == _ZEROS
+        assert archive.getinfo("pkg/ext.so").header_offset > 1 << 32
+    assert objects(made)["pkg/ext.so"].rpath == ()
+    env = travelling.environment(tmp_path / "env")
+    wheel.unlink()
+    travelling.install(env, made, wheels=tmp_path)
+    assert (travelling.site(env) / "pkg/zeros").stat().st_size == _ZEROS
+
+
+_ZEROS = (1 << 32) + (100 << 20)
+
+
+def _with_zeros(small: Path, target: Path) -> Path:
+    """Copy a wheel with a stored member of zeros above 4 GiB before all others."""
+    chunk, digest = bytes(1 << 20), hashlib.sha256()
+    with zipfile.ZipFile(small) as old, zipfile.ZipFile(target, "w") as new:
+        info = zipfile.ZipInfo("pkg/zeros")
+        info.external_attr = 0o100644 << 16
+        with new.open(info, "w", force_zip64=True) as stream:
+            for _ in range(_ZEROS // len(chunk)):
+                stream.write(chunk)
+                digest.update(chunk)
+        line = f"pkg/zeros,sha256={base64.urlsafe_b64encode(digest.digest()).decode().rstrip('=')},{_ZEROS}\n"
+        for item in old.infolist():
+            before = line.encode() if item.filename.endswith("/RECORD") else b""
+            new.writestr(item, before + old.read(item))
+    return target
 
 
 def test_bad_words_are_a_matter_of_usage(xpubuild: Xpubuild, parts: travelling.Parts, tmp_path: Path) -> None:

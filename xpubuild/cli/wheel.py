@@ -33,6 +33,13 @@ def command() -> None:
     default=None,
     help="Environment with the wheels that the result will require, Intel's and torch.",
 )
+@options.path_option(
+    "--lock",
+    "lock_file",
+    default=None,
+    metavar="FILE",
+    help="Lock that Intel's packages in the environment of --runtime must match.",
+)
 @click.option(
     "--search",
     multiple=True,
@@ -59,6 +66,7 @@ def repair(
     kind: str,
     bundle: bool,
     runtime: Path | None,
+    lock_file: Path | None,
     search: tuple[Path, ...],
     builder: tuple[Path, ...],
     output: Path,
@@ -82,10 +90,16 @@ def repair(
             raise UsageError(f"{wheel} does not exist", fix="pass the paths of wheels, such as dist/*.whl")
     if kind == "site" and bundle:
         raise UsageError("--bundle is for portable wheels", fix="omit --bundle, or --kind site")
+    site_packages = None if runtime is None else runtime_folder(runtime)
+    if lock_file is not None and site_packages is not None:
+        from xpubuild.locking.lock import read_lock
+        from xpubuild.repairing.locked import require_locked
+
+        require_locked(site_packages, read_lock(lock_file))
     wish = Wish(
         kind="site" if kind == "site" else "portable",
         bundle=bundle,
-        runtime=None if runtime is None else runtime_folder(runtime),
+        runtime=site_packages,
         search=tuple(folder.absolute() for folder in search),
         builder=tuple(folder.absolute() for folder in builder),
     )

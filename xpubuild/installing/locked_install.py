@@ -23,6 +23,7 @@ from xpubuild.locking.options import mismatch, options_of, require_match, requir
 from xpubuild.locking.plain import clean_url
 from xpubuild.packages.archives.proof import UnpackedProof
 from xpubuild.recipe.load import load
+from xpubuild.repairing.locked import require_locked
 from xpubuild.source.integrity import TreeProof
 from xpubuild.source.serving import ServedProof
 
@@ -53,6 +54,9 @@ def prepare_locked(
         cancel=cancel,
     )
     require_match(lock, found, policy)
+    # Without --runtime, versions are those of the workspace, which come from the lock.
+    if (runtime := found.context.request.runtime) is not None:
+        require_locked(runtime, lock)
     return replace(
         found,
         plan=replace(

@@ -26,8 +26,9 @@ class Owned:
 
 @dataclass(frozen=True)
 class Family:
-    """Libraries of Intel's runtime (patterns), and those that they open by name."""
+    """Libraries of Intel's runtime (patterns), their oneAPI component, and those that they open by name."""
 
+    component: str
     libraries: tuple[str, ...]
     loads: tuple[str, ...]
 
@@ -36,12 +37,20 @@ class Family:
 def families() -> tuple[Family, ...]:
     """Return the table of Intel's runtime."""
     table = read_yaml(_TABLE.read_text("utf-8"))
-    return tuple(Family(tuple(item["libraries"]), tuple(item["loads"])) for item in table["families"])
+    return tuple(
+        Family(item["component"], tuple(item["libraries"]), tuple(item["loads"]))
+        for item in table["families"]
+    )
+
+
+def component_of(library: str) -> str | None:
+    """Return the oneAPI component that a library is of, None for one that is not Intel's."""
+    return next((family.component for family in families() if _fits(library, family.libraries)), None)
 
 
 def is_runtime(library: str) -> bool:
     """Whether a library belongs to Intel's runtime."""
-    return any(_fits(library, family.libraries) for family in families())
+    return component_of(library) is not None
 
 
 def loaded_by(library: str) -> tuple[str, ...]:
