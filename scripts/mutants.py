@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import hashlib
 import json
-import math
 import random
 import sys
 import tempfile
@@ -58,17 +57,6 @@ def _record(lines: Map, project: Project, spaces: SimpleQueue[Workspace], pool: 
         _say(f"{future.result()}recorded: {' '.join(futures[future])}")
 
 
-def _few(tests: list[str], seconds: dict[str, float], options: argparse.Namespace) -> list[str]:
-    """Return the first tests, up to their number and a third of the time of a mutant."""
-    few, total = [], 0.0
-    for test in tests[: options.tests]:
-        cost = seconds.get(test, math.inf)
-        if total + cost <= options.budget / 3:
-            total += cost
-            few.append(test)
-    return few
-
-
 def _passes(test: str, space: Workspace, few: list[str], lines: Map, options: argparse.Namespace) -> bool:
     """Whether a test that failed passes unchanged, after the same ones; asked once of each test."""
     if test not in lines.sound:
@@ -87,7 +75,7 @@ def _try(
 ) -> Result:
     text = project.texts[mutant.path]
     tests = lines.candidates(mutant, text)
-    few = _few(tests, lines.seconds, options)
+    few = lines.few(tests[: 4 * options.tests], options.tests, options.budget / 3)
     status, by = "no coverage", "its tests are too slow" if tests else ""
     if not lines.knows(mutant.path, text):
         by = "the file is newer than the map"

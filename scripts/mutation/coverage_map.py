@@ -6,6 +6,7 @@ import ast
 import functools
 import hashlib
 import json
+import math
 import shutil
 import sys
 from collections import defaultdict
@@ -93,10 +94,19 @@ class Map:
                 if file in test_files and digest(root / file) == content:
                     self.recordings[file] = recording
         self.seconds: dict[str, float] = {}
+        self._shared: dict[str, list[str]] = {}  # the fixtures that a test has in common with others
+        self._making: dict[
+            str, float
+        ] = {}  # at most what making one takes: it is in its first test's seconds
         self.sound: set[str] = set()  # tests of which a mutation run itself has seen that they pass
         for file, recording in self.recordings.items():
             passed = recording.about["passed"]
             self.seconds |= {test: passed[test] for test in passed if test.partition("::")[0] == file}
+        for recording in self._all():
+            self._shared |= recording.about["fixtures"]
+            for test, seconds in recording.about["passed"].items():
+                for fixture in recording.about["fixtures"].get(test, ()):
+                    self._making.setdefault(fixture, seconds)
 
     def missing(self) -> list[list[str]]:
         """Return the test files that no recording has, in batches."""
@@ -105,6 +115,22 @@ class Map:
 
     def _all(self) -> Iterable[Recording]:
         return {id(recording): recording for recording in self.recordings.values()}.values()
+
+    def few(self, tests: list[str], most: int, budget_s: float) -> list[str]:
+        """Return the first ``most`` tests that run within a time, with the making of what they share."""
+        few: list[str] = []
+        made: set[str] = set()
+        left_s = budget_s
+        for test in tests:
+            making = set(self._shared.get(test, ())) - made
+            cost_s = self.seconds.get(test, math.inf) + max(
+                (self._making.get(name, 0.0) for name in making), default=0.0
+            )
+            if cost_s <= left_s and len(few) < most:
+                left_s -= cost_s
+                made |= making
+                few.append(test)
+        return few
 
     def knows(self, path: str, text: str) -> bool:
         """Whether a file is no newer than the map."""

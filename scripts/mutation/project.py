@@ -34,11 +34,12 @@ class Project:
     def _sources(self, only: str) -> list[str]:
         names = self.below(self.scope["sources"])
         for entry in self.scope["excluded"]:
-            matching = {name for name in names if fnmatch(name, entry["pattern"])}
-            if not matching:
-                raise SystemExit(f"scope.yaml: nothing is excluded by {entry['pattern']}")
-            self.left_out[f"files {entry['reason']}"] += len(matching)
-            names = [name for name in names if name not in matching]
+            for pattern in entry["patterns"]:
+                matching = {name for name in names if fnmatch(name, pattern)}
+                if not matching:
+                    raise SystemExit(f"scope.yaml: nothing is excluded by {pattern}")
+                self.left_out[f"files {entry['reason']}"] += len(matching)
+                names = [name for name in names if name not in matching]
         names = [name for name in names if not only or _in(name, only)]
         if not names:
             raise SystemExit(f"no source file is in {only}")
