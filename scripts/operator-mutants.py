@@ -25,6 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mutation.called import called
+
 ROOT = Path(__file__).resolve().parent.parent
 RUN = ROOT / "xpubuild" / "verify" / "suite" / "run.py"
 TABLES = (
@@ -110,28 +112,17 @@ class Bench:
 
     def _record(self) -> dict[str, list[list[str]]]:
         """Run everything once; return operator -> cases that call it."""
-        mode: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
-        called: dict[str, list[list[str]]] = collections.defaultdict(list)
-        bench = self
-
-        class Recorder(mode):
-            def __torch_dispatch__(
-                self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-            ) -> Any:
-                seen.add(function._schema.name.partition("::")[2].rstrip("_"))
-                return function(*args, **(kwargs or {}))
-
+        found: dict[str, list[list[str]]] = collections.defaultdict(list)
         whole = [("", name) for name in WHOLE if len({table for table, _ in self.cases}) == len(TABLES)]
         for key in [*self.cases, *whole]:
-            seen: set[str] = set()
-            with Recorder():
-                problem = bench.run(*key)
+            with called() as seen:
+                problem = self.run(*key)
             if problem:
                 sys.stderr.write(f"not used, it fails on the unbroken torch: {key}: {problem}\n")
                 continue
             for name in seen:
-                called[name].append(list(key))
-        return called
+                found[name].append(list(key))
+        return found
 
     def run(self, table: str, name: str) -> str | None:
         """Run a case, or a whole check where there is no table; return what is wrong."""

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mutation.called import called
+
 #: Pairs that are run for a mutant at most, those that are named like the operator first.
 _MOST = 60
 _DEADLINE_S = 120.0
@@ -55,24 +57,14 @@ class Database:
 
     def _record(self) -> dict[str, list[str]]:
         """Call each operator of the database once; return core operator -> operators that call it."""
-        mode: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
-        called: dict[str, list[str]] = {}
-
-        class Recorder(mode):
-            def __torch_dispatch__(
-                self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-            ) -> Any:
-                seen.add(function._schema.name.partition("::")[2].rstrip("_"))
-                return function(*args, **(kwargs or {}))
-
+        found: dict[str, list[str]] = {}
         for name in self.infos:
-            seen: set[str] = set()
-            for kind in self._types(name)[:1]:
-                with Recorder():
+            with called() as seen:
+                for kind in self._types(name)[:1]:
                     self._call(name, kind)
             for one in seen:
-                called.setdefault(one, []).append(name)
-        return called
+                found.setdefault(one, []).append(name)
+        return found
 
     def _call(self, name: str, kind: str) -> None:
         """Run a few samples, forward and backward, whatever they raise."""

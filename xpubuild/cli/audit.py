@@ -13,7 +13,7 @@ TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so")
 
 
 @click.command(name="audit", short_help="Check wheels: C++ ABI, linkage, RECORD.")
-@click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.wheels_argument
 @options.option(
     "--cxx11-abi", type=click.Choice(["0", "1"]), default=None, help="C++11 ABI that the wheels must have."
 )
@@ -29,12 +29,7 @@ TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so")
     metavar="PATTERN",
     help="Library that the target machine provides; may be repeated.",
 )
-@click.option(
-    "--search",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Folder to search for libraries; may be repeated.",
-)
+@options.search_option
 @options.path_option(
     "--installed-in",
     default=None,

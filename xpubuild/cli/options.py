@@ -39,6 +39,15 @@ def path_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     return option(*names, callback=absolute, metavar=settings.pop("metavar", "DIR"), **settings)
 
 
+search_option = click.option(
+    "--search",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Folder to search for libraries; may be repeated.",
+)
+wheels_argument = click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
+
+
 def mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | Location | None:
     """Return the folder or the server of a mirror."""
     from xpubuild.mirror.remote.location import parse_mirror

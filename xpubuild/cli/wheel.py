@@ -15,7 +15,7 @@ def command() -> None:
 
 
 @command.command(short_help="Make a wheel for other machines from one that was built.")
-@click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.wheels_argument
 @click.option(
     "--kind",
     type=click.Choice(["portable", "site"]),
@@ -40,12 +40,7 @@ def command() -> None:
     metavar="FILE",
     help="Lock that Intel's packages in the environment of --runtime must match.",
 )
-@click.option(
-    "--search",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Folder to search for libraries; may be repeated.",
-)
+@options.search_option
 @click.option(
     "--builder",
     multiple=True,
