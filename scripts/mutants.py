@@ -92,28 +92,35 @@ def _try(
     return {
         "id": mutant.id, "path": mutant.path, "line": mutant.line, "kind": mutant.kind,
         "status": status, "by": by, "tests": len(few), "of": len(tests), "diff": project.diff(mutant),
+        "allowed": [options.tests, options.budget],
     }  # fmt: skip
 
 
-def _known(path: Path, tree: str) -> dict[str, Result]:
-    """Return the results of earlier runs on the same tree."""
+def _known(path: Path, tree: str, options: argparse.Namespace) -> dict[str, Result]:
+    """Return the results of earlier runs on the same tree.
+
+    A mutant that nobody noticed is tried again where that run left tests out and this one allows more.
+    """
     found = {}
     for line in path.read_text("utf-8").splitlines() if path.exists() else ():
         try:
             result = json.loads(line)
         except json.JSONDecodeError:
             continue
-        if result["tree"] == tree and result["status"] != "broken":
+        if result["tree"] != tree or result["status"] == "broken":
+            continue
+        tests, seconds = result["allowed"]
+        enough = tests >= options.tests and seconds >= options.budget
+        if result["status"] in _NOTICED or 0 < result["tests"] == result["of"] or enough:
             found[result["id"]] = result
     return found
 
 
 def _identity(project: Project, test_files: list[str], options: argparse.Namespace) -> str:
-    """Return what tells trees apart, and how hard mutants are tried: results of another one do not count."""
+    """Return what tells trees apart: results of another one do not count."""
     folders = [*project.scope["sources"], *project.scope["tests"], *options.test_folders]
     contents = [(name, digest(project.root / name)) for name in project.below(folders)]
-    settings = (test_files, options.tests, options.budget)
-    return hashlib.sha256(repr((contents, settings)).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((contents, test_files)).encode()).hexdigest()[:16]
 
 
 @contextlib.contextmanager
@@ -142,7 +149,7 @@ def run(project: Project, chosen: list[Mutant], options: argparse.Namespace) -> 
     state.mkdir(exist_ok=True)
     test_files = [name for name in project.below(options.test_folders) if Path(name).name.startswith("test_")]
     tree = _identity(project, test_files, options)
-    known = _known(state / "results.jsonl", tree) if options.resume else {}
+    known = _known(state / "results.jsonl", tree, options) if options.resume else {}
     results = [known[mutant.id] for mutant in chosen if mutant.id in known]
     with (
         (state / "results.jsonl").open("a", encoding="utf-8") as log,
