@@ -87,6 +87,11 @@ def _try(
                 break
             few.remove(by)
             status, by = "broken", "its tests fail unchanged"
+        reading = project.scope["reading"]
+        if reading and status in ("survived", "no coverage"):
+            seen, test = verdict(space, mutant.path, mutant.apply(text), reading, options.budget)
+            if seen == "killed" and _passes(test, space, reading, lines, options):
+                status, by = seen, test
     finally:
         spaces.put(space)
     return {

@@ -102,6 +102,17 @@ PROGRAM = {
         tests: [tests]
         without_fixtures: []
         excluded: []
+        reading: ["tests/test_reads.py::test_reads"]
+        """,
+    "pkg/page.py": """
+        def page():
+            return 7
+        """,
+    "tests/test_reads.py": """
+        from pathlib import Path
+
+        def test_reads():
+            assert "return 7" in Path("pkg/page.py").read_text()
         """,
 }
 
@@ -142,11 +153,12 @@ def test_what_becomes_of_mutants(tree: Path, tmp_path: Path) -> None:
         ("pkg/sums.py:2", "killed", "tests/test_sums.py::test_total"),
         ("pkg/sums.py:5", "survived", ""),
         ("pkg/sums.py:8", "no coverage", ""),
+        ("pkg/page.py:2", "killed", "tests/test_reads.py::test_reads"),
         ("pkg/child.py:2", "killed", "tests/test_programs.py::test_child"),
         ("pkg/bare.py:1", "killed", "tests/test_programs.py::test_bare"),
         ("pkg/wanted.py:1", "killed", "tests/test_wanted.py"),  # cannot be imported
     }
-    assert report["packages"][-1]["percent"] == 66.7
+    assert report["packages"][-1]["percent"] == 71.4
     survivor = next(result for result in report["unnoticed"] if result["status"] == "survived")
     assert '-    return f"total {number}"\n' in survivor["diff"]
     assert survivor["diff"].rstrip() in said
