@@ -120,6 +120,9 @@ def begin() -> None:
 
 
 def _programs(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "os.exec":  # what this process was ends here, and nothing is called at its exit
+        for monitor in _monitors:
+            monitor.write()
     if event in ("subprocess.Popen", "os.exec", "os.posix_spawn"):
         words = [os.fsdecode(word) for word in arguments[1] if isinstance(word, str | bytes | os.PathLike)]
         files = [word for word in words if word.endswith(".py")]
