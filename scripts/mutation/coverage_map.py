@@ -173,7 +173,7 @@ def record(space: Workspace, folder: Path, files: list[str], sources: list[str],
     partial = folder.parent / f"{target.name}.part"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    _collect(space.state, str(partial / "data"))
+    _collect(space.seen, str(partial / "data"))
     gone = {*run.failed, *run.skipped}
     about = {
         "tree": str(space.tree),
@@ -192,15 +192,15 @@ def record(space: Workspace, folder: Path, files: list[str], sources: list[str],
     )
 
 
-def _collect(state: Path, target: str) -> None:
+def _collect(seen: Path, target: str) -> None:
     """Bring together what the processes of a recording wrote: coverage's own data, or lines of Monitor."""
     if sys.version_info < (3, 12):
         whole = coverage.Coverage(data_file=target, config_file=False, messages=False)
-        whole.combine([str(state)])
+        whole.combine([str(seen)])
         whole.save()
         return
     data = coverage.CoverageData(basename=target)
-    for file in state.glob("seen.*"):
+    for file in seen.glob("seen.*"):
         for line in file.read_text("utf-8").splitlines():
             record = json.loads(line)
             data.set_context(record["context"])
@@ -216,7 +216,7 @@ def _texts(root: Path, source: str) -> Iterator[tuple[str, str]]:
 def _launched(space: Workspace) -> dict[str, list[str]]:
     """Return the files of the tree that tests started as programs, by path."""
     found = defaultdict(set)
-    log = space.state / "launched.jsonl"
+    log = space.seen / "launched.jsonl"
     for line in log.read_text("utf-8").splitlines() if log.exists() else ():
         record = json.loads(line)
         for file in record["files"]:

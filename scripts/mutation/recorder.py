@@ -2,9 +2,10 @@
 
 Its folder ``_mutants`` says what to do and takes what was seen: ``wanted.json`` the tests to run,
 ``results.jsonl`` a line for each phase of a test. While the map is recorded there are also ``coveragerc`` and
-``include``, ``context`` (the test that runs now, for the processes it starts), ``data.*`` of coverage or
-``seen.*`` of Monitor, ``fixtures.json`` and ``launched.jsonl``: files started as programs, whose Python may
-have been told to start without this (-S).
+``include``, ``context`` (the test that runs now, for the processes it starts), ``fixtures.json``, and the
+path of a folder that every user may write to, ``seen``. There lie ``data.*`` of coverage or ``seen.*`` of
+Monitor, and ``launched.jsonl``: files started as programs, whose Python may have been told to start without
+this (-S).
 
 It is imported before pytest is: PYTEST_DONT_REWRITE.
 """
@@ -92,7 +93,7 @@ class Monitor:
         if self._seen:
             files = {name: sorted(lines) for name, lines in list(self._seen.items())}
             self._seen.clear()
-            _append(f"seen.{os.getpid()}.{_began}", {"context": self._context, "files": files})
+            _append_seen(f"seen.{os.getpid()}.{_began}", {"context": self._context, "files": files})
 
 
 _began = time.time_ns()
@@ -127,12 +128,19 @@ def _programs(event: str, arguments: tuple[Any, ...]) -> None:
         words = [os.fsdecode(word) for word in arguments[1] if isinstance(word, str | bytes | os.PathLike)]
         files = [word for word in words if word.endswith(".py")]
         if files:
-            _append("launched.jsonl", {"test": _started.get("context", ""), "files": files})
+            _append_seen("launched.jsonl", {"test": _started.get("context", ""), "files": files})
 
 
 def _append(name: str, record: object) -> None:
     with contextlib.suppress(OSError), (_STATE / name).open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
+
+
+def _append_seen(name: str, record: object) -> None:
+    with contextlib.suppress(OSError):
+        file = Path((_STATE / "seen").read_text("utf-8")) / name
+        _append(str(file), record)  # an absolute path: in that folder
+        file.chmod(0o666)
 
 
 def _switch(context: str) -> str:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -19,12 +20,14 @@ from typing import Any
 
 _COVERAGERC = """[run]
 core = ctrace
-data_file = {state}/data
+data_file = {seen}/data
 include = {include}
 sigterm = true
 patch = _exit
 disable_warnings = no-data-collected,module-not-imported,module-not-measured,already-imported,couldnt-parse
 """
+# Where processes write what they ran: simulated hosts, whose root is their own, have this folder too.
+_SHARED = Path("/dev/shm")  # noqa: S108 - a folder of a random name is made in it
 # A mutant may send signals to anything and leave daemons behind: it gets a process table of its own, and the
 # checkout is read-only to it. Where nobody may make that, the second is tried, then nothing.
 _CONTAINERS = (
@@ -88,6 +91,7 @@ class Workspace:
         site = Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
         self._site = self.environment / site
         self.state = self._site / "_mutants"
+        self.seen = scratch / "seen"
         self.restore()
         self._make_environment(Path(sys.prefix), Path(sys.prefix) / site)
 
@@ -148,13 +152,17 @@ class Workspace:
         prefixes = [f"{self.tree / source}/" for source in sources]
         include = ",".join(f"{prefix}*" for prefix in prefixes)
         (self.state / "include").write_text("\0".join(prefixes))
-        (self.state / "coveragerc").write_text(_COVERAGERC.format(state=self.state, include=include))
+        self.seen = Path(tempfile.mkdtemp(prefix="mutants-", dir=_SHARED if _SHARED.is_dir() else None))
+        self.seen.chmod(0o777)
+        (self.state / "seen").write_text(str(self.seen))
+        (self.state / "coveragerc").write_text(_COVERAGERC.format(seen=self.seen, include=include))
         (self.state / "context").write_text("")
 
     def forget(self) -> None:
         """Record nothing any more."""
         for path in self.state.iterdir():
             path.unlink()
+        shutil.rmtree(self.seen, ignore_errors=True)
 
     def python(self, *arguments: str, timeout_s: float, cwd: Path | None = None) -> tuple[int | None, str]:
         """Run the copy's Python; return its exit status, None where its time was up, and what it wrote."""
@@ -183,6 +191,7 @@ class Workspace:
     def close(self) -> None:
         """Stop what runs here; nothing more is started."""
         self._closed = True
+        shutil.rmtree(self.seen, ignore_errors=True)
         if self._running is not None:
             _kill(self._running)
 
