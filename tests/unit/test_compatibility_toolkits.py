@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from xpubuild.compatibility.constraints import solve
 from xpubuild.compatibility.matrix import matrix_document
 from xpubuild.compatibility.situation import Situation, Verdict
+from xpubuild.compatibility.versions import fits
 from xpubuild.recipe.limits import Toolkit
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.releases import releases
@@ -90,3 +91,22 @@ def test_the_matrix_keeps_the_two_questions_apart() -> None:
 def test_patches_are_for_a_patched_line_alone() -> None:
     with pytest.raises(ValidationError, match="belong to a toolkit with standing 'patched'"):
         Toolkit.model_validate({"oneapi": ">=2025.3", "standing": "patched", "source": "x"})
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "answer"),
+    [
+        ("1.2", "==1.2.3", "unknown"),
+        ("1.2", "!=1.2.3", "unknown"),
+        ("1.2", ">=1.2.3", "unknown"),
+        ("1.2", ">=1.3", "no"),
+        ("1.2", "<2", "yes"),
+        ("1.2.3", ">=1.2.4", "no"),
+        (None, ">=1", "unknown"),
+        ("1", "", "yes"),
+    ],
+)
+def test_a_short_version_fits_only_if_all_that_it_may_stand_for_do(
+    version: str | None, wanted: str, answer: str
+) -> None:
+    assert fits(version, wanted) == answer

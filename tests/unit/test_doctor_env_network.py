@@ -18,7 +18,15 @@ from support.doctor_frame import a_context
 from support.doctor_shows import shows
 
 from xpubuild.doctor.checks.network import _FIXES, NetworkProxy, NetworkReach, _newest
-from xpubuild.doctor.look.reach import Reached, proxy_for, reach_all, server_of, unreadable
+from xpubuild.doctor.look.reach import (
+    Reached,
+    _NotReachedError,
+    _secure,
+    proxy_for,
+    reach_all,
+    server_of,
+    unreadable,
+)
 from xpubuild.doctor.model import Outcome
 from xpubuild.engine.redact import Redactor
 
@@ -350,3 +358,12 @@ def test_looking_needs_neither_openssl_nor_a_parser_of_requirements() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "[]"
+
+
+def test_a_connection_that_ends_before_tls_is_told() -> None:
+    here, there = socket.socketpair()
+    there.close()
+    with here, pytest.raises(_NotReachedError) as caught:
+        _secure(here, "server.example", {})
+    assert caught.value.cause == "tls"
+    assert str(caught.value).startswith("no TLS connection: ")

@@ -10,7 +10,9 @@ import pytest
 
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
-from xpubuild.mirror.entries import EntryError, parse
+from xpubuild.mirror.entries import INDEX, EntryError, parse
+from xpubuild.mirror.index import index_damage
+from xpubuild.mirror.reading import read_manifest
 from xpubuild.mirror.sets import MirrorSet, RepositoryUse
 from xpubuild.mirror.store import Mirror
 
@@ -171,3 +173,15 @@ def test_what_a_killed_writer_left_is_finished_or_removed(tmp_path: Path, mirror
 )
 def test_no_credentials_are_kept(url: str, kept: str) -> None:
     assert recordable(url) == kept
+
+
+def test_an_index_that_cannot_be_read_is_damage(tmp_path: Path) -> None:
+    mirror = Mirror.open(tmp_path / "mirror", create=True)
+    source, digest = wheel(tmp_path)
+    add(mirror, source, digest)
+    index = mirror.path / INDEX
+    index.unlink(missing_ok=True)
+    index.mkdir()
+    (found,) = index_damage(mirror.path, read_manifest(mirror.path), ())
+    assert (found.path, found.what) == (INDEX, "is damaged")
+    assert "Is a directory" in found.why

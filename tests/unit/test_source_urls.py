@@ -144,3 +144,8 @@ def test_what_is_not_relative_stays() -> None:
     assert is_local("file:///x")
     assert is_local("/x")
     assert not is_local("git@h:x")
+
+
+def test_addresses_as_ssh_writes_them_are_told_apart() -> None:
+    assert normalised("git@host.example:a.git/") == "git@host.example:a"
+    assert mirror_name("git@host.example:a.git", 40) != mirror_name("git@host.example:b.git", 40)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import shlex
+import signal
 from pathlib import Path
 
 import pytest
 
 from xpubuild.artifacts.freeze import HeldProof
+from xpubuild.engine.become import become
+from xpubuild.engine.executables import resolve_executable
 from xpubuild.engine.system_errors import of_machine
-from xpubuild.errors import AuditError
+from xpubuild.errors import AuditError, ToolchainError, UsageError
 from xpubuild.packages.conda.engines import Engines, missing
 
 
@@ -49,3 +52,27 @@ def test_a_damaged_note_of_what_is_held(tmp_path: Path) -> None:
         HeldProof(str(tmp_path), (str(held),)).check()
     assert caught.value.what == f"{held} was changed"
     assert caught.value.commands == (f"rm {shlex.quote(str(held))}",)
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "fix"),
+    [
+        ("no-such-tool", "it is not on the PATH", "install no-such-tool, or put its folder on PATH"),
+        ("here/tool", "there is no such file", "correct the path"),
+    ],
+)
+def test_a_program_that_is_not_there(name: str, why: str, fix: str) -> None:
+    with pytest.raises(ToolchainError) as caught:
+        resolve_executable(name, {"PATH": "/nowhere"})
+    assert why in caught.value.why
+    assert caught.value.fix == fix
+    assert caught.value.evidence == {"PATH": "/nowhere"}
+
+
+def test_a_command_that_cannot_be_run_leaves_the_signals_as_they_were() -> None:
+    before = signal.getsignal(signal.SIGPIPE), signal.getsignal(signal.SIGXFSZ)
+    with pytest.raises(UsageError) as caught:
+        become(["no-such-program"], {"PATH": "/nowhere"})
+    assert caught.value.what == "'no-such-program' cannot be run"
+    assert caught.value.why == "No such file or directory"
+    assert (signal.getsignal(signal.SIGPIPE), signal.getsignal(signal.SIGXFSZ)) == before
