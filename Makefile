@@ -4,6 +4,7 @@
 # make components   build torchvision and torchaudio from source and test them (about 15 minutes)
 # make on-demand    run the tests that "make test" leaves out because they take long (about an hour)
 # make mutants      change the code in random places and list the changes that no test detects
+# make caches       build torchvision twice through an empty compile cache, at two paths, and time it (about 15 minutes)
 # make wheels       repair built wheels (WHEELS) and verify them (PARTS) in a root file system without compiler or oneAPI
 # make slurm       job scripts on a real Slurm: time limits, a killed node daemon (as root; about 10 minutes)
 # make torture      kill, starve and mislead real installs at random, and count what became of them
@@ -19,7 +20,8 @@
 # make clean        remove .venv and caches, but no workspaces (see: xpubuild clean)
 #
 # PYTHON=... is the interpreter that .venv is made with, PYTEST_ARGS=... goes to pytest.
-# IMAGE_ARGS=... goes to scripts/image-evidence.py and image-guide.py, MUTANTS_ARGS=... to scripts/mutants.py, TORTURE_ARGS=... to scripts/torture.py (--help lists the options).
+# IMAGE_ARGS=... goes to scripts/image-evidence.py and image-guide.py, MUTANTS_ARGS=... to scripts/mutants.py, TORTURE_ARGS=... to scripts/torture.py,
+# CACHE_ARGS=... to scripts/cache-evidence.py with the new folder FOLDER (--help lists the options).
 
 # Paths are relative and quoted: the checkout may lie in a folder with spaces.
 PYTHON ?= python3
@@ -32,7 +34,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components wheels browser \
+.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components caches wheels browser \
 	image-evidence image-guide site release clean python-gone
 
 help:
@@ -53,6 +55,9 @@ lint: .venv/.dev
 
 components: .venv/.dev
 	@"$(PY)" -m pytest -n 0 -v --on-demand tests/e2e/test_components.py
+
+caches: .venv/.dev
+	@"$(PY)" scripts/cache-evidence.py "$(FOLDER)" $(CACHE_ARGS)
 
 on-demand: .venv/.dev
 	@"$(PY)" -m pytest $(PYTEST_ARGS) --on-demand -m on_demand

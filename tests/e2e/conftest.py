@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -83,23 +82,10 @@ class Built:
 
 
 @pytest.fixture(scope="session")
-def compiler_cache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment in which gcc and g++ are ccache, where it is installed.
-
-    It knows files that were compiled in the same folder.
-    """
-    folder = tmp_path_factory.mktemp("ccache")
-    ccache = shutil.which("ccache")
-    for name in ("gcc", "g++") if ccache else ():
-        (folder / name).symlink_to(str(ccache))
-    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "CCACHE_DIR": str(folder / "files")}
-
-
-@pytest.fixture(scope="session")
-def built(cli: Cli, compiler_cache: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Built:
+def built(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Install the quickstart, in a folder with a space and a letter beyond ASCII."""
     workspace = tmp_path_factory.mktemp("quick start é") / "ws"
-    answer = cli("install", "quickstart", "--workspace", workspace, "--json", env=compiler_cache).must(0)
+    answer = cli("install", "quickstart", "--workspace", workspace, "--json").must(0)
     return Built(workspace, answer.document)
 
 

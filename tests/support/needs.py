@@ -116,6 +116,7 @@ TOOLS: dict[str, Tool] = {
     "ocloc": _program("intel-opencl-icd", "ocloc"),
     "openssl": _program("openssl", "openssl"),
     "patchelf": _program("patchelf", "patchelf"),
+    "redis-server": _program("redis-server", "redis-server"),
     "root": Tool("", lambda: os.geteuid() == 0, hint="run as root"),
     "script": _program("bsdutils", "script"),
     "setpriv": _program("util-linux", "setpriv"),

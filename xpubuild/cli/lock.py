@@ -12,9 +12,12 @@ from xpubuild.cli import options
 
 @click.command(name="lock", short_help="Lock every input of a recipe.")
 @options.build_options(
-    hidden=("--jobs", "--editable", "--allow-dirty", "--portable", "--runtime"),
+    hidden=(
+        "--jobs", "--editable", "--allow-dirty", "--portable", "--runtime", "--compile-cache",
+        "--compile-cache-remote",
+    ),
     workspace="Existing workspace whose looked-up commits are used.",
-)
+)  # fmt: skip
 @options.option(
     "-o", "--output", default=None, metavar="FILE", envvar="XPUBUILD_LOCK_OUTPUT",
     help="File to write (default: RECIPE.lock.yaml in the current folder); - for standard output.",

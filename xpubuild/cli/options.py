@@ -237,6 +237,14 @@ def build_options(
             one(names_option, "--arch", help="GPUs to compile kernels for ahead of time, such as pvc."),
             one(option, "--python", "python", default=None, metavar="EXE", help="Interpreter to build for."),
             one(option, "--jobs", default="auto", metavar="N|auto", help="Number of parallel compile jobs."),
+            one(
+                option, "--compile-cache", type=click.Choice(["auto", "ccache", "sccache", "none"]),
+                default="auto", show_default=True, help="Program that keeps compiled objects.",
+            ),
+            one(
+                option, "--compile-cache-remote", default=None, metavar="DIR|URL",
+                help="Storage of objects that machines share: a folder, http, redis.",
+            ),
             one(path_option, "--oneapi-root", default=None, help="oneAPI installation to use."),
             one(
                 option, "--oneapi-mode", type=click.Choice(["components", "setvars", "unified"]),

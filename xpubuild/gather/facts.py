@@ -12,6 +12,7 @@ from xpubuild.compatibility.host import of_host
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UnsatisfiableError, UsageError
 from xpubuild.gather.build_compilers import build_compilers
+from xpubuild.gather.compile_cache import compile_cache
 from xpubuild.gather.downloads import downloads_from
 from xpubuild.gather.ignored_env import ignored_variables
 from xpubuild.gather.oneapi_facts import ocloc_lacks, oneapi_facts
@@ -49,10 +50,13 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         _largest_units(recipe, choice, compilers.cxx.version),
     )
     oneapi = oneapi_facts(options, recipe, choice)
+    chosen = build_compilers(compilers, oneapi)
+    builds = any(recipe.components[name].kind == "source" for name in choice.components)
+    cache = options.compile_cache, options.compile_cache_remote
     return Facts(
         python=python,
         python_version=version,
-        compilers=build_compilers(compilers, oneapi),
+        compilers=chosen,
         jobs=jobs.jobs,
         jobs_reason=jobs.reason,
         cache=platformdirs.user_cache_path("xpubuild"),
@@ -69,6 +73,8 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         ),
         downloads=downloads_from(options.mirror_folder, offline=options.offline),
         conda_lock=conda,
+        compile_cache=compile_cache(*cache, chosen, oneapi) if builds else None,
+        compile_cache_off=options.compile_cache == "none",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 import platformdirs
 
 from xpubuild.artifacts.site_packages import runtime_folder
+from xpubuild.caching.model import Wanted
 from xpubuild.engine.events import NullSink, Sink
 from xpubuild.errors import UsageError
 from xpubuild.mirror.remote.location import Location
@@ -48,6 +49,8 @@ class PlanOptions:
     env: EnvKind = "venv"
     conda_lock: Path | None = None
     conda_channel: tuple[str, ...] = ()
+    compile_cache: Wanted = "auto"
+    compile_cache_remote: str | None = None
     report: Callable[[str], None] = lambda _: None
     telling: Callable[[], Sink] = NullSink
     resolved: Mapping[str, Resolved] | None = None

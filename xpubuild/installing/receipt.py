@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild import __version__
+from xpubuild.caching.counting import rows
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.journal import Journal
@@ -76,6 +77,7 @@ def make_receipt(plan: Plan, facts: Facts, host: Mapping[str, Any], journal: Jou
             if item["proof"] == WATCHED
             for told in item["warnings"]
         ],
+        "compile_cache": rows([records[step.id] for step in plan.steps if step.id in records], layout.build),
         "prebuilt": _prebuilt(layout, [name for name in records if _done(records, name)]),
         "verify": _verify(layout, done=_done(records, "verify")),
     }

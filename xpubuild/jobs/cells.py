@@ -109,6 +109,10 @@ def _of_host(options: PlanOptions) -> Iterator[str]:
         yield from ("--jobs", options.jobs)
     if options.oneapi_root is not None:
         yield from ("--oneapi-root", str(options.oneapi_root))
+    if options.compile_cache != "auto":
+        yield from ("--compile-cache", options.compile_cache)
+    if options.compile_cache_remote is not None:
+        yield from ("--compile-cache-remote", options.compile_cache_remote)
     if options.oneapi_mode != "components":
         yield from ("--oneapi-mode", options.oneapi_mode)
     for name, folders in (

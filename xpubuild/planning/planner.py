@@ -10,6 +10,7 @@ from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import Plan, Step
 from xpubuild.planning import (
     archive_steps,
+    compile_cache,
     compiler_steps,
     env_steps,
     freeze_steps,
@@ -27,6 +28,15 @@ from xpubuild.workspace.layout import Layout
 
 if TYPE_CHECKING:
     from xpubuild.planning.conda_steps import CondaFacts
+
+
+#: Keys of a recipe that do not decide what is built.
+_NOT_INPUTS: dict[str, Any] = {
+    "facts": True,
+    "title": True,
+    "patches": True,
+    "components": {"__all__": {"build": {"compile_cache"}}},
+}
 
 
 def requirement_names(request: Request, choice: Choice) -> tuple[str, ...]:
@@ -72,7 +82,7 @@ def make_plan(context: Context) -> Plan:
 def _steps(context: Context) -> tuple[Step, ...]:
     every = _environment(context)
     base = (every[-1].id, *compiler_steps.needed(context))
-    every += compiler_steps.steps(context)
+    every += [*compiler_steps.steps(context), *compile_cache.steps(context)]
     order = _installing(context)
     last_of: dict[str, str] = {}
     for name in context.choice.components:
@@ -198,9 +208,7 @@ def inputs(context: Context) -> Mapping[str, Any]:
     """Return everything that decides what is built, free of paths and times; the lock digest hashes it."""
     recipe, choice, facts = context.recipe, context.choice, context.facts
     return {
-        "recipe": recipe.model_dump(
-            mode="json", by_alias=True, exclude={"facts", "title", "patches"}, exclude_defaults=True
-        ),
+        "recipe": recipe.model_dump(mode="json", by_alias=True, exclude=_NOT_INPUTS, exclude_defaults=True),
         "target": choice.target,
         "cxx11_abi": choice.cxx11_abi,
         "components": list(choice.components),
@@ -228,6 +236,7 @@ def _summary(context: Context) -> dict[str, Any]:
         # AOT targets are a matter of GPUs: a build for the CPU ignores them.
         **({"arch": ", ".join(choice.arch) or "as upstream"} if choice.target == "xpu" else {}),
         "jobs": f"{facts.jobs} ({facts.jobs_reason})",
+        **compile_cache.summary(context),
         "resolved": [
             f"{name}: {item.ref} is {item.commit} (looked up {item.when})"
             for name, item in facts.resolved.items()

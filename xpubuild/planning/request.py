@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from xpubuild.caching.model import CompileCache
 from xpubuild.compatibility.situation import Situation
 from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.recipe.values import Target
@@ -105,7 +106,8 @@ class Facts:
     what the constraint solver is told of the host, ``chosen`` why this recipe, where none was named.
     ``resolved`` maps a component to the commit that was looked up for it; ``warnings`` are for the user.
     ``downloads`` says where sources and packages come from, ``conda_lock`` of which conda packages the
-    environment is made (the text of a conda-lock.yml); None for a virtual environment.
+    environment is made (the text of a conda-lock.yml); None for a virtual environment. ``compile_cache_off``
+    says that builds were asked not to use one.
     """
 
     python: str
@@ -123,6 +125,8 @@ class Facts:
     chosen: str = ""
     downloads: Downloads = Downloads()
     conda_lock: str | None = None
+    compile_cache: CompileCache | None = None
+    compile_cache_off: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterator
 
@@ -10,6 +11,7 @@ from xpubuild.engine.model import XPUBUILD, Command, Plan, Publish, Step
 _END = "XPUBUILD_END_OF_FILE"
 #: Set for a build from a mirror; a script clones from the network.
 _OF_A_MIRROR = frozenset({"GIT_ALLOW_PROTOCOL"})
+_OF_A_CACHE = re.compile(r"S?CCACHE_|CMAKE_\w+_COMPILER_LAUNCHER$")
 _HEAD = r"""#!/usr/bin/env bash
 # Made by: xpubuild plan %(recipe)s --format sh
 # Builds the wheels of recipe '%(recipe)s' (inputs sha256 %(digest)s) into the folder wheels of a workspace.
@@ -46,8 +48,8 @@ def script(plan: Plan) -> str:
     parts += [_file(path, text, plan.workspace) for path, text in plan.files.items()]
     # What only xpubuild's own commands write is missing here: no variable may name it.
     missing = frozenset(path for step in plan.steps if not _lines(step) for path in step.witnesses)
-    for step in plan.steps:
-        parts.append("\n".join(_step(step, plan.workspace, missing)))
+    texts = ("\n".join(_step(step, plan.workspace, missing)) for step in plan.steps)
+    parts += [text for text in texts if text]
     parts.append('printf "\\nWheels in %s:\\n" "$WORKSPACE/wheels"\nls -l -- "$WORKSPACE/wheels"')
     return "\n".join(parts) + "\n"
 
@@ -117,8 +119,9 @@ def _command(command: Command, missing: Collection[str]) -> list[str]:
         return []
     overlay = [
         f"{name}={shlex.quote(value)}"
-        for name, value in sorted({**command.env, **command.tuning}.items())
-        if value not in missing and name not in _OF_A_MIRROR
+        # A compile cache has CC and CXX beside those of the plan, for xpubuild alone.
+        for name, value in sorted({**command.tuning, **command.env}.items())
+        if value not in missing and name not in _OF_A_MIRROR and not _OF_A_CACHE.match(name)
     ]
     if command.path_prefix:
         overlay.insert(0, f'PATH={shlex.quote(":".join(command.path_prefix))}:"$PATH"')

@@ -12,7 +12,7 @@ from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.errors import RecipeError
 from xpubuild.gate.proofs import SameWheelProof, VerifyProof
-from xpubuild.planning import aot
+from xpubuild.planning import aot, compile_cache
 from xpubuild.planning import freeze_steps as holding
 from xpubuild.planning import front_end as frontend
 from xpubuild.planning.context import Context
@@ -130,11 +130,19 @@ def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
         id=f"{name}.wheel",
         title=f"build {component.dist} wheel",
         needs=(f"{name}.source", *after),
+        after=compile_cache.after(context, name),
         commands=(frontend.check_command(context, name), command),
-        proofs=(WheelProof(str(stage), "*.whl", policy, tuple(str(folder) for folder in search)),),
+        proofs=(
+            WheelProof(str(stage), "*.whl", policy, tuple(str(folder) for folder in search)),
+            *compile_cache.proofs(context, name),
+        ),
         inputs=(frontend.source_folder(context, name),),
         outputs=(str(build_folder),),
-        fresh=(str(stage), *(() if component.build.resume else (str(build_folder),))),
+        fresh=(
+            str(stage),
+            *(() if component.build.resume else (str(build_folder),)),
+            *compile_cache.logs(context, name),
+        ),
         publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
         relevant={"compiler": dict(context.facts.compilers.key), "oneapi": _oneapi_digest(context)},
         memory_bytes=int(component.build.memory_gib_per_job * GIB * context.facts.jobs),
@@ -193,7 +201,7 @@ def editable_step(context: Context, name: str, needs: tuple[str, ...], after: tu
         id=f"{name}.install",
         title=f"build and install {component.dist} (editable)",
         needs=(f"{name}.source", *needs),
-        after=after,
+        after=(*after, *compile_cache.after(context, name)),
         commands=(
             repair_env_command(str(layout.env)),
             frontend.check_command(context, name),
@@ -203,9 +211,11 @@ def editable_step(context: Context, name: str, needs: tuple[str, ...], after: tu
         proofs=(
             InstalledProof(str(context.site_packages), (component.dist,)),
             holding.held_proof(context, name, own=True),
+            *compile_cache.proofs(context, name),
         ),
         inputs=constraints,
         outputs=(str(layout.env), str(layout.build / name), held),
+        fresh=compile_cache.logs(context, name),
         witnesses=(held,),
         witness_globs=((str(context.site_packages), f"{normal}-*.dist-info/RECORD"),),
         relevant={"compiler": dict(context.facts.compilers.key), "oneapi": _oneapi_digest(context)},

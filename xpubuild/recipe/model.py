@@ -131,6 +131,11 @@ class Build(Strict):
     front_end: Literal["auto", "pip", "setup.py"] = Field(
         "auto", description="how the wheel is built; auto checks the tree: pyproject.toml means pip"
     )
+    compile_cache: Literal["cmake", "links"] = Field(
+        "cmake",
+        description="how a compile cache gets in front of compilers: by CMake's launchers, or by links that"
+        " CC and CXX name, for builds that call them without CMake",
+    )
 
 
 class Audit(Strict):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from xpubuild import __version__
+from xpubuild.caching.counting import rows
 from xpubuild.documents import plain
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import held_by
@@ -25,10 +26,7 @@ from xpubuild.workspace.layout import Layout
 
 SCHEMA = "xpubuild.report/1"
 #: What no part of xpubuild records yet.
-NOT_RECORDED = (
-    "Memory is recorded per command, not per translation unit.",
-    "Hits of compiler caches are not recorded.",
-)
+NOT_RECORDED = ("Memory is recorded per command, not per translation unit.",)
 T = TypeVar("T")
 Unfit = Callable[[str, Any], str]
 
@@ -66,6 +64,7 @@ def report_document(root: Path, unfit: Unfit) -> dict[str, Any]:
         "steps": plain(steps),
         "commands": plain(commands),
         "builds": plain(ninja_builds(layout, ran)),
+        "compile_cache": rows(records, layout.build),
         "explanations": plain(_explanations(layout, steps, missing)),
         **_of_receipt(layout, unfit, missing),
         **_of_verify(layout, unfit, missing),

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from xpubuild.caching.model import StepCounts
 from xpubuild.host.report import HostReport
 from xpubuild.planning.request import Resolved
 from xpubuild.schema.audit import AuditedWheel
@@ -156,6 +157,8 @@ class ReceiptDocument(Document):
     commands: list[ReceiptCommand]
     wheels: list[ReceiptWheel]
     """Built here."""
+    compile_cache: list[StepCounts] = Field(default=[])
+    """What compile caches hit in the last attempt of each step; empty without a cache."""
     warnings: list[ReceiptWarning] = Field(default_factory=list)
     """Optional features that finished steps lack."""
     wheel_dir: ReceiptWheelDir | None = None

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from xpubuild.caching.model import StepCounts
 from xpubuild.host.report import HostReport
 from xpubuild.report.model import NinjaBuild, ReportCommand, ReportStep, StepExplanation, WorkspaceStatus
 from xpubuild.schema.common import Document
@@ -38,6 +39,8 @@ class ReportDocument(Document):
     """Of every attempt, oldest first."""
     builds: list[NinjaBuild]
     """Runs of ninja that left a record, in order of time."""
+    compile_cache: list[StepCounts] = Field(default=[])
+    """What compile caches hit in the last attempt of each step, also of one that failed or runs."""
     host: HostReport | None
     """The machine at the last install; null before one ended."""
     oneapi: list[OneapiComponent]

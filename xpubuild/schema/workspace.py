@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from xpubuild.caching.model import StepCounts
 from xpubuild.checking.model import Damage
 from xpubuild.schema.common import Document, Part
 
@@ -51,6 +52,8 @@ class StatusDocument(Document):
     """Oldest first."""
     steps: list[StatusStep]
     """In the order they were last started."""
+    compile_cache: list[StepCounts] = Field(default=[])
+    """What compile caches hit in the last attempt of each step, also of one that failed or runs."""
 
 
 class SearchPath(Part):

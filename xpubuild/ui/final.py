@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.ui import format as form
+from xpubuild.ui.cache_rows import cache_table
 from xpubuild.ui.invocation import how_called
 from xpubuild.ui.parts import Column, Commands, Facts, Part, Table, TableBuilder
 from xpubuild.ui.wheel_rows import wheel_table
@@ -36,7 +37,8 @@ def final_view(
     folder = _path(receipt.get("workspace")) or workspace
     commands = tuple(next_commands) or _suggestions(folder, program or how_called(), receipt)
     wheels = wheel_table(_mappings(receipt.get("wheels")))
-    tables = (_steps(receipt), wheels, _prebuilt(receipt), _warnings(receipt))
+    caches = cache_table(_mappings(receipt.get("compile_cache")))
+    tables = (_steps(receipt), caches, wheels, _prebuilt(receipt), _warnings(receipt))
     return (
         *(table for table in tables if table.rows),
         *_checks(receipt),

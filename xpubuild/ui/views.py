@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.ui import format as show
+from xpubuild.ui.cache_rows import cache_table
 from xpubuild.ui.parts import Column, Commands, Facts, Part, Sentences, TableBuilder
 
 _DIGEST_CHARACTERS = 12
@@ -36,7 +37,8 @@ def status_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
             ("in use", f"by process {held.get('pid')} ({held.get('command')})" if held else "no"),
         )
     )
-    return (facts, steps.build("Steps"), runs.build("Last runs"))
+    caches = cache_table(document["compile_cache"])
+    return (facts, steps.build("Steps"), *([caches] if caches.rows else []), runs.build("Last runs"))
 
 
 def _status(word: str, held: object) -> str:

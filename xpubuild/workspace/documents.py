@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from xpubuild.caching.counting import rows
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.state import StepState
 from xpubuild.errors import XpuBuildError
+from xpubuild.workspace.layout import Layout
 
 
 def plan_document(
@@ -45,6 +48,7 @@ def _step(step: Step, fingerprint: str, state: StepState) -> dict[str, Any]:
 
 def status_document(workspace: str, journal: Journal, owner: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``xpubuild.status/1`` document: what the journal of a workspace knows."""
+    records = journal.records()
     return {
         "schema": "xpubuild.status/1",
         "workspace": workspace,
@@ -61,6 +65,7 @@ def status_document(workspace: str, journal: Journal, owner: Mapping[str, Any]) 
                 "evidence": record.evidence,
                 "published": record.published,
             }
-            for record in journal.records()
+            for record in records
         ],
+        "compile_cache": rows(records, Layout(Path(workspace)).build),
     }

@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from xpubuild.engine.unprintable import without_unprintable
 from xpubuild.ui import format as show
+from xpubuild.ui.cache_rows import share, why
 from xpubuild.ui.report import words
 from xpubuild.ui.report.builds import build_figures, slowest_edges
 from xpubuild.ui.report.operators import operator_table
@@ -33,7 +34,7 @@ def page(document: Mapping[str, Any]) -> str:
     )  # fmt: skip
     environment.filters |= {
         "look": words.look, "sign": words.sign, "moment": words.moment, "took": words.took,
-        "figures": words.figures, "plural": show.plural,
+        "figures": words.figures, "plural": show.plural, "share": share, "why": why,
         "memory": show.memory, "size": show.size, "shell": shlex.join,
     }  # fmt: skip
     return environment.get_template("page.html").render(

@@ -1,0 +1,269 @@
+"""Real ccache: what a plan tells builds makes them hit, in another workspace and from a shared storage."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.plan_files import plan_for
+
+from xpubuild.caching.counting import counts_of, logs_of
+from xpubuild.caching.model import FamilyCounts
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.execution import command_environment
+from xpubuild.engine.model import Plan
+from xpubuild.gather.compile_cache import compile_cache
+from xpubuild.planning.request import Compilers, OneapiFacts
+from xpubuild.workspace.layout import Layout
+
+pytestmark = [pytest.mark.needs("ccache", "g++"), pytest.mark.xdist_group("compile-cache")]
+
+_SOURCE = '#include "twice.h"\nint four() { return twice(2); }\nconst char* name() { return __FILE__; }\n'
+_HEADER = "#pragma once\ninline int twice(int x) { return 2 * x; }\n"
+_CMAKE = "cmake_minimum_required(VERSION 3.18)\nproject(p LANGUAGES CXX)\nadd_library(four MODULE four.cpp)\n"
+
+
+def _compilers() -> Compilers:
+    found = {name: shutil.which(name) or name for name in ("gcc", "g++")}
+    return Compilers(found["gcc"], found["g++"], "13.2.0", {"cc": "gcc 13.2.0"}, "gcc")
+
+
+class Workspace:
+    """A place with the plan of a build there, sources and an environment, and ways to compile as it would."""
+
+    def __init__(
+        self, root: Path, cache_dir: Path, remote: str | None = None, icpx: Path | None = None
+    ) -> None:
+        self.root, self.layout = root, Layout(root)
+        caller = {**os.environ, "CCACHE_DIR": str(cache_dir)}
+        oneapi = None if icpx is None else OneapiFacts(path_prefix=(str(icpx.parent),))
+        cache = compile_cache("ccache", remote, _compilers(), oneapi, caller)
+        facts: dict[str, Any] = {"compile_cache": cache, "compilers": _compilers()}
+        self.plan: Plan = plan_for(
+            "2.13", with_=("vision",), facts=facts, workspace=str(root), oneapi="2025.3" if icpx else None
+        )
+        self.base = base_environment(caller)
+        (root / "src").mkdir(parents=True)
+        (root / "env").mkdir()
+        self.layout.build.mkdir()
+        self.source, self.header = root / "src" / "four.cpp", root / "env" / "twice.h"
+        self.source.write_text(_SOURCE)
+        self.header.write_text(_HEADER)
+
+    def environment(self, component: str) -> dict[str, str]:
+        return command_environment(self.plan.step(f"{component}.wheel").commands[-1], self.base)
+
+    def compile(self, *before: str, component: str = "torch", **more: str) -> bytes:
+        """Compile the source with absolute paths, as CMake and setuptools do; return the object."""
+        made = self.layout.build / "four.o"
+        made.unlink(missing_ok=True)
+        env = {**self.environment(component), **more}
+        argv = (*(before or (env["CXX"],)), "-I", self.header.parent, "-O1", "-c", self.source, "-o", made,
+                "-MD", "-MF", f"{made}.d")  # fmt: skip
+        subprocess.run(argv, env=env, cwd=self.layout.build, check=True, capture_output=True, timeout=120)
+        return made.read_bytes()
+
+    def launch(self, **more: str) -> bytes:
+        """Compile by the launcher, as the commands that CMake writes."""
+        env = self.environment("torch")
+        return self.compile(env["CMAKE_CXX_COMPILER_LAUNCHER"], env["CXX"], **more)
+
+    def counts(self, family: str = "C++", component: str = "torch") -> FamilyCounts:
+        found = counts_of("ccache", logs_of("ccache", component, self.layout.build))
+        return next(item for item in found if item.family == family)
+
+
+def outcome(counts: FamilyCounts) -> tuple[int, int, int]:
+    return counts.hits, counts.misses, counts.not_cached
+
+
+def test_another_workspace_at_another_path_hits_and_gets_the_same_object(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    first, second = Workspace(tmp_path / "a b", cache), Workspace(tmp_path / "deep/er" / "w", cache)
+    made = first.launch()
+    assert str(tmp_path).encode() not in made
+    assert second.launch() == made
+    assert outcome(first.counts()) == (0, 1, 0)
+    assert outcome(second.counts()) == (1, 0, 0)
+
+
+def test_links_named_like_the_compilers_hit_what_launchers_compiled(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    first, second = Workspace(tmp_path / "a", cache), Workspace(tmp_path / "b", cache)
+    made = first.launch()
+    for command in second.plan.step("compile-cache").commands:
+        subprocess.run(command.argv, check=True)
+    for proof in second.plan.step("compile-cache").proofs:
+        proof.check()
+    assert second.compile(component="vision") == made
+    assert outcome(second.counts(component="vision")) == (1, 0, 0)
+
+
+def test_what_decides_an_object_misses_and_says_why(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    here = Workspace(tmp_path / "a", cache)
+    here.launch()
+    here.header.write_text(_HEADER.replace("2 * x", "x + x"))
+    here.launch()
+    assert here.counts().reasons["an included file changed"] == 1
+    # An update of GCC that leaves the driver as it was: another compiler proper.
+    proper = tmp_path / "cc1plus"
+    proper.write_text("another")
+    before = here.counts().misses
+    here.launch(CCACHE_EXTRAFILES=str(proper))
+    assert here.counts().misses == before + 1
+
+
+def test_settings_with_which_ccache_serves_the_wrong_object_are_taken_back(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "ccache.conf").write_text("ignore_options = -D*\ncompiler_check = none\nmax_size = 7G\n")
+    here = Workspace(tmp_path / "a", cache)
+    env = here.environment("torch")
+    assert "CCACHE_MAXSIZE" not in env, "the user's own"
+    launcher = env["CMAKE_CXX_COMPILER_LAUNCHER"]
+    first = here.compile(launcher, env["CXX"], "-Dfour=one_")
+    second = here.compile(launcher, env["CXX"], "-Dfour=two_")
+    assert first != second
+
+
+def test_a_proof_counts_and_never_fails(tmp_path: Path) -> None:
+    here = Workspace(tmp_path / "a", tmp_path / "cache")
+    proof = here.plan.step("torch.wheel").proofs[-1]
+    assert proof.key() is None
+    assert proof.check() == {"compile_cache": {"program": "ccache", "families": []}}
+    here.launch()
+    (family,) = proof.check()["compile_cache"]["families"]
+    assert family["calls"] == 1
+
+
+@pytest.mark.needs("cmake", "ninja")
+def test_cmake_takes_the_launcher_from_the_environment(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    for name in ("a", "b"):
+        here = Workspace(tmp_path / name, cache)
+        (here.root / "src" / "CMakeLists.txt").write_text(_CMAKE)
+        env = {**here.environment("torch"), "CXXFLAGS": f"-I{here.header.parent}"}
+        for argv in (("cmake", "-G", "Ninja", "-S", here.root / "src", "-B", "."), ("ninja",)):
+            subprocess.run(argv, env=env, cwd=here.layout.build, check=True, capture_output=True, timeout=120)
+    assert here.counts().misses == 0, here.counts()
+    assert here.counts().hits >= 1
+
+
+def test_sycl_hits_in_depend_mode_though_its_preprocessor_never_says_the_same(tmp_path: Path) -> None:
+    """A stand-in for icpx that preprocesses as icpx does: with a new name of a temporary file each time."""
+    icpx = tmp_path / "oneapi" / "icpx"
+    icpx.parent.mkdir()
+    icpx.write_text(
+        "#!/bin/sh\n"
+        'for word; do case $word in -E) echo "// $(mktemp -u)"; esac; done\n'
+        'for word; do shift; case $word in -fsycl|-fc*) ;; *) set -- "$@" "$word"; esac; done\n'
+        'exec g++ "$@"\n'
+    )
+    icpx.chmod(0o755)
+    cache = tmp_path / "cache"
+    made = []
+    for name in ("a", "b"):
+        here = Workspace(tmp_path / name, cache, icpx=icpx)
+        launcher = here.environment("torch")["CMAKE_SYCL_COMPILER_LAUNCHER"].split(";")
+        made.append(here.compile(*launcher, str(icpx), "-fsycl"))
+    assert made[0] == made[1]
+    assert outcome(here.counts("SYCL")) == (1, 0, 0)
+    # The host compiler is no argument that ccache knows, and compiles half of the object.
+    hashed = next(word for word in launcher if word.startswith("CCACHE_EXTRAFILES="))
+    assert _compilers().cxx in hashed.partition("=")[2].split(":")
+
+
+class _Store(BaseHTTPRequestHandler):
+    """What ccache's manual asks of an http server."""
+
+    protocol_version = "HTTP/1.1"
+    objects: dict[str, bytes]
+
+    def _answer(self, code: int, body: bytes = b"") -> None:
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        found = self.objects.get(self.path)
+        self._answer(404 if found is None else 200, found or b"")
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_PUT(self) -> None:
+        self.objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(201)
+
+    def do_DELETE(self) -> None:
+        self.objects.pop(self.path, None)
+        self._answer(204)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def _http() -> Iterator[str]:
+    handler = type("Store", (_Store,), {"objects": {}})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/objects"
+        server.shutdown()
+
+
+@contextlib.contextmanager
+def _redis(folder: Path) -> Iterator[str]:
+    place = folder / "redis.sock"
+    argv = ("redis-server", "--port", "0", "--unixsocket", place, "--save", "", "--dir", folder)
+    with subprocess.Popen([str(word) for word in argv], stdout=subprocess.DEVNULL) as server:
+        try:
+            end = time.monotonic() + 30
+            while not _listens(place):
+                assert time.monotonic() < end, "redis-server did not come up"
+                time.sleep(0.02)
+            yield f"redis+unix:{place}"
+        finally:
+            server.terminate()
+
+
+def _listens(place: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as trial:
+        return trial.connect_ex(str(place)) == 0
+
+
+@pytest.mark.needs("redis-server")
+@pytest.mark.parametrize("kind", ["folder", "http", "redis"])
+def test_another_node_hits_what_a_storage_shares(tmp_path: Path, kind: str) -> None:
+    with contextlib.ExitStack() as stack:
+        if kind == "folder":
+            remote = str(tmp_path / "shared")
+        else:
+            remote = stack.enter_context(_http() if kind == "http" else _redis(tmp_path))
+        first = Workspace(tmp_path / "a", tmp_path / "cache of a node", remote)
+        other = Workspace(tmp_path / "b", tmp_path / "cache of another", remote)
+        made = first.launch()
+        assert other.launch() == made
+        counts = other.counts()
+        assert (outcome(counts), counts.remote_hits) == ((1, 0, 0), 1)
+        other.launch()
+        assert other.counts().remote_hits == 1, "the second time it was in the local folder"
+    # Without the storage, builds go on.
+    gone = Workspace(tmp_path / "c", tmp_path / "cache of a third", remote)
+    if kind == "folder":
+        shutil.rmtree(remote)
+    assert gone.launch() == made
+    assert outcome(gone.counts()) == (0, 1, 0)

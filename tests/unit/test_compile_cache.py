@@ -1,0 +1,332 @@
+"""Compile caches: what builds are told, how the user's configuration counts, what the logs say."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.plan_files import plan_for
+
+from xpubuild.caching.counting import EVIDENCE, counts_of, rows
+from xpubuild.caching.model import CompileCache
+from xpubuild.engine.journal import StepRecord
+from xpubuild.engine.model import Plan
+from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.gather import compile_cache as gathered
+from xpubuild.planning.request import Compilers, OneapiFacts
+from xpubuild.planning.script import script
+
+CCACHE = CompileCache(
+    "ccache", "/opt/bin/ccache", {"CCACHE_COMPILERCHECK": "content"}, hashed=("/gcc/cc1plus",),
+    sycl_hashed=("/oneapi/clang++",), place="/home/me/.cache/ccache, at most 25G",
+)  # fmt: skip
+SCCACHE = CompileCache("sccache", "/opt/bin/sccache")
+#: As ccache 4.7.5 wrote it: a miss, a hit, a hit from a remote storage, a changed header, a link, an option.
+LOG = """# ../../src/ops/src/library.cpp
+cache_miss
+direct_cache_miss
+local_storage_miss
+local_storage_read_miss
+local_storage_read_miss
+local_storage_write
+local_storage_write
+preprocessed_cache_miss
+# ../src/x.cpp
+direct_cache_hit
+local_storage_hit
+local_storage_read_hit
+local_storage_read_hit
+# ../src/y.cpp
+direct_cache_hit
+local_storage_miss
+local_storage_read_miss
+remote_storage_hit
+remote_storage_read_hit
+# ../src/z.cpp
+cache_miss
+direct_cache_miss
+local_storage_miss
+local_storage_read_hit
+local_storage_read_miss
+preprocessed_cache_miss
+# (no source)
+called_for_link
+# ../src/v.cpp
+unsupported_compiler_option
+"""
+
+
+def planned(cache: CompileCache | None, name: str = "2.8", **more: Any) -> Plan:
+    facts = {"compile_cache": cache, **more.pop("facts", {})}
+    return plan_for(name, with_=("vision",), facts=facts, **more)
+
+
+def environment(plan: Plan, step: str) -> dict[str, str]:
+    command = plan.step(step).commands[-1]
+    return {**command.env, **command.tuning}
+
+
+@pytest.mark.parametrize("cache", [CCACHE, SCCACHE])
+def test_a_cache_changes_no_fingerprint_and_no_script(cache: CompileCache) -> None:
+    without, with_it = planned(None), planned(cache)
+    assert with_it.lock_digest == without.lock_digest
+    shared = {name: with_it.fingerprints[name] for name in without.fingerprints}
+    assert shared == without.fingerprints
+    # A script removes the logs too, where there are none.
+    lines = [line for line in script(with_it).split("\n") if not re.search(r"^rm .*cache-(cxx|sycl)", line)]
+    assert lines == script(without).split("\n")
+
+
+def test_cmake_gets_launchers_and_setuptools_gets_links() -> None:
+    plan = planned(CCACHE)
+    torch, vision = environment(plan, "torch.wheel"), environment(plan, "vision.wheel")
+    assert torch["CMAKE_C_COMPILER_LAUNCHER"] == torch["CMAKE_CXX_COMPILER_LAUNCHER"] == CCACHE.path
+    assert torch["CXX"] == "/usr/bin/g++", "the wheel tells which compiler made it"
+    assert "CMAKE_SYCL_COMPILER_LAUNCHER" not in torch
+    links = f"{plan.workspace}/build/compile-cache"
+    assert (vision["CC"], vision["CXX"]) == (f"{links}/gcc", f"{links}/g++")
+    assert vision["CCACHE_PATH"] == "/usr/bin"
+    made = plan.step("compile-cache")
+    assert {f"{links}/gcc", f"{links}/g++"} == set(made.outputs)
+    assert made.id in plan.step("vision.wheel").after
+    assert made.id not in plan.step("torch.wheel").after
+
+
+def test_a_build_is_told_its_workspace_and_what_else_makes_the_object() -> None:
+    plan = planned(CCACHE)
+    told = environment(plan, "torch.wheel")
+    assert told["CCACHE_BASEDIR"] == plan.workspace
+    assert told["CCACHE_EXTRAFILES"] == "/gcc/cc1plus"
+    assert told["CCACHE_STATSLOG"] in plan.step("torch.wheel").fresh
+    assert told["CCACHE_STATSLOG"] != environment(plan, "vision.wheel")["CCACHE_STATSLOG"]
+
+
+def test_sycl_is_compiled_in_depend_mode_and_knows_both_compilers() -> None:
+    plan = planned(CCACHE, "2.13", oneapi="2025.3")
+    told = environment(plan, "torch.wheel")
+    launcher = told["CMAKE_SYCL_COMPILER_LAUNCHER"].split(";")
+    assert launcher[-1] == CCACHE.path
+    own = dict(word.partition("=")[::2] for word in launcher[1:-1])
+    assert (own["CCACHE_DEPEND"], own["CCACHE_COMPILERTYPE"]) == ("1", "clang")
+    assert own["CCACHE_EXTRAFILES"].split(":") == ["/gcc/cc1plus", "/oneapi/clang++"]
+    assert own["CCACHE_STATSLOG"] in plan.step("torch.wheel").fresh
+    assert own["CCACHE_STATSLOG"] != told["CCACHE_STATSLOG"]
+
+
+def test_configuration_files_of_icpx_decide_its_objects() -> None:
+    compilers = Compilers(
+        "/usr/bin/gcc",
+        "/usr/bin/g++",
+        "13.2.0",
+        {"cc": "gcc 13.2.0"},
+        "gcc",
+        config={"icpx": "--gcc"},
+    )
+    plan = planned(CCACHE, "2.13", oneapi="2025.3", facts={"compilers": compilers})
+    (config,) = (path for path in plan.files if path.endswith("icpx.cfg"))
+    assert config in environment(plan, "torch.wheel")["CMAKE_SYCL_COMPILER_LAUNCHER"]
+
+
+def test_sccache_is_no_launcher_of_sycl() -> None:
+    told = environment(planned(SCCACHE, "2.13", oneapi="2025.3"), "torch.wheel")
+    assert told["CMAKE_CXX_COMPILER_LAUNCHER"] == SCCACHE.path
+    assert "CMAKE_SYCL_COMPILER_LAUNCHER" not in told
+
+
+def test_compilers_that_are_links_to_the_cache_get_no_second_one() -> None:
+    plan = planned(replace(CCACHE, launched=False))
+    for step in ("torch.wheel", "vision.wheel"):
+        told = environment(plan, step)
+        assert told["CXX"] == "/usr/bin/g++"
+        assert "CMAKE_CXX_COMPILER_LAUNCHER" not in told
+        assert told["CCACHE_BASEDIR"] == plan.workspace
+    assert "compile-cache" not in plan.fingerprints
+
+
+def test_none_also_keeps_pytorch_from_finding_one() -> None:
+    plan = planned(None, facts={"compile_cache_off": True})
+    assert environment(plan, "torch.wheel")["CCACHE_DISABLE"] == "1"
+    assert not {name for name in environment(planned(None), "torch.wheel") if "CCACHE_" in name}
+
+
+def test_counts_by_family_with_reasons(tmp_path: Path) -> None:
+    cxx, sycl = tmp_path / "cxx", tmp_path / "sycl"
+    cxx.write_text(LOG)
+    sycl.write_text("# a.cpp\ndirect_cache_hit\n# \ncalled_for_link\n")
+    found = {item.family: item for item in counts_of("ccache", (("C++", cxx), ("SYCL", sycl)))}
+    assert set(found) == {"C++", "SYCL", "link", "AOT"}
+    cpp = found["C++"]
+    assert (cpp.calls, cpp.hits, cpp.misses, cpp.not_cached, cpp.remote_hits) == (5, 2, 2, 1, 1)
+    assert cpp.reasons == {
+        "not seen before: source, options or compiler": 1,
+        "an included file changed": 1,
+        "an option that cannot be cached": 1,
+    }
+    assert (found["link"].calls, found["link"].not_cached) == (1, 1)
+    assert (found["AOT"].calls, found["SYCL"].hits) == (1, 1)
+
+
+def test_counts_of_sccache(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "[2026-11-23T17:07:29Z DEBUG sccache::server] [x.o]: compile result: cache miss\n"
+        "[2026-11-23T17:07:29Z DEBUG sccache::server] [x.o]: compile result: cache hit\n"
+        '[2026-11-23T17:07:29Z DEBUG sccache::server] parse_arguments: NotCompilation: ["x.o", "-shared"]\n'
+        '[2026-11-23T17:07:29Z DEBUG sccache::server] parse_arguments: CannotCache("-E", None): ["-E"]\n'
+    )
+    found = {item.family: item for item in counts_of("sccache", (("C++", log),))}
+    assert (found["C++"].calls, found["C++"].hits, found["C++"].misses) == (3, 1, 1)
+    assert found["C++"].reasons["-E"] == 1
+    assert found["link"].calls == 1
+
+
+def _record(step: str, status: str, evidence: list[dict[str, Any]]) -> StepRecord:
+    return StepRecord(step, "f", status, 0.0, 1.0, evidence, {}, [], "")
+
+
+def test_a_step_that_failed_is_counted_from_its_log(tmp_path: Path) -> None:
+    (tmp_path / "ops.ccache-cxx.log").write_text("# a.cpp\ndirect_cache_hit\n")
+    family = {"family": "C++", "calls": 9}
+    evidence: list[dict[str, Any]] = [{EVIDENCE: {"program": "ccache", "families": [family]}}]
+    (done,) = rows([_record("ops.wheel", "done", evidence), _record("ops.install", "failed", [])], tmp_path)
+    assert done == {"step": "ops.wheel", "program": "ccache", "families": [family]}
+    (failed,) = rows([_record("ops.wheel", "failed", evidence)], tmp_path)
+    assert failed["families"][0]["calls"] == 1
+    (editable,) = rows([_record("ops.install", "running", [])], tmp_path)
+    assert editable["step"] == "ops.install"
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    return folder
+
+
+def _program(folder: Path, name: str, *lines: str) -> None:
+    path = folder / name
+    path.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
+    path.chmod(0o755)
+
+
+SETTINGS = (
+    "(default) cache_dir = /c", "(default) disable = false", "(default) extra_files_to_hash = ",
+    "(default) max_size = 5.0G", "(default) sloppiness = ", "(default) stats_log = ",
+    "(default) ignore_options = ",
+)  # fmt: skip
+NEW, OLD = "(default) remote_storage = ", "(default) secondary_storage = "
+
+
+def find(
+    folder: Path, wanted: Any = "auto", remote: str | None = None, oneapi: OneapiFacts | None = None
+) -> CompileCache | None:
+    _program(folder, "g++", str(folder / "cc1plus"))
+    _program(folder, "cc1plus")
+    compilers = Compilers(str(folder / "gcc"), str(folder / "g++"), "13.2.0", kind="gcc")
+    caller = {"PATH": f"{folder}{os.pathsep}/nowhere", "HOME": str(folder)}
+    return gathered.compile_cache(wanted, remote, compilers, oneapi, caller)
+
+
+def test_ccache_comes_before_sccache_and_nothing_is_fine(programs: Path) -> None:
+    assert find(programs) is None
+    _program(programs, "sccache")
+    sccache = find(programs)
+    assert sccache is not None
+    assert sccache.kind == "sccache"
+    _program(programs, "ccache", *SETTINGS, NEW)
+    ccache = find(programs)
+    assert ccache is not None
+    assert (ccache.kind, ccache.hashed) == ("ccache", (str(programs / "cc1plus"),))
+    assert ccache.environment["CCACHE_MAXSIZE"] == "25G"
+    assert find(programs, "none") is None
+    asked = find(programs, "sccache")
+    assert asked is not None
+    assert asked.kind == "sccache"
+
+
+def test_the_users_configuration_counts_where_it_is_safe(programs: Path) -> None:
+    own = {
+        "max_size": "(/etc/ccache.conf) max_size = 80.0G",
+        "ignore_options": "(environment) ignore_options = -O*",
+        "extra_files_to_hash": "(environment) extra_files_to_hash = /a:/b",
+    }
+    lines = [own.get(line.split()[1], line) for line in SETTINGS]
+    _program(programs, "ccache", *lines, NEW)
+    cache = find(programs)
+    assert cache is not None
+    assert "CCACHE_MAXSIZE" not in cache.environment
+    assert cache.environment["CCACHE_IGNOREOPTIONS"] == "", "another -O is another object"
+    assert cache.hashed[:2] == ("/a", "/b")
+    assert "80.0G" in cache.place
+
+
+@pytest.mark.parametrize(
+    ("lines", "variable"), [(NEW, "CCACHE_REMOTE_STORAGE"), (OLD, "CCACHE_SECONDARY_STORAGE")]
+)
+def test_a_remote_storage_by_the_name_that_this_ccache_knows(
+    programs: Path, lines: str, variable: str
+) -> None:
+    _program(programs, "ccache", *SETTINGS, lines)
+    cache = find(programs, remote="/shared/objects|read-only")
+    assert cache is not None
+    assert cache.environment[variable] == "file:///shared/objects|read-only"
+    assert "shared by file:///shared/objects" in cache.place
+
+
+@pytest.mark.parametrize("kind", ["ccache", "sccache"])
+def test_remote_storages_that_there_are_not(programs: Path, kind: str) -> None:
+    _program(programs, "ccache", *SETTINGS, NEW)
+    _program(programs, "sccache")
+    redis = find(programs, kind, "redis://cache.example.invalid:6379")
+    assert redis is not None
+    assert "redis://cache.example.invalid:6379" in redis.environment.values()
+    for url in ("ftp://h/", "relative/folder", "redis://me:secret@h/"):
+        with pytest.raises(UsageError) as error:
+            find(programs, kind, url)
+        assert "secret" not in str(error.value)
+    with pytest.raises(UsageError):
+        find(programs, "none", "redis://h")
+
+
+@pytest.mark.parametrize("wanted", ["ccache", "auto"])
+def test_a_ccache_of_no_use(programs: Path, wanted: str) -> None:
+    _program(programs, "ccache", "(default) max_size = 5.0G")
+    if wanted == "auto":
+        assert find(programs) is None
+        with pytest.raises(ToolchainError):
+            find(programs, remote="/shared")
+        return
+    with pytest.raises(ToolchainError, match="older than ccache"):
+        find(programs, wanted)
+    _program(programs, "ccache", *(line.replace("e = false", "e = true") for line in SETTINGS), NEW)
+    with pytest.raises(ToolchainError, match="switches it off"):
+        find(programs, wanted)
+
+
+def test_links_to_ccache_on_path_are_known(programs: Path) -> None:
+    _program(programs, "ccache", *SETTINGS, NEW)
+    links = programs / "links"
+    links.mkdir()
+    (links / "g++").symlink_to(programs / "ccache")
+    compilers = Compilers(str(links / "gcc"), str(links / "g++"), "13.2.0", kind="gcc")
+    found = gathered.compile_cache("auto", None, compilers, None, {"PATH": str(programs)})
+    assert found is not None
+    assert not found.launched
+
+
+def test_what_icpx_runs_is_hashed(programs: Path) -> None:
+    _program(programs, "ccache", *SETTINGS, NEW)
+    intel = programs / "intel"
+    (intel / "compiler").mkdir(parents=True)
+    _program(intel, "icpx")
+    _program(intel / "compiler", "clang++")
+    (intel / "icpx.cfg").write_text("")
+    cache = find(programs, oneapi=OneapiFacts(path_prefix=(str(intel),)))
+    assert cache is not None
+    assert cache.sycl_hashed == (
+        str(programs / "g++"), str(intel / "icpx.cfg"), str(intel / "compiler/clang++"),
+    )  # fmt: skip

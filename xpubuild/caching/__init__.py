@@ -1,0 +1,1 @@
+"""Compile caches (ccache, sccache): which one a build uses and how, and what it hit."""
