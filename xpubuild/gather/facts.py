@@ -11,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from xpubuild.compatibility.host import of_host
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UnsatisfiableError, UsageError
+from xpubuild.gather.admission import admission_of, can_wait
 from xpubuild.gather.build_compilers import build_compilers
 from xpubuild.gather.downloads import downloads_from
 from xpubuild.gather.ignored_env import ignored_variables
@@ -47,6 +48,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         options.job_count,
         _bytes_per_job(recipe, choice),
         _largest_units(recipe, choice, compilers.cxx.version),
+        can_wait=can_wait(request, choice),
     )
     oneapi = oneapi_facts(options, recipe, choice)
     return Facts(
@@ -69,6 +71,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         ),
         downloads=downloads_from(options.mirror_folder, offline=options.offline),
         conda_lock=conda,
+        admission=admission_of(jobs, host.memory),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from xpubuild.engine.model import XPUBUILD, Command
 from xpubuild.errors import RecipeError
-from xpubuild.planning import compiler_steps
+from xpubuild.planning import admission, compiler_steps
 from xpubuild.planning.archive_steps import unpacked_environment
 from xpubuild.planning.context import Context
 from xpubuild.planning.repository_steps import served_environment
@@ -125,7 +125,7 @@ def configure_command(context: Context, name: str, folder: str) -> Command:
         XPUBUILD, "plumbing", "configure", source_folder(context, name),
         "--env", str(context.layout.env), *filled,
     )  # fmt: skip
-    return _told(context, name, argv)
+    return _told(context, name, argv, compiles=False)
 
 
 def editable_command(context: Context, name: str) -> Command:
@@ -158,12 +158,18 @@ def _only_local_git(context: Context) -> dict[str, str]:
     return {"GIT_ALLOW_PROTOCOL": "file"} if context.facts.downloads.offline else {}
 
 
-def _told(context: Context, name: str, argv: tuple[str, ...], *, cwd: str | None = None) -> Command:
+def _told(
+    context: Context, name: str, argv: tuple[str, ...], *, cwd: str | None = None, compiles: bool = True
+) -> Command:
+    env = build_environment(context, name)
+    told = {**jobs_environment(admission.jobs_of(context, name)), **_only_local_git(context)}
+    if compiles:
+        told |= admission.tuning(context, name, {**env, **told})
     oneapi_path = context.facts.oneapi.path_prefix if context.facts.oneapi else ()
     return Command(
         argv=argv,
-        env=build_environment(context, name),
+        env=env,
         cwd=cwd,
         path_prefix=(str(context.layout.env / "bin"), *compiler_steps.path_prefix(context), *oneapi_path),
-        tuning={**jobs_environment(context.facts.jobs), **_only_local_git(context)},
+        tuning=told,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import Plan, Step
 from xpubuild.planning import (
+    admission,
     archive_steps,
     compiler_steps,
     env_steps,
@@ -27,6 +28,15 @@ from xpubuild.workspace.layout import Layout
 
 if TYPE_CHECKING:
     from xpubuild.planning.conda_steps import CondaFacts
+
+
+#: Keys of a recipe that do not decide what is built.
+_NOT_INPUTS: dict[str, Any] = {
+    "facts": True,
+    "title": True,
+    "patches": True,
+    "components": {"__all__": {"build": {"launcher", "unit_memory"}}},
+}
 
 
 def requirement_names(request: Request, choice: Choice) -> tuple[str, ...]:
@@ -188,6 +198,7 @@ def _files(context: Context) -> dict[str, str]:
         files.update(conda.files(context))
     files.update(freeze_steps.known_beforehand(context))
     files.update(compiler_steps.files(context))
+    files.update(admission.files(context))
     for name in context.choice.components:
         if context.component(name).kind == "source":
             files.update(front_end.scratch_config(context, name))
@@ -198,9 +209,7 @@ def inputs(context: Context) -> Mapping[str, Any]:
     """Return everything that decides what is built, free of paths and times; the lock digest hashes it."""
     recipe, choice, facts = context.recipe, context.choice, context.facts
     return {
-        "recipe": recipe.model_dump(
-            mode="json", by_alias=True, exclude={"facts", "title", "patches"}, exclude_defaults=True
-        ),
+        "recipe": recipe.model_dump(mode="json", by_alias=True, exclude=_NOT_INPUTS, exclude_defaults=True),
         "target": choice.target,
         "cxx11_abi": choice.cxx11_abi,
         "components": list(choice.components),
