@@ -24,7 +24,8 @@ _CACHE = """
 ## Shared between workspaces
 
 `$XDG_CACHE_HOME/xpubuild` (`~/.cache/xpubuild`) contains bare git repositories in `git/`, captured
-oneAPI environments in `oneapi/` and copies of served mirrors in `mirrors/`. Each may be deleted while no
+oneAPI environments in `oneapi/`, copies of served mirrors in `mirrors/`, the memory that compilations needed
+in `memory/` and the locks with which compilers wait for memory in `ledger/`. Each may be deleted while no
 command runs; the next command that needs it fills it again. Without a network, keep `mirrors/`.
 """
 

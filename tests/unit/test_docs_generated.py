@@ -16,7 +16,9 @@ from support.imports import PACKAGE, ROOT, all_imports, sources
 
 GENERATOR = ROOT / "scripts" / "generate-docs.py"
 # Between xpubuild and its own children, and inside the script that plan writes; no user sets them.
-INTERNAL = {"XPUBUILD_ERROR_FILE", "XPUBUILD_CLEAN", "XPUBUILD_END", "XPUBUILD_END_OF_FILE"}
+INTERNAL = {
+    "XPUBUILD_ADMIT", "XPUBUILD_CLEAN", "XPUBUILD_END", "XPUBUILD_END_OF_FILE", "XPUBUILD_ERROR_FILE",
+}  # fmt: skip
 
 
 Generate = Callable[..., int]

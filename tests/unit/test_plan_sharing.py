@@ -77,6 +77,27 @@ def test_an_order_that_was_given_counts() -> None:
     assert jobs_of(steps) == {"a": 4, "b": 4}
 
 
+def test_a_build_never_gets_more_than_it_asked_for() -> None:
+    assert jobs_of(share_jobs((build("a", jobs=3), build("b", "a")), 8)) == {"a": 3, "b": 8}
+
+
+def waiting(name: str) -> Step:
+    tuning = {**jobs_environment(24), "XPUBUILD_ADMIT": "settings"}
+    return Step(name, name, commands=(Command(("make",), tuning=tuning),), memory_bytes=8 * GIB)
+
+
+def test_builds_whose_compilers_wait_share_a_budget_and_no_jobs() -> None:
+    steps = share_jobs((waiting("a"), waiting("b")), 8)
+    assert jobs_of(steps) == {"a": 24, "b": 24}
+    assert steps[1].after == ()
+
+
+def test_a_build_whose_compilers_cannot_wait_is_not_beside_one_whose_can() -> None:
+    steps = share_jobs((waiting("a"), build("b")), 8)
+    assert jobs_of(steps) == {"a": 24, "b": 8}
+    assert steps[1].after == ("a",)
+
+
 @st.composite
 def plans(draw: st.DrawFn) -> tuple[Step, ...]:
     number = draw(st.integers(1, 9))

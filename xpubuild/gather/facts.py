@@ -11,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from xpubuild.compatibility.host import of_host
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UnsatisfiableError, UsageError
+from xpubuild.gather.admission import admission_of, can_wait
 from xpubuild.gather.build_compilers import build_compilers
 from xpubuild.gather.compile_cache import compile_cache
 from xpubuild.gather.downloads import downloads_from
@@ -48,6 +49,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         options.job_count,
         _bytes_per_job(recipe, choice),
         _largest_units(recipe, choice, compilers.cxx.version),
+        can_wait=can_wait(request, choice),
     )
     oneapi = oneapi_facts(options, recipe, choice)
     chosen = build_compilers(compilers, oneapi)
@@ -75,6 +77,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         conda_lock=conda,
         compile_cache=compile_cache(*cache, chosen, oneapi) if builds else None,
         compile_cache_off=options.compile_cache == "none",
+        admission=admission_of(jobs, host.memory),
     )
 
 

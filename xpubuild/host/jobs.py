@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 _GIB = 1 << 30
+#: One part of so many of the memory, and at least a GiB, is for all that is no compiler.
+_RESERVE = 20
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """``reason`` says in words where the number comes from."""
+    """``reason`` says in words where the number comes from.
+
+    With ``budget_bytes`` compilers have to wait for memory; ``other_jobs`` is then the number for builds
+    whose compilers cannot.
+    """
 
     jobs: int
     reason: str
+    budget_bytes: int | None = None
+    other_jobs: int = 0
 
 
 @dataclass(frozen=True)
@@ -31,17 +39,29 @@ def plan_jobs(
     requested: int | Literal["auto"] = "auto",
     per_job_bytes: int = 2 * _GIB,
     large: LargeUnit | None = None,
+    *,
+    can_wait: bool = False,
 ) -> JobPlan:
     """Return the number of jobs: what was asked for, else the smaller of cores and what memory allows.
 
     ``cores`` and ``memory_bytes`` are what this process may use (None: unknown). ``large`` are the units that
     need most: one of the largest must fit beside as many usual ones as there are other jobs. A number that
-    was asked for is kept; the reason then says where memory may not suffice.
+    was asked for is kept; the reason then says where memory may not suffice. If compilers ``can_wait`` for
+    memory, it does not limit their number: where it would, they wait.
     """
     need = large or LargeUnit("", per_job_bytes, per_job_bytes)
     allowed = _allowed(memory_bytes, need) if memory_bytes is not None else None
     short = large is not None and memory_bytes is not None and memory_bytes < large.largest_bytes
     words = "" if allowed is None else _memory_words(memory_bytes or 0, allowed, need)
+    wanted = (cores or 1) if requested == "auto" else max(1, requested)
+    if can_wait and memory_bytes is not None and allowed is not None and (allowed < wanted or short):
+        budget = max(memory_bytes - max(_GIB, memory_bytes // _RESERVE), memory_bytes // 2)
+        known = f"{wanted} of {cores} cores" if requested == "auto" and cores else f"{wanted} requested"
+        waiting = f"{known}; compilers wait for memory, {_gib(budget)} GiB for all"
+        if short:
+            largest = f"{_gib(need.largest_bytes)} GiB ({need.what})"
+            waiting += f", and may still run out of it: the largest needs {largest}"
+        return JobPlan(wanted, waiting, budget, min(wanted, allowed))
     if requested != "auto":
         jobs = max(1, requested)
         if allowed is not None and (allowed < jobs or short):

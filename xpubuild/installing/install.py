@@ -186,6 +186,8 @@ def _before_the_steps(prepared: Prepared, journal: Journal, sink: Sink, cancel: 
     keep_resolved(layout, prepared.facts.resolved)
     for path, text in plan.files.items():
         files.write_atomic(Path(path), text.encode())
+        if text.startswith("#!"):
+            Path(path).chmod(0o755)
     # pip writes its reports there, also where a recipe has no requirement file.
     with files.explained(layout.root, "making the workspace"):
         layout.pip_report("", "").parent.mkdir(parents=True, exist_ok=True)

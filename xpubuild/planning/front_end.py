@@ -13,7 +13,7 @@ from pathlib import Path
 
 from xpubuild.engine.model import XPUBUILD, Command
 from xpubuild.errors import RecipeError
-from xpubuild.planning import compile_cache, compiler_steps
+from xpubuild.planning import admission, compile_cache, compiler_steps
 from xpubuild.planning.archive_steps import unpacked_environment
 from xpubuild.planning.context import Context
 from xpubuild.planning.repository_steps import served_environment
@@ -126,7 +126,7 @@ def configure_command(context: Context, name: str, folder: str) -> Command:
         "--env", str(context.layout.env), *filled,
     )  # fmt: skip
     # Nothing is compiled, and the launchers would be in what a rehearsal looks at.
-    return _told(context, name, argv, cached=False)
+    return _told(context, name, argv, compiles=False)
 
 
 def editable_command(context: Context, name: str) -> Command:
@@ -160,15 +160,18 @@ def _only_local_git(context: Context) -> dict[str, str]:
 
 
 def _told(
-    context: Context, name: str, argv: tuple[str, ...], *, cwd: str | None = None, cached: bool = True
+    context: Context, name: str, argv: tuple[str, ...], *, cwd: str | None = None, compiles: bool = True
 ) -> Command:
     env = build_environment(context, name)
-    cache = compile_cache.tuning(context, name, env) if cached else {}
+    told = {**jobs_environment(admission.jobs_of(context, name)), **_only_local_git(context)}
+    if compiles:
+        told |= compile_cache.tuning(context, name, env)
+        told |= admission.tuning(context, name, {**env, **told})
     oneapi_path = context.facts.oneapi.path_prefix if context.facts.oneapi else ()
     return Command(
         argv=argv,
         env=env,
         cwd=cwd,
         path_prefix=(str(context.layout.env / "bin"), *compiler_steps.path_prefix(context), *oneapi_path),
-        tuning={**jobs_environment(context.facts.jobs), **_only_local_git(context), **cache},
+        tuning=told,
     )

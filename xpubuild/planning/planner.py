@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import Plan, Step
 from xpubuild.planning import (
+    admission,
     archive_steps,
     compile_cache,
     compiler_steps,
@@ -35,7 +36,7 @@ _NOT_INPUTS: dict[str, Any] = {
     "facts": True,
     "title": True,
     "patches": True,
-    "components": {"__all__": {"build": {"compile_cache"}}},
+    "components": {"__all__": {"build": {"compile_cache", "launcher", "unit_memory"}}},
 }
 
 
@@ -198,6 +199,7 @@ def _files(context: Context) -> dict[str, str]:
         files.update(conda.files(context))
     files.update(freeze_steps.known_beforehand(context))
     files.update(compiler_steps.files(context))
+    files.update(admission.files(context))
     for name in context.choice.components:
         if context.component(name).kind == "source":
             files.update(front_end.scratch_config(context, name))

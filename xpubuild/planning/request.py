@@ -98,6 +98,20 @@ class Downloads:
 
 
 @dataclass(frozen=True)
+class Admission:
+    """What compilers are admitted by; ``program`` is the text of ``engine.admit``.
+
+    ``own_group`` says that the memory is that of this process's control group, not of the machine.
+    ``other_jobs`` is the number of jobs for builds whose compilers have no launcher.
+    """
+
+    budget_bytes: int
+    own_group: bool
+    other_jobs: int
+    program: str
+
+
+@dataclass(frozen=True)
 class Facts:
     """What the planner knows about the host; gathered before, so that planning does no I/O.
 
@@ -107,7 +121,7 @@ class Facts:
     ``resolved`` maps a component to the commit that was looked up for it; ``warnings`` are for the user.
     ``downloads`` says where sources and packages come from, ``conda_lock`` of which conda packages the
     environment is made (the text of a conda-lock.yml); None for a virtual environment. ``compile_cache_off``
-    says that builds were asked not to use one.
+    says that builds were asked not to use one. With ``admission``, compilers wait for memory.
     """
 
     python: str
@@ -127,6 +141,7 @@ class Facts:
     conda_lock: str | None = None
     compile_cache: CompileCache | None = None
     compile_cache_off: bool = False
+    admission: Admission | None = None
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,10 @@ def _ends_here(line: str, end: int) -> bool:
 
 def _file(path: str, text: str, workspace: str) -> str:
     target = relocatable(shlex.quote(path), workspace)
+    program = f"chmod +x {target}\n" if text.startswith("#!") else ""
     return (
         f"mkdir -p -- \"$(dirname -- {target})\"\ncat > {target} <<'{_END}'\n{text.rstrip(chr(10))}\n{_END}\n"
+        + program
     )
 
 

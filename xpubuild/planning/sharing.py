@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xpubuild.engine.model import Step
+from xpubuild.engine.model import Command, Step
+from xpubuild.planning.admission import VARIABLE
 
 #: How build tools are told the number of jobs: setup.py and torch's extensions, and ``cmake --build``.
 _JOBS_VARIABLES = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
@@ -25,14 +26,16 @@ def jobs_environment(jobs: int) -> dict[str, str]:
 def share_jobs(steps: Sequence[Step], jobs: int) -> tuple[Step, ...]:
     """Return the steps with ``jobs`` divided among the builds that run in parallel.
 
-    A build is a step with a command that is told a number of jobs; its ``memory_bytes`` is for ``jobs``.
+    A build is a step with a command that is told a number of jobs, which it never gets more of; its
+    ``memory_bytes`` is for ``jobs``. Those whose compilers wait have one budget and keep their number.
     """
     ranks = _ranks(steps)
     shared: dict[str, Step] = {}
     for rank in sorted(set(ranks.values())):
         group = [step for step in steps if ranks.get(step.id) == rank]
         earlier = tuple(name for name, other in ranks.items() if other == rank - 1)
-        lanes = min(len(group), jobs)
+        # Compilers that wait for memory do not know of those beside them that cannot.
+        lanes = 1 if len({_waits(step) for step in group}) > 1 else min(len(group), jobs)
         for index, step in enumerate(group):
             lane = index % lanes
             before = (*earlier, *(group[index - lanes].id,)) if index >= lanes else earlier
@@ -44,6 +47,10 @@ def share_jobs(steps: Sequence[Step], jobs: int) -> tuple[Step, ...]:
 
 def _is_build(step: Step) -> bool:
     return any(name in command.tuning for command in step.commands for name in _JOBS_VARIABLES)
+
+
+def _waits(step: Step) -> bool:
+    return any(VARIABLE in command.tuning for command in step.commands)
 
 
 def _ranks(steps: Sequence[Step]) -> Mapping[str, int]:
@@ -63,9 +70,13 @@ def _ranks(steps: Sequence[Step]) -> Mapping[str, int]:
 
 
 def _with_jobs(step: Step, part: int, jobs: int, before: tuple[str, ...]) -> Step:
-    commands = tuple(
-        replace(command, tuning={**command.tuning, **jobs_environment(part)}) if command.tuning else command
-        for command in step.commands
-    )
+    commands = tuple(_told(command, part) if command.tuning else command for command in step.commands)
     after = tuple(dict.fromkeys((*step.after, *(name for name in before if name not in step.needs))))
     return replace(step, commands=commands, memory_bytes=step.memory_bytes * part // jobs, after=after)
+
+
+def _told(command: Command, part: int) -> Command:
+    if VARIABLE in command.tuning:
+        return command
+    most = min([part, *(int(command.tuning[name]) for name in _JOBS_VARIABLES if name in command.tuning)])
+    return replace(command, tuning={**command.tuning, **jobs_environment(most)})

@@ -12,7 +12,7 @@ from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.errors import RecipeError
 from xpubuild.gate.proofs import SameWheelProof, VerifyProof
-from xpubuild.planning import aot, compile_cache
+from xpubuild.planning import admission, aot, compile_cache
 from xpubuild.planning import freeze_steps as holding
 from xpubuild.planning import front_end as frontend
 from xpubuild.planning.context import Context
@@ -25,7 +25,6 @@ from xpubuild.source.pin import Pin
 from xpubuild.source.portable import ShellWord, portable_commands, shell_lines
 from xpubuild.toolchain.environment import repair_env_command
 
-GIB = 1 << 30
 #: A wheel folder that pip is configured with may hold a newer version, and pip would take that one.
 _OWN_WHEELS_ALONE = {"PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
 
@@ -137,7 +136,7 @@ def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
             *compile_cache.proofs(context, name),
         ),
         inputs=(frontend.source_folder(context, name),),
-        outputs=(str(build_folder),),
+        outputs=(str(build_folder), *admission.made(context, name)),
         fresh=(
             str(stage),
             *(() if component.build.resume else (str(build_folder),)),
@@ -145,7 +144,7 @@ def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
         ),
         publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
         relevant={"compiler": dict(context.facts.compilers.key), "oneapi": _oneapi_digest(context)},
-        memory_bytes=int(component.build.memory_gib_per_job * GIB * context.facts.jobs),
+        memory_bytes=admission.memory_of(context, name),
     )
 
 
@@ -214,12 +213,12 @@ def editable_step(context: Context, name: str, needs: tuple[str, ...], after: tu
             *compile_cache.proofs(context, name),
         ),
         inputs=constraints,
-        outputs=(str(layout.env), str(layout.build / name), held),
+        outputs=(str(layout.env), str(layout.build / name), held, *admission.made(context, name)),
         fresh=compile_cache.logs(context, name),
         witnesses=(held,),
         witness_globs=((str(context.site_packages), f"{normal}-*.dist-info/RECORD"),),
         relevant={"compiler": dict(context.facts.compilers.key), "oneapi": _oneapi_digest(context)},
-        memory_bytes=int(component.build.memory_gib_per_job * GIB * context.facts.jobs),
+        memory_bytes=admission.memory_of(context, name),
     )
 
 

@@ -93,6 +93,13 @@ class LargeUnits(Strict):
     gcc: Specifier | None = Field(None, description="host compilers that can compile them")
 
 
+class UnitMemory(Strict):
+    """Memory of certain compilations and links, for as long as none of them was measured."""
+
+    match: str = Field(min_length=1, description="part of the path of the object or library that is made")
+    gib: Gib = Field(description="memory that one of them may need")
+
+
 class Archive(Strict):
     """A file that the build would download itself: fetched and unpacked before it, and handed over."""
 
@@ -126,6 +133,14 @@ class Build(Strict):
     memory_gib_per_job: Gib = Field(2.0, description="memory that one compiler process may need")
     large_units: list[LargeUnits] = Field(
         default_factory=list, description="sources that need more; they limit the number of jobs"
+    )
+    unit_memory: list[UnitMemory] = Field(
+        default_factory=list, description="what single compilations need; the first that matches counts"
+    )
+    launcher: list[Target] = Field(
+        default_factory=list,
+        description="targets for which the launchers of CMake reach all compilers and linkers that need much"
+        " memory, so that they can wait for it",
     )
     source_dir: str = Field(".", description="folder of pyproject.toml or setup.py inside the checkout")
     front_end: Literal["auto", "pip", "setup.py"] = Field(

@@ -1,0 +1,221 @@
+"""How much memory a compilation is admitted with, and which builds get the launcher."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.plan_files import plan_for
+from support.releases import recipe_of
+
+from xpubuild.engine import admit
+from xpubuild.engine.admit import GRAIN, Setting, free_stretches, learn, record_file, unit_of
+from xpubuild.engine.model import Command, Plan
+from xpubuild.gather.admission import admission_of, can_wait
+from xpubuild.host.capacity import MemoryFacts
+from xpubuild.host.jobs import JobPlan, LargeUnit, plan_jobs
+from xpubuild.planning.choose import choose
+from xpubuild.planning.request import Admission, Request
+
+GIB = 1 << 30
+SPACE = "/somewhere/work"
+TEXT = f"""\
+budget {16 * GIB}
+jobs 8
+ledger /cache/ledger
+group no
+learned /cache/memory/torch
+root /w
+default {4 * GIB}
+prior {9 * GIB} flash_attn
+prior {GIB} third_party/
+"""
+
+
+def test_what_was_learned_goes_before_a_prior_and_a_prior_before_the_default() -> None:
+    setting = Setting(TEXT)
+    assert setting.predicted("build/flash_attn/third_party/a.cpp.o", 0) == 9 * GIB
+    assert setting.predicted("build/third_party/a.cpp.o", 0) == GIB
+    assert setting.predicted("build/a.cpp.o", 0) == 4 * GIB
+    assert GIB < setting.predicted("build/flash_attn/a.cpp.o", GIB) < 1.2 * GIB
+
+
+def test_a_unit_that_needs_more_than_there_is_gets_everything() -> None:
+    setting = Setting(TEXT)
+    assert setting.grains == 16 * GIB // GRAIN
+    assert setting.wanted(40 * GIB) == setting.grains
+    assert setting.wanted(0) == 1
+    assert setting.wanted(GRAIN + 1) == 2
+
+
+def test_heavy_is_what_all_jobs_together_could_not_have() -> None:
+    setting = Setting(TEXT)
+    assert not setting.is_heavy(setting.wanted(2 * GIB))
+    assert setting.is_heavy(setting.wanted(2 * GIB + 1))
+
+
+@pytest.mark.parametrize(
+    ("argv", "unit"),
+    [
+        (["g++", "-c", "/w/src/a.cpp", "-o", "/w/build/x/a.cpp.o"], "build/x/a.cpp.o"),
+        (["ld", "-o", "/elsewhere/lib.so", "a.o"], "/elsewhere/lib.so"),
+        (["g++", "-E", "a.cpp", "-o", "/w/a.i"], ""),
+        (["g++", "--version"], ""),
+        (["g++", "a.cpp", "-o"], ""),
+        (["g++", "-o", "/w/CMakeFiles/cmTC_1a2b.dir/x.o", "-c", "x.c"], ""),
+    ],
+)
+def test_a_unit_is_named_by_what_is_made_of_it(argv: list[str], unit: str) -> None:
+    assert unit_of(argv, "/w/") == unit
+
+
+def test_a_relative_name_is_below_the_folder_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert unit_of(["g++", "-c", "a.c", "-o", "x/../y/a.o"], f"{tmp_path}/") == "y/a.o"
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 8)), max_size=8), st.integers(1, 40))
+def test_free_stretches_are_all_that_nobody_holds(held: list[tuple[int, int]], end: int) -> None:
+    taken = {grain for first, length in held for grain in range(first, first + length)}
+
+    def conflict(begin: int, end: int) -> tuple[int, int] | None:
+        found = [(a, a + n) for a, n in held if a < end and begin < a + n]
+        return found[-1] if found else None
+
+    free = [grain for low, high in free_stretches(conflict, 0, end) for grain in range(low, high)]
+    assert sorted(free) == sorted({*range(end)} - taken)
+    assert free == sorted(free)
+
+
+def test_a_unit_that_failed_is_taken_for_larger_the_next_time(tmp_path: Path) -> None:
+    setting = Setting(TEXT.replace("/cache", str(tmp_path)))
+    file = record_file(setting, "build/" + "long/" * 80 + "a.cpp.o")
+    assert len(Path(file).name) <= 200
+    learn(file, 0, 1000, 2.5, succeeded=True)
+    assert Path(file).read_text() == "1000 2.50\n"
+    assert admit.known_of(file) == 1000
+    learn(file, 1000, 1000, 1.0, succeeded=False)
+    assert admit.known_of(file) == 1500
+    learn(file, 1500, 900, 1.0, succeeded=False)
+    assert admit.known_of(file) == 1500
+    learn(file, 1500, 900, 1.0, succeeded=True)
+    assert admit.known_of(file) == 900
+    assert [path.name for path in Path(file).parent.iterdir()] == [Path(file).name]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff", b"many 1\n", b"-5 1\n"])
+def test_a_damaged_record_is_none(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "unit"
+    file.write_bytes(content)
+    assert admit.known_of(str(file)) == 0
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "requested", "expected"),
+    [
+        # Enough for all: nobody waits.
+        (8, 64 * GIB, "auto", (8, None, 0)),
+        (32, 64 * GIB, "auto", (32, 64 * GIB - 64 * GIB // 20, 16)),
+        (4, 8 * GIB, "auto", (4, 7 * GIB, 2)),
+        (4, GIB, "auto", (4, GIB // 2, 1)),
+        (4, 64 * GIB, 32, (32, 64 * GIB - 64 * GIB // 20, 16)),
+        (4, None, "auto", (4, None, 0)),
+        (4, 64 * GIB, 2, (2, None, 0)),
+    ],
+)
+def test_memory_does_not_limit_jobs_that_can_wait(
+    cores: int, memory: int | None, requested: int, expected: tuple[int, int | None, int]
+) -> None:
+    plan = plan_jobs(cores, memory, requested, 4 * GIB, can_wait=True)
+    assert (plan.jobs, plan.budget_bytes, plan.other_jobs) == expected
+    assert ("compilers wait for memory" in plan.reason) == (plan.budget_bytes is not None)
+
+
+def test_one_large_unit_alone_is_a_reason_to_wait() -> None:
+    flash = LargeUnit("flash attention", 2 * GIB, 40 * GIB)
+    plan = plan_jobs(2, 30 * GIB, "auto", 2 * GIB, flash, can_wait=True)
+    assert (plan.jobs, plan.other_jobs) == (2, 1)
+    assert plan.reason == (
+        "2 of 2 cores; compilers wait for memory, 28.5 GiB for all, and may still run out of it: the largest"
+        " needs 40 GiB (flash attention)"
+    )
+
+
+ADMISSION = Admission(8 * GIB, own_group=True, other_jobs=3, program="text of the launcher\n")
+
+
+def planned(waits: bool, workspace: str = SPACE, **asked: object) -> Plan:
+    facts = {"admission": ADMISSION} if waits else {}
+    return plan_for("2.13", facts=facts, workspace=workspace, **asked)
+
+
+def build_of(plan: Plan, step: str) -> Command:
+    return plan.step(step).commands[-1]
+
+
+def test_compilers_of_torch_wait_and_those_of_others_are_fewer() -> None:
+    plan = planned(True, with_=("vision",))
+    told = build_of(plan, "torch.wheel").tuning
+    assert told["MAX_JOBS"] == told["CMAKE_BUILD_PARALLEL_LEVEL"] == "18", "those that wait are no jobs"
+    names = [f"CMAKE_{of}_{kind}_LAUNCHER" for of in ("C", "CXX") for kind in ("COMPILER", "LINKER")]
+    assert {told[name] for name in names} == {f"{SPACE}/build/launcher/launch"}
+    assert told["XPUBUILD_ADMIT"] == f"{SPACE}/build/launcher/torch.txt"
+    assert plan.step("torch.wheel").memory_bytes == 8 * GIB
+    other = build_of(plan, "vision.wheel").tuning
+    assert other["MAX_JOBS"] == "3"
+    assert not {"XPUBUILD_ADMIT", "CMAKE_CXX_COMPILER_LAUNCHER"} & other.keys()
+    assert plan.files[f"{SPACE}/build/launcher/admit.py"] == ADMISSION.program
+    setting = Setting(plan.files[told["XPUBUILD_ADMIT"]])
+    assert (setting.budget, setting.jobs, setting.group, setting.default) == (8 * GIB, 6, True, 4 * GIB)
+
+
+def test_waiting_changes_no_fingerprint_and_no_command_of_the_build() -> None:
+    with_it, without = planned(True), planned(False)
+    assert with_it.fingerprints == without.fingerprints
+    assert with_it.lock_digest == without.lock_digest
+    told = build_of(without, "torch.wheel").tuning
+    # ninja compiles everything again when a launcher comes or goes.
+    waiting = {**build_of(with_it, "torch.wheel").tuning}
+    del waiting["XPUBUILD_ADMIT"]
+    assert waiting == {**told, "MAX_JOBS": "18", "CMAKE_BUILD_PARALLEL_LEVEL": "18"}
+    assert "CMAKE_CXX_COMPILER_LAUNCHER" in told
+    assert "XPUBUILD_ADMIT" not in told
+    assert f"{SPACE}/build/launcher/admit.py" not in without.files
+
+
+def test_a_path_that_cmake_or_ccache_would_split_gets_no_launcher() -> None:
+    assert "CMAKE_CXX_COMPILER_LAUNCHER" not in build_of(planned(False, "/some where"), "torch.wheel").tuning
+
+
+def test_sycl_has_commands_that_no_launcher_reaches() -> None:
+    plan = plan_for("2.13", oneapi="2025.3", workspace=SPACE)
+    assert "CMAKE_CXX_COMPILER_LAUNCHER" not in build_of(plan, "torch.wheel").tuning
+
+
+def test_the_budget_is_of_the_control_group_where_that_is_the_limit() -> None:
+    jobs = JobPlan(8, "", 8 * GIB, 2)
+    found = admission_of(jobs, MemoryFacts(total_bytes=64 * GIB, cgroup_limit_bytes=16 * GIB))
+    assert found is not None
+    assert (found.budget_bytes, found.own_group, found.other_jobs) == (8 * GIB, True, 2)
+    assert found.program == Path(admit.__file__).read_text("utf-8")
+    whole = admission_of(jobs, MemoryFacts(total_bytes=64 * GIB))
+    assert whole is not None
+    assert not whole.own_group
+    assert admission_of(replace(jobs, budget_bytes=None), MemoryFacts()) is None
+
+
+@pytest.mark.parametrize(("text", "waits"), [("", True), ("/build/launcher/launch", True), ("other", False)])
+def test_a_tree_that_was_configured_without_the_launcher_does_not_wait(
+    tmp_path: Path, text: str, waits: bool
+) -> None:
+    request = Request(recipe_of("2.13"), tmp_path, target="cpu")
+    cache = tmp_path / "src" / "torch" / "build" / "CMakeCache.txt"
+    if text:
+        cache.parent.mkdir(parents=True)
+        cache.write_text(f"CMAKE_CXX_COMPILER_LAUNCHER:STRING={tmp_path}{text}\n")
+    assert can_wait(request, choose(request)) == waits

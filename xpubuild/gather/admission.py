@@ -1,0 +1,43 @@
+"""Whether the compilers of a build wait for memory, and for how much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xpubuild.engine import admit
+from xpubuild.host.capacity import MemoryFacts
+from xpubuild.host.jobs import JobPlan
+from xpubuild.planning.admission import has_launcher, launcher
+from xpubuild.planning.request import Admission, Choice, Request
+from xpubuild.workspace.layout import Layout
+
+
+def can_wait(request: Request, choice: Choice) -> bool:
+    """Return whether a build of this plan has a launcher in front of its compilers."""
+    layout, components = Layout(request.workspace), request.loaded.recipe.components
+    return any(
+        has_launcher(components[name], choice.target, layout) and not _without(layout, name)
+        for name in choice.components
+    )
+
+
+def _without(layout: Layout, name: str) -> bool:
+    """Return whether a build of an earlier xpubuild is continued: upstream does not configure it again."""
+    cache = layout.src / name / "build" / "CMakeCache.txt"
+    try:
+        return str(launcher(layout)) not in cache.read_text("utf-8", "replace")
+    except OSError:
+        return False
+
+
+def admission_of(plan: JobPlan, memory: MemoryFacts) -> Admission | None:
+    """Return what compilers are admitted by; None where none has to wait."""
+    if plan.budget_bytes is None:
+        return None
+    limited = memory.cgroup_limit_bytes is not None and memory.cgroup_limit_bytes < (memory.total_bytes or 0)
+    return Admission(
+        budget_bytes=plan.budget_bytes,
+        own_group=limited,
+        other_jobs=plan.other_jobs,
+        program=Path(admit.__file__).read_text("utf-8"),
+    )
