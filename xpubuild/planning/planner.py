@@ -199,7 +199,7 @@ def inputs(context: Context) -> Mapping[str, Any]:
     recipe, choice, facts = context.recipe, context.choice, context.facts
     return {
         "recipe": recipe.model_dump(
-            mode="json", by_alias=True, exclude={"facts", "title", "patches"}, exclude_defaults=True
+            mode="json", by_alias=True, exclude={"costs", "facts", "title", "patches"}, exclude_defaults=True
         ),
         "target": choice.target,
         "cxx11_abi": choice.cxx11_abi,
