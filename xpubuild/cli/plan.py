@@ -102,7 +102,9 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
 
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import needed_for
+    from xpubuild.gather.earlier import known_of
     from xpubuild.installing.obstacles import foreseen
+    from xpubuild.planning.estimate import estimates
     from xpubuild.planning.script import script
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.plan_view import plan_view
@@ -116,9 +118,10 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
     plan, states = standing(plan)
     todo = [name for name, state in states.items() if not state.done]
     obstacles = foreseen(prepared, todo, Cancel())
+    guesses = estimates(prepared.context, plan, todo, known_of(prepared.context)) if todo else {}
     if form == "json":
-        print_json(plan_document(plan, states, obstacles))
+        print_json(plan_document(plan, states, obstacles, guesses))
     else:
         words = {name: ("done" if state.done else "to do", state.reason) for name, state in states.items()}
-        show(plan_view(plan, words, obstacles))
+        show(plan_view(plan, words, obstacles, guesses))
     return 0

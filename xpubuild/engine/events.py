@@ -59,6 +59,19 @@ class StepProgress(Event):
 
 
 @dataclass(frozen=True)
+class RunForecast(Event):
+    """What is left: ``left_s`` seconds for the whole, ``steps`` is (id, seconds left) of those that run;
+    ``unknown`` are steps of which no time is known, which count as 0. ``memory_bytes`` of all commands;
+    ``longest`` is (what, seconds, bytes) of the compilers that have run longest."""
+
+    left_s: float
+    steps: tuple[tuple[str, float], ...]
+    unknown: tuple[str, ...]
+    memory_bytes: int
+    longest: tuple[tuple[str, float, int], ...]
+
+
+@dataclass(frozen=True)
 class StepFinished(Event):
     """A step ended; ``status`` is done, up-to-date, failed or cancelled."""
 
@@ -92,6 +105,7 @@ _KEBAB: dict[type[Event], str] = {
     StepStarted: "step-started",
     StepOutput: "step-output",
     StepProgress: "step-progress",
+    RunForecast: "run-forecast",
     StepFinished: "step-finished",
     Notice: "notice",
     RunFinished: "run-finished",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from xpubuild.engine import files
+from xpubuild.engine.disk import disk_usage
 from xpubuild.engine.events import Notice, Sink, StepOutput, StepProgress
 from xpubuild.engine.failure import explain_failure, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
@@ -56,6 +57,7 @@ class Execution:
         self.log = log
         self.peak = 0
         self._full: Path | None = None
+        self._downloaded = 0
         self._meter = ProgressMeter(time.monotonic)
         self._onlooker = Monitor(step, setting.sink, setting.cancel)
 
@@ -69,6 +71,8 @@ class Execution:
         journal.add_made(step.id, [*makes(step), str(self.log), str(self.log.with_suffix(".log.1"))])
         for path in step.fresh:
             files.remove_tree(Path(path))
+        room = [Path(path) for path in makes(step)]
+        taken = disk_usage(*room)
         if step.publish is not None:
             # What a run that was killed left in it must not be published with this one's.
             files.remove_tree(Path(step.publish.stage))
@@ -82,6 +86,10 @@ class Execution:
             evidence.append({"proof": "published as proved", PUBLISHED: hashes})
         # The journal is flushed when it says done; without this a power cut takes what it speaks of.
         files.sync_filesystems([self.setting.workspace, *map(Path, makes(step))])
+        if step.commands:
+            tuning = {name: value for command in step.commands for name, value in command.tuning.items()}
+            added = disk_usage(*room, *map(Path, published)) - taken
+            journal.amount(step.id, tuning, self._downloaded, added)
         journal.done(
             step.id,
             evidence=evidence,
@@ -162,6 +170,7 @@ class Execution:
             )
             # Before what fills it is removed.
             self._full = None if result.ok else full_place((own.get("TMPDIR", "/tmp"), setting.workspace))  # noqa: S108
+        self._downloaded += self._meter.downloaded_bytes
         child = read_child_error(error_file, redact)
         error_file.unlink(missing_ok=True)
         self.peak = max(self.peak, result.peak_tree_bytes)

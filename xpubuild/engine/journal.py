@@ -6,11 +6,9 @@ A step is done when its row has its fingerprint and says so; the row is written 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import sqlite3
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +18,10 @@ from typing import Any
 
 from xpubuild.engine.files import explained
 from xpubuild.engine.journal_cells import SCHEMA, unreadable
+from xpubuild.engine.journal_errors import translated
 from xpubuild.engine.journal_place import led, led_step
 from xpubuild.engine.process import ProcessResult
-from xpubuild.errors import NoSpaceError, ToolchainError
+from xpubuild.errors import ToolchainError
 
 _SETTLE = "INSERT INTO place (id, path) VALUES (1, ?) ON CONFLICT(id) DO UPDATE SET path=excluded.path"
 _LEAD_STEP = (
@@ -33,7 +32,6 @@ _LEAD_MADE = "UPDATE OR REPLACE made SET path=? WHERE path=?"
 _VERSION = 1
 #: Seconds to wait for another process that is inside a transaction.
 _PATIENCE_S = 30.0
-_PROBE_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,18 @@ class StepRecord:
     witnesses: dict[str, list[int]]
     published: list[str]
     detail: str
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What a step took besides time and memory."""
+
+    tuning: Mapping[str, str]
+    """The environment that changed how fast it was, such as the number of jobs."""
+    downloaded_bytes: int
+    """As its commands counted them; 0 where they counted none."""
+    disk_bytes: int
+    """By how much what it makes grew."""
 
 
 class Journal:
@@ -76,13 +86,13 @@ class Journal:
             self._db = self._open_reading() if read_only else self._open("mode=rwc", _prepare)
         except sqlite3.DatabaseError as error:
             if read_only or not _is_damaged(error):
-                raise _translated(error, path) from error
+                raise translated(error, path) from error
             # A journal that is no database costs a rebuild, not the user's afternoon: keep it, start anew.
             self.set_aside = _put_aside(path)
             try:
                 self._db = self._open("mode=rwc", _prepare)
             except sqlite3.DatabaseError as again:
-                raise _translated(again, path) from again
+                raise translated(again, path) from again
 
     def _open_reading(self) -> sqlite3.Connection:
         try:
@@ -127,7 +137,7 @@ class Journal:
             try:
                 yield self._db
             except sqlite3.DatabaseError as error:
-                raise _translated(error, self.path) from error
+                raise translated(error, self.path) from error
 
     def start_run(self, recipe: str, argv: Sequence[str], version: str) -> None:
         """Open a run; commands and steps recorded from now on belong to it."""
@@ -227,6 +237,26 @@ class Journal:
         with self._write() as db:
             rows = db.execute("SELECT * FROM memory").fetchall() if _has(db, "memory") else ()
         return {row["id"]: json.loads(row["points"]) for row in rows}
+
+    def amount(self, step: str, tuning: Mapping[str, str], downloaded_bytes: int, disk_bytes: int) -> None:
+        """Record of a step that is done what ``Amount`` has."""
+        with self._write() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO amounts (run, step, tuning, downloaded_bytes, disk_bytes)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (self.run_id, step, json.dumps(dict(tuning)), downloaded_bytes, disk_bytes),
+            )
+
+    def amounts(self) -> dict[tuple[int, str], Amount]:
+        """Return (run, step) -> what ``amount`` recorded."""
+        with self._write() as db:
+            rows = db.execute("SELECT * FROM amounts").fetchall() if _has(db, "amounts") else ()
+        return {
+            (row["run"], row["step"]): Amount(
+                json.loads(row["tuning"]), int(row["downloaded_bytes"]), int(row["disk_bytes"])
+            )
+            for row in rows
+        }
 
     def commands(self) -> list[dict[str, Any]]:
         """Return every command that was run here, oldest first."""
@@ -359,35 +389,6 @@ def _put_aside(path: Path) -> Path:
 
 
 def _is_damaged(error: sqlite3.DatabaseError) -> bool:
+    """Whether a file is no sound database."""
     # "Not a database" and "malformed" have no class of their own; locked, full, not readable are Operational.
     return type(error) is sqlite3.DatabaseError
-
-
-def _is_full(error: sqlite3.Error, folder: Path) -> bool:
-    if "full" in str(error):
-        return True
-    if "disk I/O error" not in str(error):
-        return False
-    # SQLite calls a full disk that where it enlarges its shared index; a failing disk has the same name.
-    try:
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(bytes(_PROBE_BYTES))
-            probe.flush()
-            os.fsync(probe.fileno())
-    except OSError as reason:
-        return reason.errno in (errno.ENOSPC, errno.EDQUOT)
-    return False
-
-
-def _translated(error: sqlite3.DatabaseError, path: Path) -> NoSpaceError | ToolchainError:
-    if _is_full(error, path.parent):
-        return NoSpaceError(
-            "no space left while writing the journal",
-            why=f"{path}: {error}",
-            fix="free some space, then run the same command again; finished steps are kept",
-        )
-    return ToolchainError(
-        f"the journal {path} cannot be used",
-        why=str(error),
-        fix="run the install again: it sets the damaged journal aside, and checks or rebuilds every step",
-    )

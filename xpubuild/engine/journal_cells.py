@@ -22,6 +22,9 @@ CREATE TABLE IF NOT EXISTS commands (
   duration_s REAL NOT NULL, user_s REAL NOT NULL, system_s REAL NOT NULL, max_rss_bytes INTEGER NOT NULL,
   peak_tree_bytes INTEGER NOT NULL, returncode INTEGER NOT NULL, log TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS memory (id INTEGER PRIMARY KEY REFERENCES commands, points TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS amounts (
+  run INTEGER NOT NULL, step TEXT NOT NULL, tuning TEXT NOT NULL, downloaded_bytes INTEGER NOT NULL,
+  disk_bytes INTEGER NOT NULL, PRIMARY KEY (run, step));
 CREATE TABLE IF NOT EXISTS made (path TEXT PRIMARY KEY, step TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY CHECK (id = 1), path TEXT NOT NULL);
 """
@@ -68,6 +71,10 @@ def _is_evidence(value: Any) -> bool:
 
 def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_named_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
 
 
 def _is_witnesses(value: Any) -> bool:
@@ -118,6 +125,13 @@ _CELLS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "log": _is_text,
     },
     "memory": {"points": _json(_is_points)},
+    "amounts": {
+        "run": _is_integer,
+        "step": _is_text,
+        "tuning": _json(_is_named_texts),
+        "downloaded_bytes": _is_number,
+        "disk_bytes": _is_number,
+    },
     "made": {"path": _is_text, "step": _is_text},
     "place": {"path": _is_text},
 }

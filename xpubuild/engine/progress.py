@@ -223,12 +223,18 @@ class ProgressMeter:
         self._detail = ""
         self._sent = -math.inf
         self._held: Progress | None = None
+        self._downloaded: _Line | None = None
+        #: Bytes of the downloads that were counted to their end.
+        self.downloaded_bytes = 0
 
     def feed(self, line: str) -> Progress | None:
         """Take one line; return progress to show, at most about five times a second, else None."""
         parsed = _parse(line)
         if parsed is None:
             return None
+        if parsed.unit == "bytes" and parsed.done == parsed.total and parsed != self._downloaded:
+            self.downloaded_bytes += parsed.total
+            self._downloaded = parsed
         now = self._clock()
         urgent = self._take(parsed, now) or parsed.urgent
         self._held = self._count.progress(self._detail) if self._count else Progress(detail=self._detail)

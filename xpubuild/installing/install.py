@@ -22,11 +22,12 @@ from xpubuild.engine.model import Plan
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.runner import needed_for, notify, run_plan
-from xpubuild.engine.state import plan_states
+from xpubuild.engine.state import StepState, plan_states
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import NoSpaceError, UsageError, XpuBuildError
 from xpubuild.gather.open_commits import keep_resolved
 from xpubuild.gather.prepare import Prepared
+from xpubuild.installing.expected import forecasting
 from xpubuild.installing.modulefiles import Modules
 from xpubuild.installing.obstacles import before_steps
 from xpubuild.installing.prebuilt_wheels import Supply, origins_of
@@ -102,8 +103,10 @@ def apply(
     with entered(prepared, "install", sink=sink, cancel=cancel, patience_s=patience_s, until=until) as (
         lock,
         journal,
+        states,
     ):
-        outcome = run_plan(plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd, until=until)
+        with forecasting(prepared, states, sink, until) as telling:
+            outcome = run_plan(plan, journal, sink=telling, cancel=cancel, lock_fd=lock.fd, until=until)
         receipt = make_receipt(plan, prepared.facts, prepared.host, journal)
         receipt["ran"] = outcome.ran
         receipt["up_to_date"] = outcome.up_to_date
@@ -129,8 +132,10 @@ def entered(
     cancel: Cancel,
     patience_s: float,
     until: str | None = None,
-) -> Iterator[tuple[WorkspaceLock, Journal]]:
+) -> Iterator[tuple[WorkspaceLock, Journal, Mapping[str, StepState]]]:
     """Lock and prepare the workspace of a plan, and begin a run in its journal, which ``run_plan`` ends.
+
+    Yields the state of each step, too, as the journal and one look at the files tell it.
 
     Raises:
         XpuBuildError: the workspace is busy, has other files, or lacks what an offline build needs.
@@ -154,13 +159,14 @@ def entered(
         if found is not None:
             notify(sink, found.told(settled=True), level="warning")
         _adopt(root, journal)
-        _refuse(prepared, journal, until, cancel)
+        states = plan_states(prepared.plan, journal)
+        _refuse(prepared, states, until, cancel)
         _warn(prepared, sink)
         redact = Redactor.from_environment(os.environ)
         journal.start_run(prepared.plan.recipe, [redact(item) for item in sys.argv], __version__)
         with _closing_the_run(journal, cancel):
-            _before_the_steps(prepared, journal, sink, cancel)
-        yield lock, journal
+            _before_the_steps(prepared, journal, states, sink, cancel)
+        yield lock, journal, states
 
 
 @contextlib.contextmanager
@@ -174,11 +180,12 @@ def _closing_the_run(journal: Journal, cancel: Cancel) -> Iterator[None]:
         raise
 
 
-def _before_the_steps(prepared: Prepared, journal: Journal, sink: Sink, cancel: Cancel) -> None:
+def _before_the_steps(
+    prepared: Prepared, journal: Journal, states: Mapping[str, StepState], sink: Sink, cancel: Cancel
+) -> None:
     """Write the plan's files, and check what the build will take from outside."""
     plan = prepared.plan
     layout = Layout(Path(plan.workspace))
-    states = plan_states(plan, journal)
     journal.add_made("install", [*plan.files, str(layout.plan)])
     # For a report of this install: what would be planned later may differ.
     told = json.dumps(plan_document(plan, states), indent=1)
@@ -245,9 +252,8 @@ def check_until(plan: Plan, until: str | None) -> None:
         )
 
 
-def _refuse(prepared: Prepared, journal: Journal, until: str | None, cancel: Cancel) -> None:
+def _refuse(prepared: Prepared, states: Mapping[str, StepState], until: str | None, cancel: Cancel) -> None:
     """End with the first reason why the steps that are to do cannot end well."""
-    states = plan_states(prepared.plan, journal)
     todo = [step.id for step in needed_for(prepared.plan, until) if not states[step.id].done]
     for error in before_steps(prepared, todo, cancel):
         raise error

@@ -39,7 +39,7 @@ def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: floa
         XpuBuildError: what else went wrong, with the report where CMake ran.
     """
     part, what = planned(prepared)
-    with entered(part, "rehearse", sink=sink, cancel=cancel, patience_s=patience_s) as (lock, journal):
+    with entered(part, "rehearse", sink=sink, cancel=cancel, patience_s=patience_s) as (lock, journal, _):
         # A configuration is what this machine is now: an earlier one says nothing about it.
         journal.forget([what.step])
         outcome = run_plan(what.plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd)

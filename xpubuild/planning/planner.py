@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 #: Keys of a recipe that do not decide what is built.
 _NOT_INPUTS: dict[str, Any] = {
+    "costs": True,
     "facts": True,
     "title": True,
     "patches": True,

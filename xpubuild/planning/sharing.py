@@ -23,6 +23,17 @@ def jobs_environment(jobs: int) -> dict[str, str]:
     return dict.fromkeys(_JOBS_VARIABLES, str(jobs))
 
 
+def jobs_of(step: Step) -> int | None:
+    """Return the number of jobs that a step is told; None where it compiles nothing."""
+    return jobs_in({name: value for command in step.commands for name, value in command.tuning.items()})
+
+
+def jobs_in(tuning: Mapping[str, str]) -> int | None:
+    """Return the number of jobs in such an environment; None where there is none."""
+    found = next((tuning[name] for name in _JOBS_VARIABLES if name in tuning), "")
+    return int(found) if found.isascii() and found.isdecimal() and int(found) > 0 else None
+
+
 def share_jobs(steps: Sequence[Step], jobs: int) -> tuple[Step, ...]:
     """Return the steps with ``jobs`` divided among the builds that run in parallel.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import graphlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -265,6 +265,20 @@ class Toolchain(Strict):
     conda: CondaToolchain | None = None
 
 
+Amount = Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)]
+
+
+class Cost(Strict):
+    """What a step is expected to take before it was done here; without a value nothing is known."""
+
+    core_minutes: dict[Target, Amount] = Field(
+        default_factory=dict, description="minutes that one core compiles; divided by the number of jobs"
+    )
+    minutes: Amount | None = Field(None, description="minutes that more jobs do not make fewer")
+    download_mb: Amount | None = Field(None, description="download in megabytes, with nothing cached")
+    disk_mb: Amount | None = Field(None, description="megabytes that it adds to the workspace")
+
+
 class Verify(Strict):
     """What ``install`` proves at its end."""
 
@@ -311,6 +325,9 @@ class Recipe(Strict):
     refuses: list[Refusal] = Field(default_factory=list)
     toolkits: list[Toolkit] = Field(default_factory=list)
     verify: Verify = Field(default_factory=Verify)
+    costs: dict[Name, Cost] = Field(
+        default_factory=dict, description="what steps are expected to take, by the id of the step"
+    )
     facts: dict[str, Fact] = Field(default_factory=dict, description="source of each value, by dotted path")
 
     @model_validator(mode="after")

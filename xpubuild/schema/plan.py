@@ -23,6 +23,29 @@ class PlanCommand(Part):
     """Tried in order if argv fails."""
 
 
+class PlanEstimate(Part):
+    """What a step will take; null is what nothing tells."""
+
+    seconds: float | None
+    """With the number of jobs of this plan."""
+    download_bytes: int | None
+    disk_bytes: int | None
+    """By how much the workspace grows."""
+    source: str
+    """What the guess rests on: an earlier build of this user, or the recipe and its source."""
+
+
+class PlanTotal(Part):
+    """What all steps that would run now take together."""
+
+    seconds: float
+    """Steps that do not wait for each other run at the same time. Steps that nothing tells of count as 0."""
+    download_bytes: int
+    disk_bytes: int
+    unknown: list[str]
+    """Steps of which no time is known."""
+
+
 class PlanStep(Part):
     """One step of the plan."""
 
@@ -46,6 +69,8 @@ class PlanStep(Part):
     """Whether the step would run now."""
     reason: str
     """Why it would run; empty where it would not."""
+    estimate: PlanEstimate | None = None
+    """Of a step that would run now."""
 
 
 class PlanDocument(Document):
@@ -62,5 +87,7 @@ class PlanDocument(Document):
     """What was chosen, for people; keys may change."""
     steps: list[PlanStep]
     """In an order in which every step follows what it needs."""
+    estimate: PlanTotal | None = None
+    """Absent where nothing would run."""
     obstacles: list[Error] = Field(default=[])
     """What would stop an install before its first step: too little space, a file that nobody has."""

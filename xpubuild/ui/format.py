@@ -4,6 +4,15 @@ from __future__ import annotations
 
 _MINUTE = 60
 _HOUR = 3600
+#: (below this time in seconds, a guess is rounded to this many)
+_STEPS = (
+    (10, 1),
+    (_MINUTE, 5),
+    (10 * _MINUTE, _MINUTE),
+    (_HOUR, 5 * _MINUTE),
+    (5 * _HOUR, _HOUR // 4),
+    (10**12, _HOUR),
+)
 _DECIMAL = ("B", "kB", "MB", "GB", "TB")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 # One decimal place would round up to the next digit from here.
@@ -22,6 +31,19 @@ def duration(seconds: float) -> str:
     if whole < _HOUR:
         return f"{whole // _MINUTE}m {whole % _MINUTE:02d}s"
     return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02d}m"
+
+
+def roughly(seconds: float) -> str:
+    """Return a time that is only guessed, no finer than it is known: ``2 s``, ``4 min``, ``1 h 15 min``."""
+    for below, step in _STEPS:
+        whole = max(1, round(seconds / step)) * step
+        if whole < below:
+            break
+    if whole < _MINUTE:
+        return f"{whole} s"
+    hours, minutes = divmod(whole // _MINUTE, 60)
+    parts = (f"{hours} h" if hours else "", f"{minutes} min" if minutes else "")
+    return " ".join(part for part in parts if part)
 
 
 def clock(seconds: float) -> str:

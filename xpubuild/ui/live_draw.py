@@ -20,6 +20,7 @@ _FRAMES_PER_S = 8
 #: A window with fewer rows needs them for the steps.
 _ROWS_FOR_FOOTER = 3
 _ROWS_FOR_HEADER = 7
+_ROWS_FOR_LONGEST = 10
 #: The time of a step stays near its title in a wide window.
 _WIDEST_STEP = 110
 #: Cells of a bar by the width of the window: up to the first number, the second, beyond.
@@ -91,6 +92,9 @@ class Painter:
         # The cursor rests on a line of its own below the block.
         room = rows - 1
         footer = [self._footer(run, now)] if rows >= _ROWS_FOR_FOOTER else []
+        slow = wording.longest(run.forecast) if run.forecast is not None else ""
+        if slow and rows >= _ROWS_FOR_LONGEST:
+            footer.insert(0, self._fit(Text(f"longest: {self._say(slow)}", "dim")))
         header = [self._header(run)] if rows >= _ROWS_FOR_HEADER else []
         chosen = choose_rows(list(run.steps.values()), room - len(header) - len(footer))
         return [*header, *(self._row(row, run, now) for row in chosen), *footer]
@@ -125,6 +129,10 @@ class Painter:
         failed = run.count(state.FAILED)
         parts += [f"{failed} failed"] if failed else []
         parts.append(show.clock(now - (now if run.began is None else run.began)))
+        if run.forecast is not None:
+            parts += [
+                part for part in (wording.left(run.forecast), show.memory(run.forecast.memory_bytes)) if part
+            ]
         parts.append("Ctrl-C stops; run again to resume")
         return self._fit(Text(self.glyphs.dot.join(parts), "dim"))
 

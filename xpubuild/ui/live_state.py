@@ -8,6 +8,7 @@ from xpubuild.engine.events import (
     Event,
     Notice,
     RunFinished,
+    RunForecast,
     RunStarted,
     StepFinished,
     StepProgress,
@@ -56,6 +57,7 @@ class RunView:
     began: float | None = None
     ended: RunFinished | None = None
     steps: dict[str, StepView] = field(default_factory=dict)
+    forecast: RunForecast | None = None
 
     def apply(self, event: Event) -> None:
         """Take one event."""
@@ -70,6 +72,8 @@ class RunView:
                 self._progress(event)
             case StepFinished():
                 self._finish_step(event)
+            case RunForecast():
+                self.forecast = event
             case RunFinished():
                 self.ended = event
             case Notice() | _:

@@ -10,6 +10,7 @@ from xpubuild.engine.events import (
     Event,
     Notice,
     RunFinished,
+    RunForecast,
     RunStarted,
     StepFinished,
     StepOutput,
@@ -61,6 +62,7 @@ class PlainSink:
         self._began: float | None = None
         self._running: dict[str, _Pace] = {}
         self._logs: dict[str, str] = {}
+        self._next_forecast = 0.0
 
     def emit(self, event: Event) -> None:
         """Take one event."""
@@ -118,6 +120,8 @@ class PlainSink:
                 self.line(event.time, f"{event.step} | {one_line(event.line)}")
             case StepProgress():
                 self._tell_progress(event)
+            case RunForecast():
+                self._tell_forecast(event)
             case StepFinished():
                 self.step_finished(event)
             case Notice():
@@ -132,6 +136,15 @@ class PlainSink:
         if pace.due(event):
             pace.spoke = event.time
             self.line(event.time, wording.progress(event))
+
+    def _tell_forecast(self, event: RunForecast) -> None:
+        """Tell what is left at first, and then rarely: the time since is a tenth of what was left."""
+        if event.time < self._next_forecast:
+            return
+        text = wording.forecast(event)
+        if text:
+            self._next_forecast = event.time + max(_SILENCE_S, event.left_s / 10)
+            self.line(event.time, text)
 
     def step_finished(self, event: StepFinished) -> None:
         """Tell how a step ended."""

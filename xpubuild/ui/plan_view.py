@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+from xpubuild.engine.estimate import Estimate, total
 from xpubuild.engine.model import Plan, Step
 from xpubuild.errors import XpuBuildError
-from xpubuild.ui.format import memory
+from xpubuild.ui.format import memory, roughly, size
 from xpubuild.ui.parts import Column, Commands, Facts, Part, Sentences, TableBuilder
 
 _LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "lock_digest": "lock digest"}
@@ -17,13 +19,38 @@ State = str | tuple[str, str]
 
 
 def plan_view(
-    plan: Plan, states: Mapping[str, State], obstacles: Sequence[XpuBuildError] = ()
+    plan: Plan,
+    states: Mapping[str, State],
+    obstacles: Sequence[XpuBuildError] = (),
+    estimates: Mapping[str, Estimate] = MappingProxyType({}),
 ) -> tuple[Part, ...]:
-    """Return the summary of a plan, the table of its steps, and what would stop an install.
+    """Return the summary of a plan, the table of its steps, what they will take, and what would stop an
+    install.
 
     ``states`` maps step ids to their state; a step that is not in it is still to do.
     """
-    return (_summary(plan), _table(plan, states), *(part for error in obstacles for part in _obstacle(error)))
+    guessed = (_guesses(plan, estimates),) if estimates else ()
+    told = (part for error in obstacles for part in _obstacle(error))
+    return (_summary(plan), _table(plan, states), *guessed, *told)
+
+
+def _guesses(plan: Plan, estimates: Mapping[str, Estimate]) -> Part:
+    right = [Column(name, right=True) for name in ("time", "download", "disk")]
+    builder = TableBuilder(["step", *right, "from"])
+    for step, guess in estimates.items():
+        builder.add(step, *_amounts(guess.seconds, guess.download_bytes, guess.disk_bytes), guess.source)
+    whole = total(plan.steps, estimates)
+    builder.add(
+        "together",
+        *_amounts(whole.seconds, whole.download_bytes, whole.disk_bytes),
+        f"without {', '.join(whole.unknown)}: nothing tells" if whole.unknown else "",
+    )
+    return builder.build("What the steps to do will take, about")
+
+
+def _amounts(seconds: float | None, download: int | None, disk: int | None) -> tuple[str, str, str]:
+    sizes = ["?" if item is None else size(item) if item > 0 else "" for item in (download, disk)]
+    return ("?" if seconds is None else roughly(seconds), sizes[0], sizes[1])
 
 
 def _obstacle(error: XpuBuildError) -> tuple[Part, ...]:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from xpubuild.engine.events import Notice, RunFinished, RunStarted, StepFinished, StepProgress, StepStarted
+from xpubuild.engine.events import (
+    Notice,
+    RunFinished,
+    RunForecast,
+    RunStarted,
+    StepFinished,
+    StepProgress,
+    StepStarted,
+)
 from xpubuild.ui import format as show
 from xpubuild.ui.terminal import one_line
 
+_MINUTE = 60
 _ENDED = {"failed": "FAILED after", "cancelled": "interrupted after", "done": "done in"}
 _RUN_ENDED = {"ok": "finished in", "failed": "FAILED after", "cancelled": "interrupted after"}
 
@@ -52,6 +61,30 @@ def progress(event: StepProgress) -> str:
         parts.append(f"{show.duration(event.eta_s)} left" if event.eta_s > 0 else "")
     counted = ", ".join(part for part in parts if part)
     return one_line(f"{event.step}: " + ": ".join(part for part in (counted, event.detail) if part))
+
+
+def left(event: RunForecast) -> str:
+    """Return how long the run will take yet; "" where nothing tells."""
+    if event.left_s <= 0:
+        return ""
+    if event.left_s < _MINUTE:
+        words = "less than a minute left"
+        return f"{words}, without {', '.join(event.unknown)}" if event.unknown else words
+    return f"{'at least' if event.unknown else 'about'} {show.roughly(event.left_s)} left"
+
+
+def longest(event: RunForecast) -> str:
+    """Return what has run longest, with its memory."""
+    return ", ".join(
+        f"{what} ({show.duration(seconds)}, {show.memory(size)})" for what, seconds, size in event.longest
+    )
+
+
+def forecast(event: RunForecast) -> str:
+    """Return what is left, the memory, and what has run longest; "" where nothing tells."""
+    slow = longest(event)
+    parts = (left(event), show.memory(event.memory_bytes), f"longest: {slow}" if slow else "")
+    return one_line("; ".join(part for part in parts if part)) if parts[0] else ""
 
 
 def notice(event: Notice) -> str:

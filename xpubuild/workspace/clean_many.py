@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from xpubuild.engine.disk import disk_usage
 from xpubuild.engine.files import remove_tree
 from xpubuild.engine.lock import held_by
 from xpubuild.errors import XpuBuildError
 from xpubuild.workspace.clean import remove
-from xpubuild.workspace.overview import age_of, disk_usage, unused_since, workspaces_in
+from xpubuild.workspace.overview import age_of, unused_since, workspaces_in
 
 #: What is kept below the user's cache, all of which can be fetched or made again.
 CACHES = ("git", "archives", "conda", "mirrors", "oneapi")

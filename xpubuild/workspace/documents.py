@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from xpubuild.caching.counting import rows
+from xpubuild.documents import plain
+from xpubuild.engine.estimate import Estimate, total
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.state import StepState
@@ -15,16 +18,26 @@ from xpubuild.workspace.layout import Layout
 
 
 def plan_document(
-    plan: Plan, states: Mapping[str, StepState], obstacles: Sequence[XpuBuildError] = ()
+    plan: Plan,
+    states: Mapping[str, StepState],
+    obstacles: Sequence[XpuBuildError] = (),
+    estimates: Mapping[str, Estimate] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the ``xpubuild.plan/1`` document; ``obstacles`` is what would stop an install."""
+    """Return the ``xpubuild.plan/1`` document; ``obstacles`` is what would stop an install.
+
+    ``estimates`` says what the steps that are to do will take.
+    """
     return {
         "schema": "xpubuild.plan/1",
         "recipe": plan.recipe,
         "workspace": plan.workspace,
         "lock_digest": plan.lock_digest,
         "summary": dict(plan.summary),
-        "steps": [_step(step, plan.fingerprints[step.id], states[step.id]) for step in plan.steps],
+        "steps": [
+            {**_step(step, plan.fingerprints[step.id], states[step.id]), **_estimate(estimates.get(step.id))}
+            for step in plan.steps
+        ],
+        **({"estimate": plain(total(plan.steps, estimates))} if estimates else {}),
         "obstacles": [error.to_json() for error in obstacles],
     }
 
@@ -44,6 +57,10 @@ def _step(step: Step, fingerprint: str, state: StepState) -> dict[str, Any]:
         "state": state.word,
         "reason": state.reason,
     }
+
+
+def _estimate(found: Estimate | None) -> dict[str, Any]:
+    return {} if found is None else {"estimate": plain(found)}
 
 
 def status_document(workspace: str, journal: Journal, owner: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from xpubuild.engine.disk import disk_usage
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import held_by
 from xpubuild.errors import UsageError, XpuBuildError
@@ -93,28 +93,6 @@ def _modified(path: Path) -> float | None:
     with contextlib.suppress(OSError):
         return path.stat().st_mtime
     return None
-
-
-def disk_usage(folder: Path) -> int:
-    """Return the bytes that a folder takes on its disk; a file with several names in it counts once."""
-    seen: set[tuple[int, int]] = set()
-    total = 0
-    for status in _entries(folder):
-        if status.st_nlink > 1:
-            if (status.st_dev, status.st_ino) in seen:
-                continue
-            seen.add((status.st_dev, status.st_ino))
-        total += status.st_blocks * 512
-    return total
-
-
-def _entries(folder: Path) -> Iterator[os.stat_result]:
-    with contextlib.suppress(OSError), os.scandir(folder) as found:
-        for item in found:
-            with contextlib.suppress(OSError):
-                yield item.stat(follow_symlinks=False)
-                if item.is_dir(follow_symlinks=False):
-                    yield from _entries(Path(item.path))
 
 
 _MOST = 10_000

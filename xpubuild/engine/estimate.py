@@ -1,0 +1,72 @@
+"""What a step will take, and how long steps take together. Pure."""
+
+from __future__ import annotations
+
+import graphlib
+import heapq
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from xpubuild.engine.model import Step
+
+#: Steps that run at the same time, at most.
+WIDTH = 4
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a step is expected to take; None where nothing tells."""
+
+    seconds: float | None = None
+    download_bytes: int | None = None
+    disk_bytes: int | None = None
+    source: str = ""
+    """What the guess rests on, in words."""
+
+
+UNKNOWN = Estimate()
+
+
+@dataclass(frozen=True)
+class Total:
+    """What steps are expected to take together; those that nothing tells of count as nothing."""
+
+    seconds: float
+    download_bytes: int
+    disk_bytes: int
+    unknown: tuple[str, ...]
+    """Steps of which no time is known."""
+
+
+def total(steps: Sequence[Step], estimates: Mapping[str, Estimate]) -> Total:
+    """Return what the steps that have an estimate take, side by side as a run runs them."""
+    wanted = [step.id for step in steps if step.id in estimates]
+    seconds = {name: estimates[name].seconds or 0.0 for name in wanted}
+    return Total(
+        seconds=span({step.id: (*step.needs, *step.after) for step in steps}, seconds),
+        download_bytes=sum(estimates[name].download_bytes or 0 for name in wanted),
+        disk_bytes=sum(estimates[name].disk_bytes or 0 for name in wanted),
+        unknown=tuple(name for name in wanted if estimates[name].seconds is None),
+    )
+
+
+def span(before: Mapping[str, Collection[str]], seconds: Mapping[str, float], width: int = WIDTH) -> float:
+    """Return the seconds until all steps are done; ``before`` names for each the steps that come first.
+
+    A step that ``seconds`` lacks takes no time, since it is done already.
+    """
+    sorter = graphlib.TopologicalSorter(
+        {name: [other for other in others if other in before] for name, others in before.items()}
+    )
+    sorter.prepare()
+    ready: list[str] = []
+    running: list[tuple[float, str]] = []
+    now = 0.0
+    while sorter.is_active():
+        ready.extend(sorter.get_ready())
+        while ready and len(running) < width:
+            name = ready.pop(0)
+            heapq.heappush(running, (now + seconds.get(name, 0.0), name))
+        now, name = heapq.heappop(running)
+        sorter.done(name)
+    return now
