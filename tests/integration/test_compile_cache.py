@@ -61,7 +61,10 @@ class Workspace:
         self.header.write_text(_HEADER)
 
     def environment(self, component: str) -> dict[str, str]:
-        return command_environment(self.plan.step(f"{component}.wheel").commands[-1], self.base)
+        found = command_environment(self.plan.step(f"{component}.wheel").commands[-1], self.base)
+        # The launcher that admits compilers by memory is a file that an install writes.
+        admitted = {"CCACHE_PREFIX", "CMAKE_C_LINKER_LAUNCHER", "CMAKE_CXX_LINKER_LAUNCHER"}
+        return {name: value for name, value in found.items() if name not in admitted}
 
     def compile(self, *before: str, component: str = "torch", **more: str) -> bytes:
         """Compile the source with absolute paths, as CMake and setuptools do; return the object."""

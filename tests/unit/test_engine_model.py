@@ -31,7 +31,7 @@ def test_every_event_can_be_written_as_json(kind: type[Event]) -> None:
 def test_every_event_of_the_module_is_known() -> None:
     named = {value for value in vars(events).values() if isinstance(value, type) and issubclass(value, Event)}
     assert named - {Event} == set(KINDS)
-    assert len(KINDS) == 7
+    assert len(KINDS) == 8
 
 
 def test_a_command_shows_all_that_reaches_the_process() -> None:
