@@ -15,6 +15,7 @@ from xpubuild.gather.admission import admission_of, can_wait
 from xpubuild.gather.build_compilers import build_compilers
 from xpubuild.gather.downloads import downloads_from
 from xpubuild.gather.ignored_env import ignored_variables
+from xpubuild.gather.jobserver import inherited_jobserver
 from xpubuild.gather.oneapi_facts import ocloc_lacks, oneapi_facts
 from xpubuild.gather.options import PlanOptions
 from xpubuild.host.jobs import LargeUnit, plan_jobs
@@ -42,13 +43,16 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
     conda = conda_lock_of(options, request)
     python, version = _python(options, request, host, conda)
     compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os)
+    waits = can_wait(request, choice)
+    # A number that was asked for goes before a jobserver, as for make and ninja.
+    server = inherited_jobserver(os.environ) if waits and options.job_count == "auto" else None
     jobs = plan_jobs(
-        host.cpu.usable,
+        server.jobs if server else host.cpu.usable,
         host.memory.usable_bytes,
         options.job_count,
         _bytes_per_job(recipe, choice),
         _largest_units(recipe, choice, compilers.cxx.version),
-        can_wait=can_wait(request, choice),
+        can_wait=waits,
     )
     oneapi = oneapi_facts(options, recipe, choice)
     return Facts(
@@ -56,7 +60,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         python_version=version,
         compilers=build_compilers(compilers, oneapi),
         jobs=jobs.jobs,
-        jobs_reason=jobs.reason,
+        jobs_reason=f"slots of the jobserver; {jobs.reason}" if server else jobs.reason,
         cache=platformdirs.user_cache_path("xpubuild"),
         requirements={
             name: requirement_file(request.loaded, name).read_text("utf-8")
@@ -72,6 +76,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         downloads=downloads_from(options.mirror_folder, offline=options.offline),
         conda_lock=conda,
         admission=admission_of(jobs, host.memory),
+        makeflags=server.makeflags if server else "",
     )
 
 

@@ -120,7 +120,7 @@ class Facts:
     ``resolved`` maps a component to the commit that was looked up for it; ``warnings`` are for the user.
     ``downloads`` says where sources and packages come from, ``conda_lock`` of which conda packages the
     environment is made (the text of a conda-lock.yml); None for a virtual environment. With ``admission``,
-    compilers wait for memory.
+    compilers wait for memory. ``makeflags`` tells builds of the jobserver that xpubuild runs below.
     """
 
     python: str
@@ -139,6 +139,7 @@ class Facts:
     downloads: Downloads = Downloads()
     conda_lock: str | None = None
     admission: Admission | None = None
+    makeflags: str = ""
 
 
 @dataclass(frozen=True)
