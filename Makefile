@@ -9,6 +9,7 @@
 # make slurm       job scripts on a real Slurm: time limits, a killed node daemon (as root; about 10 minutes)
 # make torture      kill, starve and mislead real installs at random, and count what became of them
 # make verify-mutants  break operators of torch (VERIFY_PYTHON) and list what verify does not notice
+# make jobs-replay  replay compilations as processes that hold their memory, below a real limit (as root; about 10 minutes)
 # make docs         regenerate docs/reference, docs/schema and docs/checks
 # make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment; tests/data/images
 # make image-evidence  build images with buildah from nothing and use them (as root, about half an hour)
@@ -34,7 +35,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components caches wheels browser \
+.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components caches wheels browser jobs-replay \
 	image-evidence image-guide site release clean python-gone
 
 help:
@@ -80,6 +81,16 @@ torture: .venv/.dev
 
 verify-mutants:
 	@"$(VERIFY_PYTHON)" scripts/operator-mutants.py $(MUTANTS_ARGS)
+
+# 16 cores and 32 GiB: pytorch/pytorch issue 124018. REPLAY_ARGS="PROFILE --cores N ..." replays another build.
+REPLAY := docs/evidence/jobs-by-memory
+jobs-replay: .venv/.dev
+ifdef REPLAY_ARGS
+	@"$(PY)" scripts/replay-jobs.py $(REPLAY_ARGS)
+else
+	@"$(PY)" scripts/replay-jobs.py $(REPLAY)/heavy.csv --cores 16 --memory-gib 32 --default-gib 2 --prior flash=5
+	@"$(PY)" scripts/replay-jobs.py $(REPLAY)/light.csv --cores 4 --memory-gib 32 --time-scale 4 --rounds 5
+endif
 
 docs: .venv/.dev
 	@"$(PY)" scripts/generate-docs.py

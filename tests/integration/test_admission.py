@@ -146,19 +146,21 @@ def test_heavy_ones_run_one_at_a_time_and_light_ones_beside_them(site: Site) -> 
 
 
 def test_a_heavy_one_is_not_passed_by_for_ever(site: Site) -> None:
-    names = [f"light{number}" for number in range(12)]
-    for name in names:
-        site.needs(name, 250)
-        site.runs_until(name, f"test -e '{site.root}/go'")
     site.needs("heavy", 1000)
+    site.needs("before", 250)
+    site.needs("after", 250)
+    site.runs_until("before", f"test -e '{site.root}/go'")
     site.patience(0)
-    argv = site.ninja([*names[:4], "heavy", *names[4:]], jobs=5)
-    with started(argv, site.env()) as ninja:
-        assert eventually(lambda: len(site.lines()) == 4 and site.turn_is_taken(), _LONG_S) is not None
-        (site.root / "go").touch()
-        assert ninja.wait(timeout=_LONG_S) == 0
-    begun = [line[2:] for line in site.lines() if line[0] == "+"]
-    assert begun.index("heavy") == 4
+    with started(site.argv("before"), site.env()):
+        assert eventually(lambda: "+ before" in site.lines(), _LONG_S) is not None
+        with started(site.argv("heavy"), site.env()) as heavy:
+            assert eventually(site.turn_is_taken, _LONG_S) is not None
+            with started(site.argv("after"), site.env()) as after:
+                # There is room for it, and for a long time more than for the heavy one.
+                time.sleep(0.5)
+                (site.root / "go").touch()
+                assert heavy.wait(timeout=_LONG_S) == after.wait(timeout=_LONG_S) == 0
+    assert [line[2:] for line in site.lines() if line[0] == "+"] == ["before", "heavy", "after"]
 
 
 def test_a_unit_larger_than_everything_runs_alone(site: Site) -> None:
@@ -317,3 +319,22 @@ def test_only_what_ccache_does_not_have_is_admitted(site: Site) -> None:
         ["ccache", "--print-stats"], env=env, check=True, capture_output=True, text=True
     ).stdout
     assert "cache_miss\t1\n" in counted
+
+
+@pytest.mark.needs("cmake", "g++")
+def test_cmake_puts_the_launcher_before_compilers_and_linkers(site: Site) -> None:
+    source = site.root / "source"
+    source.mkdir()
+    (source / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.21)\nproject(small C)\nadd_library(small SHARED a.c)\n"
+    )
+    (source / "a.c").write_text("int a(void) { return 1; }\n")
+    told = plan_for("2.13", workspace="/w").step("torch.wheel").commands[-1].tuning
+    launchers = {name: str(site.launcher) for name in told if name.endswith("_LAUNCHER")}
+    build, ninja = site.root / "build", Path(sys.executable).with_name("ninja")
+    configure = ["cmake", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-S", str(source), "-B", str(build)]
+    for argv in (configure, ["cmake", "--build", str(build)]):
+        subprocess.run(argv, env=site.env(**launchers), check=True, timeout=_LONG_S, capture_output=True)
+    # Nothing of what CMake tries while it configures.
+    learned = sorted(path.name for path in (site.root / "learned").iterdir())
+    assert learned == ["build%CMakeFiles%small.dir%a.c.o", "build%libsmall.so"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from support.plan_files import plan_for
 from support.releases import recipe_of
 
 from xpubuild.engine import admit
-from xpubuild.engine.admit import GRAIN, Setting, free_stretches, learn, record_file, unit_of
+from xpubuild.engine.admit import Setting, free_stretches, learn, record_file, unit_of
 from xpubuild.engine.model import Command, Plan
 from xpubuild.gather.admission import admission_of, can_wait
+from xpubuild.gather.jobserver import Jobserver, inherited_jobserver
 from xpubuild.host.capacity import MemoryFacts
 from xpubuild.host.jobs import JobPlan, LargeUnit, plan_jobs
 from xpubuild.planning.choose import choose
@@ -45,10 +47,10 @@ def test_what_was_learned_goes_before_a_prior_and_a_prior_before_the_default() -
 
 def test_a_unit_that_needs_more_than_there_is_gets_everything() -> None:
     setting = Setting(TEXT)
-    assert setting.grains == 16 * GIB // GRAIN
+    assert setting.grains == 16 * 64
     assert setting.wanted(40 * GIB) == setting.grains
     assert setting.wanted(0) == 1
-    assert setting.wanted(GRAIN + 1) == 2
+    assert setting.wanted((16 << 20) + 1) == 2
 
 
 def test_heavy_is_what_all_jobs_together_could_not_have() -> None:
@@ -149,8 +151,8 @@ def test_one_large_unit_alone_is_a_reason_to_wait() -> None:
 ADMISSION = Admission(8 * GIB, own_group=True, other_jobs=3, program="text of the launcher\n")
 
 
-def planned(waits: bool, workspace: str = SPACE, **asked: object) -> Plan:
-    facts = {"admission": ADMISSION} if waits else {}
+def planned(waits: bool, workspace: str = SPACE, makeflags: str = "", **asked: object) -> Plan:
+    facts = {"admission": ADMISSION if waits else None, "makeflags": makeflags}
     return plan_for("2.13", facts=facts, workspace=workspace, **asked)
 
 
@@ -219,3 +221,37 @@ def test_a_tree_that_was_configured_without_the_launcher_does_not_wait(
         cache.parent.mkdir(parents=True)
         cache.write_text(f"CMAKE_CXX_COMPILER_LAUNCHER:STRING={tmp_path}{text}\n")
     assert can_wait(request, choose(request)) == waits
+
+
+def fifo(folder: Path) -> Path:
+    path = folder / "jobserver"
+    os.mkfifo(path)
+    return path
+
+
+def test_a_build_whose_compilers_can_wait_follows_an_inherited_jobserver(tmp_path: Path) -> None:
+    server = inherited_jobserver({"MAKEFLAGS": f" w -j12 --jobserver-auth=fifo:{fifo(tmp_path)} -- X=1"})
+    assert server == Jobserver(f" -j12 --jobserver-auth=fifo:{tmp_path}/jobserver", 12)
+    plan = planned(True, makeflags=server.makeflags, with_=("vision",))
+    told = build_of(plan, "torch.wheel").tuning
+    # ninja that is told a number follows no jobserver.
+    assert not {"MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL"} & told.keys()
+    assert (told["MAKEFLAGS"], told["XPUBUILD_ADMIT"]) == (
+        server.makeflags,
+        f"{SPACE}/build/launcher/torch.txt",
+    )
+    assert plan.step("vision.wheel").commands[-1].tuning["MAX_JOBS"] == "3"
+    assert plan.fingerprints == planned(False, with_=("vision",)).fingerprints
+
+
+@pytest.mark.parametrize(
+    "flags",
+    ["", "-j8", "-j8 --jobserver-auth=3,4", "-j8 --jobserver-auth=fifo:/none", "--jobserver-auth=fifo:FIFO"],
+)
+def test_a_jobserver_that_builds_cannot_reach_is_none(tmp_path: Path, flags: str) -> None:
+    assert inherited_jobserver({"MAKEFLAGS": flags.replace("FIFO", str(fifo(tmp_path)))}) is None
+
+
+def test_a_file_in_the_place_of_a_jobserver_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert inherited_jobserver({"MAKEFLAGS": f"-j8 --jobserver-auth=fifo:{tmp_path}/file"}) is None

@@ -7,17 +7,18 @@ a few milliseconds. ``XPUBUILD_ADMIT`` names a file of lines ``NAME VALUE``:
 ``jobs``     admitted processes that may run at the same time
 ``ledger``   folder of the ledgers: one for each machine, as a home may be shared by many
 ``group``    ``yes`` where the memory is that of this process's control group: it has a ledger of its own
-``learned``  folder with a file for each unit: its peak memory in bytes and its seconds, when it last ran
+``learned``  folder with a file for each unit: peak memory in bytes and CPU seconds of when it last ran
 ``root``     folder that names of units do not contain
 ``default``  bytes of a unit of which nothing is known
 ``prior``    bytes and a part of the path of units that are not learned; the first that fits counts
+``grain``    bytes that memory is counted in, 16 MiB
 ``patience`` seconds after which the first that waits lets nobody else in before it
 
 A unit is heavy if so many of them as there are jobs would not fit into the budget. Heavy and light ones wait
 in two queues, so that light ones run beside the few heavy ones that fit. The build tool has to start more
 launchers than there are jobs: those that wait are then not missing among those that run.
 
-The ledger is a file of which only locks are used: one byte for each ``GRAIN`` of the budget, and one for each
+The ledger is a file of which only locks are used: one byte for each grain of the budget, and one for each
 job. A process holds locks on as many bytes as it was admitted with. They are locks of the open file
 (``F_OFD_SETLK``), which the compiler inherits: the kernel releases them when the last process that has the
 file open has ended, in whatever way. So nothing has to be cleaned up, and what the compiler of a killed
@@ -40,8 +41,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-GRAIN = 16 << 20
-MIB = 1 << 20
 #: Where the slots begin in the ledger: above any memory.
 SLOTS = 1 << 40
 _POLL_S = 0.01
@@ -63,6 +62,7 @@ class Setting:
         self.learned = values["learned"]
         self.root = values["root"].rstrip("/") + "/"
         self.default = int(values["default"])
+        self.grain = int(values.get("grain", 16 << 20))
         self.patience = float(values.get("patience", 10))
         priors = [value.partition(" ")[::2] for name, value in pairs if name == "prior"]
         self.priors = [(part, int(size)) for size, part in priors]
@@ -70,17 +70,17 @@ class Setting:
     @property
     def grains(self) -> int:
         """The budget in grains."""
-        return max(1, self.budget // GRAIN)
+        return max(1, self.budget // self.grain)
 
     def predicted(self, unit: str, known: int) -> int:
         """Return the bytes that a unit will probably need; ``known`` is what it needed last, or 0."""
         if known:
-            return int(known * _MARGIN) + 32 * MIB
+            return int(known * _MARGIN) + 2 * self.grain
         return next((size for part, size in self.priors if part in unit), self.default)
 
     def wanted(self, size: int) -> int:
         """Return a size in grains; more than there are means all of them: such a unit runs alone."""
-        return min(self.grains, max(1, -(-size // GRAIN)))
+        return min(self.grains, max(1, -(-size // self.grain)))
 
     def is_heavy(self, wanted: int) -> bool:
         """Return whether it needs more than its share: enough of these would not leave all jobs running."""
@@ -246,10 +246,9 @@ def main(argv: list[str], environ: dict[str, str]) -> int:
             ledger.keep()
     except OSError as error:
         sys.stderr.write(f"xpubuild: not admitted by memory, started at once: {error}\n")
-    started = time.monotonic()
     _, status, usage = os.wait4(_start(argv, environ), 0)
     try:
-        learn(file, known, usage.ru_maxrss * 1024, time.monotonic() - started, status == 0)
+        learn(file, known, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime, status == 0)
     except OSError as error:
         sys.stderr.write(f"xpubuild: its memory was not recorded: {error}\n")
     return _end_like(status)

@@ -16,6 +16,7 @@ from xpubuild.gather.build_compilers import build_compilers
 from xpubuild.gather.compile_cache import compile_cache
 from xpubuild.gather.downloads import downloads_from
 from xpubuild.gather.ignored_env import ignored_variables
+from xpubuild.gather.jobserver import inherited_jobserver
 from xpubuild.gather.oneapi_facts import ocloc_lacks, oneapi_facts
 from xpubuild.gather.options import PlanOptions
 from xpubuild.host.jobs import LargeUnit, plan_jobs
@@ -43,13 +44,16 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
     conda = conda_lock_of(options, request)
     python, version = _python(options, request, host, conda)
     compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os)
+    waits = can_wait(request, choice)
+    # A number that was asked for goes before a jobserver, as for make and ninja.
+    server = inherited_jobserver(os.environ) if waits and options.job_count == "auto" else None
     jobs = plan_jobs(
-        host.cpu.usable,
+        server.jobs if server else host.cpu.usable,
         host.memory.usable_bytes,
         options.job_count,
         _bytes_per_job(recipe, choice),
         _largest_units(recipe, choice, compilers.cxx.version),
-        can_wait=can_wait(request, choice),
+        can_wait=waits,
     )
     oneapi = oneapi_facts(options, recipe, choice)
     chosen = build_compilers(compilers, oneapi)
@@ -60,7 +64,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         python_version=version,
         compilers=chosen,
         jobs=jobs.jobs,
-        jobs_reason=jobs.reason,
+        jobs_reason=f"slots of the jobserver; {jobs.reason}" if server else jobs.reason,
         cache=platformdirs.user_cache_path("xpubuild"),
         requirements={
             name: requirement_file(request.loaded, name).read_text("utf-8")
@@ -78,6 +82,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         compile_cache=compile_cache(*cache, chosen, oneapi) if builds else None,
         compile_cache_off=options.compile_cache == "none",
         admission=admission_of(jobs, host.memory),
+        makeflags=server.makeflags if server else "",
     )
 
 

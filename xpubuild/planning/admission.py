@@ -13,13 +13,12 @@ from pathlib import Path
 
 from xpubuild.planning.context import Context
 from xpubuild.planning.request import Admission
+from xpubuild.planning.tuning import VARIABLE, jobs_environment
 from xpubuild.recipe.model import Component
 from xpubuild.workspace.layout import Layout
 
-#: Names the file that the launcher reads; without it every compiler starts at once.
-VARIABLE = "XPUBUILD_ADMIT"
 #: Launchers for each job.
-_LAUNCHERS = 3
+LAUNCHERS = 3
 _GIB = 1 << 30
 _COMPILERS = tuple(f"CMAKE_{language}_COMPILER_LAUNCHER" for language in ("C", "CXX"))
 # CMake 3.21 and later read these.
@@ -44,6 +43,11 @@ def folder(layout: Layout) -> Path:
 def launcher(layout: Layout) -> Path:
     """Return the launcher, as it is in the commands of a build."""
     return folder(layout) / "launch"
+
+
+def program(python: str) -> str:
+    """Return the text of the launcher; ``python`` runs ``admit.py`` beside it."""
+    return _LAUNCHER.format(variable=VARIABLE, python=shlex.quote(python), program=_PROGRAM)
 
 
 def has_launcher(component: Component, target: str, layout: Layout) -> bool:
@@ -91,7 +95,19 @@ def jobs_of(context: Context, name: str) -> int:
     if facts.admission is None:
         return facts.jobs
     waits = has_launcher(context.component(name), context.choice.target, context.layout)
-    return _LAUNCHERS * facts.jobs if waits else facts.admission.other_jobs
+    return LAUNCHERS * facts.jobs if waits else facts.admission.other_jobs
+
+
+def jobs_environment_of(context: Context, name: str) -> dict[str, str]:
+    """Return what tells a component's build how many compilers to start.
+
+    A jobserver is followed by a ninja that is told no number. PyTorch's build of SYCL takes MAX_JOBS as the
+    number of device links too, so this is for those builds alone whose compilers have the launcher.
+    """
+    told = context.facts.makeflags
+    if told and has_launcher(context.component(name), context.choice.target, context.layout):
+        return {"MAKEFLAGS": told}
+    return jobs_environment(jobs_of(context, name))
 
 
 def memory_of(context: Context, name: str) -> int:
@@ -109,8 +125,7 @@ def files(context: Context) -> dict[str, str]:
     ]
     if not names:
         return {}
-    python = shlex.quote(context.facts.python)
-    found = {str(launcher(layout)): _LAUNCHER.format(variable=VARIABLE, python=python, program=_PROGRAM)}
+    found = {str(launcher(layout)): program(context.facts.python)}
     admission = context.facts.admission
     if admission is not None:
         found[str(folder(layout) / "admit.py")] = admission.program

@@ -17,7 +17,6 @@ from xpubuild.planning import admission, compile_cache, compiler_steps
 from xpubuild.planning.archive_steps import unpacked_environment
 from xpubuild.planning.context import Context
 from xpubuild.planning.repository_steps import served_environment
-from xpubuild.planning.sharing import jobs_environment
 
 #: 2020-01-01 UTC: a fixed moment for archive members, so that a wheel depends on its inputs alone.
 SOURCE_DATE_EPOCH = "1577836800"
@@ -163,7 +162,7 @@ def _told(
     context: Context, name: str, argv: tuple[str, ...], *, cwd: str | None = None, compiles: bool = True
 ) -> Command:
     env = build_environment(context, name)
-    told = {**jobs_environment(admission.jobs_of(context, name)), **_only_local_git(context)}
+    told = {**admission.jobs_environment_of(context, name), **_only_local_git(context)}
     if compiles:
         told |= compile_cache.tuning(context, name, env)
         told |= admission.tuning(context, name, {**env, **told})

@@ -121,7 +121,8 @@ class Facts:
     ``resolved`` maps a component to the commit that was looked up for it; ``warnings`` are for the user.
     ``downloads`` says where sources and packages come from, ``conda_lock`` of which conda packages the
     environment is made (the text of a conda-lock.yml); None for a virtual environment. ``compile_cache_off``
-    says that builds were asked not to use one. With ``admission``, compilers wait for memory.
+    says that builds were asked not to use one. With ``admission``, compilers wait for memory. ``makeflags``
+    tells builds of the jobserver that xpubuild runs below.
     """
 
     python: str
@@ -142,6 +143,7 @@ class Facts:
     compile_cache: CompileCache | None = None
     compile_cache_off: bool = False
     admission: Admission | None = None
+    makeflags: str = ""
 
 
 @dataclass(frozen=True)

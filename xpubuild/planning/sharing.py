@@ -12,15 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xpubuild.engine.model import Command, Step
-from xpubuild.planning.admission import VARIABLE
-
-#: How build tools are told the number of jobs: setup.py and torch's extensions, and ``cmake --build``.
-_JOBS_VARIABLES = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
-
-
-def jobs_environment(jobs: int) -> dict[str, str]:
-    """Return the environment that gives a build its number of jobs."""
-    return dict.fromkeys(_JOBS_VARIABLES, str(jobs))
+from xpubuild.planning.tuning import JOBS_VARIABLES, JOBSERVER_VARIABLE, VARIABLE, jobs_environment
 
 
 def jobs_of(step: Step) -> int | None:
@@ -38,7 +30,8 @@ def share_jobs(steps: Sequence[Step], jobs: int) -> tuple[Step, ...]:
     """Return the steps with ``jobs`` divided among the builds that run in parallel.
 
     A build is a step with a command that is told a number of jobs, which it never gets more of; its
-    ``memory_bytes`` is for ``jobs``. Those whose compilers wait have one budget and keep their number.
+    ``memory_bytes`` is for ``jobs``. Those whose compilers wait have one budget and keep their number, as do
+    those that follow a jobserver.
     """
     ranks = _ranks(steps)
     shared: dict[str, Step] = {}
@@ -57,7 +50,8 @@ def share_jobs(steps: Sequence[Step], jobs: int) -> tuple[Step, ...]:
 
 
 def _is_build(step: Step) -> bool:
-    return any(name in command.tuning for command in step.commands for name in _JOBS_VARIABLES)
+    told = (*JOBS_VARIABLES, JOBSERVER_VARIABLE)
+    return any(name in command.tuning for command in step.commands for name in told)
 
 
 def _waits(step: Step) -> bool:
@@ -87,7 +81,7 @@ def _with_jobs(step: Step, part: int, jobs: int, before: tuple[str, ...]) -> Ste
 
 
 def _told(command: Command, part: int) -> Command:
-    if VARIABLE in command.tuning:
+    if VARIABLE in command.tuning or JOBSERVER_VARIABLE in command.tuning:
         return command
-    most = min([part, *(int(command.tuning[name]) for name in _JOBS_VARIABLES if name in command.tuning)])
+    most = min([part, *(int(command.tuning[name]) for name in JOBS_VARIABLES if name in command.tuning)])
     return replace(command, tuning={**command.tuning, **jobs_environment(most)})
