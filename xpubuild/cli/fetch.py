@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @options.build_options(
     hidden=(
         "--cxx11-abi", "--arch", "--jobs", "--oneapi-root", "--oneapi-mode", "--editable", "--allow-dirty",
-        "--extra-path", "--extra-library-path", "--portable", "--runtime",
+        "--extra-path", "--extra-library-path", "--portable", "--runtime", *options.STORE,
     ),
     workspace="Existing workspace whose looked-up commits are used.",
     mirror_help="Folder of the mirror to fill.",

@@ -12,7 +12,7 @@ from xpubuild.cli import options
 
 @click.command(name="lock", short_help="Lock every input of a recipe.")
 @options.build_options(
-    hidden=("--jobs", "--editable", "--allow-dirty", "--portable", "--runtime"),
+    hidden=("--jobs", "--editable", "--allow-dirty", "--portable", "--runtime", *options.STORE),
     workspace="Existing workspace whose looked-up commits are used.",
 )
 @options.option(

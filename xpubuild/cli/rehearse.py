@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command(
     name="rehearse", short_help="Configure a build without compiling, and report what it would make."
 )
-@options.build_options(hidden={"--editable", "--portable", "--runtime"})
+@options.build_options(hidden={"--editable", "--portable", "--runtime", *options.STORE})
 @options.lock_options
 @options.option("--dry-run", is_flag=True, help="Show the plan, run nothing.")
 @options.json_option
