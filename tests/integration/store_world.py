@@ -46,7 +46,7 @@ def keeper(
     return WheelKeeper(
         identity=key,
         inputs=inputs,
-        found=look_up(stores, DIST, key, inputs, 5.0),
+        found=look_up(stores, DIST, key, inputs, 60.0),
         writable=[store for store in stores if isinstance(store, FolderStore)],
         again=lambda: after or inputs,
         record=lambda path, evidence, commands: record_of(path, inputs),

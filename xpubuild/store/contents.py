@@ -1,4 +1,4 @@
-"""What files contain: their sha256, each read once and remembered by size, times and inode."""
+"""What files contain and what programs say of themselves, remembered by size and times of the files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from xpubuild.artifacts.elf import is_elf
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.fingerprint import digest, file_sha256
 from xpubuild.errors import XpuBuildError
@@ -18,6 +19,13 @@ _SCHEMA = "xpubuild.contents/1"
 #: A file that was changed within this time may be changed again without another time of change.
 _SETTLED_S = 2.0
 _LINKABLE = (".so", ".a")
+#: What compilers and the loader read of an environment, beside the files of the system (gcc(1), ld.so(8)).
+_VARIABLES = (
+    "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
+    "GCC_EXEC_PREFIX", "COMPILER_PATH", "SYSROOT", "SDKROOT",
+)  # fmt: skip
+_LOADER_CACHE = Path("/etc/ld.so.cache")
+_DIGITS = 64
 
 
 class Contents:
@@ -28,48 +36,79 @@ class Contents:
 
     def __init__(self, memory: Path) -> None:
         self._memory = memory
-        self._known: dict[str, list[object]] = _read(memory)
+        self._files = _read(memory, "files")
+        self._answers = _read(memory, "answers")
         self._fresh = False
 
     def sha256(self, path: Path) -> str:
         """Return the sha256 (hex) of the file that a path leads to; "" where none can be read."""
         try:
             real = path.resolve()
-            status = real.stat()
-            stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-            known = self._known.get(str(real))
-            if known is not None and known[:-1] == stamp:
+            stamp = _stamp(real)
+            known = self._files.get(str(real))
+            if known is not None and known[:-1] == stamp and len(str(known[-1])) == _DIGITS:
                 return str(known[-1])
             found = file_sha256(real)
         except (OSError, RuntimeError):  # a loop of links
             return ""
-        if time.time() - status.st_ctime > _SETTLED_S:
-            self._known[str(real)] = [*stamp, found]
+        if _is_settled(stamp):
+            self._files[str(real)] = [*stamp, found]
             self._fresh = True
         return found
+
+    def answer(self, argv: Sequence[str], environment: Mapping[str, str], ask: Callable[[], str]) -> str:
+        """Return what ``ask`` returns, which is what a program says with these arguments.
+
+        Remembered while the program, the loader's cache and the environment are the same. Scripts are asked
+        each time: what they start may have changed.
+        """
+        program = Path(argv[0])
+        try:
+            if not is_elf(program):
+                return ask()
+            stamps = [_stamp(path) for path in (program.resolve(), _LOADER_CACHE) if path.exists()]
+        except OSError:
+            return ask()
+        named = {name: environment.get(name) for name in _VARIABLES}
+        key = digest([list(argv), named, stamps])
+        known = self._answers.get(key)
+        if known is not None and isinstance(known[-1], str):
+            return known[-1]
+        said = ask()
+        if said and all(map(_is_settled, stamps)):
+            self._answers[key] = [said]
+            self._fresh = True
+        return said
 
     def save(self) -> None:
         """Remember what was hashed; a cache that cannot be written is no failure."""
         if self._fresh:
-            document = {"schema": _SCHEMA, "files": self._known}
+            document = {"schema": _SCHEMA, "files": self._files, "answers": self._answers}
             with contextlib.suppress(XpuBuildError, OSError):
                 write_atomic(self._memory, json.dumps(document).encode())
             self._fresh = False
 
 
-def _read(memory: Path) -> dict[str, list[object]]:
+def _stamp(path: Path) -> list[object]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def _is_settled(stamp: Sequence[object]) -> bool:
+    changed = stamp[2]
+    return isinstance(changed, int) and time.time() - changed / 1e9 > _SETTLED_S
+
+
+def _read(memory: Path, part: str) -> dict[str, list[object]]:
     try:
         document = json_value(read_bytes(memory))
     except (OSError, ValueError):
         return {}
     if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
         return {}
-    files = document.get("files")
-    return {
-        path: entry
-        for path, entry in (files.items() if isinstance(files, dict) else ())
-        if isinstance(entry, list) and isinstance(entry[-1:], list) and len(entry) == 5  # noqa: PLR2004
-    }
+    found = document.get(part)
+    items = found.items() if isinstance(found, dict) else ()
+    return {key: entry for key, entry in items if isinstance(entry, list) and entry}
 
 
 def headers(folder: Path) -> str:

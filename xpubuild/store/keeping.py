@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,29 +60,42 @@ class Found:
 
 
 def look_up(stores: Sequence[Store], dist: str, key: str, inputs: Mapping[str, Any], seconds: float) -> Found:
-    """Ask every store for a build, side by side; the first of them in order that has it counts.
+    """Ask stores for a build; the first of them in order that has it counts.
 
-    A store that has not answered after so many seconds is not waited for any longer: "unknown" is an answer.
+    The user's own is asked first, and alone. The others are asked side by side, and one that has not answered
+    after so many seconds is not waited for any longer: "unknown" is an answer.
     """
-    answers: dict[int, Record | str | None] = {}
-
-    def ask(index: int, store: Store) -> None:
-        answers[index] = _answer(store, dist, key)
-
-    threads = [
-        threading.Thread(target=ask, args=item, name="store", daemon=True) for item in enumerate(stores)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(seconds)
-    given = {index: answers.get(index, "it did not answer in time") for index in range(len(stores))}
-    unknown = {stores[index].name: answer for index, answer in given.items() if isinstance(answer, str)}
-    for index, answer in given.items():
+    answers = {
+        index: _answer(store, dist, key)
+        for index, store in enumerate(stores)
+        if isinstance(store, FolderStore) and store.own
+    }
+    if not any(isinstance(answer, Record) for answer in answers.values()):
+        others = {index: store for index, store in enumerate(stores) if index not in answers}
+        answers |= _side_by_side(others, dist, key, seconds)
+    unknown = {stores[index].name: answer for index, answer in answers.items() if isinstance(answer, str)}
+    for index, answer in sorted(answers.items()):
         if isinstance(answer, Record):
             return Found(answer, stores[index], unknown)
     nearest, differs = _nearest(stores, dist, inputs, unknown)
     return Found(unknown=unknown, nearest=nearest, differs=tuple(differs))
+
+
+def _side_by_side(
+    stores: Mapping[int, Store], dist: str, key: str, seconds: float
+) -> dict[int, Record | str | None]:
+    given: dict[int, Record | str | None] = {}
+
+    def ask(index: int, store: Store) -> None:
+        given[index] = _answer(store, dist, key)
+
+    threads = [threading.Thread(target=ask, args=item, daemon=True) for item in stores.items()]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return {index: given.get(index, "it did not answer in time") for index in stores}
 
 
 def _answer(store: Store, dist: str, key: str) -> Record | str | None:

@@ -67,17 +67,17 @@ def machine_inputs(tools: Toolchain, contents: Contents) -> dict[str, Any]:
     Raises:
         ToolchainError: a compiler or the interpreter cannot be started.
     """
-    search = _search(tools.cxx, tools.environment)
+    search = _search(tools, contents)
     found: dict[str, Any] = {
         "platform": f"{platform.machine()} {' '.join(platform.libc_ver())}".strip(),
         "cpu": _cpu(),
         "compilers": _compilers(tools, search, contents),
-        "headers": _named((folder, headers(folder)) for folder in _includes(tools)),
+        "headers": _named((folder, headers(folder)) for folder in _includes(tools, contents)),
         "libraries": _named((folder, libraries(folder)) for folder in search["libraries"]),
         "prefixes": _prefixes(tools.search_path),
     }
     if tools.python:
-        found["python"] = _interpreter(tools)
+        found["python"] = _interpreter(tools, contents)
     if tools.oneapi:
         found["oneapi"] = {name: _component(place, contents) for name, place in tools.oneapi.items()}
     if tools.ocloc:
@@ -101,9 +101,19 @@ def _cpu() -> list[str]:
     return sorted(word for word in next(lines, "").split() if _CPU.match(word))
 
 
-def _search(cxx: str, environment: Mapping[str, str]) -> dict[str, tuple[Path, ...]]:
+def _said(argv: Sequence[str], environment: Mapping[str, str], contents: Contents) -> str:
+    """Return what a program writes, to both of its outputs."""
+
+    def ask() -> str:
+        result = probe(argv, env=environment)
+        return f"{result.stdout}\n{result.stderr}" if result.ok else ""
+
+    return contents.answer(argv, environment, ask)
+
+
+def _search(tools: Toolchain, contents: Contents) -> dict[str, tuple[Path, ...]]:
     """Return the folders in which a compiler looks for programs and libraries."""
-    said = probe([cxx, "-print-search-dirs"], env=environment).stdout
+    said = _said([tools.cxx, "-print-search-dirs"], tools.environment, contents)
     found: dict[str, tuple[Path, ...]] = {"programs": (), "libraries": ()}
     for name, folders in _SEARCH_DIRS.findall(said):
         real = (Path(folder).resolve() for folder in folders.split(":") if folder)
@@ -111,10 +121,10 @@ def _search(cxx: str, environment: Mapping[str, str]) -> dict[str, tuple[Path, .
     return found
 
 
-def _includes(tools: Toolchain) -> Iterator[Path]:
+def _includes(tools: Toolchain, contents: Contents) -> Iterator[Path]:
     """Yield the folders in which a compiler looks for headers, none that is inside of another."""
     argv = [tools.cxx, "-E", "-v", "-x", "c++", "/dev/null"]
-    match = _INCLUDES.search(probe(argv, env=tools.environment).stderr)
+    match = _INCLUDES.search(_said(argv, tools.environment, contents))
     folders = {Path(line.strip()).resolve() for line in match[1].splitlines()} if match else set()
     yield from sorted(path for path in folders if not folders.intersection(path.parents))
 
@@ -136,7 +146,7 @@ def _contents(
 ) -> dict[str, str]:
     found = {name: contents.sha256(path) for name, path in files.items()}
     for program in programs:
-        for name, library in _loaded(program, environment).items():
+        for name, library in _loaded(program, environment, contents).items():
             found.setdefault(name, contents.sha256(Path(library)))
     return {name: value for name, value in sorted(found.items()) if value}
 
@@ -145,20 +155,20 @@ def _first(name: str, folders: Iterable[Path]) -> Path | None:
     return next((path for folder in folders if (path := folder / name).is_file()), None)
 
 
-def _loaded(program: Path, environment: Mapping[str, str]) -> dict[str, str]:
+def _loaded(program: Path, environment: Mapping[str, str], contents: Contents) -> dict[str, str]:
     """Return the libraries that a program loads when it starts, as the loader says (ld.so(8))."""
     try:
         if not is_elf(program):
             return {}
-        told = probe([str(program)], env={**environment, "LD_TRACE_LOADED_OBJECTS": "1"})
+        told = _said([str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"}, contents)
     except (OSError, ToolchainError):
         return {}
-    return dict(_LOADED.findall(told.stdout))
+    return dict(_LOADED.findall(told))
 
 
-def _interpreter(tools: Toolchain) -> str:
+def _interpreter(tools: Toolchain, contents: Contents) -> str:
     question = "import sys, sysconfig as s; print(sys.version.split()[0], s.get_config_var('SOABI'))"
-    return probe([tools.python, "-I", "-c", question], env=tools.environment).stdout.strip()
+    return _said([tools.python, "-I", "-c", question], tools.environment, contents).strip()
 
 
 def _prefixes(search_path: str) -> dict[str, str]:
