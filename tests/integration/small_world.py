@@ -31,13 +31,13 @@ components:
     audit: {{cxx11_abi: false}}
     source: {{url: "{url}", commit: {commit}}}
 """
-_PYPROJECT = """[build-system]
+PYPROJECT = """[build-system]
 requires = []
 build-backend = "backend"
 backend-path = ["."]
 """
 #: A build backend without dependencies: nothing has to be installed to build the tree.
-_BACKEND = """import base64, hashlib, pathlib, zipfile
+BACKEND = """import base64, hashlib, pathlib, zipfile
 
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     info = "mine-1.0.dist-info"
@@ -96,8 +96,8 @@ def small_world(folder: Path, more: Mapping[str, str] | None = None) -> Iterator
     upstream = Upstream.make(folder / "srv" / "mine.git")
     commit = upstream.commit(
         {
-            "pyproject.toml": _PYPROJECT,
-            "backend.py": _BACKEND,
+            "pyproject.toml": PYPROJECT,
+            "backend.py": BACKEND,
             "mine.py": "import tiny\n",
             ".gitignore": "__pycache__/\n",
             **(more or {}),

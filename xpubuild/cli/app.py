@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lock": ("lock", "Lock every input of a recipe."),
     "verify-lock": ("verify_lock", "Check a lock against its recipe, the sources and this machine."),
     "fetch": ("fetch", "Download everything that an offline install needs."),
+    "store": ("store", "Show, copy and collect the wheels that builds have kept."),
     "check": ("check", "Hash everything in a workspace; repair what is damaged."),
     "verify": ("verify", "Test an installed PyTorch on the device."),
     "status": ("status", "Show the steps, runs and results of a workspace."),

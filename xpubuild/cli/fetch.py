@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     hidden=(
         "--cxx11-abi", "--arch", "--jobs", "--oneapi-root", "--oneapi-mode", "--editable", "--allow-dirty",
         "--extra-path", "--extra-library-path", "--portable", "--runtime", "--compile-cache",
-        "--compile-cache-remote",
+        "--compile-cache-remote", *options.STORE,
     ),
     workspace="Existing workspace whose looked-up commits are used.",
     mirror_help="Folder of the mirror to fill.",

@@ -14,7 +14,7 @@ from xpubuild.cli import options
 @options.build_options(
     hidden=(
         "--jobs", "--editable", "--allow-dirty", "--portable", "--runtime", "--compile-cache",
-        "--compile-cache-remote",
+        "--compile-cache-remote", *options.STORE,
     ),
     workspace="Existing workspace whose looked-up commits are used.",
 )  # fmt: skip

@@ -34,9 +34,15 @@ def absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
     return Path(value).expanduser().absolute() if value is not None else None
 
 
+def absolute_paths(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return several paths as absolute ones."""
+    return tuple(path for text in value if (path := absolute(ctx, param, text)) is not None)
+
+
 def path_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     """Return an option that is a path, made absolute without touching the disk."""
-    return option(*names, callback=absolute, metavar=settings.pop("metavar", "DIR"), **settings)
+    settings.setdefault("callback", absolute)
+    return option(*names, metavar=settings.pop("metavar", "DIR"), **settings)
 
 
 search_option = click.option(
@@ -60,6 +66,21 @@ def mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> P
 def mirror_option(help_text: str) -> Callable[[Function], Function]:
     """Return --mirror: a folder, or the URL of a mirror on a server."""
     return option("--mirror", default=None, callback=mirror, metavar="DIR|URL", help=help_text)
+
+
+def stores(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[Path | Location, ...]:
+    """Return the folders and servers of stores."""
+    from xpubuild.store.trust import parse_store
+
+    texts = dict.fromkeys(part.strip() for text in value for part in text.split(",") if part.strip())
+    return tuple(parse_store(text) for text in texts)
+
+
+def store_option(help_text: str, **settings: Any) -> Callable[[Function], Function]:
+    """Return --store: folders, or URLs of stores on servers, repeated or separated by commas."""
+    return option("--store", multiple=True, callback=stores, metavar="DIR|URL", help=help_text, **settings)
 
 
 json_option = option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
@@ -157,6 +178,10 @@ def names_option(*names: str, **settings: Any) -> Callable[[Function], Function]
     settings.setdefault("metavar", "NAMES")
     return option(*names, multiple=True, callback=split_names, **settings)
 
+
+STORE_READ_ONLY = "--store-read-only/--no-store-read-only"
+#: The options about stores, for commands that build no wheel.
+STORE = ("--store", STORE_READ_ONLY)
 
 depends_on_option = names_option(
     "--depends-on",
@@ -256,6 +281,13 @@ def build_options(
             one(option, "--editable", is_flag=True, help="Install source components in editable mode."),
             mirror_option(mirror_help),
             one(option, "--offline", is_flag=True, help=offline),
+            store_option(
+                "Store of built wheels to take from, beside your own; repeatable.", hidden="--store" in hidden
+            ),
+            one(
+                option, STORE_READ_ONLY, is_flag=True, default=None,
+                help="Keep nothing in any store (default in CI for releases and pull requests).",
+            ),
             one(
                 option, "--env", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,
                 help="Kind of environment to create.",

@@ -10,6 +10,8 @@ import click
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
+    from xpubuild.engine.model import Step
+    from xpubuild.engine.state import StepState
     from xpubuild.gather.options import PlanOptions
     from xpubuild.gather.prepare import Prepared
     from xpubuild.installing.asked import LockOptions
@@ -103,6 +105,7 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import needed_for
     from xpubuild.gather.earlier import known_of
+    from xpubuild.gather.kept import with_stores
     from xpubuild.installing.obstacles import foreseen
     from xpubuild.planning.estimate import estimates
     from xpubuild.planning.script import script
@@ -117,11 +120,20 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
         return 0
     plan, states = standing(plan)
     todo = [name for name, state in states.items() if not state.done]
+    plan = with_stores(replace(prepared, plan=plan), set(states).difference(todo)).plan
     obstacles = foreseen(prepared, todo, Cancel())
     guesses = estimates(prepared.context, plan, todo, known_of(prepared.context)) if todo else {}
     if form == "json":
         print_json(plan_document(plan, states, obstacles, guesses))
     else:
-        words = {name: ("done" if state.done else "to do", state.reason) for name, state in states.items()}
+        words = {step.id: _told(step, states[step.id]) for step in plan.steps}
         show(plan_view(plan, words, obstacles, guesses))
     return 0
+
+
+def _told(step: Step, state: StepState) -> tuple[str, str]:
+    """Return whether a step is done, and why not; of one whose result is kept, where."""
+    if state.done:
+        return "done", state.reason
+    kept = step.keeper.describe() if step.keeper is not None else ""
+    return "to do", "; ".join(filter(None, (state.reason, kept)))

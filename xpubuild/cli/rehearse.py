@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     name="rehearse", short_help="Configure a build without compiling, and report what it would make."
 )
 @options.build_options(
-    hidden={"--editable", "--portable", "--runtime", "--compile-cache", "--compile-cache-remote"}
-)
+    hidden={
+        "--editable", "--portable", "--runtime", "--compile-cache", "--compile-cache-remote", *options.STORE,
+    }
+)  # fmt: skip
 @options.lock_options
 @options.option("--dry-run", is_flag=True, help="Show the plan, run nothing.")
 @options.json_option

@@ -120,8 +120,13 @@ TABLES: Mapping[str, Mapping[str, Setting]] = {
     "trust": {
         "owners": Setting(
             "texts",
-            "User names or numbers: oneAPI scripts of these users are run, besides those of root and you.",
+            "User names or numbers: oneAPI scripts and stores of these users are used, as root's and yours.",
             variables=("XPUBUILD_TRUSTED_OWNERS",),
+        ),
+        "stores": Setting(
+            "texts",
+            "Stores of built wheels (folders, URLs) that are used although others can write to them.",
+            variables=("XPUBUILD_TRUSTED_STORES",),
         ),
     },
     "places": {

@@ -17,14 +17,20 @@ from xpubuild.engine.events import Notice, Sink, StepOutput, StepProgress
 from xpubuild.engine.failure import explain_failure, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
+from xpubuild.engine.model import XPUBUILD, Command, Keeper, Publish, Step
 from xpubuild.engine.monitor import Monitor
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.room import by_space, full_place, own_temporary
 from xpubuild.engine.state import PUBLISHED, published_hashes, witnesses_of
-from xpubuild.errors import AuditError, ToolchainError, XpuBuildError
+from xpubuild.errors import (
+    AuditError,
+    InterruptedByUserError,
+    NoSpaceError,
+    ToolchainError,
+    XpuBuildError,
+)
 
 #: Where a child xpubuild leaves its error document.
 ERROR_FILE = "XPUBUILD_ERROR_FILE"
@@ -72,23 +78,19 @@ class Execution:
         for path in step.fresh:
             files.remove_tree(Path(path))
         room = [Path(path) for path in makes(step)]
-        taken = disk_usage(*room)
-        if step.publish is not None:
-            # What a run that was killed left in it must not be published with this one's.
-            files.remove_tree(Path(step.publish.stage))
-            with files.explained(Path(step.publish.stage), "creating a staging folder"):
-                Path(step.publish.stage).mkdir(parents=True, exist_ok=True)
-        self._run_commands()
-        evidence = [*self._prove_or_again(), *self._onlooker.evidence()]
+        before_bytes = disk_usage(*room)
+        self._clear_stage()
+        taken = self._taken()
+        evidence = taken or self._made()
         published = self._publish(step.publish, before.published if before else [])
         if published:
             hashes = {path: file_sha256(Path(path)) for path in published}
             evidence.append({"proof": "published as proved", PUBLISHED: hashes})
         # The journal is flushed when it says done; without this a power cut takes what it speaks of.
         files.sync_filesystems([self.setting.workspace, *map(Path, makes(step))])
-        if step.commands:
+        if step.commands and not taken:
             tuning = {name: value for command in step.commands for name, value in command.tuning.items()}
-            added = disk_usage(*room, *map(Path, published)) - taken
+            added = disk_usage(*room, *map(Path, published)) - before_bytes
             journal.amount(step.id, tuning, self._downloaded, added)
         journal.done(
             step.id,
@@ -96,6 +98,53 @@ class Execution:
             witnesses=witnesses_of(step, [*step.witnesses, *_globbed(step), *published]),
             published=published,
         )
+        if step.keeper is not None and not taken:
+            self._keep(step.keeper, published, evidence)
+
+    def _clear_stage(self) -> None:
+        """Empty the staging folder: what a run that was killed left must not be published with this one's."""
+        if self.step.publish is not None:
+            stage = Path(self.step.publish.stage)
+            files.remove_tree(stage)
+            with files.explained(stage, "creating a staging folder"):
+                stage.mkdir(parents=True, exist_ok=True)
+
+    def _made(self) -> list[dict[str, Any]]:
+        self._run_commands()
+        own = [] if self.step.keeper is None else [self.step.keeper.built()]
+        return [*self._prove_or_again(), *self._onlooker.evidence(), *own]
+
+    def _taken(self) -> list[dict[str, Any]]:
+        """Return the evidence of what was kept and passes the step's proofs; nothing where none does."""
+        keeper, publish = self.step.keeper, self.step.publish
+        if keeper is None or publish is None:
+            return []
+        try:
+            taken = keeper.take(Path(publish.stage))
+            if taken is None:
+                return []
+            proved = [*self._prove(), taken]
+        except (InterruptedByUserError, NoSpaceError):
+            raise
+        except XpuBuildError as error:
+            keeper.refuse(error.what)
+            self._notice(f"{error.what}: {error.why}; it is built instead")
+            self._clear_stage()
+            return []
+        self._notice(f"taken {keeper.describe()}, and proved", level="info")
+        return proved
+
+    def _keep(self, keeper: Keeper, published: list[str], evidence: list[dict[str, Any]]) -> None:
+        """Keep the result for others; whatever prevents that is no failure of the step, which is done."""
+        try:
+            commands = [item for item in self.setting.journal.commands() if item["step"] == self.step.id]
+            for told in keeper.keep([Path(path) for path in published], evidence, commands):
+                self._notice(told)
+        except XpuBuildError as error:
+            self._notice(f"{self.step.id} is not kept in the store: {error.what} ({error.why})")
+
+    def _notice(self, text: str, level: str = "warning") -> None:
+        self.setting.sink.emit(Notice(time.time(), level, text, self.step.id))
 
     def _refuse_foreign(self, journal: Journal) -> None:
         """Only remove what xpubuild made here, never another folder of the same name."""
@@ -203,8 +252,7 @@ class Execution:
         except XpuBuildError as error:
             if error.mend is None:
                 raise
-            notice = f"{error.what}: {error.why}; what is damaged is made again"
-            self.setting.sink.emit(Notice(time.time(), "warning", notice, self.step.id))
+            self._notice(f"{error.what}: {error.why}; what is damaged is made again")
             error.mend()
         self._run_commands()
         return self._prove()

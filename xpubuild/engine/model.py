@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from xpubuild.errors import XpuBuildError
@@ -117,6 +118,53 @@ class Watcher(Protocol):
         ...
 
 
+class Keeper(Protocol):
+    """Knows whether what a step makes is kept from an earlier run elsewhere, and keeps it where it is not.
+
+    It does not change the results, so it is not part of a fingerprint.
+    """
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the plan document says of it."""
+        ...
+
+    def describe(self) -> str:
+        """Return the same in a few words, for the table of the plan."""
+        ...
+
+    def take(self, stage: Path) -> dict[str, Any] | None:
+        """Put what is kept into ``stage``; return evidence of it, None where nothing is kept.
+
+        Raises:
+            XpuBuildError: what is kept cannot be used; the step's commands run instead. A disk that is full
+                (``NoSpaceError``) or an interruption ends the step.
+        """
+        ...
+
+    def refuse(self, why: str) -> None:
+        """Learn that what ``take`` brought did not pass the step's proofs."""
+        ...
+
+    def built(self) -> dict[str, Any]:
+        """Return evidence of what decides a result that was not taken."""
+        ...
+
+    def keep(
+        self,
+        files: Sequence[Path],
+        evidence: Sequence[Mapping[str, Any]],
+        commands: Sequence[Mapping[str, Any]],
+    ) -> Sequence[str]:
+        """Keep what the step published; return what the user should know, one line each.
+
+        ``evidence`` is that of the step, ``commands`` what was run for it, as the journal has both.
+
+        Raises:
+            XpuBuildError: it is not kept. The step is done all the same.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Publish:
     """Move the files of ``stage`` into ``folder`` after the checks passed; earlier outputs of the step are
@@ -140,7 +188,7 @@ class Step:
     ``after`` are steps that must not run at the same time and come first where they run at all; what they
     make is not used, so no fingerprint has them.
     ``explain`` turns the last lines of a failed command into the error a user should read, or None.
-    ``watch`` makes the watcher of one attempt.
+    ``watch`` makes the watcher of one attempt. With a ``keeper`` the commands only run where it has nothing.
     """
 
     id: str
@@ -161,6 +209,7 @@ class Step:
     always_prove: bool = False
     explain: Callable[[Sequence[str]], XpuBuildError | None] | None = None
     watch: Callable[[], Watcher] | None = None
+    keeper: Keeper | None = None
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ class PlanOptions:
     runtime: Path | None = None
     update: bool = False
     mirror: Path | Location | None = None
+    store: tuple[Path | Location, ...] = ()
+    store_read_only: bool | None = None
     offline: bool = False
     env: EnvKind = "venv"
     conda_lock: Path | None = None

@@ -13,6 +13,7 @@ from xpubuild.engine.model import Plan
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.gather.facts import facts_of
+from xpubuild.gather.kept import NO_STORES, Stores, stores_of
 from xpubuild.gather.newest_release import built_in, choose_release, entered, situation_for
 from xpubuild.gather.offline_compiler import older_gcc
 from xpubuild.gather.open_commits import resolve
@@ -40,6 +41,7 @@ class Prepared:
     context: Context
     host: Mapping[str, Any]
     disk_gib: float
+    stores: Stores = NO_STORES
 
     @property
     def facts(self) -> Facts:
@@ -86,6 +88,7 @@ def prepare(options: PlanOptions, *, cancel: Cancel | None = None) -> Prepared:
         context=context,
         host=host.at(request.workspace).to_json(),
         disk_gib=loaded.recipe.needs.disk_gib,
+        stores=stores_of(options),
     )
 
 

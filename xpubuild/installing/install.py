@@ -25,6 +25,7 @@ from xpubuild.engine.runner import needed_for, notify, run_plan
 from xpubuild.engine.state import StepState, plan_states
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import NoSpaceError, UsageError, XpuBuildError
+from xpubuild.gather.kept import with_stores
 from xpubuild.gather.open_commits import keep_resolved
 from xpubuild.gather.prepare import Prepared
 from xpubuild.installing.expected import forecasting
@@ -96,8 +97,9 @@ def apply(
     Raises:
         XpuBuildError: the first failure; the receipt of what was done is written all the same.
     """
+    check_until(prepared.plan, until)
+    prepared = with_stores(prepared)
     plan = prepared.plan
-    check_until(plan, until)
     if modules is not None:
         modules.require_place(plan.recipe)
     with entered(prepared, "install", sink=sink, cancel=cancel, patience_s=patience_s, until=until) as (

@@ -105,6 +105,8 @@ def _of_host(options: PlanOptions) -> Iterator[str]:
     if options.cxx11_abi is not None:
         yield from ("--cxx11-abi", options.cxx11_abi)
     yield from _named("--arch", options.arch)
+    for place in options.store:
+        yield from ("--store", str(place))
     if options.jobs != "auto":
         yield from ("--jobs", options.jobs)
     if options.oneapi_root is not None:

@@ -32,6 +32,7 @@ from xpubuild.schema import (
     rehearsal,
     repair,
     report,
+    store,
     verify,
     workspace,
 )
@@ -53,6 +54,7 @@ _MODULES = (
     fetch,
     workspace,
     overview,
+    store,
     jobs,
     image,
     configuration,

@@ -46,6 +46,25 @@ class PlanTotal(Part):
     """Steps of which no time is known."""
 
 
+class PlanStore(Part):
+    """What the stores of built wheels know of a step that builds one."""
+
+    answer: Literal["kept", "absent", "unknown", "none"]
+    """kept: it is taken from there; unknown: a store did not answer or is not used; none: never kept."""
+    identity: str | None = None
+    """Build identity: sha256 of everything that decides the wheel, paths left out."""
+    store: str | None = None
+    wheel: str | None = None
+    unknown: dict[str, str] = Field(default={})
+    """Stores that gave no answer, with the reason."""
+    nearest: str | None = None
+    """Identity of the kept wheel of the same distribution that differs in the fewest fields."""
+    differs: list[str] = Field(default=[])
+    """These fields: there and here."""
+    why: str | None = None
+    """Why the wheel of this step is never kept."""
+
+
 class PlanStep(Part):
     """One step of the plan."""
 
@@ -71,6 +90,8 @@ class PlanStep(Part):
     """Why it would run; empty where it would not."""
     estimate: PlanEstimate | None = None
     """Of a step that would run now."""
+    store: PlanStore | None = None
+    """Null for a step that builds no wheel, and for one that is done."""
 
 
 class PlanDocument(Document):

@@ -56,6 +56,7 @@ def _step(step: Step, fingerprint: str, state: StepState) -> dict[str, Any]:
         "memory_bytes": step.memory_bytes,
         "state": state.word,
         "reason": state.reason,
+        "store": step.keeper.to_json() if step.keeper is not None else None,
     }
 
 

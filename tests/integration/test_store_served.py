@@ -1,0 +1,122 @@
+"""Stores on servers: asked by name over http and ssh, believed by name, and not waited for."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from integration.store_world import DIST, INPUTS, a_store, keeper, plan_of, record_of
+from support.indexes import PackageIndex
+from support.ssh_server import ssh_server
+
+from xpubuild.errors import SourceIntegrityError
+from xpubuild.gather.kept import opened
+from xpubuild.store.folder import FolderStore
+from xpubuild.store.identity import identity
+from xpubuild.store.keeping import Store, look_up
+from xpubuild.store.record import Record
+from xpubuild.store.trust import Trust, parse_store, trust_from
+
+KEY = identity(INPUTS)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> FolderStore:
+    """A folder with one kept wheel."""
+    store = a_store(tmp_path / "store")
+    plan_of(tmp_path / "ws", keeper([]))
+    (wheel,) = (tmp_path / "ws" / "ready").glob("*.whl")
+    assert store.keep(record_of(wheel), wheel) == ""
+    return store
+
+
+def named(url: str) -> Store:
+    """Return the store at a URL, named in the configuration."""
+    store = opened(parse_store(url), trust_from({"XPUBUILD_TRUSTED_STORES": url}))
+    assert store is not None
+    return store
+
+
+@contextmanager
+def over_http(store: FolderStore) -> Iterator[tuple[PackageIndex, str]]:
+    with PackageIndex() as index:
+        for path in store.root.rglob("*.*"):
+            index.files[path.relative_to(store.root).as_posix()] = path.read_bytes()
+        yield index, f"{index.at()}/files"
+
+
+def brought(store: Store, into: Path) -> bytes:
+    record = store.look(DIST, KEY)
+    assert isinstance(record, Record)
+    into.mkdir()
+    return store.bring(record, into).read_bytes()
+
+
+def test_a_web_server_is_asked_for_two_files_and_an_altered_one_is_refused(
+    kept: FolderStore, tmp_path: Path
+) -> None:
+    with over_http(kept) as (index, url):
+        store = named(url)
+        record = store.look(DIST, KEY)
+        assert record == kept.look(DIST, KEY)
+        assert store.look(DIST, "0" * 64) is None
+        assert brought(store, tmp_path / "one") == (kept.root / record.wheel_path).read_bytes()
+        index.files[record.wheel_path] = index.files[record.wheel_path].swapcase()
+        with pytest.raises(SourceIntegrityError):
+            brought(store, tmp_path / "two")
+        assert list((tmp_path / "two").iterdir()) == []
+        index.files[record.path] = b"{}"
+        found = look_up([store], DIST, KEY, INPUTS, 20.0)
+        assert found.record is None
+        assert "not xpubuild.kept-wheel/1" in found.unknown[store.name]
+
+
+def test_a_server_that_is_not_named_is_not_asked(kept: FolderStore) -> None:
+    with over_http(kept) as (_, url):
+        store = opened(parse_store(url), Trust(frozenset(), frozenset()))
+        assert store is not None
+        assert look_up([store], DIST, KEY, INPUTS, 20.0).unknown == {url: "it is on a server"}
+        assert opened(parse_store(url), Trust(frozenset(), frozenset()), offline=True) is None
+
+
+@pytest.mark.needs("ssh", "sshd")
+def test_a_store_over_ssh(kept: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ssh_server(tmp_path / "sshd") as server:
+        monkeypatch.setenv("GIT_SSH_COMMAND", server.command)
+        store = named(server.url(kept.root))
+        assert store.look(DIST, "0" * 64) is None
+        (wheel,) = (kept.root / "wheels" / DIST).glob("*.whl")
+        assert brought(store, tmp_path / "one") == wheel.read_bytes()
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A store on a server that takes the connection and never answers."""
+
+    port: int
+    name: str = "silent"
+
+    def why_not(self) -> str:
+        return ""
+
+    def look(self, dist: str, key: str) -> Record | None:
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.recv(1)
+        return None
+
+    def bring(self, record: Record, into: Path) -> Path:
+        raise NotImplementedError
+
+
+def test_a_store_that_never_answers_is_unknown_and_the_others_count(kept: FolderStore) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        silent = Silent(server.getsockname()[1])
+        found = look_up([silent], DIST, KEY, INPUTS, 0.2)
+        assert (found.record, found.unknown) == (None, {"silent": "it did not answer in time"})
+        # Where one's own store has it, no other is asked.
+        found = look_up([silent, kept], DIST, KEY, INPUTS, 0.2)
+        assert (found.store, found.unknown) == (kept, {})

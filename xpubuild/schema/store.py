@@ -1,0 +1,104 @@
+"""``xpubuild store list|size|push|pull|gc --json``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from xpubuild.schema.common import Document, Part
+
+
+class KeptWheel(Part):
+    """A wheel in a store; null is what a damaged record does not tell."""
+
+    identity: str
+    """The build identity: sha256 of everything that decided the wheel."""
+    distribution: str
+    version: str | None
+    file: str | None
+    """The name of the wheel's file where it is installed from."""
+    size_bytes: int | None
+    created: str | None
+    """When it was built, by the clock of that machine."""
+    recipe: str | None
+    used: bool
+    """Whether the receipt of a workspace in the default folder refers to it."""
+    problem: str
+    """What is wrong with its record; empty where nothing is."""
+
+
+class StoreContents(Part):
+    """A folder with kept wheels."""
+
+    store: str
+    believed: bool
+    """Whether an install takes wheels from it."""
+    why: str
+    """Why not; empty where it does."""
+    writable: bool
+    size_bytes: int
+    wheels: list[KeptWheel]
+
+
+class StoreDocument(Document):
+    """The wheels of your own store and of those that were named."""
+
+    schema_: Literal["xpubuild.store/1"] = Field(alias="schema", description="Name and version.")
+    stores: list[StoreContents]
+
+
+class StoreSize(Part):
+    """How much is in a store."""
+
+    store: str
+    wheels: int
+    size_bytes: int
+
+
+class StoreSizeDocument(Document):
+    """How much is in your own store and in those that were named."""
+
+    schema_: Literal["xpubuild.store-size/1"] = Field(alias="schema", description="Name and version.")
+    stores: list[StoreSize]
+
+
+class CopiedWheel(Part):
+    """A wheel that was to be copied."""
+
+    name: str
+    """The distribution, or the step that builds it."""
+    file: str
+    """The name of the wheel's file; empty where no store has one."""
+    store: str
+    """The store that it was to be copied to."""
+    kept: bool
+    """Whether it is there now."""
+    why: str
+    """Why not."""
+
+
+class StoreCopyDocument(Document):
+    """What was copied from one store to another."""
+
+    schema_: Literal["xpubuild.store-copy/1"] = Field(alias="schema", description="Name and version.")
+    wheels: list[CopiedWheel]
+
+
+class CollectedFile(Part):
+    """A file of a store."""
+
+    path: str
+    size_bytes: int
+    why: str
+    """Why it can go."""
+
+
+class StoreGcDocument(Document):
+    """What was removed from stores, or would be removed."""
+
+    schema_: Literal["xpubuild.store-gc/1"] = Field(alias="schema", description="Name and version.")
+    dry_run: bool
+    removed: list[CollectedFile]
+    kept: list[str]
+    """What was not removed, each with the reason."""
