@@ -22,7 +22,7 @@ def jobs_of(step: Step) -> int | None:
 
 def jobs_in(tuning: Mapping[str, str]) -> int | None:
     """Return the number of jobs in such an environment; None where there is none."""
-    found = next((tuning[name] for name in _JOBS_VARIABLES if name in tuning), "")
+    found = next((tuning[name] for name in JOBS_VARIABLES if name in tuning), "")
     return int(found) if found.isascii() and found.isdecimal() and int(found) > 0 else None
 
 
