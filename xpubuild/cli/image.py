@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NO_EFFECT = (
     "--workspace", "--python", "--jobs", "--oneapi-root", "--oneapi-mode", "--extra-path",
     "--extra-library-path", "--editable", "--mirror", "--offline", "--env", "--conda-lock", "--conda-channel",
-    "--update", "--allow-dirty",
+    "--update", "--allow-dirty", "--installer",
 )  # fmt: skip
 
 

@@ -249,6 +249,10 @@ def build_options(
             mirror_option(mirror_help),
             one(option, "--offline", is_flag=True, help=offline),
             one(
+                option, "--installer", type=click.Choice(["auto", "uv", "pip"]), default="auto",
+                show_default=True, help="Installer of Python packages; auto: uv if it can be used, else pip.",
+            ),
+            one(
                 option, "--env", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,
                 help="Kind of environment to create.",
             ),

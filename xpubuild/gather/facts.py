@@ -14,6 +14,7 @@ from xpubuild.errors import UnsatisfiableError, UsageError
 from xpubuild.gather.build_compilers import build_compilers
 from xpubuild.gather.downloads import downloads_from
 from xpubuild.gather.ignored_env import ignored_variables
+from xpubuild.gather.installer import installer_for
 from xpubuild.gather.oneapi_facts import ocloc_lacks, oneapi_facts
 from xpubuild.gather.options import PlanOptions
 from xpubuild.host.jobs import LargeUnit, plan_jobs
@@ -49,6 +50,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         _largest_units(recipe, choice, compilers.cxx.version),
     )
     oneapi = oneapi_facts(options, recipe, choice)
+    downloads = downloads_from(options.mirror_folder, offline=options.offline)
     return Facts(
         python=python,
         python_version=version,
@@ -67,7 +69,8 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
             of_host(host, choice.target),
             ocloc_lacks=ocloc_lacks(recipe, choice, compilers.cxx.version, oneapi, host.os),
         ),
-        downloads=downloads_from(options.mirror_folder, offline=options.offline),
+        downloads=downloads,
+        installer=installer_for(options, request.workspace, downloads),
         conda_lock=conda,
     )
 

@@ -228,6 +228,7 @@ def _summary(context: Context) -> dict[str, Any]:
         # AOT targets are a matter of GPUs: a build for the CPU ignores them.
         **({"arch": ", ".join(choice.arch) or "as upstream"} if choice.target == "xpu" else {}),
         "jobs": f"{facts.jobs} ({facts.jobs_reason})",
+        **({"packages": told} if (told := facts.installer.told()) else {}),
         "resolved": [
             f"{name}: {item.ref} is {item.commit} (looked up {item.when})"
             for name, item in facts.resolved.items()
