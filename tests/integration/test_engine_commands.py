@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from integration.engine_plans import go, step
 from support.engine import Recorder, lines_of, make_plan, shell
 
+from xpubuild.engine.events import Notice
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.engine.model import XPUBUILD, Command, Step
 from xpubuild.errors import BuildError
@@ -131,3 +133,21 @@ def test_the_log_of_the_last_time_is_kept(workspace: Path) -> None:
         go(make_plan(workspace, step("a", f"echo {turn}")))
     assert lines_of(workspace / "logs" / "a.log")[-1] == "three"
     assert lines_of(workspace / "logs" / "a.log.1")[-1] == "two"
+
+
+def test_a_shortcut_is_all_that_runs_where_it_works(workspace: Path) -> None:
+    command = shell("echo usual >> note", shortcut=("sh", "-c", "echo quick >> note"))
+    assert go(make_plan(workspace, Step(id="a", title="a", commands=(command,)))).ran == ["a"]
+    assert lines_of(workspace / "note") == ["quick"]
+
+
+def test_where_a_shortcut_fails_the_usual_command_runs_and_the_user_is_told(workspace: Path) -> None:
+    recorder = Recorder()
+    command = shell("echo usual >> note; exit 3", shortcut=("sh", "-c", "echo quick >> note; exit 1"))
+    command = replace(command, alternatives=(("sh", "-c", "echo other >> note"),))
+    plan = make_plan(workspace, Step(id="a", title="a", commands=(command,)))
+    assert go(plan, sink=recorder).ran == ["a"]
+    assert lines_of(workspace / "note") == ["quick", "usual", "other"]
+    (told,) = [event for event in recorder.events if isinstance(event, Notice)]
+    assert "the usual one is taken" in told.text
+    assert told.step == "a"

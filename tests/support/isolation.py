@@ -49,6 +49,8 @@ def isolate(environ: MutableMapping[str, str], root: Path) -> None:
     for name in list(environ):
         if name in _DROPPED or (name.startswith(_DROPPED_PREFIXES) and name != _CACHE):
             del environ[name]
+    # Whether uv is installed must make no difference; tests of uv ask for it.
+    environ["XPUBUILD_INSTALLER"] = "pip"
 
 
 def _folders(home: Path, root: Path) -> dict[str, Path]:

@@ -185,7 +185,10 @@ def _target(name: PurePosixPath, site_packages: Path) -> Path | None:
 def installed_stamp(site_packages: Path, names: Sequence[str]) -> int:
     """Return a number that changes when a recorded file is lost, or changes its size or one of its times.
 
-    Cheap: one look at each file's entry. Compiled Python files come and go with use and do not count.
+    Cheap: one look at each file's entry. Compiled Python files come and go with use and do not count. The
+    change time of a file with several names changes with every new one, such as that of the next environment
+    that uv links from its cache; there it does not count, and the number of the file does, which another file
+    cannot have.
     """
     wanted = {canonicalize_name(name) for name in names}
     total = hashlib.sha256()
@@ -216,4 +219,5 @@ def _look(path: str) -> str:
         status = os.lstat(path)
     except OSError:
         return "gone"
-    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+    last = status.st_ctime_ns if status.st_nlink == 1 else f"inode {status.st_ino}"
+    return f"{status.st_size} {status.st_mtime_ns} {last}"

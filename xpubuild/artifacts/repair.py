@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+from xpubuild.artifacts.doubt import Note, doubt, read_note, write_note
 from xpubuild.artifacts.site_packages import (
     InstalledDist,
     RecordEntry,
@@ -39,12 +40,16 @@ def repair(site_packages: Path, *, keep: Collection[str] = KEEP) -> list[str]:
     """
     with explained(site_packages, "looking for leftovers of an interrupted pip"):
         leftovers = list(iter_leftovers(site_packages))
-    damaged = damaged_dists(site_packages)
-    if not damaged and not leftovers:
+    damaged, dists = damaged_dists(site_packages), installed_dists(site_packages)
+    note = read_note(site_packages)
+    for dist in dists:
+        if dist.name in note.unfinished:
+            damaged.setdefault(dist.info.name, "uv was interrupted while it installed it")
+    if not damaged and not leftovers and not note.unfinished:
         return []
-    dists = installed_dists(site_packages)
     sweeper = _Sweeper(site_packages, (dist for dist in dists if dist.info.name not in damaged))
     done = []
+    doubt([dist for dist in dists if dist.info.name in damaged])
     for dist in dists:
         if dist.info.name in damaged and dist.name not in keep:
             count = sweeper.remove_files(dist)
@@ -56,6 +61,8 @@ def repair(site_packages: Path, *, keep: Collection[str] = KEEP) -> list[str]:
     for path in leftovers:
         sweeper.remove_tree(path)
         done.append(f"{path.relative_to(site_packages)}, which pip had renamed before removing it")
+    if note.unfinished:
+        write_note(site_packages, Note(doubtful=read_note(site_packages).doubtful | note.unfinished))
     return done
 
 
@@ -67,6 +74,7 @@ def remove_dist(site_packages: Path, name: str) -> int:
     """
     dists = installed_dists(site_packages)
     damaged = damaged_dists(site_packages)
+    doubt([dist for dist in dists if dist.name == name])
     sound = (dist for dist in dists if dist.name != name and dist.info.name not in damaged)
     sweeper = _Sweeper(site_packages, sound)
     count = 0

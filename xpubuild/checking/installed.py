@@ -6,15 +6,17 @@ import contextlib
 import importlib.util
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from xpubuild.artifacts.doubt import installer_of
 from xpubuild.artifacts.installed import content_problems
 from xpubuild.artifacts.repair import KEEP
 from xpubuild.artifacts.site_packages import (
     InstalledDist,
+    RecordEntry,
     installed_dists,
     prefix_of,
     quick_problem,
@@ -30,6 +32,7 @@ _RUNS = (b"import ", b"import\t")
 _BOM = b"\xef\xbb\xbf"
 #: What Python runs at every start, by name; lines of a .pth file as well.
 _AT_START = frozenset({"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"})
+_SHARED = "it is linked to the cache of uv, so other workspaces may have the same damage"
 #: virtualenv makes these two, without a RECORD.
 _STARTER, _STARTED = "_virtualenv.pth", "_virtualenv.py"
 
@@ -57,7 +60,15 @@ def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
         problems = content_problems(entries)
         if problems:
             more = f", and {len(problems) - 1} more files" if len(problems) > 1 else ""
-            found.damaged.append(Damage("package", dist.name, str(dist.info), f"{problems[0]}{more}"))
+            shared = f"; {_SHARED}" if _is_shared(dist, entries) else ""
+            found.damaged.append(Damage("package", dist.name, str(dist.info), f"{problems[0]}{more}{shared}"))
+
+
+def _is_shared(dist: InstalledDist, entries: Sequence[RecordEntry]) -> bool:
+    """Whether uv made hard links to its cache: then the same file may be in other workspaces."""
+    return installer_of(dist) == "uv" and any(
+        entry.path.lstat().st_nlink > 1 for entry in entries if entry.path.exists()
+    )
 
 
 def check_missing(layout: Layout, journal: Journal, site_packages: Path, found: Found) -> None:
@@ -139,6 +150,4 @@ def _runs_at_start(name: str, path: Path) -> bool:
 
 
 def _is_of_conda(dist: InstalledDist) -> bool:
-    with contextlib.suppress(OSError):
-        return (dist.info / "INSTALLER").read_text("utf-8").strip() == "conda"
-    return False
+    return installer_of(dist) == "conda"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NO_EFFECT = (
     "--workspace", "--python", "--jobs", "--oneapi-root", "--oneapi-mode", "--extra-path",
     "--extra-library-path", "--editable", "--mirror", "--offline", "--env", "--conda-lock", "--conda-channel",
-    "--update", "--allow-dirty", "--compile-cache", "--compile-cache-remote", *options.STORE,
+    "--update", "--allow-dirty", "--compile-cache", "--compile-cache-remote", "--installer", *options.STORE,
 )  # fmt: skip
 
 

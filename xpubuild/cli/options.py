@@ -289,6 +289,10 @@ def build_options(
                 help="Keep nothing in any store (default in CI for releases and pull requests).",
             ),
             one(
+                option, "--installer", type=click.Choice(["auto", "uv", "pip"]), default="auto",
+                show_default=True, help="Installer of Python packages; auto: uv if it can be used, else pip.",
+            ),
+            one(
                 option, "--env", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,
                 help="Kind of environment to create.",
             ),

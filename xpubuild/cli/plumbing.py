@@ -241,6 +241,42 @@ def hold(env: Path, dist: str, file: Path) -> int:
     return 0
 
 
+@command.command(name="link-packages")
+@click.argument("env", type=click.Path(path_type=Path))
+@click.argument("requirements", type=click.Path(path_type=Path))
+@click.option("--uv", required=True)
+@click.option("--cache", type=click.Path(path_type=Path), required=True)
+@click.option("--report", type=click.Path(path_type=Path), required=True)
+@click.option("--python-version", required=True)
+@click.option("--constraint", "constraints", multiple=True, type=click.Path(path_type=Path))
+@click.option("--index", "indexes", multiple=True)
+@click.option("--no-deps", is_flag=True)
+def link_packages(
+    env: Path,
+    requirements: Path,
+    uv: str,
+    cache: Path,
+    report: Path,
+    python_version: str,
+    constraints: tuple[Path, ...],
+    indexes: tuple[str, ...],
+    no_deps: bool,
+) -> int:
+    """Install a hashed requirement file with uv, which links the files from its cache."""
+    from xpubuild.engine.environment import base_environment
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.packages.uv.install import Installation, install
+
+    wish = Installation(
+        env, requirements, uv, cache, report, python_version, constraints, indexes, whole=not no_deps
+    )
+    cancel = Cancel()
+    with cancel_on_signals(cancel):
+        install(wish, base_environment(), cancel, _say)
+    return 0
+
+
 @command.command(name="conda-lock")
 @click.argument("specs", nargs=-1, required=True)
 @click.option("--channel", "channels", multiple=True, required=True)

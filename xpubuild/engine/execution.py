@@ -179,15 +179,23 @@ class Execution:
                     self._run_command(command, stream)
 
     def _run_command(self, command: Command, stream: IO[bytes]) -> None:
-        for argv in (command.argv, *command.alternatives):
+        shortcut = (command.shortcut,) if command.shortcut else ()
+        for argv in (*shortcut, command.argv, *command.alternatives):
             result, child = self._run_argv(argv, command, stream)
             self._onlooker.raise_stop(self.log)
             if result.ok:
                 return
             if result.cancelled or result.timed_out:
                 break
+            if argv is command.shortcut:
+                self._tell_of_shortcut(child)
         error = by_space(explain_failure(self.step, result, self.log, child), self._full)
         raise error if result.cancelled else self._onlooker.explain(error)
+
+    def _tell_of_shortcut(self, error: XpuBuildError | None) -> None:
+        why = f"{error.what}: {error.why}" if error is not None else f"{self.log} tells why"
+        notice = f"the faster way did not work, the usual one is taken ({why})"
+        self.setting.sink.emit(Notice(time.time(), "warning", notice, self.step.id))
 
     def _run_argv(
         self, argv: tuple[str, ...], command: Command, stream: IO[bytes]

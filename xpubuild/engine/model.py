@@ -21,9 +21,10 @@ class Command:
     ``env`` is laid over the base environment of ``engine.environment``; ``path_prefix`` are folders put in
     front of its PATH (kept apart, so that a fingerprint does not change with the caller's PATH). ``tuning``
     is environment that changes how fast something is made and not what (MAX_JOBS), so no fingerprint has it.
-    ``alternatives`` are tried in order where ``argv`` ends with a status other than 0. ``portable`` are shell
-    lines that do the same without xpubuild, for ``plan --format sh``; None means that ``argv`` itself is
-    portable. ``deadline_s`` is in seconds.
+    ``alternatives`` are tried in order where ``argv`` ends with a status other than 0. ``shortcut`` makes the
+    same with less work: it runs first, and ``argv`` where it fails; no fingerprint has it. ``portable`` are
+    shell lines that do the same without xpubuild, for ``plan --format sh``; None means that ``argv`` itself
+    is portable. ``deadline_s`` is in seconds.
     """
 
     argv: tuple[str, ...]
@@ -32,6 +33,7 @@ class Command:
     path_prefix: tuple[str, ...] = ()
     tuning: Mapping[str, str] = field(default_factory=dict)
     alternatives: tuple[tuple[str, ...], ...] = ()
+    shortcut: tuple[str, ...] = ()
     portable: tuple[str, ...] | None = None
     deadline_s: float | None = None
 
@@ -46,6 +48,8 @@ class Command:
             document["path_prefix"] = list(self.path_prefix)
         if self.alternatives:
             document["alternatives"] = [list(argv) for argv in self.alternatives]
+        if self.shortcut:
+            document["shortcut"] = list(self.shortcut)
         return document
 
     def key(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from xpubuild.gather.build_compilers import build_compilers
 from xpubuild.gather.compile_cache import compile_cache
 from xpubuild.gather.downloads import downloads_from
 from xpubuild.gather.ignored_env import ignored_variables
+from xpubuild.gather.installer import installer_for
 from xpubuild.gather.jobserver import inherited_jobserver
 from xpubuild.gather.oneapi_facts import ocloc_lacks, oneapi_facts
 from xpubuild.gather.options import PlanOptions
@@ -59,6 +60,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
     chosen = build_compilers(compilers, oneapi)
     builds = any(recipe.components[name].kind == "source" for name in choice.components)
     cache = options.compile_cache, options.compile_cache_remote
+    downloads = downloads_from(options.mirror_folder, offline=options.offline)
     return Facts(
         python=python,
         python_version=version,
@@ -77,7 +79,8 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
             of_host(host, choice.target),
             ocloc_lacks=ocloc_lacks(recipe, choice, compilers.cxx.version, oneapi, host.os),
         ),
-        downloads=downloads_from(options.mirror_folder, offline=options.offline),
+        downloads=downloads,
+        installer=installer_for(options, request.workspace, downloads),
         conda_lock=conda,
         compile_cache=compile_cache(*cache, chosen, oneapi) if builds else None,
         compile_cache_off=options.compile_cache == "none",

@@ -15,7 +15,7 @@ from xpubuild.engine.events import NullSink, Sink
 from xpubuild.errors import UsageError
 from xpubuild.mirror.remote.location import Location
 from xpubuild.oneapi.selection import Mode
-from xpubuild.planning.request import EnvKind, Request, Resolved
+from xpubuild.planning.request import EnvKind, InstallerKind, Request, Resolved
 from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.recipe.values import Target
 from xpubuild.workspace.moved import place_of
@@ -48,6 +48,7 @@ class PlanOptions:
     store: tuple[Path | Location, ...] = ()
     store_read_only: bool | None = None
     offline: bool = False
+    installer: InstallerKind = "auto"
     env: EnvKind = "venv"
     conda_lock: Path | None = None
     conda_channel: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.engine.fingerprint import digest
-from xpubuild.engine.model import Command, Proof, Step
+from xpubuild.engine.model import XPUBUILD, Command, Proof, Step
 from xpubuild.gate.complete import CompleteProof, ComponentsCompleteProof
 from xpubuild.gate.proofs import AbiOfInstalledProof, EnvironmentProof
 from xpubuild.packages.requirements import dist_info, pinned
@@ -71,6 +71,7 @@ def _requirements_step(
     files = [str(context.requirement_path(name)) for name in names]
     reports = [context.layout.pip_report(identifier, Path(name).stem) for name in names]
     pin_names = tuple(name for name, _ in pins)
+    more = [*_words("--constraint", constraints), *_words("--index", indexes)]
     if left_out:
         proofs = (CompleteProof(str(site), context.facts.python_version, pin_names, left_out), *proofs)
     return Step(
@@ -82,14 +83,16 @@ def _requirements_step(
             repair_env_command(str(env), held=held),
             *((leave_out_command(str(env), left_out),) if left_out else ()),
             *(
-                replace(
+                _by_uv(
+                    context,
                     _reported(
                         install_command(
                             str(env), path, indexes=indexes, constraints=constraints, whole=not left_out
                         ),
                         report,
                     ),
-                    tuning=context.facts.downloads.pip,
+                    (path, report),
+                    (*(("--no-deps",) if left_out else ()), *more),
                 )
                 for path, report in zip(files, reports, strict=True)
             ),
@@ -105,6 +108,26 @@ def _requirements_step(
         if constraints
         else functools.partial(explain_pip_failure, indexes=tuple(indexes)),
     )
+
+
+def _by_uv(context: Context, command: Command, files: tuple[str, Path], words: Sequence[str]) -> Command:
+    """Return a command of pip that looks where this plan does; with uv before it, where that can be used.
+
+    ``files`` are the requirements and the report of what was installed.
+    """
+    installer = context.facts.installer
+    shortcut: tuple[str, ...] = ()
+    if installer.uv is not None:
+        shortcut = (
+            XPUBUILD, "plumbing", "link-packages", str(context.layout.env), files[0], "--uv", installer.uv,
+            "--cache", str(installer.cache), "--python-version", context.facts.python_version,
+            "--report", str(files[1]), *words,
+        )  # fmt: skip
+    return replace(command, tuning=context.facts.downloads.pip, shortcut=shortcut)
+
+
+def _words(option: str, values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for value in values for word in (option, value))
 
 
 def _reported(command: Command, report: Path) -> Command:

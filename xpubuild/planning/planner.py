@@ -240,6 +240,7 @@ def _summary(context: Context) -> dict[str, Any]:
         **({"arch": ", ".join(choice.arch) or "as upstream"} if choice.target == "xpu" else {}),
         "jobs": f"{facts.jobs} ({facts.jobs_reason})",
         **compile_cache.summary(context),
+        **({"packages": told} if (told := facts.installer.told()) else {}),
         "resolved": [
             f"{name}: {item.ref} is {item.commit} (looked up {item.when})"
             for name, item in facts.resolved.items()

@@ -14,6 +14,8 @@ from xpubuild.recipe.values import Target
 
 #: What the environment of a workspace is made of.
 EnvKind = Literal["venv", "conda"]
+#: What is asked to install hashed requirement files.
+InstallerKind = Literal["auto", "uv", "pip"]
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,30 @@ class Admission:
 
 
 @dataclass(frozen=True)
+class Installer:
+    """What installs hashed requirement files: the program ``uv``, and pip where that fails; pip alone without
+    it.
+
+    ``cache`` is where uv keeps unpacked wheels, ``why`` the reason for pip. What is installed is the same: no
+    fingerprint has it.
+    """
+
+    uv: str | None = None
+    version: str = ""
+    cache: Path = Path()
+    links: bool = True
+    """Whether cache and workspace are on one file system, so that files are linked and not copied."""
+    why: str = ""
+
+    def told(self) -> str:
+        """Return it as the summary of a plan says it, "" where nothing is known of the host."""
+        if self.uv is None:
+            return f"pip ({self.why})" if self.why else ""
+        how = "linked" if self.links else "copied, on another file system,"
+        return f"uv {self.version} ({how} from {self.cache}), pip where it fails"
+
+
+@dataclass(frozen=True)
 class Facts:
     """What the planner knows about the host; gathered before, so that planning does no I/O.
 
@@ -119,10 +145,10 @@ class Facts:
     the digest of the user's edits in its checkout, where building with edits was asked for. ``situation`` is
     what the constraint solver is told of the host, ``chosen`` why this recipe, where none was named.
     ``resolved`` maps a component to the commit that was looked up for it; ``warnings`` are for the user.
-    ``downloads`` says where sources and packages come from, ``conda_lock`` of which conda packages the
-    environment is made (the text of a conda-lock.yml); None for a virtual environment. ``compile_cache_off``
-    says that builds were asked not to use one. With ``admission``, compilers wait for memory. ``makeflags``
-    tells builds of the jobserver that xpubuild runs below.
+    ``downloads`` says where sources and packages come from, ``installer`` what installs the latter,
+    ``conda_lock`` of which conda packages the environment is made (the text of a conda-lock.yml); None for a
+    virtual environment. ``compile_cache_off`` says that builds were asked not to use one. With ``admission``,
+    compilers wait for memory. ``makeflags`` tells builds of the jobserver that xpubuild runs below.
     """
 
     python: str
@@ -139,6 +165,7 @@ class Facts:
     situation: Situation | None = None
     chosen: str = ""
     downloads: Downloads = Downloads()
+    installer: Installer = Installer()
     conda_lock: str | None = None
     compile_cache: CompileCache | None = None
     compile_cache_off: bool = False

@@ -21,6 +21,8 @@ class PlanCommand(Part):
     """Folders put in front of PATH."""
     alternatives: list[list[str]] = Field(default=[])
     """Tried in order if argv fails."""
+    shortcut: list[str] = Field(default=[])
+    """Run before argv: it makes the same with less work, and argv is run where it fails."""
 
 
 class PlanEstimate(Part):

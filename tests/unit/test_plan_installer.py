@@ -1,0 +1,113 @@
+"""What installs hashed requirement files: chosen from facts, shown by the plan, in no fingerprint."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from support.plan_files import plan_for
+
+from xpubuild.engine.model import Plan
+from xpubuild.errors import UsageError
+from xpubuild.gather import installer
+from xpubuild.gather.options import InstallerKind, PlanOptions
+from xpubuild.packages.uv.program import Program
+from xpubuild.planning.request import Downloads, EnvKind, Installer
+from xpubuild.planning.script import script
+from xpubuild.ui.plan_view import plan_view
+
+UV = Installer("/opt/my tools/uv", "1.2.3", Path("/somewhere/cache/uv"))
+
+
+def shortcuts(plan: Plan) -> dict[str, tuple[str, ...]]:
+    return {step.id: command.shortcut for step in plan.steps for command in step.commands if command.shortcut}
+
+
+def test_uv_is_tried_before_pip_for_every_requirement_file_and_nothing_is_made_again_for_it() -> None:
+    pip, uv = plan_for("quickstart"), plan_for("quickstart", facts={"installer": UV})
+    assert shortcuts(pip) == {}
+    found = shortcuts(uv)
+    assert set(found) == {"toolchain", "torch"}
+    assert uv.fingerprints == pip.fingerprints
+    assert uv.lock_digest == pip.lock_digest
+    words = found["torch"]
+    assert words[:3] == ("xpubuild", "plumbing", "link-packages")
+    assert words[words.index("--uv") + 1] == UV.uv
+    assert words[words.index("--index") + 1] == "https://download.pytorch.org/whl/cpu"
+    assert words[words.index("--constraint") + 1].endswith("build/held/by-the-recipe.txt")
+    assert "--no-deps" not in words
+    # What the recipe leaves out of the tools is not asked for.
+    assert "--no-deps" in found["toolchain"]
+    # pip's own command stands behind it, with the report in the same place.
+    commands = [command for step in uv.steps for command in step.commands if command.shortcut]
+    for command in commands:
+        assert "pip" in command.argv
+        assert command.argv[command.argv.index("--report") + 1] in command.shortcut
+
+
+def test_a_build_and_a_wheel_without_a_known_hash_stay_with_pip() -> None:
+    plan = plan_for("2.13", oneapi="2025.3", with_=("vision",), facts={"installer": UV})
+    assert "torch.wheel" not in shortcuts(plan)
+    assert "torch.install" not in shortcuts(plan)
+    unhashed = [step for step in plan.steps if "no hash known" in step.title]
+    assert not {step.id for step in unhashed} & set(shortcuts(plan))
+
+
+def test_the_plan_says_what_installs_and_why() -> None:
+    shown = "".join(str(part) for part in plan_view(plan_for("quickstart", facts={"installer": UV}), {}))
+    assert "uv 1.2.3 (linked from /somewhere/cache/uv), pip where it fails" in shown
+    copied = Installer("/uv", "1.2.3", Path("/cache"), links=False)
+    assert "copied, on another file system, from /cache" in copied.told()
+    assert Installer(why="uv is not installed").told() == "pip (uv is not installed)"
+    plan = plan_for("quickstart", facts={"installer": Installer(why="uv is not installed")})
+    assert plan.summary["packages"] == "pip (uv is not installed)"
+
+
+def test_a_script_installs_with_pip_and_says_so() -> None:
+    text = script(plan_for("quickstart", facts={"installer": UV}))
+    assert "link-packages" not in text
+    assert shlex.quote(str(UV.uv)) not in text
+    assert "pip install" in text
+    assert "# Packages: pip; xpubuild itself would take uv 1.2.3" in text
+    assert "xpubuild itself" not in script(plan_for("quickstart"))
+
+
+def choose(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    asked: InstallerKind = "auto",
+    env: EnvKind = "venv",
+    program: Program = Program("/opt/uv", "1.2.3"),  # noqa: B008
+    pip: dict[str, str] | None = None,
+    settings: dict[str, str] | None = None,
+) -> Installer:
+    monkeypatch.setattr("xpubuild.packages.uv.program.find_uv", lambda *_: program)
+    for name, value in (settings or {}).items():
+        monkeypatch.setenv(name, value)
+    options = PlanOptions(recipe="quickstart", installer=asked, env=env)
+    return installer.installer_for(options, tmp_path / "not made yet", Downloads(pip=pip or {}))
+
+
+def test_uv_is_taken_where_it_can_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = choose(monkeypatch, tmp_path)
+    assert (found.uv, found.version, found.cache.name) == ("/opt/uv", "1.2.3", "uv")
+    assert choose(monkeypatch, tmp_path, asked="uv").uv == "/opt/uv"
+    # Its own settings for an offline build do not rule it out.
+    assert choose(monkeypatch, tmp_path, pip={"PIP_NO_CACHE_DIR": "1", "PIP_KEYRING_PROVIDER": "disabled"}).uv
+
+
+def test_pip_is_taken_otherwise_and_the_reason_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert choose(monkeypatch, tmp_path, asked="pip").told() == "pip (--installer pip)"
+    assert choose(monkeypatch, tmp_path, env="conda").why == "the environment is of conda"
+    assert (
+        choose(monkeypatch, tmp_path, program=Program(why="uv is not installed")).why == "uv is not installed"
+    )
+    found = choose(monkeypatch, tmp_path, settings={"PIP_NO_BINARY": ":all:"})
+    assert found.why == "pip's setting no-binary has no equivalent in uv"
+    with pytest.raises(UsageError) as caught:
+        choose(monkeypatch, tmp_path, asked="uv")
+    assert "no-binary" in caught.value.why

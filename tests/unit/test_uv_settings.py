@@ -1,0 +1,150 @@
+"""pip's settings in the words of uv, what leaves the work to pip, and how uv is found."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from xpubuild.errors import ToolchainError
+from xpubuild.packages.index.config import read_config
+from xpubuild.packages.uv.program import OLDEST, find_uv
+from xpubuild.packages.uv.settings import Said, reason_for_pip, translated
+
+ALONE = {"PIP_CONFIG_FILE": os.devnull, "HOME": "/nowhere"}
+
+
+def said(**variables: str) -> Said:
+    environment = {**ALONE, **variables}
+    return translated(read_config(environment), environment)
+
+
+def options(words: Said, name: str) -> list[str]:
+    return [words.options[at + 1] for at, word in enumerate(words.options) if word == name]
+
+
+def test_indexes_and_their_logins_are_said_in_the_environment_alone() -> None:
+    words = said(
+        PIP_INDEX_URL="https://me:word@one.example/simple",
+        PIP_EXTRA_INDEX_URL="https://two.example/simple https://token@three.example/simple",
+    )
+    assert words.environment["UV_DEFAULT_INDEX"] == "https://me:word@one.example/simple"
+    assert words.environment["UV_INDEX"] == "https://two.example/simple https://token:@three.example/simple"
+    assert "example" not in " ".join(words.options)
+    assert "word" not in repr(words)
+    # Every index is asked for every package, as pip does; uv's own way ends at the first with the name.
+    assert options(words, "--index-strategy") == ["unsafe-best-match"]
+
+
+def test_without_an_index_none_is_asked() -> None:
+    words = said(PIP_NO_INDEX="1", PIP_INDEX_URL="https://one.example/simple")
+    assert "--no-index" in words.options
+    assert not {"UV_DEFAULT_INDEX", "UV_INDEX"} & words.environment.keys()
+
+
+def test_what_pip_passes_over_is_left_out(tmp_path: Path) -> None:
+    """Plain http without trusted-host, which uv would take, and folders that are not there: it would fail."""
+    wheels = tmp_path / "my wheels"
+    wheels.mkdir()
+    words = said(
+        PIP_INDEX_URL="http://plain.example/simple",
+        PIP_EXTRA_INDEX_URL=f"http://inside.example/simple {(tmp_path / 'gone').as_uri()}",
+        PIP_TRUSTED_HOST="inside.example",
+        PIP_FIND_LINKS=f"{wheels.as_uri()} {tmp_path}/gone http://plain.example/links",
+    )
+    assert words.environment["UV_DEFAULT_INDEX"] == "http://inside.example/simple"
+    assert "UV_INDEX" not in words.environment
+    assert options(words, "--find-links") == [wheels.as_uri()]
+    assert options(words, "--allow-insecure-host") == ["inside.example"]
+
+
+def test_a_page_of_links_with_a_login_is_for_pip() -> None:
+    with pytest.raises(ToolchainError, match="login"):
+        said(PIP_FIND_LINKS="https://me:word@one.example/links")
+
+
+def test_the_way_to_the_network_is_pips(tmp_path: Path) -> None:
+    authority = tmp_path / "ca é.pem"
+    authority.write_text("")
+    words = said(
+        PIP_PROXY="proxy.example:3128",
+        PIP_CERT=str(authority),
+        PIP_CLIENT_CERT=str(authority),
+        PIP_RETRIES="7",
+        PIP_TIMEOUT="20.4",
+        HTTPS_PROXY="http://other.example:1",
+        NO_PROXY="example",
+        SSL_CERT_DIR="/etc/other",
+    )
+    env = words.environment
+    assert (env["http_proxy"], env["https_proxy"]) == ("http://proxy.example:3128",) * 2
+    assert not {"HTTPS_PROXY", "NO_PROXY", "no_proxy", "SSL_CERT_DIR"} & env.keys()
+    assert (env["SSL_CERT_FILE"], env["SSL_CLIENT_CERT"]) == (str(authority),) * 2
+    assert (env["UV_HTTP_TIMEOUT"], env["UV_HTTP_RETRIES"]) == ("20", "7")
+    folder = said(PIP_CERT=str(tmp_path), https_proxy="http://p.example:1", no_proxy="inside").environment
+    assert (folder["SSL_CERT_DIR"], folder["https_proxy"], folder["no_proxy"]) == (
+        str(tmp_path), "http://p.example:1", "inside",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "pip"),
+    [
+        ("index-url", "https://one.example", False),
+        ("cache-dir", "/var/pip", False),
+        ("no-cache-dir", "false", False),
+        ("no-cache-dir", "true", True),
+        ("keyring-provider", "disabled", False),
+        ("keyring-provider", "import", True),
+        ("require-virtualenv", "true", False),
+        ("constraint", "all.txt", True),
+        ("no-binary", ":all:", True),
+        ("use-feature", "truststore", True),
+        ("something-new", "1", True),
+    ],
+)
+def test_a_setting_that_uv_cannot_be_told_leaves_the_work_to_pip(
+    setting: str, value: str, *, pip: bool
+) -> None:
+    why = reason_for_pip({setting: value})
+    assert bool(why) == pip
+    assert not why or setting in why
+
+
+def fake_uv(folder: Path, says: str) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "uv"
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        (f"echo 'uv {OLDEST} (x86_64-unknown-linux-gnu)'", ""),
+        ("echo 'uv 1.2.3'", ""),
+        ("echo 'uv 0.9.30'", f"uv 0.9.30 is older than {OLDEST}"),
+        ("echo 'a tool for ultraviolet'", "does not say its version"),
+        ("exit 3", "does not say its version"),
+    ],
+)
+def test_only_a_uv_that_can_do_it_is_taken(says: str, why: str, tmp_path: Path) -> None:
+    path = f"{fake_uv(tmp_path / 'with space', says)}:{os.environ['PATH']}"
+    found = find_uv({"PATH": path}, str(tmp_path / "bin" / "python"))
+    assert found.path == str(tmp_path / "with space" / "uv")
+    assert why in found.why
+    assert bool(why) == bool(found.why)
+
+
+def test_the_uv_beside_xpubuild_comes_first_and_one_of_the_current_folder_never(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    python = str(tmp_path / "bin" / "python")
+    fake_uv(tmp_path, "echo 'uv 5.0.0'")
+    assert find_uv({"PATH": ".:"}, python).why == "uv is not installed"
+    path = fake_uv(tmp_path / "other", "echo 'uv 2.0.0'")
+    fake_uv(tmp_path / "bin", "echo 'uv 3.0.0'")
+    assert find_uv({"PATH": f"{path}:{os.environ['PATH']}"}, python).version == "3.0.0"
