@@ -176,6 +176,7 @@ def test_counts_of_sccache(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(
         "[2026-11-23T17:07:29Z DEBUG sccache::server] [x.o]: compile result: cache miss\n"
+        "[2026-11-23T17:07:29Z DEBUG sccache::server] stats after compile result: ServerStats { hits: 1 }\n"
         "[2026-11-23T17:07:29Z DEBUG sccache::server] [x.o]: compile result: cache hit\n"
         '[2026-11-23T17:07:29Z DEBUG sccache::server] parse_arguments: NotCompilation: ["x.o", "-shared"]\n'
         '[2026-11-23T17:07:29Z DEBUG sccache::server] parse_arguments: CannotCache("-E", None): ["-E"]\n'
