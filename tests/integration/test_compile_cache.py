@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from support.plan_files import plan_for
+from support.sycl_compiler.driver import install
 
 from xpubuild.caching.counting import counts_of, logs_of
 from xpubuild.caching.model import FamilyCounts
@@ -73,7 +74,7 @@ class Workspace:
         env = {**self.environment(component), **more}
         argv = (*(before or (env["CXX"],)), "-I", self.header.parent, "-O1", "-c", self.source, "-o", made,
                 "-MD", "-MF", f"{made}.d")  # fmt: skip
-        subprocess.run(argv, env=env, cwd=self.layout.build, check=True, capture_output=True, timeout=120)
+        subprocess.run(argv, env=env, cwd=self.layout.build, check=True, capture_output=True, timeout=600)
         return made.read_bytes()
 
     def launch(self, **more: str) -> bytes:
@@ -185,6 +186,30 @@ def test_sycl_hits_in_depend_mode_though_its_preprocessor_never_says_the_same(tm
     # The host compiler is no argument that ccache knows, and compiles half of the object.
     hashed = next(word for word in launcher if word.startswith("CCACHE_EXTRAFILES="))
     assert _compilers().cxx in hashed.partition("=")[2].split(":")
+
+
+_KERNEL = """#include <sycl/sycl.hpp>
+#include "twice.h"
+void all(sycl::queue& queue, int* x) {
+  queue.parallel_for<class Twice>(sycl::range<1>(8), [=](sycl::id<1> i) { x[i] = twice(x[i]); });
+}
+"""
+
+
+@pytest.mark.slow
+def test_intels_front_end_hits_in_depend_mode_in_another_workspace(sycl_env: Path, tmp_path: Path) -> None:
+    oneapi = tmp_path / "oneapi"
+    oneapi.mkdir()
+    icpx = install(oneapi, str(sycl_env))
+    made = []
+    for name in ("a", "b"):
+        here = Workspace(tmp_path / name, tmp_path / "cache", icpx=icpx)
+        here.source.write_text(_KERNEL)
+        launcher = here.environment("torch")["CMAKE_SYCL_COMPILER_LAUNCHER"].split(";")
+        made.append(here.compile(*launcher, str(icpx), "-fsycl", "-fPIC"))
+    assert outcome(here.counts("SYCL")) == (1, 0, 0)
+    assert made[0] == made[1]
+    assert b".sycl_images" in made[1]
 
 
 class _Store(BaseHTTPRequestHandler):

@@ -15,6 +15,7 @@ from xpubuild.caching.counting import EVIDENCE, counts_of, rows
 from xpubuild.caching.model import CompileCache
 from xpubuild.engine.journal import StepRecord
 from xpubuild.engine.model import Plan
+from xpubuild.engine.runner import needed_for
 from xpubuild.errors import ToolchainError, UsageError
 from xpubuild.gather import compile_cache as gathered
 from xpubuild.planning.request import Compilers, OneapiFacts
@@ -92,8 +93,9 @@ def test_cmake_gets_launchers_and_setuptools_gets_links() -> None:
     assert vision["CCACHE_PATH"] == "/usr/bin"
     made = plan.step("compile-cache")
     assert {f"{links}/gcc", f"{links}/g++"} == set(made.outputs)
-    assert made.id in plan.step("vision.wheel").after
-    assert made.id not in plan.step("torch.wheel").after
+    assert plan.step("vision.wheel").tools == (made.id,)
+    assert made in needed_for(plan, "vision.wheel")
+    assert made not in needed_for(plan, "torch.wheel")
 
 
 def test_a_build_is_told_its_workspace_and_what_else_makes_the_object() -> None:
@@ -174,6 +176,7 @@ def test_counts_of_sccache(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(
         "[2026-11-23T17:07:29Z DEBUG sccache::server] [x.o]: compile result: cache miss\n"
+        "[2026-11-23T17:07:29Z DEBUG sccache::server] stats after compile result: ServerStats { hits: 1 }\n"
         "[2026-11-23T17:07:29Z DEBUG sccache::server] [x.o]: compile result: cache hit\n"
         '[2026-11-23T17:07:29Z DEBUG sccache::server] parse_arguments: NotCompilation: ["x.o", "-shared"]\n'
         '[2026-11-23T17:07:29Z DEBUG sccache::server] parse_arguments: CannotCache("-E", None): ["-E"]\n'

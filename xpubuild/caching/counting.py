@@ -76,7 +76,7 @@ _WORDS = {
     "unsupported_environment_variable": "a variable that cannot be cached",
     "unsupported_source_language": "another language",
 }
-_SCCACHE_RESULT = re.compile(r"compile result: (.+)$")
+_SCCACHE_RESULT = re.compile(r"\]: compile result: (.+)$")
 _SCCACHE_PARSED = re.compile(r"parse_arguments: (CannotCache\((.*?)(?:, None)?\)|NotCompilation)")
 _SCCACHE_HIT, _SCCACHE_MISS = "cache hit", "cache miss"
 

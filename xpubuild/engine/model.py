@@ -191,6 +191,8 @@ class Step:
     ``always_prove`` marks proofs that are cheap and guard the user's own edits: they run on every install.
     ``after`` are steps that must not run at the same time and come first where they run at all; what they
     make is not used, so no fingerprint has them.
+    ``tools`` are steps that must be done as well, but whose results change nothing in those of this one, such
+    as a compile cache; no fingerprint has them either.
     ``explain`` turns the last lines of a failed command into the error a user should read, or None.
     ``watch`` makes the watcher of one attempt. With a ``keeper`` the commands only run where it has nothing.
     """
@@ -199,6 +201,7 @@ class Step:
     title: str
     needs: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     proofs: tuple[Proof, ...] = ()
     inputs: tuple[str, ...] = ()

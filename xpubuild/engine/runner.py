@@ -54,7 +54,7 @@ def needed_for(plan: Plan, until: str | None) -> tuple[Step, ...]:
         step = plan.step(frontier.pop())
         if step.id not in wanted:
             wanted.add(step.id)
-            frontier.extend(step.needs)
+            frontier.extend((*step.needs, *step.tools))
     return tuple(step for step in plan.steps if step.id in wanted)
 
 
@@ -116,7 +116,7 @@ def run_plan(
 def _drive(steps: Iterable[Step], prints: Mapping[str, str], setting: Setting, width: int) -> Outcome:
     by_id = {step.id: step for step in steps}
     sorter = graphlib.TopologicalSorter(
-        {step.id: {*step.needs, *step.after} & set(by_id) for step in by_id.values()}
+        {step.id: {*step.needs, *step.tools, *step.after} & set(by_id) for step in by_id.values()}
     )
     sorter.prepare()
     outcome = Outcome()

@@ -63,7 +63,7 @@ def last_steps(plan: Plan) -> tuple[str, ...]:
         if later.intersection(step.needs):
             later.add(step.id)
     kept = [step for step in plan.steps if step.id not in later]
-    needed = {name for step in kept for name in step.needs}
+    needed = {name for step in kept for name in (*step.needs, *step.tools)}
     return tuple(step.id for step in kept if step.id not in needed)
 
 

@@ -65,8 +65,8 @@ def steps(context: Context) -> list[Step]:
     ]
 
 
-def after(context: Context, name: str) -> tuple[str, ...]:
-    """Return the steps that a build waits for on account of the cache; it uses nothing that they make."""
+def tools(context: Context, name: str) -> tuple[str, ...]:
+    """Return the steps that a build needs on account of the cache."""
     cache = context.facts.compile_cache
     return (STEP,) if cache is not None and _by_links(context, name, cache) else ()
 

@@ -129,7 +129,7 @@ def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
         id=f"{name}.wheel",
         title=f"build {component.dist} wheel",
         needs=(f"{name}.source", *after),
-        after=compile_cache.after(context, name),
+        tools=compile_cache.tools(context, name),
         commands=(frontend.check_command(context, name), command),
         proofs=(
             WheelProof(str(stage), "*.whl", policy, tuple(str(folder) for folder in search)),
@@ -200,7 +200,8 @@ def editable_step(context: Context, name: str, needs: tuple[str, ...], after: tu
         id=f"{name}.install",
         title=f"build and install {component.dist} (editable)",
         needs=(f"{name}.source", *needs),
-        after=(*after, *compile_cache.after(context, name)),
+        after=after,
+        tools=compile_cache.tools(context, name),
         commands=(
             repair_env_command(str(layout.env)),
             frontend.check_command(context, name),

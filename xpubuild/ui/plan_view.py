@@ -83,7 +83,7 @@ def _row(step: Step, state: State) -> tuple[object, ...]:
         step.id,
         step.title,
         _told(state),
-        ", ".join(step.needs),
+        ", ".join((*step.needs, *step.tools)),
         len(step.commands),
         memory(step.memory_bytes),
     )

@@ -46,7 +46,7 @@ def _step(step: Step, fingerprint: str, state: StepState) -> dict[str, Any]:
     return {
         "id": step.id,
         "title": step.title,
-        "needs": list(step.needs),
+        "needs": [*step.needs, *step.tools],
         "after": list(step.after),
         "commands": [command.to_json() for command in step.commands],
         "proves": [proof.describe() for proof in step.proofs],

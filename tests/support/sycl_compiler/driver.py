@@ -106,6 +106,10 @@ def _compile(toolkit: Toolkit, options: Options, source: Path, folder: Path) -> 
     quiet = ("-Wno-attributes", "-DSYCL_DISABLE_FSYCL_SYCLHPP_WARNING")
     beside = ("-iquote", source.parent)
     _run(options.host_compiler, *flags, *quiet, *toolkit.includes, *beside, "-c", wrapper, "-o", host)
+    if options.lists_headers:
+        listed = options.header_list or options.output.with_suffix(".d")
+        told = ("-M", "-MF", listed, "-MT", options.output)
+        _run(options.host_compiler, *flags, *quiet, *toolkit.includes, *told, source)
     stored = folder / "images"
     stored.write_bytes(pickle.dumps(images))
     flags_of_section = f"{_SECTION}=noload,readonly"

@@ -18,6 +18,8 @@ _TABLE = (
     ("-fno-sycl-device-lib=", _DEVICE),
     ("-fsycl", _DROPPED),
     ("-ffp-model=", _DEVICE),
+    # ccache asks a clang for colours, which it takes out again.
+    ("-fcolor-diagnostics", _DROPPED),
     ("-shared", _LINK),
     ("-Wl,", _LINK),
     ("-L", _LINK),
@@ -57,6 +59,8 @@ class Options:
     sources: list[Path] = field(default_factory=list)
     output: Path = Path("a.out")
     compile_only: bool = False
+    lists_headers: bool = False
+    header_list: Path | None = None
 
 
 def divide(argv: Sequence[str]) -> Options:
@@ -71,6 +75,10 @@ def divide(argv: Sequence[str]) -> Options:
             options.compile_only = True
         elif word == "-o":
             options.output = Path(next(words))
+        elif word == "-MD":
+            options.lists_headers = True
+        elif word == "-MF":
+            options.header_list = Path(next(words))
         elif word in _BACKEND:
             options.backend += shlex.split(next(words))
         elif not word.startswith("-"):
