@@ -255,3 +255,9 @@ def test_a_jobserver_that_builds_cannot_reach_is_none(tmp_path: Path, flags: str
 def test_a_file_in_the_place_of_a_jobserver_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert inherited_jobserver({"MAKEFLAGS": f"-j8 --jobserver-auth=fifo:{tmp_path}/file"}) is None
+
+
+def test_a_build_that_makes_ccache_its_launcher_keeps_it() -> None:
+    told = build_of(planned(True, variant="dev"), "torch.wheel").tuning
+    assert not {"CMAKE_CXX_COMPILER_LAUNCHER", "XPUBUILD_ADMIT"} & told.keys()
+    assert told["MAX_JOBS"] == "3"

@@ -14,9 +14,9 @@ from xpubuild.workspace.layout import Layout
 
 def can_wait(request: Request, choice: Choice) -> bool:
     """Return whether a build of this plan has a launcher in front of its compilers."""
-    layout, components = Layout(request.workspace), request.loaded.recipe.components
+    layout, recipe = Layout(request.workspace), request.loaded.recipe
     return any(
-        has_launcher(components[name], choice.target, layout) and not _without(layout, name)
+        has_launcher(recipe, choice, name, layout) and not _without(layout, name)
         for name in choice.components
     )
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xpubuild.planning.context import Context
-from xpubuild.planning.request import Admission
+from xpubuild.planning.request import Admission, Choice
 from xpubuild.planning.tuning import VARIABLE, jobs_environment
-from xpubuild.recipe.model import Component
+from xpubuild.recipe.model import Recipe
+from xpubuild.recipe.switches import is_on
 from xpubuild.workspace.layout import Layout
 
 #: Launchers for each job.
@@ -50,13 +51,20 @@ def program(python: str) -> str:
     return _LAUNCHER.format(variable=VARIABLE, python=shlex.quote(python), program=_PROGRAM)
 
 
-def has_launcher(component: Component, target: str, layout: Layout) -> bool:
+def has_launcher(recipe: Recipe, choice: Choice, name: str, layout: Layout) -> bool:
     """Return whether the compilers of a component get the launcher.
 
-    CMake splits a launcher at semicolons, and ccache its prefix at spaces.
+    CMake splits a launcher at semicolons, and ccache its prefix at spaces. With USE_CCACHE PyTorch makes
+    ccache the launcher, if nothing else is.
     """
+    component = recipe.components[name]
     plain = not any(character in str(layout.root) for character in " ;\t\n")
-    return component.kind == "source" and target in component.build.launcher and plain
+    taken = is_on(choice.switches.get(name, {}).get("USE_CCACHE", ""))
+    return component.kind == "source" and choice.target in component.build.launcher and plain and not taken
+
+
+def _launched(context: Context, name: str) -> bool:
+    return has_launcher(context.recipe, context.choice, name, context.layout)
 
 
 def tuning(context: Context, name: str, told: Mapping[str, str]) -> dict[str, str]:
@@ -65,7 +73,7 @@ def tuning(context: Context, name: str, told: Mapping[str, str]) -> dict[str, st
     ``told`` are the variables so far. A compile cache that is a launcher there stays in front: it calls the
     compiler only for what it does not have, and only that needs memory.
     """
-    if not has_launcher(context.component(name), context.choice.target, context.layout):
+    if not _launched(context, name):
         return {}
     own = str(launcher(context.layout))
     found = dict.fromkeys(_LINKERS, own)
@@ -82,7 +90,7 @@ def tuning(context: Context, name: str, told: Mapping[str, str]) -> dict[str, st
 
 def made(context: Context, name: str) -> tuple[str, ...]:
     """Return the folder of the launcher, in which Python keeps its compiled form, where it is used."""
-    used = has_launcher(context.component(name), context.choice.target, context.layout)
+    used = _launched(context, name)
     return (str(folder(context.layout)),) if used else ()
 
 
@@ -94,7 +102,7 @@ def jobs_of(context: Context, name: str) -> int:
     facts = context.facts
     if facts.admission is None:
         return facts.jobs
-    waits = has_launcher(context.component(name), context.choice.target, context.layout)
+    waits = _launched(context, name)
     return LAUNCHERS * facts.jobs if waits else facts.admission.other_jobs
 
 
@@ -105,7 +113,7 @@ def jobs_environment_of(context: Context, name: str) -> dict[str, str]:
     number of device links too, so this is for those builds alone whose compilers have the launcher.
     """
     told = context.facts.makeflags
-    if told and has_launcher(context.component(name), context.choice.target, context.layout):
+    if told and _launched(context, name):
         return {"MAKEFLAGS": told}
     return jobs_environment(jobs_of(context, name))
 
@@ -119,10 +127,8 @@ def memory_of(context: Context, name: str) -> int:
 
 def files(context: Context) -> dict[str, str]:
     """Return the launcher and what it reads (path -> text)."""
-    target, layout = context.choice.target, context.layout
-    names = [
-        name for name in context.choice.components if has_launcher(context.component(name), target, layout)
-    ]
+    layout = context.layout
+    names = [name for name in context.choice.components if _launched(context, name)]
     if not names:
         return {}
     found = {str(launcher(layout)): program(context.facts.python)}
