@@ -49,6 +49,8 @@ def isolate(environ: MutableMapping[str, str], root: Path) -> None:
     for name in list(environ):
         if name in _DROPPED or (name.startswith(_DROPPED_PREFIXES) and name != _CACHE):
             del environ[name]
+    # What one test builds must not be taken by the next, which is about building it.
+    environ["XPUBUILD_STORE_READ_ONLY"] = "1"
 
 
 def _folders(home: Path, root: Path) -> dict[str, Path]:
