@@ -22,8 +22,12 @@ workspace.
 OTHERS = {
     "XPUBUILD_RECIPES": "Folders with recipes, separated by colons, searched before all others.",
     "XPUBUILD_TRUSTED_OWNERS": (
-        "User names or numbers, separated by commas. oneAPI scripts of these users are run, besides those "
-        "of root and you."
+        "User names or numbers, separated by commas. oneAPI scripts and stores of built wheels of these "
+        "users are used, as root's and yours."
+    ),
+    "XPUBUILD_TRUSTED_STORES": (
+        "Stores of built wheels (folders, URLs), separated by commas, that are used although others can "
+        "write to them."
     ),
     "XPUBUILD_DOCTOR_DRIVER_SECONDS": (
         "Seconds after which doctor reports a hanging GPU driver. Default and maximum: 8."
@@ -31,8 +35,8 @@ OTHERS = {
     "XPUBUILD_DEBUG": "Set to anything: print the full traceback of a bug in xpubuild.",
     "ONEAPI_ROOT": "oneAPI installation, used after `--oneapi-root` and before the usual places.",
     "XDG_DATA_HOME": "Workspaces are created in `xpubuild/` below it. Default: `~/.local/share`.",
-    "XDG_CACHE_HOME": "git mirrors and captured oneAPI environments are kept in `xpubuild/` below it."
-    " Default: `~/.cache`.",
+    "XDG_CACHE_HOME": "git mirrors, captured oneAPI environments and built wheels are kept in `xpubuild/`"
+    " below it. Default: `~/.cache`.",
     "XDG_CONFIG_HOME": "Your recipes are looked for in `xpubuild/recipes/` below it, your configuration is"
     " `xpubuild/config.toml` below it. Default: `~/.config`.",
     "XDG_CONFIG_DIRS": "The site's recipes are looked for in `xpubuild/recipes/` below the first, its"
@@ -43,6 +47,10 @@ OTHERS = {
     "CI": "Set to `1` or `true`: progress as plain lines, no redrawing.",
     "GITHUB_ACTIONS": "Set to `true`: progress in the form that GitHub folds into groups.",
     "GITHUB_STEP_SUMMARY": "The file that GitHub Actions shows as the job's summary: results are appended.",
+    "GITHUB_EVENT_NAME": "`pull_request`, `pull_request_target` or `release`: nothing is kept in a store.",
+    "GITHUB_REF_TYPE": "`tag`: nothing is kept in a store.",
+    "GITLAB_CI, CI_MERGE_REQUEST_IID, CI_COMMIT_TAG": "A job of a merge request or tag: nothing is kept in a"
+    " store.",
     "TERM": "`dumb` or `unknown`: no escape sequences at all.",
 }
 

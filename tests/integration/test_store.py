@@ -209,6 +209,7 @@ def test_of_two_writers_at_once_one_is_first_and_the_other_is_told(tmp_path: Pat
     assert record == record_of(wheels[said.index("")])
 
 
+_KEEPING = {"XPUBUILD_STORE_READ_ONLY": "0"}
 RECIPE = """
 schema: 1
 name: alone
@@ -239,7 +240,12 @@ def test_the_commands_from_the_first_build_to_a_shared_store_and_back(tmp_path: 
     """Built once; the second workspace, also over a shared folder, takes it; gc keeps what is used."""
 
     def xpubuild(*words: str, cache: str, status: int = 0, **more: str) -> dict[str, object]:
-        env = {"XDG_CACHE_HOME": str(tmp_path / cache), "XDG_DATA_HOME": str(tmp_path / "data"), **more}
+        env = {
+            "XDG_CACHE_HOME": str(tmp_path / cache),
+            "XDG_DATA_HOME": str(tmp_path / "data"),
+            **_KEEPING,
+            **more,
+        }
         result = child(*words, "--json", timeout_s=300, **env)
         assert result.status == status, result.err
         return result.document()

@@ -14,7 +14,7 @@ from support.indexes import PackageIndex
 from support.ssh_server import ssh_server
 
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.gather.kept import opened
+from xpubuild.gather.stores import opened
 from xpubuild.store.folder import FolderStore
 from xpubuild.store.identity import identity
 from xpubuild.store.keeping import Store, look_up

@@ -51,6 +51,8 @@ def isolate(environ: MutableMapping[str, str], root: Path) -> None:
             del environ[name]
     # Whether uv is installed must make no difference; tests of uv ask for it.
     environ["XPUBUILD_INSTALLER"] = "pip"
+    # What one test builds must not be taken by the next, which is about building it.
+    environ["XPUBUILD_STORE_READ_ONLY"] = "1"
 
 
 def _folders(home: Path, root: Path) -> dict[str, Path]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import platformdirs
@@ -20,97 +20,19 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Keeper, Plan, Step
 from xpubuild.engine.state import plan_states
 from xpubuild.errors import AuditError, XpuBuildError
-from xpubuild.gather.options import PlanOptions
-from xpubuild.mirror.remote.location import Location
+from xpubuild.gather.prepare import Prepared
 from xpubuild.planning.context import Context
 from xpubuild.store.contents import Contents
-from xpubuild.store.folder import FolderStore
 from xpubuild.store.identity import build_inputs, identity
-from xpubuild.store.keeping import NotKept, Store, WheelKeeper, look_up
+from xpubuild.store.keeping import NotKept, WheelKeeper, look_up
 from xpubuild.store.machine import Toolchain, machine_inputs
 from xpubuild.store.record import Record
-from xpubuild.store.served import ServedStore
-from xpubuild.store.trust import Trust, trust_from
 from xpubuild.workspace.layout import Layout
-
-if TYPE_CHECKING:
-    from xpubuild.gather.prepare import Prepared
 
 #: A store that does not answer within this time is not waited for.
 _SECONDS = 10.0
 _WHEEL = ".wheel"
 _COMMAND = ("argv", "started", "duration_s", "user_s", "system_s", "max_rss_bytes", "peak_tree_bytes")
-
-
-@dataclass(frozen=True)
-class Stores:
-    """The stores of an install, in the order they are asked; ``read_only`` says why none is written."""
-
-    every: tuple[Store, ...] = ()
-    read_only: str = ""
-
-    @property
-    def writable(self) -> tuple[FolderStore, ...]:
-        """The stores that what was built is kept in."""
-        folders = (store for store in self.every if isinstance(store, FolderStore))
-        return () if self.read_only else tuple(store for store in folders if store.can_write())
-
-
-#: Of a plan that is made for a look at it alone.
-NO_STORES = Stores()
-
-
-def own_store(trust: Trust) -> FolderStore:
-    """Return the user's own store, in the cache."""
-    return FolderStore(platformdirs.user_cache_path("xpubuild") / "store", trust, own=True)
-
-
-def stores_of(options: PlanOptions) -> Stores:
-    """Return the user's own store and those of the options; a server is not asked offline.
-
-    Raises:
-        UsageError: an account that the configuration trusts does not exist.
-    """
-    trust = trust_from(os.environ)
-    found: list[Store] = [own_store(trust)]
-    found += [
-        store
-        for place in options.store
-        if (store := opened(place, trust, offline=options.offline)) is not None
-    ]
-    return Stores(tuple(found), read_only_because(options.store_read_only, os.environ))
-
-
-def opened(place: Path | Location, trust: Trust, *, offline: bool = False) -> Store | None:
-    """Return the store at a place, None for a server that is not to be asked."""
-    if not isinstance(place, Location):
-        return FolderStore(place, trust)
-    if offline:
-        return None
-
-    def connect() -> Any:
-        from xpubuild.gather.served_mirror import remote_of  # noqa: PLC0415 - requests, for few
-
-        return remote_of(place)
-
-    return ServedStore(place, trust, connect)
-
-
-def read_only_because(asked: bool | None, environ: Mapping[str, str]) -> str:
-    """Return why no store is written: asked for, or a release or a change that nobody has reviewed yet in CI.
-
-    Sources: the default environment variables of GitHub Actions, the predefined CI/CD variables of GitLab.
-    """
-    if asked is not None:
-        return "--store-read-only" if asked else ""
-    event, kind = environ.get("GITHUB_EVENT_NAME", ""), environ.get("GITHUB_REF_TYPE", "")
-    if event in ("pull_request", "pull_request_target", "release") or kind == "tag":
-        return f"this is a CI job of a {'tag' if kind == 'tag' else event.replace('_', ' ')}"
-    if environ.get("GITLAB_CI") and environ.get("CI_MERGE_REQUEST_IID"):
-        return "this is a CI job of a merge request"
-    if environ.get("GITLAB_CI") and environ.get("CI_COMMIT_TAG"):
-        return "this is a CI job of a tag"
-    return ""
 
 
 def with_stores(prepared: Prepared, done: Collection[str] | None = None) -> Prepared:

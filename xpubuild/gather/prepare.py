@@ -13,11 +13,11 @@ from xpubuild.engine.model import Plan
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.gather.facts import facts_of
-from xpubuild.gather.kept import NO_STORES, Stores, stores_of
 from xpubuild.gather.newest_release import built_in, choose_release, entered, situation_for
 from xpubuild.gather.offline_compiler import older_gcc
 from xpubuild.gather.open_commits import resolve
 from xpubuild.gather.options import PlanOptions, request_of
+from xpubuild.gather.stores import NO_STORES, Stores, stores_of
 from xpubuild.host.disk import disk_facts
 from xpubuild.host.report import HostReport, host_report
 from xpubuild.mirror.remote.location import Location

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError, ToolchainError, UsageError, XpuBuildError
-from xpubuild.gather.kept import own_store, with_stores
+from xpubuild.gather.kept import with_stores
 from xpubuild.gather.options import default_workspace
+from xpubuild.gather.stores import own_store
 from xpubuild.mirror.remote.location import Location
 from xpubuild.store.collect import Used
 from xpubuild.store.folder import FolderStore
