@@ -3,6 +3,7 @@
 # make lint         run only the static checks of "make test": ruff and mypy
 # make components   build torchvision and torchaudio from source and test them (about 15 minutes)
 # make on-demand    run the tests that "make test" leaves out because they take long (about an hour)
+# make bench        measure xpubuild beside its peers: one table, one JSON document (BENCH_ARGS="--all": an hour)
 # make mutants      change the code in random places and list the changes that no test detects
 # make caches       build torchvision twice through an empty compile cache, at two paths, and time it (about 15 minutes)
 # make wheels       repair built wheels (WHEELS) and verify them (PARTS) in a root file system without compiler or oneAPI
@@ -35,7 +36,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components caches wheels browser jobs-replay \
+.PHONY: help quickstart test lint on-demand bench mutants slurm torture verify-mutants docs plans findings components caches wheels browser jobs-replay \
 	image-evidence image-guide site release clean python-gone
 
 help:
@@ -66,6 +67,9 @@ on-demand: .venv/.dev
 browser: .venv/.dev
 	@"$(PY)" -m pip install --quiet --group browser
 	@"$(PY)" -m pytest -n 0 -v --on-demand tests/integration/test_report_browser.py tests/integration/test_site.py
+
+bench: .venv/.dev
+	@"$(PY)" scripts/bench.py $(BENCH_ARGS)
 
 mutants: .venv/.dev
 	@"$(PY)" scripts/mutants.py $(MUTANTS_ARGS)
@@ -116,7 +120,7 @@ findings: .venv/.dev
 		tests/unit/test_doctor_gpu_*.py tests/integration/test_doctor_hosts_*.py
 
 clean:
-	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture .bench
 
 # The files below are stamps: with them the second run of a target needs no network.
 .venv/.made: $(if $(PY_WORKS),,python-gone)

@@ -25,6 +25,8 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     try:
         _open_missing()
+        # pydantic would look through every installed distribution for plug-ins.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "true")
         from xpubuild.cli.app import run
         from xpubuild.cli.bugs import excepthook
 

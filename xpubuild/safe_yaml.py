@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from typing import Any
 
@@ -36,7 +35,14 @@ def read_yaml_strict(text: str) -> Any:
         yaml.YAMLError: it is not YAML, or a key is there twice or is no plain value.
         RecursionError: it is nested too deeply.
     """
-    return copy.deepcopy(_parsed(text))
+    return _copied(_parsed(text))
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of what YAML can hold, several times as fast as ``copy.deepcopy``."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 @functools.lru_cache(maxsize=64)

@@ -21,7 +21,7 @@ from xpubuild.engine.events import (
     StepProgress,
     StepStarted,
 )
-from xpubuild.engine.forecast import Forecaster, left
+from xpubuild.engine.forecast import Forecaster, Pace, left
 from xpubuild.engine.model import Step
 from xpubuild.ui import wording
 
@@ -98,19 +98,23 @@ def test_a_fraction_is_one(known: dict[str, float], seen: list[str], more: int) 
 
 
 @UNHURRIED
-@given(st.floats(0, 1), st.floats(0, 1e6), st.none() | st.floats(0, 1e6))
-def test_nothing_is_ever_less_than_nothing(fraction: float, passed: float, expected: float | None) -> None:
-    found = left(fraction, passed, expected)
+@given(st.floats(0, 1), st.floats(0, 1e6), st.none() | st.floats(0, 1e6), st.integers(0, 9999))
+def test_nothing_is_ever_less_than_nothing(
+    fraction: float, passed: float, expected: float | None, total: int
+) -> None:
+    found = left(fraction, passed, expected, total)
     assert found is None or (math.isfinite(found) and found >= 0)
 
 
 def test_what_is_seen_outweighs_what_was_expected() -> None:
-    assert left(0.0, 0.0, 100.0) == pytest.approx(100.0)
-    assert left(0.5, 50.0, 100.0) == pytest.approx(50.0)
-    assert left(0.5, 100.0, None) == pytest.approx(100.0)
+    assert left(0.0, 0.0, 100.0, 1000) == pytest.approx(100.0)
+    assert left(0.5, 50.0, 100.0, 1000) == pytest.approx(50.0)
+    assert left(0.5, 100.0, None, 1000) == pytest.approx(100.0)
     # Twice as slow as expected: near to the 100 s that the pace tells, not to the 0 s that the guess does.
-    assert left(0.5, 100.0, 100.0) == pytest.approx(91.7, abs=0.1)
-    assert left(0.0, 5.0, None) is None
+    assert left(0.5, 100.0, 100.0, 1000) == pytest.approx(91, abs=1)
+    # Of few edges the first half tells less.
+    assert left(0.5, 100.0, 100.0, 10) == pytest.approx(66, abs=1)
+    assert left(0.0, 5.0, None, 1000) is None
 
 
 STEPS = (Step("env", "env"), Step("a.wheel", "a", needs=("env",)), Step("verify", "v", needs=("a.wheel",)))
@@ -129,20 +133,32 @@ def test_the_whole_of_a_run_goes_down_as_its_steps_do() -> None:
     run.emit(StepStarted(1000, "env", "env", "log"))
     now[0] = 1004
     assert run.forecast().left_s == pytest.approx(126)
-    # Late, and nothing tells how late: never nothing, never less.
+    # Late, and nothing tells how late: never nothing, and what is to come may be late as well.
     now[0] = 1040
-    assert run.forecast().left_s == pytest.approx(124)
+    late = 100 * (40 + 50) / (10 + 50) + 20 * (40 + 10) / (10 + 10)
+    assert run.forecast().left_s == pytest.approx(10 + late)
     run.emit(StepFinished(1040, "env", "env", "done", 40.0))
-    assert run.forecast().left_s == pytest.approx(120)
+    assert run.forecast().left_s == pytest.approx(late)
     run.emit(StepStarted(1040, "a.wheel", "a", "log"))
     run.emit(StepProgress(1050, "a.wheel", 0, 4, "edges", 0, 0))
     run.emit(StepProgress(1090, "a.wheel", 2, 4, "edges", 0, 0))
     now[0] = 1090
     found = run.forecast()
-    assert dict(found.steps)["a.wheel"] == pytest.approx(0.5 * (40 + 10) / 0.6)
-    assert found.left_s == pytest.approx(dict(found.steps)["a.wheel"] + 20)
+    assert dict(found.steps)["a.wheel"] == pytest.approx(0.5 * (40 + 2.6 * 150) / (0.5 + 2.6))
+    assert found.left_s == pytest.approx(dict(found.steps)["a.wheel"] + 20 * 50 / 20)
     assert found.unknown == ()
     assert len(kept.events) == 5
+
+
+def test_a_slow_second_says_nothing_about_an_hour() -> None:
+    pace = Pace()
+    assert pace.of(7.0) == pytest.approx(7)
+    pace.add(20.0, 1.0)
+    pace.add(99.0, None)
+    assert pace.of(1.0) == pytest.approx(20.5 / 1.5)
+    assert pace.of(3600.0) == pytest.approx(3600, rel=0.011)
+    assert pace.of(0.0) == 0
+    assert pace.of(None) is None
 
 
 def test_a_step_that_was_up_to_date_is_not_waited_for() -> None:

@@ -7,6 +7,7 @@ every offset and count is checked against the file before it is used.
 
 from __future__ import annotations
 
+import functools
 import mmap
 import struct
 from collections.abc import Iterator, Mapping
@@ -14,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
-
-from elftools.elf.enums import ENUM_D_TAG
 
 from xpubuild.artifacts.elf_headers import Layout, damaged, inside, read_layout
 from xpubuild.errors import AuditError
@@ -29,6 +28,14 @@ _VER_FLG_WEAK = 2
 # No real object comes near; a damaged count must not keep the reader busy.
 _MOST_RECORDS = 4096
 _DT_NULL = 0
+
+
+@functools.cache
+def _number_of(tag: str) -> int:
+    # Imported where a file is read: its tables take long to make.
+    from elftools.elf.enums import ENUM_D_TAG  # noqa: PLC0415
+
+    return int(ENUM_D_TAG[tag])
 
 
 @dataclass(frozen=True)
@@ -175,7 +182,7 @@ class _Reader:
         return tags
 
     def _tag(self, name: str) -> int | None:
-        values = self._tags.get(ENUM_D_TAG[name])
+        values = self._tags.get(_number_of(name))
         return values[0] if values else None
 
     def _offset(self, address: int) -> int:
@@ -198,7 +205,7 @@ class _Reader:
         return self._strings[offset:end].decode("utf-8", "backslashreplace")
 
     def _names(self, tag: str) -> list[str]:
-        return [self._string(offset) for offset in self._tags.get(ENUM_D_TAG[tag], ())]
+        return [self._string(offset) for offset in self._tags.get(_number_of(tag), ())]
 
     def _dynamic_symbols(self) -> Symbols:
         if self._layout.dynsym is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from elftools.common.exceptions import ELFError
-from elftools.elf.dynamic import DynamicSegment
-from elftools.elf.elffile import ELFFile
 
 from xpubuild.errors import AuditError
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 # pyelftools answers damaged headers with any of these, not with ELFError alone (found by mutating files).
 DAMAGE = (
@@ -79,7 +80,7 @@ def read_layout(stream: BinaryIO, size: int, label: str) -> Layout:
         AuditError: they are damaged, or point behind the end of the file.
     """
     try:
-        return _read_headers(ELFFile(stream), size, label)
+        return _read_headers(_open(stream), size, label)
     except DAMAGE as error:
         raise damaged(label, f"its headers cannot be read: {type(error).__name__}: {error}") from error
 
@@ -92,7 +93,7 @@ def read_sections(stream: BinaryIO, size: int, label: str) -> tuple[Section, ...
     """
     found = []
     try:
-        for section in ELFFile(stream).iter_sections():
+        for section in _open(stream).iter_sections():
             kind, flags = str(section["sh_type"]), section["sh_flags"]
             if kind not in ("SHT_NOBITS", "SHT_NULL"):
                 place = (section["sh_addr"], section["sh_offset"], section["sh_size"])
@@ -104,18 +105,25 @@ def read_sections(stream: BinaryIO, size: int, label: str) -> tuple[Section, ...
     return tuple(found)
 
 
+def _open(stream: BinaryIO) -> ELFFile:
+    # A twentieth of the time of a plan to import, which opens no such file.
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
+
+    return ELFFile(stream)
+
+
 def _read_headers(elf: ELFFile, size: int, label: str) -> Layout:
     header = elf.header
     sections = _table_fits(header, "sh", elf.structs.Elf_Shdr.sizeof(), size, label)
     _table_fits(header, "ph", elf.structs.Elf_Phdr.sizeof(), size, label)
     loads: list[tuple[int, int, int]] = []
-    dynamic: DynamicSegment | None = None
+    dynamic: Any = None
     for segment in elf.iter_segments():
         if segment["p_type"] in ("PT_LOAD", "PT_DYNAMIC"):
             inside(segment["p_offset"], segment["p_filesz"], size, label, "a segment")
         if segment["p_type"] == "PT_LOAD":
             loads.append((segment["p_vaddr"], segment["p_offset"], segment["p_filesz"]))
-        elif isinstance(segment, DynamicSegment):
+        elif segment["p_type"] == "PT_DYNAMIC":
             dynamic = segment
     dynsym, symtab = _symbol_sections(elf, size, label) if sections else (None, None)
     return Layout(

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from xpubuild.engine.activity import Activity, activity
@@ -24,11 +24,36 @@ from xpubuild.engine.events import (
 from xpubuild.engine.model import Step
 
 _EVERY_S = 5.0
-#: What was expected counts as much as this part of the build; what is seen counts by the part that is done.
-_TRUST = 0.1
+#: What was expected counts as much as this part of a build and this many of its edges: the first files are
+#: unlike the others, and few of them tell little.
+_TRUST_PART, _TRUST_EDGES = 0.1, 10
 #: A step that takes longer than expected is taken to need this part of its time again.
-_OVERDUE = 0.1
+_OVERDUE = 0.25
 _EDGE = re.compile(r"\s*\[[0-9]+/[0-9]+(?:\s[^\]]*)?\]\s*(.*)", re.DOTALL)
+
+
+@dataclass
+class Pace:
+    """How slow a run has been so far: seconds that its steps took, and that they should have taken.
+
+    It counts for a step to come by how long both are: what seconds have shown says little about hours.
+    """
+
+    took: float = 0.0
+    expected: float = 0.0
+
+    def add(self, took: float, expected: float | None) -> None:
+        """Take a step that ended, or that runs for longer than it should."""
+        if expected is not None:
+            self.took += took
+            self.expected += expected
+
+    def of(self, expected: float | None) -> float | None:
+        """Return the seconds to expect of a step at this pace."""
+        if expected is None:
+            return None
+        half = expected / 2
+        return expected * (self.took + half) / (self.expected + half) if expected > 0 else 0.0
 
 
 @dataclass
@@ -45,21 +70,22 @@ class _Running:
             self.counting = event.time
         self.counted.done, self.counted.total = event.done, event.total
 
-    def left(self, now: float) -> float | None:
+    def left(self, now: float, pace: Pace) -> float | None:
         """Return the seconds to go; None where nothing tells."""
-        passed = max(0.0, now - self.began)
+        passed, expected = max(0.0, now - self.began), pace.of(self.expected)
         if self.counting is not None and self.counted.done > 0:
-            return left(self.counted.fraction(), max(0.0, now - self.counting), self.expected)
-        return None if self.expected is None else max(self.expected - passed, _OVERDUE * passed)
+            passed = max(0.0, now - self.counting)
+            return left(self.counted.fraction(), passed, expected, self.counted.total)
+        return None if expected is None else max(expected - passed, _OVERDUE * passed)
 
 
-def left(fraction: float, passed_s: float, expected_s: float | None) -> float | None:
-    """Return the seconds to go of work that is done by a fraction after a time.
+def left(fraction: float, passed_s: float, expected_s: float | None, total: int) -> float | None:
+    """Return the seconds to go of ``total`` edges that are done by a fraction after a time.
 
-    What was expected of the whole is taken as a tenth of the work that was seen before; so a build is not
+    What was expected of the whole is taken as a part of the work that was seen before; so a build is not
     judged by its first files, and what is seen counts more and more.
     """
-    trust = 0.0 if expected_s is None else _TRUST
+    trust = 0.0 if expected_s is None else _TRUST_PART + _TRUST_EDGES / max(1, total)
     if fraction + trust <= 0:
         return None
     return max(0.0, 1.0 - fraction) * (passed_s + trust * (expected_s or 0.0)) / (fraction + trust)
@@ -84,6 +110,7 @@ class Forecaster:
         self._lock = threading.RLock()
         self._running: dict[str, _Running] = {}
         self._finished: set[str] = set()
+        self._pace = Pace()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._tell_often, name="forecast", daemon=True)
 
@@ -114,8 +141,10 @@ class Forecaster:
                 counted = Counted(self.histories.get(event.step))
                 self._running[event.step] = _Running(event.time, guess.seconds if guess else None, counted)
             case StepFinished():
-                self._running.pop(event.step, None)
+                step = self._running.pop(event.step, None)
                 self._finished.add(event.step)
+                if step is not None and event.status == "done":
+                    self._pace.add(event.duration_s, step.expected)
             case StepProgress() if event.unit == "edges" and event.step in self._running:
                 self._running[event.step].progress(event)
             case StepOutput() if event.step in self._running:
@@ -127,9 +156,13 @@ class Forecaster:
         """Return what is left now."""
         now, doing = self.clock(), self.look()
         with self._lock:
-            running = {name: step.left(now) for name, step in self._running.items()}
+            pace = replace(self._pace)
+            for step in self._running.values():
+                if step.counting is None and step.expected is not None:
+                    pace.add(passed := max(0.0, now - step.began), min(step.expected, passed))
+            running = {name: step.left(now, self._pace) for name, step in self._running.items()}
             to_come = {
-                name: guess.seconds
+                name: pace.of(guess.seconds)
                 for name, guess in self.expected.items()
                 if name not in running and name not in self._finished
             }

@@ -96,6 +96,8 @@ def _dpkg_packages(root: Path) -> Iterator[tuple[str, str, str]]:
     folder = root / "var/lib/dpkg"
     for path in (folder / "status", *entries(folder / "status.d", root)):
         for paragraph in (read_text(path, root) or "").split("\n\n"):
+            if not any(name in paragraph for name in wanted):
+                continue
             fields = {
                 key.strip(): value.strip()
                 for key, colon, value in (line.partition(":") for line in paragraph.splitlines())

@@ -116,7 +116,8 @@ def entries(folder: Path, root: Path = LIVE_ROOT) -> list[Path]:
     An entry may be a link itself: give ``root`` to what reads it.
     """
     try:
-        return sorted(inside(folder, root).iterdir())
+        # By their names: to compare paths takes ten times as long, and /usr/lib has thousands.
+        return sorted(inside(folder, root).iterdir(), key=lambda path: path.name)
     except (OSError, ValueError):
         return []
 

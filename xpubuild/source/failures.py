@@ -60,7 +60,6 @@ _TABLE: tuple[tuple[str, bool, str], ...] = (
     ("damaged", False, r"pack-objects"),
     ("cut", True, r"remote end hung up|RPC failed"),
 )
-_COMPILED = tuple((reason, transient, re.compile(pattern)) for reason, transient, pattern in _TABLE)
 
 
 def diagnose(run: GitRun) -> Failure:
@@ -93,9 +92,9 @@ def require(answer: Answer, doing: str) -> None:
 
 def _read(said: Sequence[str]) -> Failure:
     lines = _last_words(said)
-    for reason, transient, pattern in _COMPILED:
+    for reason, transient, pattern in _TABLE:
         for line in said:
-            if pattern.search(line):
+            if re.search(pattern, line):
                 return Failure(reason, transient, lines, line.strip())
     return Failure("unknown", False, lines, lines[-1] if lines else "")
 

@@ -165,5 +165,5 @@ def _as_text(data: bytes) -> str | None:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    plain = all(character.isprintable() or character in "\n\t" for character in text)
+    plain = text.replace("\n", "").replace("\t", "").isprintable()
     return text if plain and text.endswith("\n") and f"{_END}\n" not in text else None

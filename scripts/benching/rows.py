@@ -1,0 +1,149 @@
+"""What is measured, and beside what. A row more is an entry more here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benching.measure import Row, Side
+from xpubuild.engine.journal import Journal
+from xpubuild.resources import recipes_dir
+from xpubuild.workspace.layout import Layout
+
+XPUBUILD = (sys.executable, "-m", "xpubuild")
+_REQUIREMENTS = ("quickstart-toolchain.txt", "torch-2.13.0-cpu.txt")
+
+
+def rows(workspace: Path) -> tuple[Row, ...]:
+    """Return the rows; ``workspace`` is a quickstart that is installed."""
+    pip = Side("pip --version", [[sys.executable, "-m", "pip", "--version"]])
+    return (
+        Row("--help", [ours("--help"), pip], "under 0.1 s"),
+        Row("recipes list", [ours("recipes", "list"), pip], "under 0.3 s"),
+        Row(
+            "plan of a release",
+            [ours("plan", "2.13", "--target", "cpu", "--workspace", "{new}/w")],
+            "under 0.7 s",
+        ),
+        Row("doctor", [ours("doctor", statuses=(0, 10))], "under 1 s"),
+        Row(
+            "install that has nothing to do",
+            [ours("install", "quickstart", "--workspace", str(workspace)), *_pip_again(workspace)],
+            "under 0.5 s",
+        ),
+        Row("checkout of ops and its submodules", [_checkout(workspace), *_git_clone(workspace)]),
+        Row(
+            "second workspace of a lock, without verify",
+            [_install("--until", "ops.install"), _with_pip(), *_with_uv(), _script()],
+            "under 15 s with a warm store; at most 3 % above the script",
+            slow=True,
+        ),
+        Row("second workspace of a lock, with verify", [_install()], slow=True),
+    )
+
+
+def ours(*words: str, statuses: Sequence[int] = (0,)) -> Side:
+    """Return the side of an xpubuild command."""
+    return Side("xpubuild", [[*XPUBUILD, *words]], statuses=statuses)
+
+
+def _install(*words: str) -> Side:
+    return Side(
+        "xpubuild", [[*XPUBUILD, "install", "quickstart", "--workspace", "{new}/w", *words]], facts=_steps
+    )
+
+
+def _steps(folder: Path) -> Mapping[str, float]:
+    """Return the seconds of each step of an install in a folder."""
+    found: dict[str, float] = {}
+    with Journal(Layout(folder / "w").journal, read_only=True) as journal:
+        for command in journal.commands():
+            name = f"{command['step']} (s)"
+            found[name] = found.get(name, 0.0) + command["duration_s"]
+    return found
+
+
+def _pip_again(workspace: Path) -> Iterator[Side]:
+    """Yield pip with nothing to do: the same hashed files, into the environment that has all of them."""
+    yield Side("pip install, nothing to do", [[str(Layout(workspace).python), *_pip_words()]])
+
+
+def _pip_words() -> list[str]:
+    files = [word for name in _REQUIREMENTS for word in ("-r", str(recipes_dir() / "requirements" / name))]
+    return [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--disable-pip-version-check",
+        *files,
+    ]
+
+
+def _with_pip() -> Side:
+    env = [sys.executable, "-m", "venv", "{new}/env"]
+    return Side("venv and pip, prebuilt packages alone", [env, ["{new}/env/bin/python", *_pip_words()]])
+
+
+def _with_uv() -> Iterator[Side]:
+    uv = shutil.which("uv")
+    if uv is None:
+        return
+    words = [*_pip_words()[2:], *_of_pip()]
+    kept = [word for word in words if word not in ("--disable-pip-version-check",)]
+    yield Side(
+        "uv, prebuilt packages alone",
+        [
+            [uv, "venv", "--quiet", "--python", sys.executable, "{new}/env"],
+            [uv, "pip", kept[0], "--python", "{new}/env/bin/python", *kept[1:]],
+        ],
+    )
+
+
+def _of_pip() -> list[str]:
+    """Return the indexes and wheel folders of pip's configuration as options: uv does not read it."""
+    told = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True
+    ).stdout
+    found: list[str] = []
+    for line in told.splitlines():
+        key, _, value = line.partition("=")
+        option = key.rpartition(".")[2]
+        if option in ("index-url", "extra-index-url", "find-links"):
+            found += [
+                word
+                for item in value.strip("'\"").replace("\\n", " ").split()
+                for word in (f"--{option}", item)
+            ]
+    return found
+
+
+def _script() -> Side:
+    """The same plan as a script, which builds without xpubuild; it has no verify."""
+    write = f"{' '.join(XPUBUILD)} plan quickstart --workspace '{{new}}/w' --format sh > '{{new}}/build.sh'"
+    return Side("plan --format sh, run by bash", [["sh", "-c", write], ["bash", "{new}/build.sh"]])
+
+
+def _checkout(workspace: Path) -> Side:
+    """Both take the repositories that are in the workspace; the cache of xpubuild is new each time."""
+    origin, commit = _ops(workspace)
+    words = ["plumbing", "checkout", origin.as_uri(), commit, "{new}/ops", "--cache", "{new}/cache"]
+    return Side("xpubuild", [[*XPUBUILD, *words]])
+
+
+def _git_clone(workspace: Path) -> Iterator[Side]:
+    origin, _ = _ops(workspace)
+    allow = ["git", "-c", "protocol.file.allow=always", "clone", "--quiet", "--recursive"]
+    yield Side("git clone --recursive", [[*allow, origin.as_uri(), "{new}/ops"]])
+
+
+def _ops(workspace: Path) -> tuple[Path, str]:
+    origin = Layout(workspace).build / "embedded" / "ops" / "ops.git"
+    words = [shutil.which("git") or "git", "-C", str(origin), "rev-parse", "main"]
+    told = subprocess.run(words, capture_output=True, text=True, check=True)
+    return origin, told.stdout.strip()
