@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.plan_files import plan_for
 
-from xpubuild.engine.model import Plan
+from xpubuild.engine.model import Command, Plan
 from xpubuild.errors import UsageError
 from xpubuild.gather import installer
 from xpubuild.gather.options import InstallerKind, PlanOptions
@@ -20,8 +20,14 @@ from xpubuild.ui.plan_view import plan_view
 UV = Installer("/opt/my tools/uv", "1.2.3", Path("/somewhere/cache/uv"))
 
 
+def installs(plan: Plan) -> list[Command]:
+    every = [command for step in plan.steps for command in step.commands]
+    return [command for command in every if command.shortcut[:3] == ("xpubuild", "plumbing", "link-packages")]
+
+
 def shortcuts(plan: Plan) -> dict[str, tuple[str, ...]]:
-    return {step.id: command.shortcut for step in plan.steps for command in step.commands if command.shortcut}
+    found = installs(plan)
+    return {step.id: item.shortcut for step in plan.steps for item in step.commands if item in found}
 
 
 def test_uv_is_tried_before_pip_for_every_requirement_file_and_nothing_is_made_again_for_it() -> None:
@@ -32,16 +38,17 @@ def test_uv_is_tried_before_pip_for_every_requirement_file_and_nothing_is_made_a
     assert uv.fingerprints == pip.fingerprints
     assert uv.lock_digest == pip.lock_digest
     words = found["torch"]
-    assert words[:3] == ("xpubuild", "plumbing", "link-packages")
     assert words[words.index("--uv") + 1] == UV.uv
     assert words[words.index("--index") + 1] == "https://download.pytorch.org/whl/cpu"
     assert words[words.index("--constraint") + 1].endswith("build/held/by-the-recipe.txt")
     assert "--no-deps" not in words
     # What the recipe leaves out of the tools is not asked for.
     assert "--no-deps" in found["toolchain"]
+    removal = next(command for command in uv.step("toolchain").commands if "uninstall" in command.argv)
+    assert removal.shortcut[:3] == ("xpubuild", "plumbing", "leave-out")
+    assert removal.shortcut[4:] == removal.argv[removal.argv.index("--disable-pip-version-check") + 1 :]
     # pip's own command stands behind it, with the report in the same place.
-    commands = [command for step in uv.steps for command in step.commands if command.shortcut]
-    for command in commands:
+    for command in installs(uv):
         assert "pip" in command.argv
         assert command.argv[command.argv.index("--report") + 1] in command.shortcut
 

@@ -47,6 +47,22 @@ def repair_env(env: Path, held: Path | None) -> int:
     return 0
 
 
+@command.command(name="leave-out")
+@click.argument("env", type=click.Path(path_type=Path))
+@click.argument("names", nargs=-1, required=True)
+def leave_out(env: Path, names: tuple[str, ...]) -> int:
+    """Remove packages from an environment, those of them that are there."""
+    from xpubuild.artifacts.repair import remove_dist
+    from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
+
+    site_packages = site_packages_of(env)
+    here = {dist.name for dist in installed_dists(site_packages)}
+    for name in names:
+        if name in here:
+            _say(f"removed {name} and {remove_dist(site_packages, name)} of its files")
+    return 0
+
+
 @command.command(name="make-portable")
 @click.argument("wheels", type=click.Path(path_type=Path))
 @click.argument("dist")

@@ -81,7 +81,7 @@ def _requirements_step(
         after=after,
         commands=(
             repair_env_command(str(env), held=held),
-            *((leave_out_command(str(env), left_out),) if left_out else ()),
+            *((_leave_out(context, left_out),) if left_out else ()),
             *(
                 _by_uv(
                     context,
@@ -124,6 +124,14 @@ def _by_uv(context: Context, command: Command, files: tuple[str, Path], words: S
             "--report", str(files[1]), *words,
         )  # fmt: skip
     return replace(command, tuning=context.facts.downloads.pip, shortcut=shortcut)
+
+
+def _leave_out(context: Context, names: tuple[str, ...]) -> Command:
+    env = str(context.layout.env)
+    command = leave_out_command(env, names)
+    if context.facts.installer.uv is None:
+        return command
+    return replace(command, shortcut=(XPUBUILD, "plumbing", "leave-out", env, *names))
 
 
 def _words(option: str, values: Sequence[str]) -> tuple[str, ...]:

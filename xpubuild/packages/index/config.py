@@ -14,15 +14,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
 
-from pypi_simple import PYPI_SIMPLE_ENDPOINT
-
 from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.errors import ToolchainError
 from xpubuild.packages.index.credentials import Credentials, login_of, origin_of, without_login
 from xpubuild.packages.index.pipconf import pip_settings, switched_on
 
 # pip's own defaults (cli/cmdoptions.py). The index is asked where nothing else is configured.
-_PYPI = PYPI_SIMPLE_ENDPOINT.rstrip("/")
+_PYPI = "https://pypi.org/simple"
 _TIMEOUT_S = 15.0
 _RETRIES = 5
 # An index that the user did not configure may be out of reach behind a firewall: that must show soon.
