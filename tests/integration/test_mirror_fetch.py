@@ -50,7 +50,7 @@ def test_everything_comes_once_and_is_accounted_for(here: World, tmp_path: Path)
     assert {entry.name for entry in mirror.files()} == set(WHEELS)
     listed = {record.path for entry in mirror.entries().values() for record in entry.files}
     assert {path for path in content(place) if not path.startswith("manifest/")} == {
-        *listed, "mirror.json", "index.json"
+        *listed, "mirror.json", "index.json", "wheels.html"
     }  # fmt: skip
 
     before = content(place)

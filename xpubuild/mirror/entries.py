@@ -17,16 +17,17 @@ from typing import Any, Literal, TypeVar, cast, get_args
 from xpubuild.documents import plain
 from xpubuild.untrusted import json_value
 
-Kind = Literal["git", "wheel", "sdist", "conda", "archive", "set", "page"]
+Kind = Literal["git", "wheel", "sdist", "conda", "archive", "set"]
 
 SCHEMA = "xpubuild.mirror-entry/1"
 MARK = "mirror.json"
 MARK_TEXT = b'{"schema":"xpubuild.mirror/1"}\n'
 GIT, FILES, MANIFEST, SETS = "git", "files", "manifest", "sets"
 PAGE = "wheels.html"
-#: What those who cannot list the folder read first; it is no entry of the manifest.
+#: What those who cannot list the folder read first. Like ``PAGE`` it follows from the manifest and is no
+#: entry of it; 0.1 had one of the page, which is not read.
 INDEX = "index.json"
-PAGE_ID = "page-wheels"
+OLD_PAGE = "page-wheels"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -64,7 +65,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Entry:
-    """What belongs together in a mirror: a repository, a file, a set, or the page of links.
+    """What belongs together in a mirror: a repository, a file or a set.
 
     ``name`` is the repository's folder or the file's name, ``pins`` the commits that a repository keeps;
     ``dist`` and ``version`` are a Python or conda package's; an archive that a build would download itself
@@ -108,9 +109,7 @@ class Entry:
 
 
 def entry_id(kind: Kind, what: str) -> str:
-    """Return the id of the entry of a repository's folder, a file's sha256, a set's or the page's name."""
-    if kind == "page":
-        return PAGE_ID
+    """Return the id of the entry of a repository's folder, a file's sha256 or a set's name."""
     return f"file-{what}" if kind in _FILE_KINDS else f"{kind}-{what}"
 
 
@@ -259,8 +258,6 @@ def _is_own(entry: Entry, path: str) -> bool:
         return not head and entry.name.endswith(".git") and IN_REPOSITORY.fullmatch(inside) is not None
     if len(entry.files) != 1:
         return False
-    if entry.kind == "page":
-        return path == PAGE == entry.name
     if entry.kind == "set":
         return path == f"{SETS}/{entry.name}.json"
     return path == f"{FILES}/{entry.sha256}/{entry.name}"

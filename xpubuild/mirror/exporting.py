@@ -37,8 +37,6 @@ def export(
     texts: dict[str, bytes] = {}
     records: list[FileRecord] = []
     for entry in entries:
-        if entry.kind == "page":
-            continue
         path, data = f"{MANIFEST}/{entry.id}.json", render(entry)
         texts[path] = data
         records += [FileRecord(path, len(data), hashlib.sha256(data).hexdigest()), *entry.files]

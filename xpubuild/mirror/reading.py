@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.errors import ToolchainError
-from xpubuild.mirror.entries import MANIFEST, Entry, EntryError, FileRecord, parse
+from xpubuild.mirror.entries import MANIFEST, OLD_PAGE, Entry, EntryError, FileRecord, parse
 from xpubuild.untrusted import UntrustedError, read_bytes
 
 _CHUNK = 1 << 20
@@ -51,7 +51,7 @@ def read_manifest(root: Path, cache: Cached | None = None) -> Manifest:
     entries: dict[str, Entry] = {}
     damages: list[Damage] = []
     for item in scan(root / MANIFEST):
-        if item.name.startswith("."):
+        if item.name.startswith(".") or item.name == f"{OLD_PAGE}{_SUFFIX}":
             continue  # the draft of a writer that was killed
         where, identifier = f"{MANIFEST}/{item.name}", item.name.removesuffix(_SUFFIX)
         try:

@@ -11,17 +11,16 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from xpubuild.engine.files import explained, fsync_dir, remove_tree
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.mirror.entries import GIT, MANIFEST, PAGE, Entry, FileRecord, render
+from xpubuild.mirror.entries import GIT, MANIFEST, Entry, FileRecord, render
 from xpubuild.mirror.foreign import require_no_way_out, unverified
-from xpubuild.mirror.page import page
-from xpubuild.mirror.reading import COMMITTING, STAGING, Cached, digest_of, read_manifest, scan, walk
+from xpubuild.mirror.reading import COMMITTING, STAGING, digest_of, read_manifest, scan, walk
 from xpubuild.mirror.repositories import order
 from xpubuild.source.locks import locked
 
@@ -84,11 +83,8 @@ class Stage:
         """Add the manifest entry of what was put into the change."""
         self.entries.append(entry)
 
-    def publish(self, cache: Cached | None = None) -> None:
+    def publish(self) -> None:
         """Make the change happen, whole or not at all."""
-        kinds = {entry.kind for entry in self.entries}
-        if kinds & {"wheel", "sdist"} and "page" not in kinds:
-            self.add_page(read_manifest(self.root, cache).entries.values())
         for entry in self.entries:
             self.write(f"{MANIFEST}/{entry.id}.json", render(entry))
         with explained(self.root, "changing the mirror"):
@@ -98,12 +94,6 @@ class Stage:
             self.folder.rename(ready)
             fsync_dir(self.root)
             finish(self.root, ready)
-
-    def add_page(self, present: Iterable[Entry]) -> None:
-        """Add the page of links to what is present and what this change brings."""
-        known = {entry.id: entry for entry in (*present, *self.entries)}
-        record = self.write(PAGE, page(known.values()))
-        self.entries.append(Entry("page", PAGE, (record,)))
 
 
 @contextlib.contextmanager

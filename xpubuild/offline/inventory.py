@@ -11,11 +11,10 @@ from dataclasses import replace
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
-from xpubuild.gather.downloads import PAGE
 from xpubuild.gather.prepare import Prepared, git_store
 from xpubuild.locking.open_wheels import in_mirror
 from xpubuild.mirror.archives import in_mirror as archives_in
-from xpubuild.mirror.entries import FILES, INDEX, entry_id
+from xpubuild.mirror.entries import FILES, INDEX, PAGE, entry_id
 from xpubuild.mirror.store import Mirror, damage_error
 from xpubuild.offline.archives import require_archives
 from xpubuild.offline.repositories import bring_repositories, refuse_unknown
@@ -141,7 +140,7 @@ def _entries(mirror: Mirror, recipe: str) -> set[str] | None:
     }
     files = {entry_id("wheel", sha256) for item in sets for sha256 in item.files}
     names = {entry_id("set", item.name) for item in sets}
-    return {*repositories, *files, *names, entry_id("page", "")}
+    return {*repositories, *files, *names, PAGE}
 
 
 def _require_conda(prepared: Prepared, done: Collection[str], mirror: Mirror | None) -> None:

@@ -203,7 +203,6 @@ def _forget_unnamed(mirror: Mirror, sha256: str) -> None:
     entry = mirror.entry(entry_id("archive", sha256))
     if entry is not None and not entry.url:
         mirror.drop(entry.id, entry.folder)
-        mirror.write_page()
 
 
 def _key(file: RemoteFile) -> str:

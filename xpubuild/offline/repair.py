@@ -11,7 +11,7 @@ from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import XpuBuildError
-from xpubuild.mirror.entries import FILES, GIT, INDEX, PAGE_ID, SETS, Entry, EntryError, entry_id, is_sha256
+from xpubuild.mirror.entries import FILES, GIT, INDEX, PAGE, Entry, EntryError, entry_id, is_sha256
 from xpubuild.mirror.failures import damage_error
 from xpubuild.mirror.needs import set_damages, set_of
 from xpubuild.mirror.reading import Damage, read_manifest
@@ -48,8 +48,8 @@ class Repair:
         """
         by_entry: dict[str, list[Damage]] = {}
         for damage in damages:
-            if damage.entry == INDEX:
-                # Every writer writes it anew, from the manifest as it is when all of this is done.
+            if damage.entry in (INDEX, PAGE):
+                # Every writer writes them anew, from the manifest as it is when all of this is done.
                 self.teller.notice(f"damaged: {damage}; written again", "warning")
             else:
                 by_entry.setdefault(damage.entry, []).append(damage)
@@ -59,8 +59,6 @@ class Repair:
         for identifier in sorted(by_entry, key=lambda name: (name not in lost, name)):
             self._one(identifier, sound.get(identifier), by_entry[identifier])
         self._satisfy_sets()
-        if any(name.startswith(("file-", PAGE_ID)) for name in by_entry):
-            self.mirror.write_page()
 
     def _one(self, identifier: str, entry: Entry | None, damages: Sequence[Damage]) -> None:
         for damage in damages:
@@ -72,17 +70,14 @@ class Repair:
             self.mirror.drop(identifier, entry.folder)
             bring(self.mirror, [as_remote(entry)], self.config, self.teller, cancel=self.cancel)
         elif kind == "file" and is_sha256(name):
-            self._unlist(identifier)
+            self.mirror.drop(identifier)
             if not self.mirror.reenter(name):
                 self.mirror.drop(identifier, f"{FILES}/{name}")
         elif entry is not None and _readable(self.mirror, entry) is not None:
             return  # only what it needs is missing: _satisfy_sets
-        elif kind == "set":
-            # What an earlier fetch needed cannot be known again; this one writes its own.
-            self._unlist(identifier)
-            remove_tree(self.mirror.path / SETS / f"{name}.json")
         elif identifier:
-            self._unlist(identifier)
+            # What an earlier fetch needed cannot be known again; this one writes its own.
+            self.mirror.drop(identifier)
 
     def _satisfy_sets(self) -> None:
         """Bring the commits that the sets need; forget a set whose file nothing names any more."""
@@ -97,11 +92,7 @@ class Repair:
         for damage in list(set_damages(mirror.path, _set_entries(mirror), entries, ())):
             name = damage.entry.partition("-")[2]
             self.teller.notice(f"{damage}; removed: fetch the recipe of {name} again", "warning")
-            self._unlist(damage.entry)
-            remove_tree(mirror.path / SETS / f"{name}.json")
-
-    def _unlist(self, identifier: str) -> None:
-        self.mirror.drop(identifier, "")
+            mirror.drop(damage.entry)
 
     # --- repositories ----------------------------------------------------------------------------------
 
@@ -122,7 +113,7 @@ class Repair:
 
     def _unlisted_repository(self, identifier: str, name: str) -> None:
         """Keep a repository without an entry where git finds all of it sound; its fetch enters it again."""
-        self._unlist(identifier)
+        self.mirror.drop(identifier)
         url = self._url_of(name)
         if is_sound(self.git, self.mirror.path, name, cancel=self.cancel):
             pins = self.mirror.path / GIT / name / "refs/xpubuild/pins"
@@ -139,7 +130,7 @@ class Repair:
         with self._set_aside(name):
             for commit in entry.pins:
                 self._ensure(entry.url, commit)
-        self._unlist(identifier)
+        self.mirror.drop(identifier)
 
     def _ensure(self, url: str, commit: str) -> None:
         mirror = self._store.mirror(url, commit)
