@@ -191,7 +191,9 @@ def test_a_mirror_has_what_a_lock_needs(
     assert xpubuild.json("fetch", *words, "--offline")["summary"]["new_bytes"] == 0
 
 
-def test_a_mirror_goes_on_without_the_entry_of_its_page(xpubuild: Xpubuild, mirror: str, imported: str) -> None:
+def test_a_mirror_goes_on_without_an_entry_of_its_page(
+    xpubuild: Xpubuild, mirror: str, imported: str
+) -> None:
     """0.1 had one of the page of links; the next command that writes removes it, and the page is the same."""
     place = Path(mirror)
     old, page = place / "manifest" / "page-wheels.json", (place / "wheels.html").read_bytes()
