@@ -12,9 +12,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar
 
-from xpubuild.documents import plain
+from xpubuild.documents import built, plain
 from xpubuild.untrusted import json_value
 
 Kind = Literal["git", "wheel", "sdist", "conda", "archive", "set"]
@@ -162,28 +162,17 @@ def unsealed(data: bytes, schema: str) -> dict[str, Any]:
     return document
 
 
-def text_of(document: Mapping[str, Any], field: str, default: str | None = None) -> str:
-    """Return a text of a document; without ``default`` it must be there.
+def read_as(kind: type[_Item], value: Any) -> _Item:
+    """Return a part of a document as the type that it was written from.
 
     Raises:
-        EntryError: it is missing, or no text.
+        EntryError: a field is missing, or of another type.
     """
-    value = document.get(field, default)
-    if not isinstance(value, str):
-        raise EntryError(f"its field '{field}' is missing or not text")
-    return value
-
-
-def list_of(document: Mapping[str, Any], field: str, kind: type[_Item]) -> tuple[_Item, ...]:
-    """Return a list of a document whose items are all of one type; () where it is not there.
-
-    Raises:
-        EntryError: it is no list, or an item is of another type.
-    """
-    value = document.get(field, [])
-    if not isinstance(value, list) or not all(type(item) is kind for item in value):
-        raise EntryError(f"its field '{field}' is not a list of the right type")
-    return tuple(value)
+    try:
+        found: _Item = built(kind, value)
+    except ValueError as error:
+        raise EntryError(str(error)) from error
+    return found
 
 
 def render(entry: Entry) -> bytes:
@@ -203,42 +192,22 @@ def parse(data: bytes, identifier: str) -> Entry:
     Raises:
         EntryError: the file is damaged, belongs elsewhere, or names paths that are not its own.
     """
-    document = unsealed(data, SCHEMA)
-    entry = Entry(
-        kind=_kind(text_of(document, "kind")),
-        name=text_of(document, "name"),
-        files=tuple(map(read_record, list_of(document, "files", dict))),
-        url=text_of(document, "url", ""),
-        dist=text_of(document, "dist", ""),
-        version=text_of(document, "version", ""),
-        pins=list_of(document, "pins", str),
-    )
+    entry = read_as(Entry, unsealed(data, SCHEMA))
     _require_own(entry, identifier)
     if render(entry) != data:
         raise EntryError("it has fields that an entry does not have")
     return entry
 
 
-def _kind(text: str) -> Kind:
-    for kind in get_args(Kind):
-        if text == kind:
-            return cast("Kind", kind)
-    raise EntryError(f"'{text}' is not a kind of entry")
-
-
-def read_record(item: Mapping[str, Any]) -> FileRecord:
-    """Return the record of a file.
-
-    Raises:
-        EntryError: a field of it is missing or none that a file has.
-    """
-    size, digest = item.get("size"), text_of(item, "sha256")
-    if type(size) is not int or not 0 <= size <= LARGEST_FILE or not is_sha256(digest):
+def require_record(record: FileRecord) -> None:
+    """Raise EntryError where size or sha256 are none that a file has."""
+    if not 0 <= record.size <= LARGEST_FILE or not is_sha256(record.sha256):
         raise EntryError("a file of it has no size or sha256")
-    return FileRecord(text_of(item, "path"), size, digest)
 
 
 def _require_own(entry: Entry, identifier: str) -> None:
+    for record in entry.files:
+        require_record(record)
     if not entry.files or not is_name(entry.name):
         raise EntryError("its name or files are not those of a mirror")
     if entry.id != identifier:

@@ -20,11 +20,9 @@ from xpubuild.engine.files import explained, fsync_dir, remove_tree
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.mirror.entries import GIT, MANIFEST, Entry, FileRecord, render
 from xpubuild.mirror.foreign import require_no_way_out, unverified
-from xpubuild.mirror.reading import COMMITTING, STAGING, digest_of, read_manifest, scan, walk
+from xpubuild.mirror.reading import COMMITTING, STAGING, digest_of, hashed, read_manifest, scan, walk
 from xpubuild.mirror.repositories import order
 from xpubuild.source.locks import locked
-
-_CHUNK = 1 << 20
 
 
 @dataclass
@@ -54,19 +52,12 @@ class Stage:
 
     def copy(self, path: str, source: Path, progress: Callable[[int], None] | None = None) -> FileRecord:
         """Add a copy of ``source``, hashed on the way."""
-        total, size = hashlib.sha256(), 0
         with (
             explained(self.root, f"copying {source.name}"),
             source.open("rb") as origin,
             self.create(path) as stream,
         ):
-            while chunk := origin.read(_CHUNK):
-                total.update(chunk)
-                size += len(chunk)
-                stream.write(chunk)
-                if progress is not None:
-                    progress(len(chunk))
-        return FileRecord(path, size, total.hexdigest())
+            return FileRecord(path, *hashed(origin, stream.write, progress))
 
     def take(self, path: str, source: Path) -> FileRecord:
         """Move ``source``, a file of the same file system, into the change, and hash it."""
