@@ -1,11 +1,13 @@
-"""From the program's own dataclasses to JSON documents; below every other module of xpubuild."""
+"""From the program's own dataclasses to JSON documents, and back; below every other module of xpubuild."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
 def plain(value: Any) -> Any:
@@ -17,3 +19,46 @@ def plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [plain(item) for item in value]
     return str(value) if isinstance(value, Path) else value
+
+
+def built(kind: Any, value: Any) -> Any:
+    """Return a value of the type ``kind`` from what ``plain`` made of one; nothing is converted.
+
+    ``kind`` is a dataclass, a tuple of any length, a Literal, a union, or a plain type. A field with a
+    default may be missing; keys that are no field are left out.
+
+    Raises:
+        ValueError: it is of another type; the text names the field.
+    """
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        hints = _hints(kind)
+        found = {name: _field(name, hint, value[name]) for name, hint in hints.items() if name in value}
+        needed = {
+            item.name
+            for item in dataclasses.fields(kind)
+            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+        }
+        for name in sorted(needed - found.keys()):
+            raise ValueError(f"its field '{name}' is missing")
+        return kind(**found)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(built(get_args(kind)[0], item) for item in value)
+    if get_origin(kind) is Literal and type(value) is str and value in get_args(kind):
+        return value
+    if isinstance(kind, UnionType) and type(value) in get_args(kind):
+        return value
+    if type(value) is kind:
+        return value
+    raise ValueError("it has a value of another type")
+
+
+def _field(name: str, kind: Any, value: Any) -> Any:
+    try:
+        return built(kind, value)
+    except ValueError as error:
+        raise ValueError(f"its field '{name}' is not valid: {error}") from error
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)

@@ -261,7 +261,7 @@ def test_a_checkout_is_held_against_the_lock(world: World, locked: model.Lock, t
     first, second = found["submodules"]
     name = "repositories.top.submodules.third_party/mid/deps/inner"
     for submodules, told in (
-        ([first], f"{name} is in the lock"),
+        ([first], f"{name} is only in the lock"),
         ([first, {**second, "commit": "0" * 40}], f"{name}.commit"),
         ([first, {**second, "url": "http://other/x.git"}], f"{name}.url"),
         ([first, second, {**second, "path": "more"}], "submodules.more is not in the lock"),

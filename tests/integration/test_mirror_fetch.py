@@ -50,7 +50,7 @@ def test_everything_comes_once_and_is_accounted_for(here: World, tmp_path: Path)
     assert {entry.name for entry in mirror.files()} == set(WHEELS)
     listed = {record.path for entry in mirror.entries().values() for record in entry.files}
     assert {path for path in content(place) if not path.startswith("manifest/")} == {
-        *listed, "mirror.json", "index.json"
+        *listed, "mirror.json", "index.json", "wheels.html"
     }  # fmt: skip
 
     before = content(place)
@@ -180,12 +180,12 @@ def _with_conda(fetch: Fetch, lock: str) -> Fetch:
 
 
 def test_the_packages_of_a_conda_lock_come_too(here: World, tmp_path: Path) -> None:
-    name, data = "tool-1.0-0.conda", b"a conda package"
+    name, data = "_tool-1.0-0.conda", b"a conda package"
     channel = tmp_path / "channel" / "noarch"
     channel.mkdir(parents=True)
     (channel / name).write_bytes(data)
     package = CondaPackage(
-        name="tool", version="1.0", build="0", filename=name, url=(channel / name).as_uri(),
+        name="_tool", version="1.0", build="0", filename=name, url=(channel / name).as_uri(),
         sha256=hashlib.sha256(data).hexdigest(), md5=hashlib.md5(data, usedforsecurity=False).hexdigest(),
         size=len(data),
     )  # fmt: skip

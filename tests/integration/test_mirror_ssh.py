@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
 import shutil
 import stat
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,7 +77,7 @@ def test_damage_and_loss_on_the_far_side(mirror: Path, url: str, tmp_path: Path)
     assert caught.value.why == "it is not a regular file"
     wheel.unlink()
     wheel.write_bytes(data)
-    # Two names of one file are a file and a link to tar.
+    # Two names of one file are two files to who reads them.
     other = next(mirror.rglob(_NAMES[1]))
     twin = mirror.parent / "twin"
     os.link(other, twin)
@@ -116,25 +114,19 @@ def _ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("GIT_SSH", str(program))
 
 
-def _tar(name: str, data: bytes = b"x", **fields: object) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        info = tarfile.TarInfo(name)
-        info.size = len(data)
-        for field, value in fields.items():
-            setattr(info, field, value)
-        archive.addfile(info, io.BytesIO(data))
-    return stream.getvalue()
-
-
 @pytest.mark.parametrize(
     ("sent", "says"),
     [
-        (_tar("../../evil"), "without a request"),
-        (_tar("/etc/evil"), "without a request"),
-        (_tar("mirror.json", b"", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "not a regular file"),
-        (_tar("mirror.json", b"", type=tarfile.FIFOTYPE), "not a regular file"),
+        (b"9\n../../evinone\n", "is damaged"),
+        (b"link\n", "not a regular file"),
+        (b"-1\n", "start-up file"),
+        (b"9" * 23 + b"\n", "bytes"),
+        (b"none\nnone\n", "it has no mirror.json"),
+        (b"31\n", "ended early"),
+        (b"31\n{", "ended early"),
+        (b"none\n31\n{", "ended early"),
         (b"Welcome to the machine!\n" * 30, "start-up file"),
+        (b"Welcome to a machine with a long name\n", "start-up file"),
         (b"", "mirror.json"),
     ],
 )
@@ -162,5 +154,31 @@ def test_the_words_that_ssh_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert said[-4:-1] == ["-p", "2222", "me@far.example"]
     inner = shlex.split(said[-1])
     assert inner[:3] == ["exec", "sh", "-c"]
-    assert shlex.split(inner[3]) == ["exec", "tar", "-cf", "-", "-C", "/srv/it's mine", "-T", "-"]
-    assert shutil.which("tar")
+    assert shlex.split(inner[3])[:3] == ["cd", "/srv/it's mine", "&&"]
+
+
+def test_a_far_side_that_ends_in_the_middle(
+    mirror: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed on the way: what came whole is kept, and the next copy carries on with it."""
+    whole = tmp_path / "copy"
+    program = f"""
+import subprocess
+words = [word.replace("exec sh", "sh") for word in sys.argv[-1:]]
+answer = subprocess.run(["sh", "-c", *words], stdin=sys.stdin, stdout=subprocess.PIPE).stdout
+cut = len(answer) > 500_000 and not os.path.exists({str(tmp_path / "went")!r})
+sys.stdout.buffer.write(answer[:-100] if cut else answer)
+if cut:
+    open({str(tmp_path / "went")!r}, "w")
+    sys.exit(int(os.environ["XPUBUILD_TEST_STATUS"]))
+"""
+    for status, says in (("255", "cannot be reached"), ("141", "ended early")):
+        (tmp_path / "went").unlink(missing_ok=True)
+        shutil.rmtree(whole, ignore_errors=True)
+        _ssh(tmp_path, monkeypatch, program.replace('os.environ["XPUBUILD_TEST_STATUS"]', status))
+        with pytest.raises(FetchError) as caught:
+            copy(url, whole)
+        assert says in f"{caught.value} {caught.value.why}"
+        heard = copy(url, whole)
+        assert heard.counted == heard.sizes[0]
+        assert Mirror.open(whole).check() == []

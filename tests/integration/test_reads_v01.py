@@ -189,3 +189,19 @@ def test_a_mirror_has_what_a_lock_needs(
     words = (str(DATA / f"{name}.lock.yaml"), "--mirror", either, *more)
     assert xpubuild.json("fetch", *words, "--check")["missing"] == []
     assert xpubuild.json("fetch", *words, "--offline")["summary"]["new_bytes"] == 0
+
+
+def test_a_mirror_goes_on_without_an_entry_of_its_page(
+    xpubuild: Xpubuild, mirror: str, imported: str
+) -> None:
+    """0.1 had one of the page of links; the next command that writes removes it, and the page is the same."""
+    place = Path(mirror)
+    old, page = place / "manifest" / "page-wheels.json", (place / "wheels.html").read_bytes()
+    assert old.is_file()
+    again = str(place.parent / "again.tar")
+    xpubuild.ok("fetch", "--mirror", imported, "--export", again)
+    assert xpubuild.json("fetch", "--mirror", mirror, "--import", again)["summary"]["new_bytes"] == 0
+    assert not old.exists()
+    assert (place / "wheels.html").read_bytes() == page
+    assert b"page-wheels" not in (place / "index.json").read_bytes()
+    assert xpubuild.json("fetch", "--mirror", mirror, "--check")["damaged"] == []

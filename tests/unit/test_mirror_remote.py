@@ -139,9 +139,11 @@ def test_the_ssh_is_that_of_git() -> None:
 
 
 def test_an_index_is_read_as_it_was_written() -> None:
-    data = render_index({"page-wheels": _HASH, "file-1": "0" * 64})
-    assert read_index(data) == {"file-1": "0" * 64, "page-wheels": _HASH}
-    assert data == render_index({"file-1": "0" * 64, "page-wheels": _HASH})
+    data = render_index({"set-x": _HASH, "file-1": "0" * 64})
+    assert read_index(data) == {"file-1": "0" * 64, "set-x": _HASH}
+    assert data == render_index({"file-1": "0" * 64, "set-x": _HASH})
+    # 0.1 listed the page of links, which is no entry any more.
+    assert read_index(render_index({"page-wheels": _HASH, "file-1": _HASH})) == {"file-1": _HASH}
     for number in range(0, len(data), 7):
         with pytest.raises(EntryError):
             read_index(data[:number] + bytes([data[number] ^ 1]) + data[number + 1 :])
@@ -211,11 +213,14 @@ def test_an_index_that_a_killed_writer_left_behind_is_mended_by_the_next(tmp_pat
     index = mirror.path / "index.json"
     whole = index.read_bytes()
     known = read_index(whole)
-    known.pop("page-wheels")
+    known.popitem()
     index.write_bytes(render_index(known))
+    page = mirror.path / "wheels.html"
+    links = page.read_bytes()
+    page.write_bytes(links.replace(b"<a ", b"", 1))
     (mirror.path / ".index.lock").touch()
     assert mirror.check() == []
     with mirror.writing():
         assert mirror.check() == []
-        assert index.read_bytes() == whole
+        assert (index.read_bytes(), page.read_bytes()) == (whole, links)
     assert not (mirror.path / ".index.lock").exists()

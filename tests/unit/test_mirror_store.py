@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
+from xpubuild.locking.open_wheels import in_mirror
 from xpubuild.mirror.entries import INDEX, EntryError, parse
 from xpubuild.mirror.index import index_damage
+from xpubuild.mirror.naming import described
 from xpubuild.mirror.reading import read_manifest
 from xpubuild.mirror.sets import MirrorSet, RepositoryUse
 from xpubuild.mirror.store import Mirror
+from xpubuild.planning.inputs import OpenWheel
 
 
 def wheel(
@@ -185,3 +189,16 @@ def test_an_index_that_cannot_be_read_is_damage(tmp_path: Path) -> None:
     (found,) = index_damage(mirror.path, read_manifest(mirror.path), ())
     assert (found.path, found.what) == (INDEX, "is damaged")
     assert "Is a directory" in found.why
+
+
+def test_a_wheel_without_a_known_hash_is_found_with_its_local_label(tmp_path: Path, mirror: Mirror) -> None:
+    """As pip does: a pin of 1.0 means 1.0+xpu too, and never another release or a source distribution."""
+    digests = {}
+    for name in ("demo-1.0+xpu-py3-none-any.whl", "demo-1.0.tar.gz", "demo-1.0.1-py3-none-any.whl"):
+        source, digests[name] = wheel(tmp_path, name, name.encode())
+        kind, dist, version = described(name)
+        mirror.add_file(source, sha256=digests[name], name=name, kind=kind, dist=dist, version=version)
+    asked = OpenWheel("torch", "Demo", "1.0", ())
+    assert list(in_mirror(mirror, asked)) == [digests["demo-1.0+xpu-py3-none-any.whl"]]
+    assert list(in_mirror(mirror, replace(asked, version="2.0"))) == []
+    assert list(in_mirror(None, asked)) == []

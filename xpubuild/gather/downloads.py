@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
+from xpubuild.mirror.entries import PAGE
 from xpubuild.mirror.store import Mirror
 from xpubuild.packages.index.offline import offline_environment
 from xpubuild.planning.request import Downloads
-
-#: The page of a mirror that lists its Python packages for pip.
-PAGE = "wheels.html"
 
 
 def downloads_from(mirror: Path | None, *, offline: bool) -> Downloads:

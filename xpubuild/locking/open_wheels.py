@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.mirror.store import Mirror
+from xpubuild.packages.index.choice import matches
 from xpubuild.packages.index.config import IndexConfig, read_config
 from xpubuild.packages.index.wanted import wanted_open
 from xpubuild.planning.context import Context
@@ -45,9 +48,11 @@ def open_hashes(context: Context, *, report: Callable[[str], None], cancel: Canc
 
 
 def in_mirror(mirror: Mirror | None, wheel: OpenWheel) -> Iterable[str]:
-    """Yield the sha256 of every file of a wheel that a mirror has."""
+    """Yield the sha256 of every file of a wheel that a mirror has; 1.0 is found as 1.0+xpu too, as by pip."""
+    asked = SpecifierSet(f"=={wheel.version}")
     for entry in mirror.files() if mirror is not None else ():
-        if entry.dist == canonicalize_name(wheel.dist) and entry.version == wheel.version:
+        is_named = entry.kind == "wheel" and entry.dist == canonicalize_name(wheel.dist)
+        if is_named and matches(Version(entry.version), asked):
             yield entry.sha256
 
 

@@ -16,7 +16,7 @@ from xpubuild.gather.prepare import Prepared
 from xpubuild.locking import model
 from xpubuild.locking.archives import borrowed_archives
 from xpubuild.locking.canonical import lock_digest
-from xpubuild.locking.compare import Difference, differences
+from xpubuild.locking.compare import Difference, differences, different_items
 from xpubuild.locking.lock import offline_part
 from xpubuild.locking.machine import machine_differences
 from xpubuild.locking.parts import refused
@@ -186,41 +186,19 @@ def require_tree(lock: model.Lock, component: str, evidence: Mapping[str, Any]) 
             commands=(f"xpubuild lock {lock.recipe.name}",),
         )
     place = f"repositories.{component}"
-    found = list(_not_the_same(place, {"commit": known.commit}, {"commit": str(evidence["commit"])}))
-    if not found and evidence["tree"] != known.tree:
+    if evidence["commit"] == known.commit and evidence["tree"] != known.tree:
         raise other_tree(lock, f"{place}.tree", known.tree, str(evidence["tree"]))
-    here = {clean_text(item["path"]): item for item in evidence["submodules"]}
+    url_of = embedded_url if known.embedded is not None else clean_url
+    old = {place: {"commit": known.commit}}
+    new = {place: {"commit": str(evidence["commit"])}}
     for item in known.submodules:
-        other = here.pop(item.path, None)
-        name = f"{place}.submodules.{item.path}"
-        if other is None:
-            found.append(
-                Difference(name, item.commit, None, f"{name} is in the lock, but not in the checkout")
-            )
-            continue
-        embedded = known.embedded is not None
-        url = embedded_url(other["url"]) if embedded else clean_url(other["url"])
-        found += _not_the_same(
-            name, {"url": item.url, "commit": item.commit}, {"url": url, "commit": other["commit"]}
-        )
-    for path, other in here.items():
-        name = f"{place}.submodules.{path}"
-        found.append(Difference(name, None, other["commit"], f"{name} is not in the lock"))
+        old[f"{place}.submodules.{item.path}"] = {"url": item.url, "commit": item.commit}
+    for other in evidence["submodules"]:
+        named = f"{place}.submodules.{clean_text(other['path'])}"
+        new[named] = {"url": url_of(other["url"]), "commit": other["commit"]}
+    found = different_items(old, new)
     if found:
         raise mismatch(lock, found)
-
-
-def _not_the_same(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> list[Difference]:
-    return [
-        Difference(
-            f"{name}.{key}",
-            value,
-            new[key],
-            f"{name}.{key}: the lock has {value}, in the checkout it is {new[key]}",
-        )
-        for key, value in old.items()
-        if value != new[key]
-    ]
 
 
 def other_tree(lock: model.Lock, path: str, old: str, new: str) -> SourceIntegrityError:

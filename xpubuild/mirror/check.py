@@ -8,17 +8,14 @@ from pathlib import Path
 from xpubuild.mirror.entries import (
     FILES,
     GIT,
-    INDEX,
     MANIFEST,
     MARK,
     MARK_TEXT,
-    PAGE,
-    PAGE_ID,
     SETS,
     Entry,
     entry_id,
 )
-from xpubuild.mirror.index import index_damage
+from xpubuild.mirror.index import BEHIND, derived_damage
 from xpubuild.mirror.needs import set_damages
 from xpubuild.mirror.reading import Damage, Manifest, compare, read_committing, read_manifest, scan, walk
 
@@ -35,36 +32,25 @@ def check(
 ) -> list[Damage]:
     """Return all damage of the mirror at ``root``, or of the entries with the ids ``only``.
 
-    ``mirror.json`` and ``index.json`` are named among ``only`` like entries, by their file names. ``writes``:
-    the caller holds the lock, so no other writer can be the reason why the index does not match.
+    ``mirror.json``, ``index.json`` and ``wheels.html`` are named among ``only`` like entries, by their file
+    names. ``writes``: the last two are looked at although somebody writes, the caller.
 
     A verified change of a killed writer, which waits to be put in place, is valid too.
     """
-    damages = [] if only is not None and MARK not in only else list(_mark(root))
     manifest, coming = read_manifest(root), read_committing(root)
-    damages += [item for item in manifest.damages if only is None or item.entry in only]
-    for identifier, entry in manifest.entries.items():
-        if only is None or identifier in only:
-            damages += _entry(root, entry, coming.get(identifier, []), progress)
-    damages += _without_entry(root, manifest, coming, only)
-    damages += _unsatisfied(root, manifest, coming, only)
-    if only is None or INDEX in only:
-        reported = {damage.entry for damage in damages}
-        damages += index_damage(root, manifest, reported, writes=writes)
+    lost = [*manifest.damages, *_without_entry(root, manifest, coming)]
+    reported = {damage.entry for damage in lost}
+    damages = [damage for damage in (*_mark(root), *lost) if only is None or damage.entry in only]
+    entries = [entry for name, entry in manifest.entries.items() if only is None or name in only]
+    for entry in entries:
+        damages += _entry(root, entry, coming.get(entry.id, []), progress)
+    here = [*manifest.entries.values(), *(item for items in coming.values() for item in items)]
+    damages += set_damages(root, [entry for entry in entries if entry.kind == "set"], here, reported)
+    if writes or not (root / BEHIND).exists():
+        reported |= {damage.entry for damage in damages}
+        derived = derived_damage(root, manifest, reported)
+        damages += [damage for damage in derived if only is None or damage.entry in only]
     return damages
-
-
-def _unsatisfied(
-    root: Path, manifest: Manifest, coming: Mapping[str, list[Entry]], only: Collection[str] | None
-) -> Iterator[Damage]:
-    """List what the recorded sets need and the mirror does not have."""
-    entries = manifest.entries.values()
-    sets = [entry for entry in entries if entry.kind == "set" and (only is None or entry.id in only)]
-    if sets:
-        reported = {damage.entry for damage in manifest.damages}
-        reported |= {damage.entry for damage in _without_entry(root, manifest, coming, None)}
-        here = [*entries, *(item for items in coming.values() for item in items)]
-        yield from set_damages(root, sets, here, reported)
 
 
 def is_marked(root: Path) -> bool:
@@ -112,13 +98,11 @@ def _is_debris(inside: str) -> bool:
     return folder.startswith("objects/") and name.startswith(_DEBRIS)
 
 
-def _without_entry(
-    root: Path, manifest: Manifest, coming: Mapping[str, list[Entry]], only: Collection[str] | None
-) -> Iterator[Damage]:
+def _without_entry(root: Path, manifest: Manifest, coming: Mapping[str, list[Entry]]) -> Iterator[Damage]:
     """Name the entries that were removed: their files are still here."""
     known = {*manifest.entries, *coming, *(damage.entry for damage in manifest.damages)}
     for identifier, path in _there(root):
-        if identifier not in known and (only is None or identifier in only):
+        if identifier not in known:
             why = f"{path} exists, but no entry describes it"
             yield Damage(f"{MANIFEST}/{identifier}.json", "is missing", why, identifier)
 
@@ -132,5 +116,3 @@ def _there(root: Path) -> Iterator[tuple[str, str]]:
             yield entry_id("git", item.name), f"{GIT}/{item.name}"
     for item in scan(root / SETS):
         yield entry_id("set", item.name.removesuffix(".json")), f"{SETS}/{item.name}"
-    if (root / PAGE).exists():
-        yield PAGE_ID, PAGE

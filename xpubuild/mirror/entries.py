@@ -12,21 +12,22 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar
 
-from xpubuild.documents import plain
+from xpubuild.documents import built, plain
 from xpubuild.untrusted import json_value
 
-Kind = Literal["git", "wheel", "sdist", "conda", "archive", "set", "page"]
+Kind = Literal["git", "wheel", "sdist", "conda", "archive", "set"]
 
 SCHEMA = "xpubuild.mirror-entry/1"
 MARK = "mirror.json"
 MARK_TEXT = b'{"schema":"xpubuild.mirror/1"}\n'
 GIT, FILES, MANIFEST, SETS = "git", "files", "manifest", "sets"
 PAGE = "wheels.html"
-#: What those who cannot list the folder read first; it is no entry of the manifest.
+#: What those who cannot list the folder read first. Like ``PAGE`` it follows from the manifest and is no
+#: entry of it; 0.1 had one of the page, which is not read.
 INDEX = "index.json"
-PAGE_ID = "page-wheels"
+OLD_PAGE = "page-wheels"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -64,7 +65,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Entry:
-    """What belongs together in a mirror: a repository, a file, a set, or the page of links.
+    """What belongs together in a mirror: a repository, a file or a set.
 
     ``name`` is the repository's folder or the file's name, ``pins`` the commits that a repository keeps;
     ``dist`` and ``version`` are a Python or conda package's; an archive that a build would download itself
@@ -108,9 +109,7 @@ class Entry:
 
 
 def entry_id(kind: Kind, what: str) -> str:
-    """Return the id of the entry of a repository's folder, a file's sha256, a set's or the page's name."""
-    if kind == "page":
-        return PAGE_ID
+    """Return the id of the entry of a repository's folder, a file's sha256 or a set's name."""
     return f"file-{what}" if kind in _FILE_KINDS else f"{kind}-{what}"
 
 
@@ -163,28 +162,17 @@ def unsealed(data: bytes, schema: str) -> dict[str, Any]:
     return document
 
 
-def text_of(document: Mapping[str, Any], field: str, default: str | None = None) -> str:
-    """Return a text of a document; without ``default`` it must be there.
+def read_as(kind: type[_Item], value: Any) -> _Item:
+    """Return a part of a document as the type that it was written from.
 
     Raises:
-        EntryError: it is missing, or no text.
+        EntryError: a field is missing, or of another type.
     """
-    value = document.get(field, default)
-    if not isinstance(value, str):
-        raise EntryError(f"its field '{field}' is missing or not text")
-    return value
-
-
-def list_of(document: Mapping[str, Any], field: str, kind: type[_Item]) -> tuple[_Item, ...]:
-    """Return a list of a document whose items are all of one type; () where it is not there.
-
-    Raises:
-        EntryError: it is no list, or an item is of another type.
-    """
-    value = document.get(field, [])
-    if not isinstance(value, list) or not all(type(item) is kind for item in value):
-        raise EntryError(f"its field '{field}' is not a list of the right type")
-    return tuple(value)
+    try:
+        found: _Item = built(kind, value)
+    except ValueError as error:
+        raise EntryError(str(error)) from error
+    return found
 
 
 def render(entry: Entry) -> bytes:
@@ -204,42 +192,22 @@ def parse(data: bytes, identifier: str) -> Entry:
     Raises:
         EntryError: the file is damaged, belongs elsewhere, or names paths that are not its own.
     """
-    document = unsealed(data, SCHEMA)
-    entry = Entry(
-        kind=_kind(text_of(document, "kind")),
-        name=text_of(document, "name"),
-        files=tuple(map(read_record, list_of(document, "files", dict))),
-        url=text_of(document, "url", ""),
-        dist=text_of(document, "dist", ""),
-        version=text_of(document, "version", ""),
-        pins=list_of(document, "pins", str),
-    )
+    entry = read_as(Entry, unsealed(data, SCHEMA))
     _require_own(entry, identifier)
     if render(entry) != data:
         raise EntryError("it has fields that an entry does not have")
     return entry
 
 
-def _kind(text: str) -> Kind:
-    for kind in get_args(Kind):
-        if text == kind:
-            return cast("Kind", kind)
-    raise EntryError(f"'{text}' is not a kind of entry")
-
-
-def read_record(item: Mapping[str, Any]) -> FileRecord:
-    """Return the record of a file.
-
-    Raises:
-        EntryError: a field of it is missing or none that a file has.
-    """
-    size, digest = item.get("size"), text_of(item, "sha256")
-    if type(size) is not int or not 0 <= size <= LARGEST_FILE or not is_sha256(digest):
+def require_record(record: FileRecord) -> None:
+    """Raise EntryError where size or sha256 are none that a file has."""
+    if not 0 <= record.size <= LARGEST_FILE or not is_sha256(record.sha256):
         raise EntryError("a file of it has no size or sha256")
-    return FileRecord(text_of(item, "path"), size, digest)
 
 
 def _require_own(entry: Entry, identifier: str) -> None:
+    for record in entry.files:
+        require_record(record)
     if not entry.files or not is_name(entry.name):
         raise EntryError("its name or files are not those of a mirror")
     if entry.id != identifier:
@@ -259,8 +227,6 @@ def _is_own(entry: Entry, path: str) -> bool:
         return not head and entry.name.endswith(".git") and IN_REPOSITORY.fullmatch(inside) is not None
     if len(entry.files) != 1:
         return False
-    if entry.kind == "page":
-        return path == PAGE == entry.name
     if entry.kind == "set":
         return path == f"{SETS}/{entry.name}.json"
     return path == f"{FILES}/{entry.sha256}/{entry.name}"

@@ -11,11 +11,10 @@ from xpubuild.engine.files import explained, replacing
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.mirror.entries import FILES, GIT, MANIFEST, SETS, Entry, FileRecord, render
 from xpubuild.mirror.failures import damage_error
-from xpubuild.mirror.reading import Damage
+from xpubuild.mirror.reading import Damage, hashed
 from xpubuild.mirror.store import Mirror
 from xpubuild.mirror.tarform import FIRST, Contents, contents_text, ending, header, padding, read_contents
 
-_CHUNK = 1 << 20
 _ORDER = (MANIFEST, SETS, FILES, GIT)
 
 
@@ -37,8 +36,6 @@ def export(
     texts: dict[str, bytes] = {}
     records: list[FileRecord] = []
     for entry in entries:
-        if entry.kind == "page":
-            continue
         path, data = f"{MANIFEST}/{entry.id}.json", render(entry)
         texts[path] = data
         records += [FileRecord(path, len(data), hashlib.sha256(data).hexdigest()), *entry.files]
@@ -72,17 +69,12 @@ def _write(
 
 
 def _copy(root: Path, member: FileRecord, stream: BinaryIO, progress: Callable[[int], None] | None) -> int:
-    total, size = hashlib.sha256(), 0
     try:
         with (root / member.path).open("rb") as source:
-            while chunk := source.read(_CHUNK):
-                total.update(chunk)
-                size += stream.write(chunk)
-                if progress is not None:
-                    progress(len(chunk))
+            size, digest = hashed(source, stream.write, progress)
     except FileNotFoundError:
         raise _damaged(root, member, "it does not exist") from None
-    if (size, total.hexdigest()) != (member.size, member.sha256):
+    if (size, digest) != (member.size, member.sha256):
         raise _damaged(root, member, "it does not match the manifest")
     return size
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.mirror.entries import GIT, INDEX, MANIFEST, MARK, PAGE
+from xpubuild.mirror.entries import GIT, INDEX, MANIFEST, MARK, OLD_PAGE, PAGE
 from xpubuild.mirror.reading import compare, read_manifest, scan, walk
 from xpubuild.mirror.repositories import is_plain
 
@@ -61,7 +61,8 @@ def unverified(root: Path, ready: Path) -> str:
     manifest = read_manifest(ready)
     if manifest.damages:
         return str(manifest.damages[0])
-    listed = {f"{MANIFEST}/{name}.json" for name in manifest.entries}
+    # 0.1 had the page in its changes; whoever writes makes it anew.
+    listed = {PAGE, *(f"{MANIFEST}/{name}.json" for name in (OLD_PAGE, *manifest.entries))}
     for entry in manifest.entries.values():
         for record in entry.files:
             listed.add(record.path)

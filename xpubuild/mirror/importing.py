@@ -13,7 +13,7 @@ from xpubuild.engine.files import explained
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.mirror.check import check
-from xpubuild.mirror.entries import MANIFEST, PAGE_ID, Entry, EntryError, FileRecord, parse
+from xpubuild.mirror.entries import MANIFEST, Entry, EntryError, FileRecord, parse
 from xpubuild.mirror.failures import damage_error
 from xpubuild.mirror.merging import merge
 from xpubuild.mirror.needs import set_damages
@@ -81,13 +81,11 @@ def import_file(
         entries = _entries(source, change, contents)
         _require_complete(source, mirror, change, entries)
         new, known = merge(mirror.path, change, entries, source=source, cancel=asked)
-        if check(mirror.path, only=[PAGE_ID]):
-            change.add_page(read_manifest(mirror.path).entries.values())
         asked.stop_here()  # the last moment: what is published happens as a whole
         if change.entries:
             change.publish()
         # What was here and sound was looked at before; what came is read once more, from its place.
-        damages = check(mirror.path, only={PAGE_ID, *(entry.id for entry in new)}, progress=asked.stop_here)
+        damages = check(mirror.path, only={entry.id for entry in new}, progress=asked.stop_here)
         if damages:
             raise damage_error(mirror.path, damages)
     return Imported(contents, tuple(new), tuple(known))
@@ -169,8 +167,6 @@ def _entries(source: Path, change: Stage, contents: Contents) -> list[Entry]:
             entry = parse((change.folder / path).read_bytes(), identifier)
         except EntryError as error:
             raise refused(source, path, str(error)) from error
-        if entry.kind == "page":
-            raise refused(source, path, "it is not part of an export")
         entries.append(entry)
         del rest[path]
         (change.folder / path).unlink()

@@ -15,7 +15,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.mirror.check import check
 from xpubuild.mirror.entries import PIN_FOLDER, Entry, FileRecord
-from xpubuild.mirror.reading import Damage, compare, read_manifest, walk
+from xpubuild.mirror.reading import Damage, read_manifest, walk
 from xpubuild.mirror.repositories import is_sound, merged_shallow, records_of
 from xpubuild.mirror.writing import Stage
 from xpubuild.source.git import Git
@@ -77,10 +77,14 @@ class _Repository:
         if known is None:
             return self.entry
         lost = {damage.path for damage in self.broken} & {record.path for record in known.files}
-        kept = self._mended(known, lost)
-        if kept is None:
-            return self._replaced(known, lost)
-        return self._joined(known, kept)
+        texts = _recallable(known)
+        theirs = {record.path: record for record in self.entry.files}
+        for record in known.files:
+            inside, brought = record.path.removeprefix(f"{known.folder}/"), theirs.get(record.path)
+            is_given = brought is not None and (brought == record or inside in ("HEAD", "config"))
+            if record.path in lost and not (is_given or record.sha256 in texts or inside.startswith(_SPARE)):
+                return self._replaced(known, lost)
+        return self._joined(known, lost, theirs, texts)
 
     def _found(self) -> Entry | None:
         """Return the entry of a repository that lost it; None where the export's may take its place.
@@ -116,30 +120,6 @@ class _Repository:
                 evidence={"export": str(self.source), "repository": name, "lost": lost},
             )
 
-    def _mended(self, old: Entry, lost: Collection[str]) -> dict[str, FileRecord] | None:
-        """Return the records of what stays, each file sound or in the change; None where one is lost."""
-        brought = {record.path: record for record in self.entry.files}
-        texts = _recallable(old)
-        files: dict[str, FileRecord] = {}
-        for record in old.files:
-            inside = record.path.removeprefix(f"{old.folder}/")
-            if record.path not in lost or brought.get(record.path) == record:
-                files[record.path] = record
-            elif record.sha256 in texts:
-                files[record.path] = self._recalled(record.path, texts[record.sha256])
-            elif inside in ("HEAD", "config") and record.path in brought:
-                files[record.path] = brought[record.path]
-            elif not inside.startswith(_SPARE):
-                return None
-        return files
-
-    def _recalled(self, path: str, text: bytes) -> FileRecord:
-        staged = self.change.folder / path
-        if staged.exists():
-            text = merged_shallow(text, staged.read_bytes()) if path.endswith("/shallow") else text
-            staged.unlink()
-        return self.change.write(path, text)
-
     def _replaced(self, old: Entry, lost: Collection[str]) -> Entry:
         """Return the export's entry, with what the mirror remembers of tags."""
         self._require_kept(old.pins)
@@ -152,32 +132,30 @@ class _Repository:
                 files[record.path] = record
         return replace(self.entry, files=tuple(files[path] for path in sorted(files)))
 
-    def _joined(self, old: Entry, kept: dict[str, FileRecord]) -> Entry:
-        files = dict(kept)
-        for record in self.entry.files:
-            staged = self.change.folder / record.path
-            if record.path.endswith("/shallow"):
-                files[record.path] = self._shallow(kept.get(record.path), staged)
-            elif record.path not in kept:
-                files[record.path] = record
-            elif not compare(self.root, kept[record.path]):
-                staged.unlink()
+    def _joined(
+        self, old: Entry, lost: Collection[str], theirs: dict[str, FileRecord], texts: dict[str, bytes]
+    ) -> Entry:
+        """Return the entry of both: what is sound stays, and the change keeps only what is not."""
+        files = dict(theirs)
+        for record in old.files:
+            path, staged = record.path, self.change.folder / record.path
+            mine = texts.get(record.sha256) if path in lost else b""
+            if path.endswith("/shallow"):
+                here = (self.root / path).read_bytes() if path not in lost else mine or b""
+                # History ends where that of either does.
+                text = merged_shallow(here, staged.read_bytes() if staged.exists() else b"")
+                staged.unlink(missing_ok=True)
+                files[path] = self.change.write(path, text)
+                if files[path] == record and path not in lost:
+                    staged.unlink()
+            elif path not in lost:
+                files[path] = record
+                staged.unlink(missing_ok=True)
+            elif mine is not None and theirs.get(path) != record:
+                staged.unlink(missing_ok=True)
+                files[path] = self.change.write(path, mine)
         ordered = tuple(files[path] for path in sorted(files))
         return replace(old, files=ordered, pins=tuple(sorted({*old.pins, *self.entry.pins})))
-
-    def _shallow(self, kept: FileRecord | None, staged: Path) -> FileRecord:
-        """Return the record of ``shallow`` that ends history where both do."""
-        path = f"{self.entry.folder}/shallow"
-        if kept is not None and compare(self.root, kept):
-            return kept  # damaged in the mirror; what is in the change is right
-        text = staged.read_bytes()
-        if kept is not None:
-            text = merged_shallow(text, (self.root / path).read_bytes())
-        staged.unlink()
-        written = self.change.write(path, text)
-        if written == kept:
-            staged.unlink()
-        return written
 
 
 def _recallable(entry: Entry) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""``wheels.html``: the page by which pip finds the files of a mirror (``--find-links``). Pure."""
+"""``wheels.html``: the page by which pip finds the files of a mirror (``--find-links``)."""
 
 from __future__ import annotations
 

@@ -8,9 +8,10 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from xpubuild.errors import ToolchainError
-from xpubuild.mirror.entries import MANIFEST, Entry, EntryError, FileRecord, parse
+from xpubuild.mirror.entries import MANIFEST, OLD_PAGE, Entry, EntryError, FileRecord, parse
 from xpubuild.untrusted import UntrustedError, read_bytes
 
 _CHUNK = 1 << 20
@@ -51,7 +52,7 @@ def read_manifest(root: Path, cache: Cached | None = None) -> Manifest:
     entries: dict[str, Entry] = {}
     damages: list[Damage] = []
     for item in scan(root / MANIFEST):
-        if item.name.startswith("."):
+        if item.name.startswith(".") or item.name == f"{OLD_PAGE}{_SUFFIX}":
             continue  # the draft of a writer that was killed
         where, identifier = f"{MANIFEST}/{item.name}", item.name.removesuffix(_SUFFIX)
         try:
@@ -119,21 +120,32 @@ def walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
             yield item.name, item
 
 
+def hashed(
+    stream: BinaryIO,
+    write: Callable[[bytes], object] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[int, str]:
+    """Read a stream to its end, hand its bytes on to ``write``, and return their number and sha256."""
+    total, size = hashlib.sha256(), 0
+    while chunk := stream.read(_CHUNK):
+        total.update(chunk)
+        size += len(chunk)
+        if write is not None:
+            write(chunk)
+        if progress is not None:
+            progress(len(chunk))
+    return size, total.hexdigest()
+
+
 def digest_of(path: Path, progress: Callable[[int], None] | None = None) -> tuple[int, str]:
     """Return size and sha256 of a file; a link is not followed.
 
     Raises:
         OSError: it does not exist, no file, or cannot be read.
     """
-    total, size = hashlib.sha256(), 0
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(fd, "rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            total.update(chunk)
-            size += len(chunk)
-            if progress is not None:
-                progress(len(chunk))
-    return size, total.hexdigest()
+        return hashed(stream, None, progress)
 
 
 def compare(root: Path, record: FileRecord, progress: Callable[[int], None] | None = None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +12,8 @@ from xpubuild.mirror.entries import (
     canonical,
     is_commit,
     is_sha256,
-    list_of,
+    read_as,
     sealed,
-    text_of,
     unsealed,
 )
 from xpubuild.source.urls import mirror_name
@@ -66,35 +64,14 @@ def read_set(data: bytes) -> MirrorSet:
     Raises:
         EntryError: the file is damaged.
     """
-    document: Mapping[str, Any] = unsealed(data, SCHEMA)
-    needed = MirrorSet(
-        recipe=text_of(document, "recipe"),
-        inputs=text_of(document, "inputs"),
-        pythons=list_of(document, "pythons", str),
-        repositories=tuple(map(_use, list_of(document, "repositories", dict))),
-        files=list_of(document, "files", str),
-    )
+    needed = read_as(MirrorSet, unsealed(data, SCHEMA))
     if not all(map(is_sha256, needed.files)) or sealed(needed.to_json()) != data:
         raise EntryError("it has fields that a set does not have")
+    for use in needed.repositories:
+        try:
+            mirror_name(use.url, len(use.commit))
+        except ValueError as error:
+            raise EntryError(f"'{use.url}' is not a URL: {error}") from error
+        if not is_commit(use.commit):
+            raise EntryError(f"'{use.commit}' is not a commit")
     return needed
-
-
-def _use(item: Mapping[str, Any]) -> RepositoryUse:
-    ref, at_configure_time = item.get("ref"), item.get("configure_time")
-    if not (ref is None or isinstance(ref, str)) or not isinstance(at_configure_time, bool):
-        raise EntryError("its field 'ref' or 'configure_time' is not valid")
-    use = RepositoryUse(
-        component=text_of(item, "component"),
-        url=text_of(item, "url"),
-        commit=text_of(item, "commit"),
-        path=text_of(item, "path"),
-        ref=ref,
-        configure_time=at_configure_time,
-    )
-    try:
-        mirror_name(use.url, len(use.commit))
-    except ValueError as error:
-        raise EntryError(f"'{use.url}' is not a URL: {error}") from error
-    if not is_commit(use.commit):
-        raise EntryError(f"'{use.commit}' is not a commit")
-    return use

@@ -1,9 +1,9 @@
 """A mirror: a plain folder with everything that builds fetch, each file listed with its hash.
 
 ``git/`` bare repositories, ``files/<sha256>/<name>`` packages, ``manifest/`` an entry for each of them,
-``sets/`` what each fetch needed, ``wheels.html`` links for pip, ``index.json`` the manifest for those who
-read over http. Readers only read: the folder may be mounted
-read-only. Writers exclude each other by flock on ``.lock``.
+``sets/`` what each fetch needed. From the manifest follow ``wheels.html``, links for pip, and
+``index.json`` for those who read over http. Readers only read: the folder may be mounted read-only. Writers
+exclude each other by flock on ``.lock``.
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ class Mirror:
                 change.enter(
                     Entry(kind, name, (record,), recordable(url, tokens_in_path=True), dist, version)
                 )
-                change.publish(self._cache)
+                change.publish()
         return self.path / record.path
 
     def reenter(self, sha256: str) -> bool:
@@ -329,7 +329,7 @@ class Mirror:
                     with self.stage() as change:
                         kind, dist, version = described(name)
                         change.enter(Entry(kind, name, (record,), "", dist, version))
-                        change.publish(self._cache)
+                        change.publish()
                     return True
         return False
 
@@ -350,17 +350,7 @@ class Mirror:
         with self.stage() as change:
             record = change.write(f"{SETS}/{needed.name}.json", sealed(needed.to_json()))
             change.enter(Entry("set", needed.name, (record,)))
-            change.publish(self._cache)
-
-    def write_page(self) -> None:
-        """Write the page of links anew.
-
-        Raises:
-            SourceIntegrityError: the manifest is damaged.
-        """
-        with self.stage() as change:
-            change.add_page(self.entries().values())
-            change.publish(self._cache)
+            change.publish()
 
     def note_repository(self, url: str, commit: str) -> Entry:
         """Write the entry of the repository of ``url``, which holds ``commit`` now.
@@ -392,8 +382,10 @@ class Mirror:
             return self.entry(entry_id("git", name))
         return None
 
-    def drop(self, identifier: str, folder: str) -> None:
-        """Remove a damaged entry and its folder, to be fetched anew."""
+    def drop(self, identifier: str, folder: str = "") -> None:
+        """Remove a damaged entry and its folder, to be fetched anew; a set goes with its file."""
+        if identifier.startswith("set-"):
+            folder = f"{SETS}/{identifier.removeprefix('set-')}.json"
         with self.writing():
             if folder:
                 remove_tree(self.path / folder)

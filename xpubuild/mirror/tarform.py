@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import tarfile
 from dataclasses import dataclass
-from typing import Any
 
 from xpubuild.documents import plain
-from xpubuild.mirror.entries import EntryError, FileRecord, is_name, list_of, read_record, sealed, unsealed
+from xpubuild.mirror.entries import EntryError, FileRecord, is_name, read_as, require_record, sealed, unsealed
 
 FIRST = "MANIFEST.json"
 SCHEMA = "xpubuild.mirror-export/1"
@@ -46,17 +45,19 @@ def read_contents(data: bytes) -> Contents:
         EntryError: it is damaged, or names a path that no mirror has.
     """
     document = unsealed(data, SCHEMA)
-    members = tuple(map(_member, list_of(document, "members", dict)))
+    members = read_as(_Listed, document).members
+    for record in members:
+        require_record(record)
+        if not all(is_name(part) for part in record.path.split("/")):
+            raise EntryError(f"'{record.path}' is not a path of a mirror")
     if len({member.path for member in members}) != len(members):
         raise EntryError("it lists a member twice")
     return Contents(members, str(document["digest"]))
 
 
-def _member(item: dict[str, Any]) -> FileRecord:
-    record = read_record(item)
-    if not all(is_name(part) for part in record.path.split("/")):
-        raise EntryError(f"'{record.path}' is not a path of a mirror")
-    return record
+@dataclass(frozen=True)
+class _Listed:
+    members: tuple[FileRecord, ...]
 
 
 def header(name: str, size: int) -> bytes:

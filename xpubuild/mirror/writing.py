@@ -11,21 +11,18 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from xpubuild.engine.files import explained, fsync_dir, remove_tree
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.mirror.entries import GIT, MANIFEST, PAGE, Entry, FileRecord, render
+from xpubuild.mirror.entries import GIT, MANIFEST, Entry, FileRecord, render
 from xpubuild.mirror.foreign import require_no_way_out, unverified
-from xpubuild.mirror.page import page
-from xpubuild.mirror.reading import COMMITTING, STAGING, Cached, digest_of, read_manifest, scan, walk
+from xpubuild.mirror.reading import COMMITTING, STAGING, digest_of, hashed, read_manifest, scan, walk
 from xpubuild.mirror.repositories import order
 from xpubuild.source.locks import locked
-
-_CHUNK = 1 << 20
 
 
 @dataclass
@@ -55,19 +52,12 @@ class Stage:
 
     def copy(self, path: str, source: Path, progress: Callable[[int], None] | None = None) -> FileRecord:
         """Add a copy of ``source``, hashed on the way."""
-        total, size = hashlib.sha256(), 0
         with (
             explained(self.root, f"copying {source.name}"),
             source.open("rb") as origin,
             self.create(path) as stream,
         ):
-            while chunk := origin.read(_CHUNK):
-                total.update(chunk)
-                size += len(chunk)
-                stream.write(chunk)
-                if progress is not None:
-                    progress(len(chunk))
-        return FileRecord(path, size, total.hexdigest())
+            return FileRecord(path, *hashed(origin, stream.write, progress))
 
     def take(self, path: str, source: Path) -> FileRecord:
         """Move ``source``, a file of the same file system, into the change, and hash it."""
@@ -84,11 +74,8 @@ class Stage:
         """Add the manifest entry of what was put into the change."""
         self.entries.append(entry)
 
-    def publish(self, cache: Cached | None = None) -> None:
+    def publish(self) -> None:
         """Make the change happen, whole or not at all."""
-        kinds = {entry.kind for entry in self.entries}
-        if kinds & {"wheel", "sdist"} and "page" not in kinds:
-            self.add_page(read_manifest(self.root, cache).entries.values())
         for entry in self.entries:
             self.write(f"{MANIFEST}/{entry.id}.json", render(entry))
         with explained(self.root, "changing the mirror"):
@@ -98,12 +85,6 @@ class Stage:
             self.folder.rename(ready)
             fsync_dir(self.root)
             finish(self.root, ready)
-
-    def add_page(self, present: Iterable[Entry]) -> None:
-        """Add the page of links to what is present and what this change brings."""
-        known = {entry.id: entry for entry in (*present, *self.entries)}
-        record = self.write(PAGE, page(known.values()))
-        self.entries.append(Entry("page", PAGE, (record,)))
 
 
 @contextlib.contextmanager

@@ -112,7 +112,7 @@ def missing_file(file: RemoteFile) -> dict[str, Any]:
 
 def totals(entries: Iterable[Entry], before: Mapping[str, Entry], missing_bytes: int = 0) -> dict[str, int]:
     """Return how much there is, and how much of it was not among the entries ``before``."""
-    every = [entry for entry in entries if entry.kind not in ("set", "page")]
+    every = [entry for entry in entries if entry.kind != "set"]
     new = [entry for entry in every if before.get(entry.id) != entry]
     new_bytes = sum(entry.size - (before[entry.id].size if entry.id in before else 0) for entry in new)
     return {

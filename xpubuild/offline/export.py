@@ -9,7 +9,7 @@ from xpubuild.documents import plain
 from xpubuild.engine.events import Sink
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
-from xpubuild.mirror.entries import INDEX, MARK, PAGE_ID
+from xpubuild.mirror.entries import INDEX, MARK, PAGE
 from xpubuild.mirror.exporting import export
 from xpubuild.mirror.failures import damage_error
 from xpubuild.mirror.importing import import_file, look_at
@@ -30,7 +30,7 @@ def check_mirror(
         FetchError: there is no mirror, or it lacks the recipe.
     """
     mirror, teller = Mirror.open(path, damaged=True), Teller(sink, cancel=cancel)
-    only = None if fetch is None else {MARK, INDEX, PAGE_ID, *fetch.needed_entries(mirror)}
+    only = None if fetch is None else {MARK, INDEX, PAGE, *fetch.needed_entries(mirror)}
     with teller.run("mirror", str(path), [("check", "all files")]), teller.doing("check", "all files"):
         damages = checked(mirror, teller, only)
         entries = read_manifest(path).entries

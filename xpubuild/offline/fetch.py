@@ -40,7 +40,7 @@ from xpubuild.offline.packages import (
     python_files,
 )
 from xpubuild.offline.repair import Repair, checked, require_sound
-from xpubuild.offline.sources import Repositories, missing_repositories, repository_ids
+from xpubuild.offline.sources import bring_sources, missing_repositories, repository_ids
 from xpubuild.offline.wanted import Wanted
 from xpubuild.packages.index.config import IndexConfig, read_config
 from xpubuild.packages.index.files import RemoteFile
@@ -98,8 +98,7 @@ class Fetch:
             damages = self._repair(mirror, teller)
             before = mirror.entries()
             store = mirror.git_store(self.git, cancel=self.cancel)
-            sources = Repositories(mirror, store, teller, self.wanted.named)
-            sources.bring(self.inputs)
+            sources = bring_sources(mirror, store, self.inputs, self.wanted.named, teller)
             unknown = [*(item.note for item in sources.unknown), *open_archives(self.inputs, teller)]
             with teller.doing("packages", _PACKAGES):
                 files = self._bring_files(mirror, teller)
@@ -196,7 +195,8 @@ class Fetch:
             if file.sha256 not in entries:
                 raise self._lacks(file.filename, "it was not fetched", {"sha256": file.sha256})
         here = files_here(mirror, self.inputs, self.wanted.pythons, cancel=self.cancel)
-        return here + archives + [entries[file.sha256] for file in conda if file.sha256 is not None]
+        found = [entries[file.sha256] for file in here + conda if file.sha256 is not None]
+        return found + archives
 
     def _archive(self, file: RemoteFile, entries: Iterable[Entry]) -> Entry:
         found = entry_of(entries, file)

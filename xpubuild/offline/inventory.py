@@ -8,27 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
-from xpubuild.gather.downloads import PAGE
 from xpubuild.gather.prepare import Prepared, git_store
-from xpubuild.locking.open_wheels import in_mirror
 from xpubuild.mirror.archives import in_mirror as archives_in
-from xpubuild.mirror.entries import FILES, INDEX, entry_id
+from xpubuild.mirror.entries import FILES, INDEX, PAGE, entry_id
 from xpubuild.mirror.store import Mirror, damage_error
 from xpubuild.offline.archives import require_archives
-from xpubuild.offline.repositories import bring_repositories, refuse_unknown
+from xpubuild.offline.packages import files_here
+from xpubuild.offline.repositories import Brought, refuse_unknown
 from xpubuild.packages.archives.supply import Supply
 from xpubuild.packages.conda.archives import Supply as CondaSupply
 from xpubuild.packages.conda.archives import in_folder, missing_packages, nowhere
 from xpubuild.packages.conda.lockfile import read_lock
-from xpubuild.packages.index.config import IndexConfig, read_config
-from xpubuild.packages.index.wanted import wanted_files
-from xpubuild.planning.inputs import Inputs, OpenWheel, inputs_of
+from xpubuild.planning.inputs import Inputs, inputs_of
 from xpubuild.source.urls import mirror_name
-
-_JOBS = 4
 
 
 def take_stock(
@@ -77,11 +71,12 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
     inputs = _still_needed(prepared, done)
     try:
         if inputs.repositories and (bring or mirror is None):
-            store = git_store(prepared.facts, cancel=cancel)
-            _, unknown = bring_repositories(store, inputs.repositories, jobs=_JOBS, report=_silent)
-            refuse_unknown(unknown)
+            brought = Brought(git_store(prepared.facts, cancel=cancel))
+            for item in inputs.repositories:
+                brought.bring(item, _silent)
+            refuse_unknown(brought.unknown)
         _require_conda(prepared, done, mirror)
-        _require_packages(inputs, mirror, cancel)
+        files_here(mirror, inputs, [inputs.python_version], sdists=False, cancel=cancel)
         cache = prepared.facts.cache / "archives"
         require_archives(inputs.archives, Supply(cache, archives_in(folder), True, cancel))
     except FetchError as error:
@@ -141,7 +136,7 @@ def _entries(mirror: Mirror, recipe: str) -> set[str] | None:
     }
     files = {entry_id("wheel", sha256) for item in sets for sha256 in item.files}
     names = {entry_id("set", item.name) for item in sets}
-    return {*repositories, *files, *names, entry_id("page", "")}
+    return {*repositories, *files, *names, PAGE}
 
 
 def _require_conda(prepared: Prepared, done: Collection[str], mirror: Mirror | None) -> None:
@@ -154,29 +149,3 @@ def _require_conda(prepared: Prepared, done: Collection[str], mirror: Mirror | N
     missing = missing_packages(read_lock(text).packages, supply)
     if missing:
         raise nowhere(missing)
-
-
-def _require_packages(inputs: Inputs, mirror: Mirror | None, cancel: Cancel) -> None:
-    """Look up, as pip will, every package for the interpreter of this build."""
-    if mirror is None:
-        config = read_config(base_environment())
-        folders = tuple(item for item in config.find_links if "://" not in item or item.startswith("file:"))
-        config = replace(config, indexes=(), find_links=folders)
-    else:
-        config = IndexConfig(indexes=(), find_links=((mirror.path / PAGE).as_uri(),))
-    files = [(item.text, ()) for item in inputs.requirements]
-    files += [(_hashed(wheel, mirror), ()) for wheel in inputs.wheels]
-    wanted_files(files, [inputs.python_version], config, sdists=False, cancel=cancel)
-
-
-def _hashed(wheel: OpenWheel, mirror: Mirror | None) -> str:
-    """Return a wheel whose hash the recipe does not know as a requirement, with the hashes of the mirror."""
-    found = list(in_mirror(mirror, wheel))
-    if not found:
-        raise FetchError(
-            f"{wheel.dist} {wheel.version} is missing, and the run is offline",
-            why="the recipe has no hash of it, so it can only come from a mirror that fetch has filled",
-            fix="fetch the recipe on a machine with a network, and pass that mirror with --mirror",
-            evidence={"reason": "offline", "dist": wheel.dist, "version": wheel.version},
-        )
-    return f"{wheel.dist}=={wheel.version} " + " ".join(f"--hash=sha256:{digest}" for digest in found)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
-
+from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import remove_tree
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError
 from xpubuild.gather.conda_packages import file_name
+from xpubuild.locking.open_wheels import in_mirror as open_in_mirror
 from xpubuild.mirror.archives import entry_of as archive_entry
 from xpubuild.mirror.entries import PAGE, Entry, FileRecord, Kind, entry_id
 from xpubuild.mirror.naming import described
@@ -23,8 +23,7 @@ from xpubuild.mirror.store import DOWNLOADS, Mirror
 from xpubuild.packages.archives.model import Archive
 from xpubuild.packages.archives.supply import remote_file
 from xpubuild.packages.conda.lockfile import packages_of
-from xpubuild.packages.index.choice import matches, may_install, offer
-from xpubuild.packages.index.config import IndexConfig
+from xpubuild.packages.index.config import IndexConfig, read_config
 from xpubuild.packages.index.download import download
 from xpubuild.packages.index.files import RemoteFile
 from xpubuild.packages.index.threads import in_threads
@@ -47,43 +46,40 @@ def python_files(
     return _once(found)
 
 
-def files_here(mirror: Mirror, inputs: Inputs, pythons: Sequence[str], *, cancel: Cancel) -> list[Entry]:
-    """Return the files of the mirror that pip may pick for ``pythons``; nothing but the mirror is asked.
+def files_here(
+    mirror: Mirror | None, inputs: Inputs, pythons: Sequence[str], *, sdists: bool = True, cancel: Cancel
+) -> list[RemoteFile]:
+    """Return the files that pip may pick for ``pythons`` without a network: those of the mirror.
+
+    Without a mirror, pip's wheel folders of this machine are looked at.
 
     Raises:
         FetchError: one is not here; the message names the distribution.
-        SourceIntegrityError: the manifest is damaged, or the mirror has other files than those pinned.
+        SourceIntegrityError: the manifest is damaged, or there are other files than those pinned.
     """
-    known = {entry.sha256: entry for entry in mirror.files()}
-    alone = IndexConfig(indexes=(), find_links=(str(mirror.path / PAGE),) if known else ())
+    if mirror is None:
+        config = read_config(base_environment())
+        places = tuple(item for item in config.find_links if "://" not in item or item.startswith("file:"))
+        config = replace(config, indexes=(), find_links=places)
+    else:
+        page = mirror.path / PAGE
+        config = IndexConfig(indexes=(), find_links=(page.as_uri(),) if page.exists() else ())
     texts = [(item.text, ()) for item in inputs.requirements]
-    found = wanted_files(texts, pythons, alone, cancel=cancel)
-    entries = [known[file.sha256] for file in found if file.sha256 in known]
-    for wheel in inputs.wheels:
-        for python in pythons:
-            entries += _open_wheels(mirror, known.values(), wheel, python)
-    return list({entry.id: entry for entry in entries}.values())
+    texts += [(_hashed(wheel, mirror), ()) for wheel in inputs.wheels]
+    return wanted_files(texts, pythons, config, sdists=sdists, cancel=cancel)
 
 
-def _open_wheels(mirror: Mirror, known: Iterable[Entry], wheel: OpenWheel, python: str) -> list[Entry]:
-    found = []
-    for entry in known:
-        item = offer(entry.name) if entry.kind == "wheel" else None
-        if (
-            item is not None
-            and item.dist == canonicalize_name(wheel.dist)
-            and matches(item.version, SpecifierSet(f"=={wheel.version}"))
-            and may_install(item, python)
-        ):
-            found.append(entry)
+def _hashed(wheel: OpenWheel, mirror: Mirror | None) -> str:
+    """Return a wheel whose hash the recipe does not know as a requirement, with the hashes of the mirror."""
+    found = list(open_in_mirror(mirror, wheel))
     if not found:
         raise FetchError(
-            f"a wheel of {wheel.dist} {wheel.version} for Python {python} is not in the mirror {mirror.path}",
-            why="it was not fetched",
-            fix="fetch the recipe on a machine with a network",
-            evidence={"reason": "offline", "distribution": wheel.dist, "version": wheel.version},
+            f"{wheel.dist} {wheel.version} is missing, and the run is offline",
+            why="the recipe has no hash of it, so it can only come from a mirror that fetch has filled",
+            fix="fetch the recipe on a machine with a network, and pass that mirror with --mirror",
+            evidence={"reason": "offline", "dist": wheel.dist, "version": wheel.version},
         )
-    return found
+    return f"{wheel.dist}=={wheel.version} " + " ".join(f"--hash=sha256:{digest}" for digest in found)
 
 
 def conda_files(conda_lock_text: str) -> list[RemoteFile]:
@@ -203,7 +199,6 @@ def _forget_unnamed(mirror: Mirror, sha256: str) -> None:
     entry = mirror.entry(entry_id("archive", sha256))
     if entry is not None and not entry.url:
         mirror.drop(entry.id, entry.folder)
-        mirror.write_page()
 
 
 def _key(file: RemoteFile) -> str:

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import XpuBuildError
-from xpubuild.mirror.entries import FILES, GIT, INDEX, PAGE_ID, SETS, Entry, EntryError, entry_id, is_sha256
+from xpubuild.mirror.entries import (
+    FILES,
+    GIT,
+    INDEX,
+    PAGE,
+    PIN_FOLDER,
+    Entry,
+    EntryError,
+    entry_id,
+    is_sha256,
+)
 from xpubuild.mirror.failures import damage_error
 from xpubuild.mirror.needs import set_damages, set_of
-from xpubuild.mirror.reading import Damage, read_manifest
+from xpubuild.mirror.reading import Damage, read_manifest, scan
 from xpubuild.mirror.repositories import is_mutable, is_sound
-from xpubuild.mirror.sets import MirrorSet
+from xpubuild.mirror.sets import MirrorSet, RepositoryUse
 from xpubuild.mirror.store import Mirror
 from xpubuild.offline.packages import as_remote, bring
 from xpubuild.packages.index.config import IndexConfig
@@ -48,8 +58,8 @@ class Repair:
         """
         by_entry: dict[str, list[Damage]] = {}
         for damage in damages:
-            if damage.entry == INDEX:
-                # Every writer writes it anew, from the manifest as it is when all of this is done.
+            if damage.entry in (INDEX, PAGE):
+                # Every writer writes them anew, from the manifest as it is when all of this is done.
                 self.teller.notice(f"damaged: {damage}; written again", "warning")
             else:
                 by_entry.setdefault(damage.entry, []).append(damage)
@@ -59,8 +69,6 @@ class Repair:
         for identifier in sorted(by_entry, key=lambda name: (name not in lost, name)):
             self._one(identifier, sound.get(identifier), by_entry[identifier])
         self._satisfy_sets()
-        if any(name.startswith(("file-", PAGE_ID)) for name in by_entry):
-            self.mirror.write_page()
 
     def _one(self, identifier: str, entry: Entry | None, damages: Sequence[Damage]) -> None:
         for damage in damages:
@@ -72,22 +80,19 @@ class Repair:
             self.mirror.drop(identifier, entry.folder)
             bring(self.mirror, [as_remote(entry)], self.config, self.teller, cancel=self.cancel)
         elif kind == "file" and is_sha256(name):
-            self._unlist(identifier)
+            self.mirror.drop(identifier)
             if not self.mirror.reenter(name):
                 self.mirror.drop(identifier, f"{FILES}/{name}")
         elif entry is not None and _readable(self.mirror, entry) is not None:
             return  # only what it needs is missing: _satisfy_sets
-        elif kind == "set":
-            # What an earlier fetch needed cannot be known again; this one writes its own.
-            self._unlist(identifier)
-            remove_tree(self.mirror.path / SETS / f"{name}.json")
         elif identifier:
-            self._unlist(identifier)
+            # What an earlier fetch needed cannot be known again; this one writes its own.
+            self.mirror.drop(identifier)
 
     def _satisfy_sets(self) -> None:
         """Bring the commits that the sets need; forget a set whose file nothing names any more."""
         mirror = self.mirror
-        for needed in self._sets():
+        for needed in sound_sets(mirror):
             for use in needed.repositories:
                 entry = mirror.entry(entry_id("git", mirror_name(use.url, len(use.commit))))
                 if entry is None or use.commit not in entry.pins:
@@ -97,49 +102,38 @@ class Repair:
         for damage in list(set_damages(mirror.path, _set_entries(mirror), entries, ())):
             name = damage.entry.partition("-")[2]
             self.teller.notice(f"{damage}; removed: fetch the recipe of {name} again", "warning")
-            self._unlist(damage.entry)
-            remove_tree(mirror.path / SETS / f"{name}.json")
-
-    def _unlist(self, identifier: str) -> None:
-        self.mirror.drop(identifier, "")
+            mirror.drop(damage.entry)
 
     # --- repositories ----------------------------------------------------------------------------------
 
     def _repository(self, identifier: str, name: str, entry: Entry | None, damages: Sequence[Damage]) -> None:
-        prefix = f"{GIT}/{name}/"
-        if entry is None:
-            self._unlisted_repository(identifier, name)
-            return
-        known = {record.path for record in entry.files}
-        harmless = all(
-            damage.path not in known or is_mutable(damage.path.removeprefix(prefix)) for damage in damages
-        )
+        """Keep a repository in which git finds all of it sound, else fetch it again, with all its pins.
+
+        Without an entry, the sets tell which URL and which commits it had; its fetch enters it again.
+        """
+        known = {record.path for record in entry.files} if entry is not None else set()
+        lost = {damage.path for damage in damages} & known
+        uses = self._uses(name)
+        url = entry.url if entry is not None else next((use.url for use in uses), "")
+        pins = list(entry.pins if entry is not None else dict.fromkeys(use.commit for use in uses))
+        harmless = all(is_mutable(path.removeprefix(f"{GIT}/{name}/")) for path in lost)
         keeps = harmless and is_sound(self.git, self.mirror.path, name, cancel=self.cancel)
-        if not keeps:
-            self._again(identifier, name, entry)
-        self._remember(name, entry)
-        self.mirror.note_repository(entry.url, entry.pins[0])
+        if keeps:
+            pins = [item.name for item in scan(self.mirror.path / GIT / name / PIN_FOLDER)]
+        else:
+            with self._set_aside(name):
+                for commit in pins if url else ():
+                    self._ensure(url, commit)
+        if entry is None or not keeps:
+            self.mirror.drop(identifier)
+        if entry is not None:
+            self._remember(name, entry)
+        if url and pins:
+            self.mirror.note_repository(url, pins[0])
 
-    def _unlisted_repository(self, identifier: str, name: str) -> None:
-        """Keep a repository without an entry where git finds all of it sound; its fetch enters it again."""
-        self._unlist(identifier)
-        url = self._url_of(name)
-        if is_sound(self.git, self.mirror.path, name, cancel=self.cancel):
-            pins = self.mirror.path / GIT / name / "refs/xpubuild/pins"
-            if url:
-                self.mirror.note_repository(url, sorted(item.name for item in pins.iterdir())[0])
-            return
-        uses = [use for needed in self._sets() for use in needed.repositories if use.url == url]
-        with self._set_aside(name):
-            for commit in dict.fromkeys(use.commit for use in uses if url):
-                self._ensure(url, commit)
-                self.mirror.note_repository(url, commit)
-
-    def _again(self, identifier: str, name: str, entry: Entry) -> None:
-        with self._set_aside(name):
-            for commit in entry.pins:
-                self._ensure(entry.url, commit)
-        self._unlist(identifier)
+    def _uses(self, name: str) -> list[RepositoryUse]:
+        uses = (use for needed in sound_sets(self.mirror) for use in needed.repositories)
+        return [use for use in uses if mirror_name(use.url, len(use.commit)) == name]
 
     def _ensure(self, url: str, commit: str) -> None:
         mirror = self._store.mirror(url, commit)
@@ -175,16 +169,6 @@ class Repair:
     @property
     def _store(self) -> RepositoryStore:
         return self.mirror.git_store(self.git, cancel=self.cancel)
-
-    def _sets(self) -> Iterable[MirrorSet]:
-        return sound_sets(self.mirror)
-
-    def _url_of(self, name: str) -> str:
-        for needed in self._sets():
-            for use in needed.repositories:
-                if mirror_name(use.url, len(use.commit)) == name:
-                    return use.url
-        return ""
 
 
 def sound_sets(mirror: Mirror) -> list[MirrorSet]:

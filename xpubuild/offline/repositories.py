@@ -7,33 +7,19 @@ their only source: this verifies, before any build, that nothing is missing or d
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from xpubuild.errors import FetchError
+from xpubuild.mirror.sets import RepositoryUse
 from xpubuild.planning.inputs import Repository
 from xpubuild.source.bare import RepositoryStore
-from xpubuild.source.configure_time import ConfigurePin, configure_time_pins
+from xpubuild.source.configure_time import configure_time_pins
 from xpubuild.source.discover import discover
 from xpubuild.source.git import Report
 from xpubuild.source.named import named_commit, remember
 from xpubuild.source.pin import Pin
 
-
-@dataclass(frozen=True)
-class Brought:
-    """A repository that is in the store now; ``path`` is its place in the tree of ``component``.
-
-    ``configure_time`` marks what the build clones itself, and ``asked_for`` the commit or tag by which it
-    does. ``fetched`` says whether the network was used.
-    """
-
-    component: str
-    path: str
-    url: str
-    commit: str
-    configure_time: bool = False
-    asked_for: str | None = None
-    fetched: bool = False
+_JOBS = 4
 
 
 @dataclass(frozen=True)
@@ -45,58 +31,45 @@ class Unknown:
     note: str
 
 
-def bring_repositories(
-    store: RepositoryStore, repositories: Iterable[Repository], *, jobs: int, report: Report
-) -> tuple[list[Brought], list[Unknown]]:
-    """Make ``store`` hold every repository that a build takes from outside; return them, and what is open.
+@dataclass
+class Brought:
+    """What ``store`` holds now of what builds take from outside.
 
-    Raises:
-        FetchError: one cannot be had; offline, the first one that is missing.
-        SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    ``fetched`` are the URLs for which the network was asked, ``unknown`` what cannot be brought.
     """
-    brought: list[Brought] = []
-    unknown: list[Unknown] = []
-    for item in repositories:
-        brought += _bring(store, item.component, item.pin, jobs, report)
-        git_dir = store.mirror(item.pin.url, item.pin.commit).path
-        for pin in configure_time_pins(store.git, git_dir, item.pin.commit, item.configure_time):
+
+    store: RepositoryStore
+    uses: list[RepositoryUse] = field(default_factory=list)
+    fetched: set[str] = field(default_factory=set)
+    unknown: list[Unknown] = field(default_factory=list)
+
+    def bring(self, item: Repository, report: Report) -> None:
+        """Make the store hold a pin with its submodules, and what its build clones.
+
+        Raises:
+            FetchError: one cannot be had; offline, the first one that is missing.
+            SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
+        """
+        store, url, commit = self.store, item.pin.url, item.pin.commit
+        self._tree(RepositoryUse(item.component, url, commit), item.pin, report)
+        git_dir = store.mirror(url, commit).path
+        for pin in configure_time_pins(store.git, git_dir, commit, item.configure_time):
             if pin.asked_for is None:
-                unknown.append(Unknown(item.component, pin.url, pin.note))
-            else:
-                brought += _bring_configured(store, item.component, pin, jobs, report)
-    return brought, unknown
+                self.unknown.append(Unknown(item.component, pin.url, pin.note))
+                continue
+            asked = pin.commit or named_commit(store, pin.url, pin.ref or "")
+            ref = pin.asked_for if pin.asked_for != asked else None
+            use = RepositoryUse(item.component, pin.url, asked, pin.path or "", ref, configure_time=True)
+            self._tree(use, Pin(url=pin.url, commit=asked, ref=pin.ref), report)
+            if pin.ref is not None:
+                remember(store, pin.url, pin.ref, asked)
 
-
-def _bring(store: RepositoryStore, component: str, pin: Pin, jobs: int, report: Report) -> list[Brought]:
-    tree = discover(store, pin, jobs=jobs, report=report)
-    fetched = set(tree.fetched)
-    return [
-        Brought(component, node.path, node.url, node.commit, fetched=node.url in fetched)
-        for node in tree.nodes
-    ]
-
-
-def _bring_configured(
-    store: RepositoryStore, component: str, pin: ConfigurePin, jobs: int, report: Report
-) -> list[Brought]:
-    commit = pin.commit or named_commit(store, pin.url, pin.ref or "")
-    tree = discover(store, Pin(url=pin.url, commit=commit, ref=pin.ref), jobs=jobs, report=report)
-    if pin.ref is not None:
-        remember(store, pin.url, pin.ref, commit)
-    fetched = set(tree.fetched)
-    place = pin.path or ""
-    return [
-        Brought(
-            component,
-            f"{place}/{node.path}".strip("/"),
-            node.url,
-            node.commit,
-            configure_time=True,
-            asked_for=pin.asked_for if node.parent is None else node.commit,
-            fetched=node.url in fetched,
-        )
-        for node in tree.nodes
-    ]
+    def _tree(self, top: RepositoryUse, pin: Pin, report: Report) -> None:
+        tree = discover(self.store, pin, jobs=_JOBS, report=report)
+        self.fetched.update(tree.fetched)
+        for node in tree.nodes:
+            path, ref = f"{top.path}/{node.path}".strip("/"), top.ref if node.parent is None else None
+            self.uses.append(replace(top, url=node.url, commit=node.commit, path=path, ref=ref))
 
 
 def refuse_unknown(unknown: Iterable[Unknown]) -> None:

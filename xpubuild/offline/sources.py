@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError
@@ -11,7 +11,7 @@ from xpubuild.mirror.entries import entry_id
 from xpubuild.mirror.repositories import holds
 from xpubuild.mirror.sets import RepositoryUse
 from xpubuild.mirror.store import Mirror
-from xpubuild.offline.repositories import Brought, Unknown, bring_repositories
+from xpubuild.offline.repositories import Brought
 from xpubuild.planning.inputs import Inputs
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.configure_time import ConfigurePin, configure_time_pins
@@ -20,57 +20,36 @@ from xpubuild.source.named import named_commit, remember
 from xpubuild.source.pin import Pin
 from xpubuild.source.urls import mirror_name
 
-_JOBS = 4
 _SOME_ID = "0" * 40
 
 
-@dataclass
-class Repositories:
-    """Fills the repositories of ``mirror``; ``uses`` is what was needed, ``fetched`` the URLs of what came.
+def bring_sources(
+    mirror: Mirror,
+    store: RepositoryStore,
+    inputs: Inputs,
+    named: Mapping[tuple[str, str], str],
+    teller: Teller,
+) -> Brought:
+    """Make every pin be in ``mirror``, whose store is ``store``, with submodules and what its build clones.
 
     ``named`` are commits of tags and branches that were looked up: (url, ref) -> commit.
+
+    Raises:
+        FetchError, SourceIntegrityError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError.
     """
-
-    mirror: Mirror
-    store: RepositoryStore
-    teller: Teller
-    named: Mapping[tuple[str, str], str]
-    uses: list[RepositoryUse] = field(default_factory=list)
-    fetched: set[str] = field(default_factory=set)
-    unknown: list[Unknown] = field(default_factory=list)
-
-    def bring(self, inputs: Inputs) -> None:
-        """Make every pin be here, with its submodules and what its build clones.
-
-        Raises:
-            FetchError, SourceIntegrityError, NoSpaceError, RecipeError, ToolchainError,
-            InterruptedByUserError.
-        """
-        for item in inputs.repositories:
-            title = f"{item.component} at {item.pin.commit[:12]}"
-            with self.teller.doing(f"{item.component}.source", title):
-                brought, unknown = bring_repositories(self.store, [item], jobs=_JOBS, report=self.teller.line)
-                for (url, ref), commit in self.named.items():
-                    if (url, commit) == (item.pin.url, item.pin.commit):
-                        remember(self.store, url, ref, commit)
-                for url, commit in dict.fromkeys((one.url, one.commit) for one in brought):
-                    self.mirror.note_repository(url, commit)
-            for open_one in unknown:
-                self.teller.notice(f"{open_one.note}; it cannot be fetched", "warning")
-            self.unknown += unknown
-            self.fetched |= {one.url for one in brought if one.fetched}
-            self.uses += map(_use, brought)
-
-
-def _use(item: Brought) -> RepositoryUse:
-    return RepositoryUse(
-        component=item.component,
-        url=item.url,
-        commit=item.commit,
-        path=item.path,
-        ref=item.asked_for if item.asked_for != item.commit else None,
-        configure_time=item.configure_time,
-    )
+    found = Brought(store)
+    for item in inputs.repositories:
+        uses, unknown = len(found.uses), len(found.unknown)
+        with teller.doing(f"{item.component}.source", f"{item.component} at {item.pin.commit[:12]}"):
+            found.bring(item, teller.line)
+            for (url, ref), commit in named.items():
+                if (url, commit) == (item.pin.url, item.pin.commit):
+                    remember(store, url, ref, commit)
+            for url, commit in dict.fromkeys((use.url, use.commit) for use in found.uses[uses:]):
+                mirror.note_repository(url, commit)
+        for one in found.unknown[unknown:]:
+            teller.notice(f"{one.note}; it cannot be fetched", "warning")
+    return found
 
 
 def missing_repositories(store: RepositoryStore, inputs: Inputs) -> list[RepositoryUse]:

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
-from xpubuild.errors import FetchError
 from xpubuild.mirror.entries import (
     INDEX,
     MANIFEST,
     MARK,
     MARK_TEXT,
-    PAGE_ID,
     Entry,
     EntryError,
     entry_id,
     parse,
-    render,
 )
 from xpubuild.mirror.index import read_index
-from xpubuild.mirror.reading import compare, read_manifest
 from xpubuild.mirror.remote.failures import damaged_there, no_mirror_there, not_brought
 from xpubuild.mirror.remote.transport import Remote
 from xpubuild.mirror.sets import MirrorSet, read_set
 from xpubuild.source.urls import mirror_name
+from xpubuild.untrusted import UntrustedError, read_bytes
+
+_Parsed = TypeVar("_Parsed")
 
 
 def look(remote: Remote) -> dict[str, str]:
@@ -74,70 +76,63 @@ class Chosen:
             FetchError, SourceIntegrityError: an entry cannot be had, or is damaged.
         """
         names = set_ids(self.index, recipe) if recipe is not None else []
-        if not names:
-            every = self._read(name for name in self.index if name != PAGE_ID)
-            self.sets = {name: entry for name, entry in every.items() if entry.kind == "set"}
-            self.entries = {name: entry for name, entry in every.items() if entry.kind != "set"}
-            return self
-        self.sets = self._read(names)
-        needed = self._documents()
-        self.entries = self._read(sorted(needs_of(needed.values())))
-        for name, document in needed.items():
-            self._require_satisfied(name, document)
+        every = self._entries(names or self.index)
+        self.sets = {name: entry for name, entry in every.items() if entry.kind == "set"}
+        self.entries = {name: entry for name, entry in every.items() if entry.kind != "set"}
+        if names:
+            needed = self._documents()
+            self.entries = self._entries(sorted(needs_of(needed.values())))
+            for name, document in needed.items():
+                self._require_satisfied(name, document)
         return self
 
     def _documents(self) -> dict[str, MirrorSet]:
-        """Return the sets themselves, every byte verified."""
-        records = {name: entry.files[0] for name, entry in self.sets.items()}
-        lacking = [record.path for record in records.values() if compare(self.root, record)]
-        came = self.remote.read(lacking)
-        found = {}
-        for name, record in records.items():
-            here = record.path not in lacking
-            data = (self.root / record.path).read_bytes() if here else came.get(record.path)
-            if data is None:
-                raise not_brought(self.remote.location, record.path, "the server does not have it")
-            if hashlib.sha256(data).hexdigest() != record.sha256:
-                raise damaged_there(self.remote.location, record.path, "it has another sha256")
-            try:
-                found[name] = read_set(data)
-            except EntryError as error:
-                raise damaged_there(self.remote.location, record.path, str(error)) from None
-        return found
+        """Return the sets themselves; each has a digest of its own."""
+        paths = {entry.files[0].path: name for name, entry in self.sets.items()}
+        texts = self._texts({entry.files[0].path: entry.files[0].sha256 for entry in self.sets.values()})
+        return {name: self._sound(path, texts, read_set) for path, name in paths.items()}
 
-    def _read(self, names: Iterable[str]) -> dict[str, Entry]:
-        """Return entries, from the copy where it has them as the index says."""
-        here = read_manifest(self.root).entries
-        found, lacking = {}, []
-        for name in names:
+    def _entries(self, names: Iterable[str]) -> dict[str, Entry]:
+        paths = {f"{MANIFEST}/{name}.json": name for name in names}
+        for path, name in paths.items():
             if name not in self.index:
-                raise self._lacks(name, "a set of the mirror needs it, and its index does not have it")
-            entry = here.get(name)
-            if entry is not None and hashlib.sha256(render(entry)).hexdigest() == self.index[name]:
-                found[name] = entry
-            else:
-                lacking.append(name)
-        came = self.remote.read([f"{MANIFEST}/{name}.json" for name in lacking])
-        for name in lacking:
-            path = f"{MANIFEST}/{name}.json"
-            if path not in came:
-                raise self._lacks(name, "the server does not have it")
-            try:
-                # Another hash than that of the index is no damage: each entry carries a digest of itself, and
-                # while somebody fetches into the mirror, its manifest is ahead of the index.
-                found[name] = parse(came[path], name)
-            except EntryError as error:
-                raise damaged_there(self.remote.location, path, str(error)) from None
-        return found
+                why = "a set of the mirror needs it, and its index does not have it"
+                raise not_brought(self.remote.location, path, why)
+        # Another hash than that of the index is no damage: each entry carries a digest of itself, and while
+        # somebody fetches into the mirror, its manifest is ahead of the index.
+        texts = self._texts({path: self.index[name] for path, name in paths.items()})
+        return {
+            name: self._sound(path, texts, functools.partial(parse, identifier=name))
+            for path, name in paths.items()
+        }
+
+    def _texts(self, wanted: Mapping[str, str]) -> dict[str, bytes]:
+        """Return small files by path; ``wanted`` are the hashes by which the copy's own are known."""
+        here = {path: data for path, digest in wanted.items() if (data := _kept(self.root / path, digest))}
+        return here | self.remote.read([path for path in wanted if path not in here])
+
+    def _sound(self, path: str, texts: Mapping[str, bytes], parsed: Callable[[bytes], _Parsed]) -> _Parsed:
+        if path not in texts:
+            raise not_brought(self.remote.location, path, "the server does not have it")
+        try:
+            return parsed(texts[path])
+        except EntryError as error:
+            raise damaged_there(self.remote.location, path, str(error)) from None
 
     def _require_satisfied(self, name: str, needed: MirrorSet) -> None:
         for use in needed.repositories:
             identifier = entry_id("git", mirror_name(use.url, len(use.commit)))
             if use.commit not in self.entries[identifier].pins:
-                raise self._lacks(identifier, f"{name} needs commit {use.commit} of {use.url}")
+                why = f"{name} needs commit {use.commit} of {use.url}"
+                raise not_brought(self.remote.location, f"{MANIFEST}/{identifier}.json", why)
 
-    def _lacks(self, name: str, why: str) -> FetchError:
-        return not_brought(self.remote.location, f"{MANIFEST}/{name}.json", why)
+
+def _kept(path: Path, digest: str) -> bytes | None:
+    """Return the content of a file of the copy, where it is there and has this hash."""
+    with contextlib.suppress(OSError, UntrustedError):
+        data = read_bytes(path) if path.is_file() else b""
+        return data if hashlib.sha256(data).hexdigest() == digest else None
+    return None
 
 
 def set_ids(names: Iterable[str], recipe: str) -> list[str]:

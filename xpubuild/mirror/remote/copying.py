@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.mirror.check import check
-from xpubuild.mirror.entries import MARK, PAGE_ID, SETS, Entry, FileRecord
+from xpubuild.mirror.entries import MARK, PAGE, Entry, FileRecord
 from xpubuild.mirror.reading import compare, read_manifest
 from xpubuild.mirror.remote.choose import Chosen, look, needs_of, set_ids
 from xpubuild.mirror.remote.failures import damaged_there, is_unreachable
@@ -82,7 +82,7 @@ def is_complete(root: Path, recipe: str) -> bool:
         sets = {needed.name: needed for needed in mirror.sets()}
         names = set_ids(read_manifest(root).entries, recipe)
         chosen = [sets[name.removeprefix("set-")] for name in names]
-        return bool(names) and not check(root, only={MARK, PAGE_ID, *names, *needs_of(chosen)})
+        return bool(names) and not check(root, only={MARK, PAGE, *names, *needs_of(chosen)})
     except XpuBuildError:
         return False
 
@@ -97,91 +97,63 @@ class _Copy:
     def update(self, index: Mapping[str, str], recipe: str | None) -> None:
         """Bring what the copy lacks of the mirror with this index."""
         chosen = Chosen(self.remote, self.root, index).of(recipe)
-        if not self._todo(chosen) and not self._strays(index):
+        entries = {**chosen.entries, **chosen.sets}
+        if not self._todo(entries) and not self._strays(index):
             return
         mirror = Mirror.open(self.root, create=True)
-
-        def waiting(text: str) -> None:
-            self.telling.notice(text)
-
-        with mirror.writing(cancel=self.cancel, report=waiting):
+        with mirror.writing(cancel=self.cancel, report=self.telling.notice):
             # Another process may have brought it meanwhile; what remains is told with its size.
-            self._remove(mirror, index)
-            self._bring(mirror, chosen, self._todo(chosen))
+            for name in self._strays(index):
+                mirror.drop(name)
+            todo = self._todo(entries)
+            if todo:
+                self._bring(mirror, entries, todo)
 
-    def _todo(self, chosen: Chosen) -> dict[str, list[FileRecord]]:
+    def _todo(self, entries: Mapping[str, Entry]) -> dict[str, list[FileRecord]]:
         """Return what is lacking or damaged, by entry; an entry whose manifest alone is old has no files."""
         here = read_manifest(self.root).entries
         found = {}
-        for name, entry in {**chosen.entries, **chosen.sets}.items():
+        for name, entry in entries.items():
             lacking = [record for record in entry.files if compare(self.root, record)]
             if lacking or here.get(name) != entry:
                 found[name] = lacking
         return found
 
     def _strays(self, index: Mapping[str, str]) -> set[str]:
-        """Return entries that cannot stay: damaged, or sets that the served mirror has no more.
+        """Return what cannot stay: damaged entries, sets that the served mirror has no more, a damaged page.
 
         An old set may need commits that a repository which was made anew does not have.
         """
         manifest = read_manifest(self.root)
-        sets = {entry.id: entry for entry in manifest.entries.values() if entry.kind == "set"}
-        lost = {
-            name for name, entry in sets.items() if name not in index or compare(self.root, entry.files[0])
-        }
+        sets = [entry for entry in manifest.entries.values() if entry.kind == "set"]
+        lost = {entry.id for entry in sets if entry.id not in index or compare(self.root, entry.files[0])}
         lost |= {damage.entry for damage in manifest.damages}
-        lost |= {damage.entry for damage in check(self.root, only={PAGE_ID})}
-        return lost | ({MARK} if self.root.exists() and check(self.root, only={MARK}) else set())
+        return lost | {item.entry for item in check(self.root, only={MARK, PAGE}) if self.root.exists()}
 
-    def _remove(self, mirror: Mirror, index: Mapping[str, str]) -> None:
-        lost = self._strays(index) - {MARK}
-        for name in lost:
-            mirror.drop(name, "")
-            if name.startswith("set-"):
-                remove_tree(self.root / SETS / f"{name.removeprefix('set-')}.json")
-        if PAGE_ID in lost:
-            mirror.write_page()
-
-    def _bring(self, mirror: Mirror, chosen: Chosen, todo: Mapping[str, list[FileRecord]]) -> None:
-        if not todo:
-            return
+    def _bring(
+        self, mirror: Mirror, entries: Mapping[str, Entry], todo: Mapping[str, list[FileRecord]]
+    ) -> None:
         into = self.root / DOWNLOADS
         with explained(into, "fetching a mirror"):
             into.mkdir(exist_ok=True)
         every = {record.sha256: record for records in todo.values() for record in records}
         with self.telling.bringing(sum(record.size for record in every.values())) as count:
-            lacking = []
+            lacking = [record for record in every.values() if not is_here(into, record)]
             for record in every.values():
-                if is_here(into, record):
+                if record not in lacking:
                     count(record.size, record.path)
-                else:
-                    lacking.append(record)
             self.remote.bring(lacking, into, count)
-            uses = Counter(record.sha256 for records in todo.values() for record in records)
-            for name, entry in chosen.entries.items():
-                if name in todo:
-                    self._publish(mirror, [entry], todo, uses)
-            # All sets at once, and last: a copy that has one has everything that the recipe needs.
-            sets = [entry for name, entry in chosen.sets.items() if name in todo]
-            if sets:
-                self._publish(mirror, sets, todo, uses)
+            # All at once: a copy that has a set has everything that the recipe needs.
+            with mirror.stage() as change:
+                uses = Counter(record.sha256 for records in todo.values() for record in records)
+                for name, records in todo.items():
+                    for record in records:
+                        self._take(change, record, uses)
+                    if entries[name].kind == "git":
+                        self._require_harmless(change, entries[name])
+                    change.enter(entries[name])
+                change.publish()
         remove_tree(into)
-
-    def _publish(
-        self,
-        mirror: Mirror,
-        entries: Iterable[Entry],
-        todo: Mapping[str, list[FileRecord]],
-        uses: Counter[str],
-    ) -> None:
-        with mirror.stage() as change:
-            for entry in entries:
-                for record in todo[entry.id]:
-                    self._take(change, record, uses)
-                if entry.kind == "git":
-                    self._require_harmless(change, entry)
-                change.enter(entry)
-            change.publish()
 
     def _take(self, change: Stage, record: FileRecord, uses: Counter[str]) -> None:
         source = self.root / DOWNLOADS / record.sha256

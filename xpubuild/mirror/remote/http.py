@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.mirror.entries import FileRecord
 from xpubuild.mirror.remote.failures import damaged_there, not_brought, refused, unreachable
 from xpubuild.mirror.remote.location import Location
-from xpubuild.mirror.remote.transport import MOST_BYTES, Count, keep
+from xpubuild.mirror.remote.transport import MOST_BYTES, Count
 from xpubuild.packages.index.config import IndexConfig
 from xpubuild.packages.index.download import download
 from xpubuild.packages.index.files import RemoteFile
@@ -30,8 +29,6 @@ _CLOSED = frozenset({401, 403, 407})
 _SERVER_FAILS = 500
 #: A server that is out of reach must show soon: there may be a copy that is good enough.
 _FIRST_RETRIES = 1
-#: Files up to this size come through one connection each thread, larger ones are carried on with when cut.
-_SMALL = 256 << 10
 
 
 class HttpRemote:
@@ -41,11 +38,12 @@ class HttpRemote:
         self.location = location
         self._config = replace(config, credentials=config.credentials.also([location.link]))
         self._session = IndexSession(replace(self._config, retries=min(config.retries, _FIRST_RETRIES)))
+        self._patient = IndexSession(self._config)
         self._cancel = cancel
 
     def read(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return the content of small files by path; what is not there is left out."""
-        found = in_threads(lambda path: self._content(path, MOST_BYTES), paths, self._cancel)
+        found = in_threads(self._content, paths, self._cancel)
         return {path: data for path, data in zip(paths, found, strict=True) if data is not None}
 
     def bring(self, records: Sequence[FileRecord], into: Path, count: Count) -> None:
@@ -53,16 +51,6 @@ class HttpRemote:
         in_threads(lambda record: self._bring(record, into, count), records, self._cancel)
 
     def _bring(self, record: FileRecord, into: Path, count: Count) -> None:
-        if record.size > _SMALL:
-            self._download(record, into, count)
-            return
-        data = self._content(record.path, record.size + 1)
-        if data is None:
-            raise not_brought(self.location, record.path, "the server does not have it")
-        stream = io.BytesIO(data)
-        keep(self.location, record, into, lambda: stream.read(_SMALL), count)
-
-    def _download(self, record: FileRecord, into: Path, count: Count) -> None:
         seen = 0
 
         def on_bytes(here: int) -> None:
@@ -73,7 +61,7 @@ class HttpRemote:
         shown, link = self._links(record.path)
         file = RemoteFile("", "", record.sha256, record.sha256, record.size, shown, origin=link)
         try:
-            download(file, into, self._config, on_bytes=on_bytes, cancel=self._cancel)
+            download(file, into, self._config, on_bytes=on_bytes, cancel=self._cancel, session=self._patient)
         except FetchError as error:
             raise not_brought(self.location, record.path, error.why) from None
         except SourceIntegrityError as error:
@@ -83,18 +71,18 @@ class HttpRemote:
         below = quote(os.fsencode(path))
         return f"{self.location.url}/{below}", f"{self.location.link}/{below}"
 
-    def _content(self, path: str, most: int) -> bytes | None:
-        """Return up to ``most`` bytes of a file; None where there is none. One cut is made good."""
-        try:
-            return self._ask(path, most)
-        except urllib3.exceptions.HTTPError:
-            pass
-        try:
-            return self._ask(path, most)
-        except urllib3.exceptions.HTTPError as error:
-            raise not_brought(self.location, path, f"the connection was interrupted: {error}") from None
+    def _content(self, path: str) -> bytes | None:
+        """Return a small file; None where there is none. One cut is made good."""
+        for is_last in (False, True):
+            try:
+                return self._ask(path)
+            except urllib3.exceptions.HTTPError as error:
+                if is_last:
+                    why = f"the connection was interrupted: {error}"
+                    raise not_brought(self.location, path, why) from None
+        return None
 
-    def _ask(self, path: str, most: int) -> bytes | None:
+    def _ask(self, path: str) -> bytes | None:
         shown, link = self._links(path)
         try:
             # What is compressed on the way would be another content.
@@ -111,5 +99,5 @@ class HttpRemote:
                 raise unreachable(self.location, said)
             if not response.ok:
                 raise not_brought(self.location, path, said)
-            data: bytes = response.raw.read(most, decode_content=False)
+            data: bytes = response.raw.read(MOST_BYTES, decode_content=False)
             return data

@@ -1,4 +1,9 @@
-"""The common part of the two transports: small files are read into memory, others into a folder by hash."""
+"""``Remote``: a served folder of which files are had by their names, and what its two transports share.
+
+``read`` brings small files into memory, ``bring`` others into a folder by their hash; nothing is listed, and
+nothing of the layout of a mirror is known here. ``gather.served_mirror.remote_of`` returns the one of a
+``Location``, over http or ssh. Whoever has the folder itself needs neither.
+"""
 
 from __future__ import annotations
 

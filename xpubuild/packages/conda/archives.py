@@ -7,29 +7,25 @@ rattler checks what it downloads itself, and nothing of a ``file://`` channel.
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import requests
-
+from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, replacing
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.packages.conda.channels import Channel, with_access
 from xpubuild.packages.conda.model import CondaPackage
-from xpubuild.packages.conda.urls import redactor
+from xpubuild.packages.index.config import read_config
+from xpubuild.packages.index.download import download
+from xpubuild.packages.index.files import RemoteFile
 
 #: Returns the archive of a package where there is one; nobody has looked at its hash yet.
 Finder = Callable[[CondaPackage], Path | None]
 
 _CHUNK = 1 << 20
-_TIMEOUT_S = (15.0, 60.0)
-_ATTEMPTS = 3
-_OK = 200
-_SERVER_ERROR = 500
 
 
 @dataclass(frozen=True)
@@ -94,18 +90,29 @@ def missing_packages(packages: Sequence[CondaPackage], supply: Supply) -> list[C
 def fetch(package: CondaPackage, folder: Path, channels: Sequence[Channel] = ()) -> Path:
     """Fetch an archive from its channel into ``folder/SHA256/NAME`` and return that path.
 
-    ``channels`` may know the credentials that its address needs; ``.netrc`` is asked too.
+    ``channels`` may know the credentials that its address needs; proxies, certificates and ``.netrc`` are
+    those of pip. A cut download is carried on with.
 
     Raises:
         FetchError: the channel does not answer or does not have it.
         SourceIntegrityError: what came is not what the lock says; nothing of it is kept.
         NoSpaceError: the disk is full.
     """
-    local = _local(package.url)
-    if local is not None and not local.is_file():
-        raise _not_fetched(package, f"{local} does not exist")
-    chunks = _read(local) if local else _download(package, with_access(package.url, channels))
-    return _write(package, chunks, folder / package.sha256, package.url)
+    local, into = _local(package.url), folder / package.sha256
+    if local is not None:
+        if not local.is_file():
+            raise _not_fetched(package, f"{local} does not exist")
+        return _write(package, _read(local), into, package.url)
+    file = RemoteFile(
+        package.name, package.version, package.filename, package.sha256, None, package.url,
+        origin=with_access(package.url, channels),
+    )  # fmt: skip
+    try:
+        return download(file, into, read_config(base_environment()))
+    except FetchError as error:
+        raise _not_fetched(package, error.why) from None
+    except SourceIntegrityError as error:
+        raise _wrong(package, "sha256", package.sha256, str(error.evidence["got"]), package.url) from None
 
 
 def _place(package: CondaPackage, supply: Supply) -> Path | None:
@@ -162,32 +169,6 @@ def _require(package: CondaPackage, sha256: str, md5: str, origin: str) -> None:
     if md5 != package.md5:
         # conda looks at this one only; a lock whose two hashes disagree was edited.
         raise _wrong(package, "md5", package.md5, md5, origin)
-
-
-def _download(package: CondaPackage, url: str) -> Iterator[bytes]:
-    redact = redactor([url])
-    for attempt in range(_ATTEMPTS):
-        last = attempt + 1 == _ATTEMPTS
-        try:
-            with requests.get(url, stream=True, timeout=_TIMEOUT_S) as answer:
-                if answer.status_code >= _SERVER_ERROR and not last:
-                    continue
-                if answer.status_code != _OK:
-                    raise _not_fetched(package, f"the server answers {answer.status_code} {answer.reason}")
-                # The whole archive is taken before a byte is handed on: a cut transfer is tried again.
-                with tempfile.TemporaryFile() as spool:
-                    for chunk in answer.iter_content(_CHUNK):
-                        spool.write(chunk)
-                    length = answer.headers.get("Content-Length", "")
-                    if length.isdecimal() and spool.tell() != int(length):
-                        raise requests.ConnectionError(f"only {spool.tell()} of {length} bytes were received")
-                    spool.seek(0)
-                    while chunk := spool.read(_CHUNK):
-                        yield chunk
-                return
-        except requests.RequestException as error:
-            if last:
-                raise _not_fetched(package, redact(str(error))) from None
 
 
 def _not_fetched(package: CondaPackage, why: str) -> FetchError:

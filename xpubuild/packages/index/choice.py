@@ -29,8 +29,9 @@ _PYTHON = re.compile(r"3\.\d+(\.\d+)?t?")
 # PEP 600 and the names that came before it; plain linux_* is what a wheel folder may hold.
 _GLIBC = r"(?:linux|manylinux1|manylinux2010|manylinux2014|manylinux_\d+_\d+)"
 _ANY_PLATFORM = "linux"
-# Letters that the names of files have (PEP 427, PEP 625); nothing that a path could be made of.
-_FILENAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!~-]*")
+# Letters that the names of files have (PEP 427, PEP 625, conda's _openmp_mutex); nothing that a path could be
+# made of.
+_FILENAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!~-]*")
 
 
 @dataclass(frozen=True)

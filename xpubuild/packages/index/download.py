@@ -15,6 +15,7 @@ from xpubuild.packages.index.choice import is_filename
 from xpubuild.packages.index.config import IndexConfig
 from xpubuild.packages.index.files import RemoteFile
 from xpubuild.packages.index.partial import part_of
+from xpubuild.packages.index.session import IndexSession
 from xpubuild.packages.index.threads import in_threads
 from xpubuild.packages.index.transfer import Transfer
 
@@ -28,12 +29,14 @@ def download(
     *,
     on_bytes: Callable[[int], None] | None = None,
     cancel: Cancel | None = None,
+    session: IndexSession | None = None,
 ) -> Path:
     """Bring ``file`` into the folder ``into`` and return its place; one that is there and right is kept.
 
     ``on_bytes`` gets the number of bytes of this file that are here so far, in another thread, one call at a
     time; the number falls where a damaged part is thrown away. What a cut connection or a kill leaves (a
-    hidden ``.part`` file) is carried on with, by this call and by later ones.
+    hidden ``.part`` file) is carried on with, by this call and by later ones. ``session`` is one of this
+    ``config`` whose connections are used again.
 
     Raises:
         RecipeError: the file's name is none.
@@ -56,7 +59,7 @@ def download(
             return place
         into.mkdir(parents=True, exist_ok=True)
         with part_of(into, file) as part:
-            transfer = Transfer(file, part.stream, config, tell, cancel)
+            transfer = Transfer(file, part.stream, session or IndexSession(config), tell, cancel)
             in_threads(lambda _: transfer.run(), [None], cancel)
             part.stream.flush()
             os.fsync(part.stream.fileno())

@@ -15,7 +15,6 @@ import urllib3
 from xpubuild.engine.redact import recordable
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.packages.index.config import IndexConfig
 from xpubuild.packages.index.files import RemoteFile
 from xpubuild.packages.index.pages import explain, local_path
 from xpubuild.packages.index.session import IndexSession
@@ -41,13 +40,14 @@ class Transfer:
         self,
         file: RemoteFile,
         stream: BinaryIO,
-        config: IndexConfig,
+        session: IndexSession,
         tell: Callable[[int], None],
         cancel: Cancel | None,
     ) -> None:
         self._file = file
         self._stream = stream
-        self._config = config
+        self._session = session
+        self._config = session.config
         self._tell = tell
         self._cancel = cancel
         self._have = 0
@@ -116,11 +116,10 @@ class Transfer:
 
     def _fetch(self) -> None:
         """Ask until the file is whole; tries that bring nothing further are counted."""
-        session = IndexSession(self._config)
         furthest, vain = self._have, 0
         while not self._whole():
             try:
-                self._ask(session)
+                self._ask()
             except (_CutError, urllib3.exceptions.HTTPError, OSError) as error:
                 if isinstance(error, OSError) and not isinstance(error, (ConnectionError, TimeoutError)):
                     raise
@@ -137,13 +136,13 @@ class Transfer:
     def _whole(self) -> bool:
         return self._have > 0 and self._have == self._file.size
 
-    def _ask(self, session: IndexSession) -> None:
+    def _ask(self) -> None:
         # Some servers compress a .tar.gz once more if they are let.
         headers = {"Accept-Encoding": "identity"}
         if self._have:
             headers["Range"] = f"bytes={self._have}-"
         try:
-            response = session.ask(self._file.link, headers=headers, stream=True)
+            response = self._session.ask(self._file.link, headers=headers, stream=True)
         except requests.RequestException as error:
             raise self._failed(explain(error)) from None
         with response:
