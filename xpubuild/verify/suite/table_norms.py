@@ -52,6 +52,13 @@ def _norms(torch: Any) -> Iterator[Case]:
             slack=8,
         )
     yield Case(
+        "gradient of group_norm",
+        _group_norm_backward(torch),
+        [normal(3, 6, 7, 5), normal(3, 6, 7, 5), normal(6)],
+        types=("float32",),
+        slack=16,
+    )
+    yield Case(
         "instance_norm",
         lambda x, w, b: f.instance_norm(x, weight=w, bias=b),
         [normal(3, 4, 7, 6), normal(4), normal(4)],
@@ -82,6 +89,15 @@ def _norms(torch: Any) -> Iterator[Case]:
             slack=8,
         )
     yield Case(
+        "batch_norm as exported",
+        lambda x, w, b: torch.ops.aten._native_batch_norm_legit(
+            x, w, b, torch.zeros_like(w), torch.ones_like(w), True, 0.3, 1e-5
+        ),
+        [normal(3, 5, 7, 6), normal(5), normal(5)],
+        [normal(4, 5, 64, 61), normal(5), normal(5)],
+        slack=8,
+    )
+    yield Case(
         "local_response_norm", lambda x: f.local_response_norm(x, 3), [normal(2, 7, 5, 5)], grad=True, slack=4
     )
     yield Case(
@@ -103,6 +119,19 @@ def _batch_norm(torch: Any, training: bool) -> Any:
         mean, var = torch.full_like(weight, 0.25).detach(), torch.full_like(weight, 1.5).detach()
         found = torch.nn.functional.batch_norm(x, mean, var, weight, bias, training, 0.3)
         return (found, mean, var) if training else found
+
+    return call
+
+
+def _group_norm_backward(torch: Any) -> Any:
+    """Return a call of the operator itself, for gradients that autograd makes contiguous before."""
+
+    def call(gradient: Any, x: Any, weight: Any) -> Any:
+        count, channels, *plane = x.shape
+        sizes = (count, channels, plane[0] * plane[1], 2)
+        _, mean, scale = torch.native_group_norm(x.contiguous(), weight, None, *sizes, 1e-5)
+        backward = torch.ops.aten.native_group_norm_backward
+        return backward(gradient, x, mean, scale, weight, *sizes, [True, True, True])
 
     return call
 
