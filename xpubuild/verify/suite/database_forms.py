@@ -166,7 +166,7 @@ class Forms:
         expected, types = self.record["results"], self.record["types"]
         if len(results) != len(expected):
             raise WrongError(f"{len(results)} results instead of {len(expected)}")
-        if self.record["kind"] == "nan":
+        if self.record.get("kind") == "nan":
             compare = self.comparison.nan_arrives(results, expected) if compare else False
         elif compare and self.record["inputs"]:
             results = reordered(self.torch, self.name, results, expected)
