@@ -98,6 +98,7 @@ class Replaced:
         self.torch, self.key = torch, key
         self._names = list(names)
         self._inside = False
+        self._running: set[str] = set()
 
     def __enter__(self) -> Any:
         torch = self.torch
@@ -138,9 +139,14 @@ class Replaced:
             args = tuple(
                 self._tensor(one, args) if wanted else one for one, wanted in zip(args, like, strict=False)
             )
-            result = kernel.call_boxed(keyset, *args, **kwargs)
-            if self._inside:
-                return result
+            if self._inside or name in self._running:
+                return kernel.call_boxed(keyset, *args, **kwargs)
+            # An overload that is made of another one of the same operator is one call.
+            self._running.add(name)
+            try:
+                result = kernel.call_boxed(keyset, *args, **kwargs)
+            finally:
+                self._running.discard(name)
             self._inside = True
             try:
                 given = tensors(self.torch, (args, *kwargs.values()))

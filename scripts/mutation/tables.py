@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mutation.broken import MUTATIONS, Probe, Recorder
+from mutation.broken import MUTATIONS, Recorder
 from mutation.kernels import operators
+from mutation.probe import Probe
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = ROOT / "xpubuild" / "verify" / "suite"
@@ -183,7 +184,7 @@ class Bench:
 
     def _probed(self, name: str) -> dict[str, list[str]]:
         keys = self.calling(name)[:_PROBED]
-        line = f"{name} {keys} {self.tool}"
+        line = f"{name} {keys} {self.tool} {digest(Path(__file__).with_name('probe.py'))}"
 
         def probe() -> dict[str, list[str]]:
             with Probe(self.torch, name, self.backend.dispatch_key) as one:

@@ -52,13 +52,6 @@ def _norms(torch: Any) -> Iterator[Case]:
             slack=8,
         )
     yield Case(
-        "gradient of group_norm",
-        _group_norm_backward(torch),
-        [normal(3, 6, 7, 5), normal(3, 6, 7, 5), normal(6)],
-        types=("float32",),
-        slack=16,
-    )
-    yield Case(
         "instance_norm",
         lambda x, w, b: f.instance_norm(x, weight=w, bias=b),
         [normal(3, 4, 7, 6), normal(4), normal(4)],
@@ -119,19 +112,6 @@ def _batch_norm(torch: Any, training: bool) -> Any:
         mean, var = torch.full_like(weight, 0.25).detach(), torch.full_like(weight, 1.5).detach()
         found = torch.nn.functional.batch_norm(x, mean, var, weight, bias, training, 0.3)
         return (found, mean, var) if training else found
-
-    return call
-
-
-def _group_norm_backward(torch: Any) -> Any:
-    """Return a call of the operator itself, for gradients that autograd makes contiguous before."""
-
-    def call(gradient: Any, x: Any, weight: Any) -> Any:
-        count, channels, *plane = x.shape
-        sizes = (count, channels, plane[0] * plane[1], 2)
-        _, mean, scale = torch.native_group_norm(x.contiguous(), weight, None, *sizes, 1e-5)
-        backward = torch.ops.aten.native_group_norm_backward
-        return backward(gradient, x, mean, scale, weight, *sizes, [True, True, True])
 
     return call
 
