@@ -10,6 +10,7 @@
 # make slurm       job scripts on a real Slurm: time limits, a killed node daemon (as root; about 10 minutes)
 # make torture      kill, starve and mislead real installs at random, and count what became of them
 # make verify-mutants  break operators of torch (VERIFY_PYTHON) and list what verify does not notice
+# make verify-good-runs  run verify again and again on a good torch (VERIFY_PYTHON) and list false alarms
 # make jobs-replay  replay compilations as processes that hold their memory, below a real limit (as root; about 10 minutes)
 # make docs         regenerate docs/reference, docs/schema and docs/checks
 # make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment; tests/data/images
@@ -36,7 +37,8 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint on-demand bench mutants slurm torture verify-mutants docs plans findings components caches wheels browser jobs-replay \
+.PHONY: help quickstart test lint on-demand bench mutants slurm torture verify-mutants verify-good-runs docs plans findings components caches \
+	wheels browser jobs-replay \
 	image-evidence image-guide site release clean python-gone
 
 help:
@@ -85,6 +87,9 @@ torture: .venv/.dev
 
 verify-mutants:
 	@"$(VERIFY_PYTHON)" scripts/operator-mutants.py $(MUTANTS_ARGS)
+
+verify-good-runs: .venv/.dev
+	@"$(PY)" scripts/verify-good-runs.py --python "$(VERIFY_PYTHON)" $(GOOD_RUNS_ARGS)
 
 # 16 cores and 32 GiB: pytorch/pytorch issue 124018. REPLAY_ARGS="PROFILE --cores N ..." replays another build.
 REPLAY := docs/evidence/jobs-by-memory

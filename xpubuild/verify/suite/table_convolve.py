@@ -76,6 +76,14 @@ def _convolutions(torch: Any) -> Iterator[Case]:
         slack=16,
     )
     yield Case(
+        "fold",
+        lambda x: f.fold(x, (9, 8), 3, padding=1),
+        [normal(3, 36, 72)],
+        [normal(400, 36, 72)],
+        grad=True,
+        slack=16,
+    )
+    yield Case(
         "im2col", lambda x: f.unfold(x, 3, stride=2), [normal(3, 4, 9, 8)], [normal(3, 4, 81, 79)], grad=True
     )
     yield Case(
@@ -124,6 +132,13 @@ def _pools(torch: Any) -> Iterator[Case]:
             f"adaptive_max_pool{rank}d", _adaptive(f, "max", rank), [normal(*small)], [normal(*many)], **flat
         )
     yield Case(
+        "adaptive_avg_pool3d of many",
+        _adaptive(f, "avg", 3),
+        [normal(2, 3, 7, 6, 8)],
+        [normal(110, 11, 6, 4, 5)],
+        slack=8,
+    )
+    yield Case(
         "avg_pool2d uncounted",
         lambda x: f.avg_pool2d(x, 3, 2, 1, True, False),
         [normal(3, 4, 9, 8)],
@@ -154,7 +169,6 @@ def _pools(torch: Any) -> Iterator[Case]:
         [distinct(2, 3, 8, 100)],
         grad=True,
         types=("float32",),
-        nan=False,
     )
     yield Case("lp_pool2d", lambda x: f.lp_pool2d(x, 2, 2), [uniform(0.5, 2, 3, 4, 9, 8)], grad=True, slack=8)
     yield Case(
