@@ -74,7 +74,7 @@ def first(text: str) -> LikelyCause:
         ),
         ("ninja: fatal: pipe: Too many open files", "I-memory-or-disk", "ulimit -n"),
         (
-            "RuntimeError: Cannot re-initialize XPU in forked subprocess. To use XPU with multiprocessing, ...",
+            "RuntimeError: Cannot re-initialize XPU in forked subprocess. To use XPU with multiprocessing",
             "Z-single",
             "multiprocessing",
         ),
