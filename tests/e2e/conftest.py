@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.needs import without_network
+from support.shared import folder_of_run
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,10 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def cli() -> Cli:
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     """Call xpubuild in a process of its own; without ``network`` in a namespace that has no route."""
+    # As a user has it who has uv and ccache; the other tests install with pip.
+    usual = {"XPUBUILD_INSTALLER": "auto", "CCACHE_DIR": str(folder_of_run(tmp_path_factory) / "ccache")}
 
     def call(
         *arguments: str | Path,
@@ -60,7 +63,7 @@ def cli() -> Cli:
     ) -> Answer:
         done = subprocess.run(
             [*(() if network else without_network()), *command(*arguments)],
-            env={**os.environ, **(env or {})},
+            env={**os.environ, **usual, **(env or {})},
             cwd=cwd,
             capture_output=True,
             text=True,

@@ -17,6 +17,9 @@ import pytest
 from support.shared import folder_of_run, once
 
 from xpubuild.engine.environment import base_environment
+from xpubuild.packages.index.config import read_config
+from xpubuild.packages.uv.program import find_uv
+from xpubuild.packages.uv.settings import translated
 from xpubuild.resources import ops_project_dir
 
 TORCH = "2.13.0"
@@ -86,12 +89,27 @@ def _pip(root: Path) -> tuple[str, ...]:
 def _make_env(folder: Path) -> None:
     env = base_environment()
     _must(sys.executable, "-m", "venv", folder, env=env)
-    pip = (*_pip(folder), "install", "-q")
     try:
-        _must(*pip, f"torch=={TORCH}+cpu", env=env)
+        _install(folder, f"torch=={TORCH}+cpu", *_BUILD_TOOLS)
     except RuntimeError:
-        _must(*pip, "--index-url", _CPU_INDEX, f"torch=={TORCH}", env=env)
-    _must(*pip, *_BUILD_TOOLS, env=env)
+        _must(*_pip(folder), "install", "-q", "--index-url", _CPU_INDEX, f"torch=={TORCH}", env=env)
+        _install(folder, *_BUILD_TOOLS)
+
+
+def _install(folder: Path, *requirements: str) -> None:
+    """Install with uv, which takes a third of pip's time, from where pip would."""
+    env = base_environment()
+    said = translated(read_config(env), env)
+    argv = (
+        find_uv(env).path,
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        folder / "bin" / "python",
+        *said.options,
+    )
+    _must(*argv, *requirements, env=dict(said.environment))
 
 
 def build_wheel(

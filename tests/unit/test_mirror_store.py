@@ -13,7 +13,7 @@ from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
 from xpubuild.locking.open_wheels import in_mirror
 from xpubuild.mirror.entries import INDEX, EntryError, parse
-from xpubuild.mirror.index import index_damage
+from xpubuild.mirror.index import derived_damage
 from xpubuild.mirror.naming import described
 from xpubuild.mirror.reading import read_manifest
 from xpubuild.mirror.sets import MirrorSet, RepositoryUse
@@ -186,8 +186,8 @@ def test_an_index_that_cannot_be_read_is_damage(tmp_path: Path) -> None:
     index = mirror.path / INDEX
     index.unlink(missing_ok=True)
     index.mkdir()
-    (found,) = index_damage(mirror.path, read_manifest(mirror.path), ())
-    assert (found.path, found.what) == (INDEX, "is damaged")
+    found = {item.path: item for item in derived_damage(mirror.path, read_manifest(mirror.path), ())}[INDEX]
+    assert found.what == "is damaged"
     assert "Is a directory" in found.why
 
 

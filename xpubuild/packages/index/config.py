@@ -19,8 +19,7 @@ from xpubuild.errors import ToolchainError
 from xpubuild.packages.index.credentials import Credentials, login_of, origin_of, without_login
 from xpubuild.packages.index.pipconf import pip_settings, switched_on
 
-# pip's own defaults (cli/cmdoptions.py). The index is asked where nothing else is configured.
-_PYPI = "https://pypi.org/simple"
+# pip's own defaults (cli/cmdoptions.py).
 _TIMEOUT_S = 15.0
 _RETRIES = 5
 # An index that the user did not configure may be out of reach behind a firewall: that must show soon.
@@ -109,6 +108,13 @@ class IndexConfig:
         ) + tuple(recordable(url, tokens_in_path=True) for url in self.indexes)
 
 
+def _pypi() -> str:
+    """Return the index that pip asks where nothing else is configured."""
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - brings requests along
+
+    return PYPI_SIMPLE_ENDPOINT.rstrip("/")
+
+
 def read_config(env: Mapping[str, str]) -> IndexConfig:
     """Return what ``pip install`` would use in the environment ``env``.
 
@@ -116,7 +122,7 @@ def read_config(env: Mapping[str, str]) -> IndexConfig:
         ToolchainError: a configuration file cannot be read, or a value of it is no number.
     """
     settings = pip_settings(env)
-    main = settings.get("index-url") or settings.get("pypi-url") or _PYPI
+    main = settings.get("index-url") or settings.get("pypi-url") or _pypi()
     urls = [main, *settings.get("extra-index-url", "").split()]
     if switched_on(settings.get("no-index")):
         urls = []
