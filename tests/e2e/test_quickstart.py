@@ -139,7 +139,7 @@ def test_the_plan_of_a_finished_workspace_is_done(cli: Cli, built: Built) -> Non
         tuple(argv)
         for step in plan["steps"]
         for item in step["commands"]
-        for argv in (item["argv"], *item.get("alternatives", ()))
+        for argv in (item["argv"], *item.get("alternatives", ()), item.get("shortcut") or ())
     }
     assert ran <= shown, "something ran that the plan does not show"
 
