@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from xpubuild.errors import RecipeError
 from xpubuild.locking import model
-
-_HASH = re.compile(r"--hash[= ]\s*(\S+)")
+from xpubuild.packages.requirements import HashedPin, hashed_pins
 
 
 def requirement_file(name: str, text: str) -> model.RequirementFile:
@@ -20,39 +17,28 @@ def requirement_file(name: str, text: str) -> model.RequirementFile:
     Raises:
         RecipeError: a line is no exact pin with hashes.
     """
-    pins = []
-    for line in re.sub(r"\\\n", " ", text).splitlines():
-        entry = line.partition(" #")[0].strip()
-        if entry and not entry.startswith(("#", "-")):
-            pins.append(_pin(name, entry))
+    try:
+        pins = [_pin(name, pin) for pin in hashed_pins(text)]
+    except RecipeError as error:
+        error.evidence = {**error.evidence, "file": name}
+        error.what = error.what.replace("a requirements file", name)
+        raise
     return model.RequirementFile(
         sha256=hashlib.sha256(text.encode("utf-8")).hexdigest(),
         pins=tuple(sorted(pins, key=lambda pin: pin.key)),
     )
 
 
-def _pin(file: str, entry: str) -> model.Requirement:
-    words = entry.partition("--hash")[0].strip()
-    try:
-        requirement = Requirement(words)
-    except InvalidRequirement as error:
-        raise _not_exact(file, words, str(error)) from error
-    versions = [item.version for item in requirement.specifier if item.operator in ("==", "===")]
-    hashes = sorted(set(_HASH.findall(entry)))
-    if len(versions) != 1 or not hashes:
-        raise _not_exact(file, words, "it has no hash" if versions else "it has no exact version")
+def _pin(file: str, pin: HashedPin) -> model.Requirement:
+    if not pin.written:
+        raise RecipeError(
+            f"{pin.name}=={pin.version} in {file} has no hash",
+            why="a file is only used if its hash is known beforehand",
+            fix="write it as name==version with --hash=sha256:… for each file",
+        )
     return model.Requirement(
-        name=canonicalize_name(requirement.name),
-        version=versions[0],
-        marker=str(requirement.marker) if requirement.marker else None,
-        hashes=tuple(hashes),
-    )
-
-
-def _not_exact(file: str, words: str, why: str) -> RecipeError:
-    return RecipeError(
-        f"'{words}' in {file} has no exact version and hash",
-        why=why,
-        fix="write it as name==version with --hash=sha256:… for each file",
-        evidence={"file": file, "requirement": words},
+        name=canonicalize_name(pin.name),
+        version=pin.version,
+        marker=str(pin.marker) if pin.marker else None,
+        hashes=tuple(sorted(pin.written)),
     )

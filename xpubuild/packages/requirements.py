@@ -12,20 +12,25 @@ from packaging.version import Version
 
 from xpubuild.errors import RecipeError
 
-_SHA256 = re.compile(r"--hash[=\s]sha256:([0-9a-fA-F]{64})(?![0-9a-fA-F])")
+_HASH = re.compile(r"--hash[=\s]\s*(\S+)")
+_SHA256 = re.compile(r"sha256:([0-9a-fA-F]{64})")
 # A release of a Python that is named by its minor version only: no CPython line had as many.
 _LAST_MICRO = 99
 
 
 @dataclass(frozen=True)
 class HashedPin:
-    """One ``name==version`` of a requirements file and the sha256 (lower-case hex) that it allows."""
+    """One ``name==version`` of a requirements file and the sha256 (lower-case hex) that it allows.
+
+    ``written`` are its hashes of any kind, as they stand there.
+    """
 
     name: str
     version: str
     specifier: SpecifierSet
     marker: Marker | None
     hashes: frozenset[str]
+    written: frozenset[str] = frozenset()
 
     def applies(self, python_version: str, machine: str = "x86_64") -> bool:
         """Whether the marker holds for an interpreter on Linux.
@@ -50,12 +55,10 @@ def hashed_pins(text: str) -> tuple[HashedPin, ...]:
         if not entry or entry.startswith(("#", "-")):
             continue
         requirement = _requirement(entry)
-        hashes = frozenset(value.lower() for value in _SHA256.findall(bare))
-        found.append(
-            HashedPin(
-                requirement.name, _exact(requirement), requirement.specifier, requirement.marker, hashes
-            )
-        )
+        written = frozenset(_HASH.findall(bare))
+        hashes = frozenset(match[1].lower() for text in written if (match := _SHA256.fullmatch(text)))
+        specifier, marker = requirement.specifier, requirement.marker
+        found.append(HashedPin(requirement.name, _exact(requirement), specifier, marker, hashes, written))
     return tuple(found)
 
 
@@ -116,7 +119,7 @@ def _exact(requirement: Requirement) -> str:
     if len(pins) != 1:
         raise RecipeError(
             f"'{requirement}' in a requirements file is not an exact pin",
-            why="what is installed must be known beforehand",
+            why="it has no exact version; what is installed must be known beforehand",
             fix="write it as name==version with --hash=sha256:…",
         )
     return pins[0]
