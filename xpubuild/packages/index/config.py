@@ -20,7 +20,6 @@ from xpubuild.packages.index.credentials import Credentials, login_of, origin_of
 from xpubuild.packages.index.pipconf import pip_settings, switched_on
 
 # pip's own defaults (cli/cmdoptions.py). The index is asked where nothing else is configured.
-_PYPI = "https://pypi.org/simple"
 _TIMEOUT_S = 15.0
 _RETRIES = 5
 # An index that the user did not configure may be out of reach behind a firewall: that must show soon.
@@ -116,7 +115,7 @@ def read_config(env: Mapping[str, str]) -> IndexConfig:
         ToolchainError: a configuration file cannot be read, or a value of it is no number.
     """
     settings = pip_settings(env)
-    main = settings.get("index-url") or settings.get("pypi-url") or _PYPI
+    main = settings.get("index-url") or settings.get("pypi-url") or _pypi()
     urls = [main, *settings.get("extra-index-url", "").split()]
     if switched_on(settings.get("no-index")):
         urls = []
@@ -138,6 +137,13 @@ def read_config(env: Mapping[str, str]) -> IndexConfig:
         proxies=proxies,
         credentials=Credentials.collect([*urls, *links], env),
     )
+
+
+def _pypi() -> str:
+    # The whole client of indexes comes with it, which takes a second to import.
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415
+
+    return PYPI_SIMPLE_ENDPOINT.rstrip("/")
 
 
 def _check_url(url: str, kind: str, fix: str) -> None:
