@@ -24,12 +24,12 @@ def main() -> int:
     parser.add_argument("--until", default="toolchain", help="last step (default: %(default)s)")
     parser.add_argument("--folder", type=Path, help="where workspaces and the cache of uv are made")
     options = parser.parse_args()
-    print(f"{'':14}{'wall':>9}{'CPU':>9}  {options.recipe} --until {options.until}")
+    _say(f"{'':14}{'wall':>9}{'CPU':>9}  {options.recipe} --until {options.until}")
     with tempfile.TemporaryDirectory(prefix="benchmark-", dir=options.folder) as made:
         for installer in ("pip", "uv"):
             for which in ("first", "second"):
                 wall, cpu = measured(options, Path(made), installer, which)
-                print(f"{installer + ', ' + which:14}{wall:7.1f} s{cpu:7.1f} s", flush=True)
+                _say(f"{installer + ', ' + which:14}{wall:7.1f} s{cpu:7.1f} s")
     return 0
 
 
@@ -43,6 +43,11 @@ def measured(options: argparse.Namespace, made: Path, installer: str, which: str
     argv = [sys.executable, "-m", "xpubuild", *words, "--workspace", str(workspace)]
     subprocess.run(argv, env=environment, check=True, stdout=subprocess.DEVNULL)
     return time.monotonic() - began, _cpu() - before
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _cpu() -> float:

@@ -113,6 +113,13 @@ def test_pip_is_taken_otherwise_and_the_reason_is_told(
     assert (
         choose(monkeypatch, tmp_path, program=Program(why="uv is not installed")).why == "uv is not installed"
     )
+    cache = tmp_path / "cache" / "xpubuild" / "uv"
+    cache.mkdir(parents=True)
+    cache.chmod(0o770)
+    found = choose(monkeypatch, tmp_path, settings={"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    assert found.why == f"others can write to {cache}"
+    cache.chmod(0o750)
+    assert choose(monkeypatch, tmp_path).cache == cache
     found = choose(monkeypatch, tmp_path, settings={"PIP_NO_BINARY": ":all:"})
     assert found.why == "pip's setting no-binary has no equivalent in uv"
     with pytest.raises(UsageError) as caught:

@@ -37,15 +37,16 @@ def installer_for(options: PlanOptions, workspace: Path, downloads: Downloads) -
 def _uv(options: PlanOptions, workspace: Path, downloads: Downloads) -> Installer:
     if options.env == "conda":
         return Installer(why="the environment is of conda")
-    from xpubuild.packages.uv.program import find_uv  # noqa: PLC0415 - for few
+    from xpubuild.packages.uv.cache import not_ours  # noqa: PLC0415 - for few
+    from xpubuild.packages.uv.program import find_uv  # noqa: PLC0415
     from xpubuild.packages.uv.settings import reason_for_pip  # noqa: PLC0415
 
     environment = base_environment()
-    why = reason_for_pip(_settings(environment, downloads))
-    program = find_uv(environment)
-    if program.why or why:
-        return Installer(why=program.why or why)
     cache = platformdirs.user_cache_path("xpubuild") / "uv"
+    program = find_uv(environment)
+    why = program.why or reason_for_pip(_settings(environment, downloads)) or not_ours(cache)
+    if why:
+        return Installer(why=why)
     return Installer(program.path, program.version, cache, links=_device(cache) == _device(workspace))
 
 

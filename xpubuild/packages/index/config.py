@@ -19,7 +19,7 @@ from xpubuild.errors import ToolchainError
 from xpubuild.packages.index.credentials import Credentials, login_of, origin_of, without_login
 from xpubuild.packages.index.pipconf import pip_settings, switched_on
 
-# pip's own defaults (cli/cmdoptions.py).
+# pip's own defaults (cli/cmdoptions.py). The index is asked where nothing else is configured.
 _TIMEOUT_S = 15.0
 _RETRIES = 5
 # An index that the user did not configure may be out of reach behind a firewall: that must show soon.
@@ -108,13 +108,6 @@ class IndexConfig:
         ) + tuple(recordable(url, tokens_in_path=True) for url in self.indexes)
 
 
-def _pypi() -> str:
-    """Return the index that pip asks where nothing else is configured."""
-    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - brings requests along
-
-    return PYPI_SIMPLE_ENDPOINT.rstrip("/")
-
-
 def read_config(env: Mapping[str, str]) -> IndexConfig:
     """Return what ``pip install`` would use in the environment ``env``.
 
@@ -144,6 +137,13 @@ def read_config(env: Mapping[str, str]) -> IndexConfig:
         proxies=proxies,
         credentials=Credentials.collect([*urls, *links], env),
     )
+
+
+def _pypi() -> str:
+    # The whole client of indexes comes with it, which takes a second to import.
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415
+
+    return PYPI_SIMPLE_ENDPOINT.rstrip("/")
 
 
 def _check_url(url: str, kind: str, fix: str) -> None:

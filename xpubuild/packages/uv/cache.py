@@ -1,4 +1,4 @@
-"""Tells of which wheel an installed distribution is, from the cache of uv.
+"""The cache of uv: whose it is, and of which wheel an installed distribution is.
 
 uv verifies the hash of a wheel when it unpacks it, and does not report which of the allowed ones that was.
 Its cache has, for each unpacked wheel, a small file with hash, file name and URL beside a link to the
@@ -10,7 +10,9 @@ what is installed.
 from __future__ import annotations
 
 import glob
+import os
 import re
+import stat
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from packaging.utils import canonicalize_name
 from xpubuild.artifacts.site_packages import InstalledDist, RecordEntry, installed_dists, record_entries
 from xpubuild.packages.index.credentials import without_login
 
+_OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _POINTERS = (".http", ".rev")
 _MOST_BYTES = 1 << 20
 _URL = re.compile(rb"https?://[\x21-\x7e]{1,2000}?\.whl")
@@ -33,6 +36,26 @@ class Wheel:
     sha256: str
     name: str
     url: str
+
+
+def make_cache(cache: Path) -> None:
+    """Make the folder of the cache, for this user alone, where it is not there."""
+    if not cache.is_dir():
+        cache.mkdir(mode=0o700, parents=True)
+
+
+def not_ours(cache: Path) -> str:
+    """Return why a cache must not be used: somebody else could change what is unpacked in it; "" if it may.
+
+    uv looks at the hash of a wheel when it unpacks it, and not again.
+    """
+    try:
+        status = cache.stat()
+    except OSError:
+        return ""  # not made yet
+    if status.st_uid != os.geteuid():
+        return f"{cache} is of another user"
+    return f"others can write to {cache}" if status.st_mode & _OF_OTHERS else ""
 
 
 def wheel_of(cache: Path, dist: InstalledDist, allowed: Collection[str]) -> Wheel | None:

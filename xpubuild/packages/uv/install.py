@@ -28,12 +28,12 @@ from xpubuild.artifacts.site_packages import (
     record_entries,
     site_packages_of,
 )
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import explained, write_atomic
 from xpubuild.engine.process import Cancel, run
 from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.packages.index.config import IndexConfig, read_config
 from xpubuild.packages.requirements import HashedPin, hashed_pins, marker_environment
-from xpubuild.packages.uv.cache import wheel_of
+from xpubuild.packages.uv.cache import make_cache, not_ours, wheel_of
 from xpubuild.packages.uv.settings import local_path, translated
 from xpubuild.toolchain.environment import env_python
 
@@ -98,6 +98,10 @@ class Work:
     def perform(self) -> None:
         """See ``install``."""
         _require_fit(self._pins.values(), self._wish.constraints)
+        with explained(self._wish.cache, "making the cache of uv"):
+            make_cache(self._wish.cache)
+        if why := not_ours(self._wish.cache):
+            raise ToolchainError("the cache of uv cannot be trusted", why=why, fix=_PIP_INSTALLS)
         before = self._installed()
         note = read_note(self._site)
         new = {
