@@ -37,7 +37,7 @@ build-backend = "backend"
 backend-path = ["."]
 """
 #: A build backend without dependencies: nothing has to be installed to build the tree.
-_BACKEND = """import base64, hashlib, pathlib, zipfile
+BACKEND = """import base64, hashlib, pathlib, zipfile
 
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     info = "mine-1.0.dist-info"
@@ -97,7 +97,7 @@ def small_world(folder: Path, more: Mapping[str, str] | None = None) -> Iterator
     commit = upstream.commit(
         {
             "pyproject.toml": _PYPROJECT,
-            "backend.py": _BACKEND,
+            "backend.py": BACKEND,
             "mine.py": "import tiny\n",
             ".gitignore": "__pycache__/\n",
             **(more or {}),
