@@ -98,7 +98,7 @@ ifdef REPLAY_ARGS
 	@"$(PY)" scripts/replay-jobs.py $(REPLAY_ARGS)
 else
 	@"$(PY)" scripts/replay-jobs.py $(REPLAY)/heavy.csv --cores 16 --memory-gib 32 --default-gib 2 --prior flash=5
-	@"$(PY)" scripts/replay-jobs.py $(REPLAY)/light.csv --cores 4 --memory-gib 32 --time-scale 4 --rounds 5
+	@"$(PY)" scripts/replay-jobs.py $(REPLAY)/light.csv --cores 4 --memory-gib 32 --time-scale 4
 endif
 
 docs: .venv/.dev

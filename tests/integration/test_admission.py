@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from integration.small_world import BACKEND, small_world
 from support.engine import PATH, eventually
 from support.plan_files import plan_for
 
@@ -338,3 +340,35 @@ def test_cmake_puts_the_launcher_before_compilers_and_linkers(site: Site) -> Non
     # Nothing of what CMake tries while it configures.
     learned = sorted(path.name for path in (site.root / "learned").iterdir())
     assert learned == ["build%CMakeFiles%small.dir%a.c.o", "build%libsmall.so"]
+
+
+#: A backend that starts one compiler, as CMake would: with the launcher that the environment names.
+_BACKEND = """import os, subprocess, sys, small_backend
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    launcher, made = os.environ["CMAKE_CXX_COMPILER_LAUNCHER"], os.path.join(os.getcwd(), "..", "made.o")
+    compiler = "import sys; b = bytearray(48 << 20); open(sys.argv[2], 'w').close()"
+    subprocess.run([launcher, sys.executable, "-c", compiler, "-o", os.path.normpath(made)], check=True)
+    assert os.path.exists(made)
+    return small_backend.build_wheel(folder)
+"""
+
+
+def test_an_install_has_its_compilers_wait_and_learns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    files = {"backend.py": _BACKEND, "small_backend.py": BACKEND}
+    with small_world(tmp_path, files) as world:
+        # More than any machine has: everything runs alone.
+        build = "    build: {launcher: [cpu], memory_gib_per_job: 100000}\n    audit:"
+        world.recipe.write_text(world.recipe.read_text().replace("    audit:", build))
+        planned = world("plan", str(world.recipe), "--workspace", str(world.workspace), "--json")
+        assert "; compilers wait for memory, " in json.loads(planned.out)["summary"]["jobs"]
+        done = world.install()
+        assert done.status == 0, done.err
+        (record,) = (tmp_path / "cache" / "xpubuild" / "memory" / "mine").iterdir()
+        assert record.name == "src%made.o"
+        assert admit.known_of(str(record)) > 48 * MIB
+        assert world("clean", "--workspace", str(world.workspace), "--yes").status == 0
+        assert not (world.workspace / "build").exists()

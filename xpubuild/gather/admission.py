@@ -13,12 +13,10 @@ from xpubuild.workspace.layout import Layout
 
 
 def can_wait(request: Request, choice: Choice) -> bool:
-    """Return whether a build of this plan has a launcher in front of its compilers."""
+    """Return whether builds of this plan have the launcher in front of their compilers."""
     layout, recipe = Layout(request.workspace), request.loaded.recipe
-    return any(
-        has_launcher(recipe, choice, name, layout) and not _without(layout, name)
-        for name in choice.components
-    )
+    launched = [name for name in choice.components if has_launcher(recipe, choice, name, layout)]
+    return bool(launched) and not any(_without(layout, name) for name in launched)
 
 
 def _without(layout: Layout, name: str) -> bool:
