@@ -168,6 +168,7 @@ SAME: dict[str, Callable[[Step], Step]] = {
     "explain": lambda s: replace(s, explain=lambda _lines: None),
     "watch": lambda s: replace(s, watch=lambda: cast(Watcher, object())),
     "after": lambda s: replace(s, after=("another",)),
+    "tools": lambda s: replace(s, tools=("another",)),
 }
 
 
@@ -187,7 +188,7 @@ def test_every_field_of_a_command_and_a_step_was_thought_of() -> None:
     left_out_of_step = {
         "title", "inputs", "outputs", "witnesses", "witness_globs", "outputs_stamp", "fresh",
         "memory_bytes", "always_prove",
-        "explain", "watch", "after",
+        "explain", "watch", "after", "tools",
     }  # fmt: skip
     assert {f.name for f in dataclasses.fields(Step)} == hashed_of_step | left_out_of_step
 
