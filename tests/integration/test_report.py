@@ -47,6 +47,9 @@ def test_the_document_of_a_failed_build(xpubuild: Xpubuild, failed: Path) -> Non
     assert times["one.cpp.o"] > times["<b>two.cpp.o"] > times["three.cpp.o"] > 0
     assert len(wheel["memory"]) > 1
     assert max(count for _, count in wheel["memory"]) <= wheel["peak_bytes"]
+    (cached,) = document["compile_cache"]
+    assert cached["step"] == "lib.wheel"
+    assert [(item["family"], item["calls"], item["hits"]) for item in cached["families"]] == [("C++", 2, 1)]
     (explained,) = document["explanations"]
     assert "fatal error" in explained["explanation"]["first_error"]["text"]
 
@@ -60,7 +63,7 @@ def test_the_page_is_sound_and_shows_all_of_it_as_text(
     assert "img" not in page.tags
     for text in (
         "fatal error", "lib.wheel", "one.cpp.o", "has the right content", "bytes: 2", "import.torch",
-        "float32", "Operators that did not pass", HOSTILE,
+        "float32", "Operators that did not pass", "1 (50 %)", "1 not seen before", HOSTILE,
     ):  # fmt: skip
         assert text in page.said, text
     assert {"lanes", "jobs", "memory", "operators"} <= {

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 from support.engine import FileProof, Recorder, make_plan, shell
+from xpubuild.caching.counting import logs_of
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import run_plan
 from xpubuild.engine.state import plan_states
+from xpubuild.planning.compile_cache import HitsProof
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.suite.database_table import Table
 from xpubuild.workspace.documents import plan_document
@@ -30,6 +32,8 @@ build three.cpp.o: make
 build lib.so lib.so.1: make | one.cpp.o <b>two.cpp.o three.cpp.o
   seconds = 0.1
 """
+#: Two calls of a compiler, as ccache logs them.
+_CALLS = r"# a.cpp\ndirect_cache_hit\n# <b>b.cpp\ncache_miss\n"
 _LOG = (
     "echo 'src/a.cpp:1:10: fatal error: %s: No such file or directory'; echo 'compilation terminated.';"
     f" echo 'https://me:{SECRET}@host.invalid/x'; exit 1"
@@ -39,6 +43,7 @@ _LOG = (
 def _steps(root: Path, *, fails: bool) -> tuple[Step, ...]:
     layout = Layout(root)
     folder, ready = layout.build / "lib", layout.build / "ready"
+    logs = logs_of("ccache", "lib", layout.build)
     return (
         Step(
             id="env",
@@ -50,7 +55,8 @@ def _steps(root: Path, *, fails: bool) -> tuple[Step, ...]:
             id="lib.wheel",
             title=f"build lib {HOSTILE}",
             needs=("env",),
-            commands=(shell(f"ninja -j2 -C '{folder}' && sleep 2.5"),),
+            commands=(shell(f"ninja -j2 -C '{folder}' && sleep 2.5 && printf '{_CALLS}' > '{logs[0][1]}'"),),
+            proofs=(HitsProof("ccache", logs),),
         ),
         Step(
             id="lib.install",

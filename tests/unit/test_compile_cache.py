@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import plan_files
 from support.plan_files import plan_for
+from support.releases import recipe_of
 
 from xpubuild.caching.counting import EVIDENCE, counts_of, rows
 from xpubuild.caching.model import CompileCache
@@ -117,6 +119,18 @@ def test_sycl_is_compiled_in_depend_mode_and_knows_both_compilers() -> None:
     assert own["CCACHE_EXTRAFILES"].split(":") == ["/gcc/cc1plus", "/oneapi/clang++"]
     assert own["CCACHE_STATSLOG"] in plan.step("torch.wheel").fresh
     assert own["CCACHE_STATSLOG"] != told["CCACHE_STATSLOG"]
+
+
+def test_precompiled_headers_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = recipe_of("2.8")
+    env = {"USE_PRECOMPILED_HEADERS": "1", **loaded.recipe.env}
+    changed = loaded.model_copy(update={"recipe": loaded.recipe.model_copy(update={"env": env})})
+    monkeypatch.setattr(plan_files, "recipe_of", lambda _: changed)
+    told = environment(planned(replace(CCACHE, sloppiness="locale, time_macros")), "torch.wheel")
+    assert told["CCACHE_SLOPPINESS"] == "locale,time_macros,pch_defines"
+    assert told["CCACHE_DEPEND"] == "1"
+    monkeypatch.undo()
+    assert "CCACHE_SLOPPINESS" not in environment(planned(CCACHE), "torch.wheel")
 
 
 def test_configuration_files_of_icpx_decide_its_objects() -> None:

@@ -169,6 +169,7 @@ SAME: dict[str, Callable[[Step], Step]] = {
     "explain": lambda s: replace(s, explain=lambda _lines: None),
     "watch": lambda s: replace(s, watch=lambda: cast(Watcher, object())),
     "after": lambda s: replace(s, after=("another",)),
+    "tools": lambda s: replace(s, tools=("another",)),
 }
 
 

@@ -20,7 +20,8 @@ from xpubuild.planning.context import Context
 
 STEP = "compile-cache"
 _SWITCHED_ON = frozenset({"1", "on", "true", "yes", "y"})
-#: ccache's manual, "Precompiled headers": without these two it does not cache what uses one.
+#: ccache's manual, "Precompiled headers": without these two it does not cache what uses one. Without depend
+#: mode it also wants GCC's -fpch-preprocess, which CMake does not pass.
 _FOR_PRECOMPILED = ("pch_defines", "time_macros")
 
 
@@ -120,6 +121,7 @@ def _own(context: Context, name: str, cache: CompileCache, env: dict[str, str]) 
         told["CCACHE_EXTRAFILES"] = os.pathsep.join(cache.hashed)
     if env.get("USE_PRECOMPILED_HEADERS", "").lower() in _SWITCHED_ON:
         known = [item.strip() for item in cache.sloppiness.split(",") if item.strip()]
+        told["CCACHE_DEPEND"] = "1"
         told["CCACHE_SLOPPINESS"] = ",".join(dict.fromkeys((*known, *_FOR_PRECOMPILED)))
     return told
 
