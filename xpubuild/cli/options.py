@@ -78,9 +78,22 @@ def stores(
     return tuple(parse_store(text) for text in texts)
 
 
+class _Commas(click.types.StringParamType):
+    #: Of an environment variable with several values; a folder's name may have a space.
+    envvar_list_splitter = ","
+
+
 def store_option(help_text: str, **settings: Any) -> Callable[[Function], Function]:
     """Return --store: folders, or URLs of stores on servers, repeated or separated by commas."""
-    return option("--store", multiple=True, callback=stores, metavar="DIR|URL", help=help_text, **settings)
+    return option(
+        "--store",
+        multiple=True,
+        type=_Commas(),
+        callback=stores,
+        metavar="DIR|URL",
+        help=help_text,
+        **settings,
+    )
 
 
 json_option = option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")

@@ -111,8 +111,8 @@ class Execution:
 
     def _made(self) -> list[dict[str, Any]]:
         self._run_commands()
-        own = [] if self.step.keeper is None else [self.step.keeper.built()]
-        return [*self._prove_or_again(), *self._onlooker.evidence(), *own]
+        own = None if self.step.keeper is None else self.step.keeper.built()
+        return [*self._prove_or_again(), *self._onlooker.evidence(), *([own] if own else [])]
 
     def _taken(self) -> list[dict[str, Any]]:
         """Return the evidence of what was kept and passes the step's proofs; nothing where none does."""

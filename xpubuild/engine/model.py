@@ -149,8 +149,8 @@ class Keeper(Protocol):
         """Learn that what ``take`` brought did not pass the step's proofs."""
         ...
 
-    def built(self) -> dict[str, Any]:
-        """Return evidence of what decides a result that was not taken."""
+    def built(self) -> dict[str, Any] | None:
+        """Return evidence of what decides a result that was not taken; None where there is none."""
         ...
 
     def keep(

@@ -18,7 +18,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Keeper, Plan, Step
-from xpubuild.engine.state import plan_states
+from xpubuild.engine.state import from_journal
 from xpubuild.errors import AuditError, XpuBuildError
 from xpubuild.gather.prepare import Prepared
 from xpubuild.planning.context import Context
@@ -41,8 +41,9 @@ def with_stores(prepared: Prepared, done: Collection[str] | None = None) -> Prep
     ``done`` are the steps that are; None asks the journal of the workspace.
     """
     plan, stores = prepared.plan, prepared.stores
-    ready = _done(plan) if done is None else done
-    wanted = [step for step in plan.steps if step.id.endswith(_WHEEL) and step.id not in ready]
+    builds = [step for step in plan.steps if step.id.endswith(_WHEEL)]
+    ready = _done(plan, builds) if done is None else done
+    wanted = [step for step in builds if step.id not in ready]
     if not wanted or not stores.every:
         return prepared
     keepers = _Looking(prepared).keepers(wanted)
@@ -52,12 +53,15 @@ def with_stores(prepared: Prepared, done: Collection[str] | None = None) -> Prep
     return replace(prepared, plan=replace(plan, steps=steps))
 
 
-def _done(plan: Plan) -> set[str]:
+def _done(plan: Plan, steps: Sequence[Step]) -> set[str]:
+    """Return which of some steps are done, as the journal says."""
     path = Layout(Path(plan.workspace)).journal
     try:
         if path.is_file():
             with Journal(path, read_only=True) as journal:
-                return {name for name, state in plan_states(plan, journal).items() if state.done}
+                return {
+                    step.id for step in steps if from_journal(step, plan.fingerprints[step.id], journal).done
+                }
     except XpuBuildError:
         pass  # what is wrong with it is told by the command that opens it for work
     return set()
@@ -125,7 +129,7 @@ class _Looking:
         empty: Record,
     ) -> Record:
         audit = next((dict(item["audit"]) for item in evidence if isinstance(item.get("audit"), dict)), {})
-        _require_movable(audit, self._plan.workspace)
+        require_movable(audit, self._plan.workspace)
         return replace(
             empty,
             file=wheel.name,
@@ -175,7 +179,7 @@ def places_of(context: Context) -> dict[str, str]:
     }
 
 
-def _require_movable(audit: Mapping[str, Any], workspace: str) -> None:
+def require_movable(audit: Mapping[str, Any], workspace: str) -> None:
     """Refuse a wheel that finds its libraries in the folder it was built in.
 
     Raises:

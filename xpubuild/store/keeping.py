@@ -145,9 +145,8 @@ class NotKept:
     def refuse(self, why: str) -> None:
         """Learn nothing."""
 
-    def built(self) -> dict[str, Any]:
-        """Return why there is no identity."""
-        return {"proof": IDENTITY, "identity": None, "why": self.why}
+    def built(self) -> None:
+        """Return nothing: there is no identity."""
 
     def keep(self, *_: object) -> Sequence[str]:
         """Keep nothing."""

@@ -1,0 +1,125 @@
+"""What of a machine is part of a build identity: content, not names, versions or times."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xpubuild.errors import AuditError
+from xpubuild.gather.kept import require_movable
+from xpubuild.gather.stores import read_only_because
+from xpubuild.store.contents import Contents
+from xpubuild.store.machine import Toolchain, machine_inputs
+
+#: Answers what GCC answers about its folders.
+_COMPILER = """#!/bin/sh
+case "$*" in
+*-print-search-dirs*) echo "programs: ={0}/libexec"; echo "libraries: ={0}/lib" ;;
+*-v*) printf '#include <...> search starts here:\\n {0}/include\\nEnd of search list.\\n' >&2 ;;
+esac
+"""
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Toolchain:
+    """A made-up toolchain: a script that says where its parts are."""
+    for name in ("libexec/cc1plus", "lib/libgcc.a", "lib/libjpeg.so.62.3.0", "include/jpeglib.h"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"made up {name}")
+    (tmp_path / "lib" / "libjpeg.so").symlink_to("libjpeg.so.62.3.0")
+    for name in ("gcc", "g++"):
+        (tmp_path / name).write_text(_COMPILER.format(tmp_path))
+        (tmp_path / name).chmod(0o755)
+    return Toolchain(
+        str(tmp_path / "gcc"),
+        str(tmp_path / "g++"),
+        {"PATH": "/usr/bin:/bin"},
+        search_path=str(tmp_path / "bin"),
+    )
+
+
+def found(tools: Toolchain, folder: Path) -> Mapping[str, Any]:
+    return machine_inputs(tools, Contents(folder / "contents.json"))
+
+
+def test_the_content_of_what_a_compiler_starts_counts_whatever_its_times_say(
+    tools: Toolchain, tmp_path: Path
+) -> None:
+    before = found(tools, tmp_path)
+    assert before["compilers"].keys() >= {"cc", "cxx", "cc1plus", "libgcc.a"}
+    assert found(tools, tmp_path) == before
+    program = tmp_path / "libexec" / "cc1plus"
+    status = program.stat()
+    program.write_text("made UP libexec/cc1plus")
+    os.utime(program, ns=(status.st_atime_ns, status.st_mtime_ns))
+    after = found(tools, tmp_path)
+    assert {
+        name for name in before["compilers"] if before["compilers"][name] != after["compilers"][name]
+    } == {"cc1plus"}
+
+
+@pytest.mark.parametrize(
+    ("file", "part"),
+    [
+        ("include/png.h", "headers"),
+        ("lib/libpng.so", "libraries"),
+        ("lib/cmake/png/png-config.cmake", "libraries"),
+        ("lib64/libmine.a", "prefixes"),
+    ],
+)
+def test_a_package_that_a_build_would_find_counts(
+    tools: Toolchain, tmp_path: Path, file: str, part: str
+) -> None:
+    before = found(tools, tmp_path)
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("x")
+    assert found(tools, tmp_path)[part] != before[part]
+
+
+def test_another_version_of_a_library_counts(tools: Toolchain, tmp_path: Path) -> None:
+    before = found(tools, tmp_path)
+    link = tmp_path / "lib" / "libjpeg.so"
+    link.unlink()
+    link.symlink_to("libjpeg.so.62.4.0")
+    assert found(tools, tmp_path)["libraries"] != before["libraries"]
+
+
+def test_what_is_remembered_may_be_anything(tools: Toolchain, tmp_path: Path) -> None:
+    before = found(tools, tmp_path)
+    for text in ("", "[]", '{"schema": "xpubuild.contents/1", "files": 7, "answers": {"a": []}}'):
+        (tmp_path / "contents.json").write_text(text)
+        assert found(tools, tmp_path) == before
+
+
+def test_a_wheel_that_needs_its_workspace_is_not_for_others() -> None:
+    def audit(entry: str) -> dict[str, Any]:
+        return {"objects": [{"path": "torch/lib/libtorch.so", "rpath": ["$ORIGIN", entry]}]}
+
+    require_movable(audit("/ws2/env/lib"), "/ws")
+    with pytest.raises(AuditError, match=r"libtorch\.so looks for libraries in this workspace"):
+        require_movable(audit("/ws/env/lib"), "/ws")
+
+
+@pytest.mark.parametrize(
+    ("asked", "environ", "read_only"),
+    [
+        (None, {}, False),
+        (True, {}, True),
+        (None, {"GITHUB_EVENT_NAME": "push"}, False),
+        (None, {"GITHUB_EVENT_NAME": "pull_request_target"}, True),
+        (None, {"GITHUB_EVENT_NAME": "push", "GITHUB_REF_TYPE": "tag"}, True),
+        (None, {"GITHUB_EVENT_NAME": "release"}, True),
+        (None, {"GITLAB_CI": "true", "CI_MERGE_REQUEST_IID": "7"}, True),
+        (None, {"GITLAB_CI": "true", "CI_COMMIT_TAG": "v1"}, True),
+        (None, {"GITLAB_CI": "true"}, False),
+        (False, {"GITHUB_EVENT_NAME": "pull_request"}, False),
+    ],
+)
+def test_releases_and_changes_that_nobody_has_reviewed_keep_nothing(
+    asked: bool | None, environ: dict[str, str], read_only: bool
+) -> None:
+    assert bool(read_only_because(asked, environ)) is read_only
