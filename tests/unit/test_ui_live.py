@@ -68,11 +68,9 @@ def test_what_is_left_stands_below_the_picture() -> None:
     longest = (("compiling Reduce.cpp", 190.0, 4 << 30), ("linking libtorch_xpu.so", 65.0, 1 << 30))
     run.apply(RunForecast(T0 + 40, 2400.0, (("pytorch", 2400.0),), ("vision",), 5 << 30, longest))
     drawn = lines(run, columns=120)
-    assert drawn[-2:] == [
-        "longest: compiling Reduce.cpp (3m 10s, 4.0 GiB), linking libtorch_xpu.so (1m 05s, 1.0 GiB)",
-        "2 of 6 steps done · 1 failed · 0:00:40 · at least 40 min left · 5.0 GiB"
-        " · Ctrl-C stops; run again to resume",
-    ]
+    slow = "longest: compiling Reduce.cpp (3m 10s, 4.0 GiB), linking libtorch_xpu.so (1m 05s, 1.0 GiB)"
+    assert drawn[-2] == slow
+    assert "0:00:40 · at least 40 min left · 5.0 GiB · Ctrl-C" in drawn[-1]
     assert len(lines(run, rows=12)) < 12
     assert not any("longest" in line for line in lines(run, rows=9))
 
