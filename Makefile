@@ -56,6 +56,7 @@ lint: .venv/.dev
 	@"$(PY)" -m mypy
 	@MYPYPATH=tests "$(PY)" -m mypy tests/conftest.py tests/support scripts/generate-docs.py scripts/mutants.py scripts/torture.py \
 		scripts/mutation/recorder.py scripts/update-plans.py
+	@MYPYPATH=tests:scripts "$(PY)" -m mypy scripts/bench.py
 
 components: .venv/.dev
 	@"$(PY)" -m pytest -n 0 -v --on-demand tests/e2e/test_components.py

@@ -41,7 +41,7 @@ def main() -> int:
     options = _options()
     place = options.place.absolute()
     place.mkdir(parents=True, exist_ok=True)
-    workspace = place / "quickstart"
+    workspace = (options.workspace or place / "quickstart").absolute()
     words = [*XPUBUILD, "install", "quickstart", "--workspace", str(workspace), "--quiet"]
     subprocess.run(words, env=environment(), check=True, stdout=subprocess.DEVNULL)
     document = {"created": time.strftime("%Y-%m-%d %H:%M"), "xpubuild": __version__, **_machine()}
@@ -76,6 +76,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7, help="rounds of a quick row")
     parser.add_argument("--slow-rounds", type=int, default=3, help="rounds of a row that installs")
     parser.add_argument("--place", type=Path, default=_ROOT / ".bench", help="where workspaces are made")
+    parser.add_argument("--workspace", type=Path, default=None, help="a quickstart (default: one in --place)")
     parser.add_argument("--output", type=Path, default=None, help="folder for bench.json")
     return parser.parse_args()
 

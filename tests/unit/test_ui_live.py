@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpubuild.engine.events import RunFinished, RunStarted, StepFinished, StepProgress, StepStarted
+from xpubuild.engine.events import (
+    RunFinished,
+    RunForecast,
+    RunStarted,
+    StepFinished,
+    StepProgress,
+    StepStarted,
+)
 from xpubuild.ui.live_draw import ASCII, UNICODE, Painter
 from xpubuild.ui.live_rows import choose_rows
 from xpubuild.ui.live_state import CANCELLED, DONE, FAILED, PENDING, RUNNING, UP_TO_DATE, RunView, StepView
@@ -54,6 +61,18 @@ def test_picture_of_a_run() -> None:
         "  · verify   Title of verify",
         "2 of 6 steps done · 1 failed · 0:00:40 · Ctrl-C stops; run again to resume",
     ]
+
+
+def test_what_is_left_stands_below_the_picture() -> None:
+    run = view()
+    longest = (("compiling Reduce.cpp", 190.0, 4 << 30), ("linking libtorch_xpu.so", 65.0, 1 << 30))
+    run.apply(RunForecast(T0 + 40, 2400.0, (("pytorch", 2400.0),), ("vision",), 5 << 30, longest))
+    drawn = lines(run, columns=120)
+    slow = "longest: compiling Reduce.cpp (3m 10s, 4.0 GiB), linking libtorch_xpu.so (1m 05s, 1.0 GiB)"
+    assert drawn[-2] == slow
+    assert "0:00:40 · at least 40 min left · 5.0 GiB · Ctrl-C" in drawn[-1]
+    assert len(lines(run, rows=12)) < 12
+    assert not any("longest" in line for line in lines(run, rows=9))
 
 
 def test_picture_in_ascii() -> None:

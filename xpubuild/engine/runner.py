@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import (
@@ -27,7 +28,7 @@ from xpubuild.engine.execution import ERROR_FILE, Execution, Setting, makes
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
-from xpubuild.engine.state import settle
+from xpubuild.engine.state import StepState, settle
 from xpubuild.errors import InterruptedByUserError, XpuBuildError
 
 __all__ = ["ERROR_FILE", "Outcome", "cancel_on_signals", "needed_for", "notify", "run_plan"]
@@ -67,8 +68,11 @@ def run_plan(
     lock_fd: int = -1,
     until: str | None = None,
     width: int = 4,
+    states: Mapping[str, StepState] = MappingProxyType({}),
 ) -> Outcome:
     """Run the steps of a plan that are not done; never raises for a failed step, the outcome holds it.
+
+    ``states`` is what the journal told of steps just before; it holds until a step has run.
 
     After a failure no new step starts, but running steps are finished: an hour of compiling is not lost
     because another step failed. A cancelled run stops everything. ``width`` is the number of steps that run
@@ -98,7 +102,7 @@ def run_plan(
         )
     )
     try:
-        outcome = _drive(steps, plan.fingerprints, setting, width)
+        outcome = _drive(steps, plan.fingerprints, setting, width, states)
     except BaseException:
         with contextlib.suppress(XpuBuildError):
             journal.end_run("failed")
@@ -113,7 +117,13 @@ def run_plan(
     return outcome
 
 
-def _drive(steps: Iterable[Step], prints: Mapping[str, str], setting: Setting, width: int) -> Outcome:
+def _drive(
+    steps: Iterable[Step],
+    prints: Mapping[str, str],
+    setting: Setting,
+    width: int,
+    states: Mapping[str, StepState],
+) -> Outcome:
     by_id = {step.id: step for step in steps}
     sorter = graphlib.TopologicalSorter(
         {step.id: {*step.needs, *step.tools, *step.after} & set(by_id) for step in by_id.values()}
@@ -128,7 +138,8 @@ def _drive(steps: Iterable[Step], prints: Mapping[str, str], setting: Setting, w
             # No more than can run at once: what waits inside the pool would start even after a failure.
             while ready and len(running) < width and not outcome.errors and not setting.cancel:
                 name = ready.popleft()
-                running[pool.submit(_settle_and_run, by_id[name], prints[name], setting)] = name
+                known = None if outcome.ran else states.get(name)
+                running[pool.submit(_settle_and_run, by_id[name], prints[name], setting, known)] = name
             if not running:
                 break
             for future in wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED).done:
@@ -159,10 +170,10 @@ def _collect(future: Future[bool], name: str, outcome: Outcome) -> bool:
     return True
 
 
-def _settle_and_run(step: Step, fingerprint: str, setting: Setting) -> bool:
+def _settle_and_run(step: Step, fingerprint: str, setting: Setting, known: StepState | None) -> bool:
     """Return whether the step had to run."""
     try:
-        state = settle(step, fingerprint, setting.journal)
+        state = settle(step, fingerprint, setting.journal, known=known)
     except XpuBuildError as error:
         _finished(step, setting, "failed", detail=error.what)
         raise

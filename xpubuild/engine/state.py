@@ -130,16 +130,23 @@ def _unfinished(record: StepRecord, fingerprint: str, owner: Mapping[str, object
 
 
 def settle(
-    step: Step, fingerprint: str, journal: Journal, *, elsewhere: Elsewhere = HERE, write: bool = True
+    step: Step,
+    fingerprint: str,
+    journal: Journal,
+    *,
+    elsewhere: Elsewhere = HERE,
+    write: bool = True,
+    known: StepState | None = None,
 ) -> StepState:
     """Return the state of a step just before it would run; touched files are judged by the proofs.
 
-    Without ``write`` nothing of that is noted in the journal.
+    Without ``write`` nothing of that is noted in the journal. ``known`` is what ``from_journal`` told a
+    moment ago: the files of an environment are many to look at twice.
 
     Raises:
         XpuBuildError: from a proof marked ``always_prove``, which guards the user's own edits.
     """
-    state = from_journal(step, fingerprint, journal, elsewhere)
+    state = known or from_journal(step, fingerprint, journal, elsewhere)
     if state.done and step.always_prove:
         try:
             _prove(step)
@@ -147,6 +154,8 @@ def settle(
             if error.mend is None:
                 raise
             return StepState(done=False, reason=error.what)
+    if not state.changed:
+        return state
     record = journal.record(step.id)
     gone = any(stamp(Path(name)) is None for name in state.changed if name != OUTPUTS)
     if record is None or not state.changed or not step.proofs or gone:

@@ -108,7 +108,9 @@ def apply(
         states,
     ):
         with forecasting(prepared, states, sink, until) as telling:
-            outcome = run_plan(plan, journal, sink=telling, cancel=cancel, lock_fd=lock.fd, until=until)
+            outcome = run_plan(
+                plan, journal, sink=telling, cancel=cancel, lock_fd=lock.fd, until=until, states=states
+            )
         receipt = make_receipt(plan, prepared.facts, prepared.host, journal)
         receipt["ran"] = outcome.ran
         receipt["up_to_date"] = outcome.up_to_date
