@@ -79,8 +79,10 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def work(options: argparse.Namespace, end: float) -> None:
     """Run mutants until all are done or the time is over."""
-    tables = tuple(dict.fromkeys(text.split("/")[2] for text in options.pick)) or TABLES
-    bench = Bench(options.device, options.cache, tables, end)
+    picked = [text.split("/", 3)[2:] for text in options.pick]
+    tables = tuple(dict.fromkeys(words[0] for words in picked)) or TABLES
+    only = frozenset(name for words in picked for name in words[1:])
+    bench = Bench(options.device, options.cache, tables, end, only)
     if options.conditions:
         sys.stdout.write(conditions(bench))
         return
@@ -170,7 +172,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0, help="stop after this time, set-up included")
     parser.add_argument("--only", default="", help="part of the operators' names")
-    parser.add_argument("--pick", action="append", default=[], help="OPERATOR/MUTATION/TABLE")
+    parser.add_argument(
+        "--pick", action="append", default=[], help="OPERATOR/MUTATION/TABLE, and /CASE for that one alone"
+    )
     parser.add_argument("--ops", action="store_true", help="run the suite ops for what the tables leave")
     parser.add_argument("--conditions", action="store_true", help="print what is met, and run no mutants")
     parser.add_argument("--summary", action="store_true", help="print the table of OUT alone")

@@ -35,7 +35,8 @@ _RESULTS = """
 | crash | the process died: the detail shows the signal, the output contains the native stack |
 | timeout | the check timed out; the output shows where it was |
 
-Each group runs in its own process, with a timeout for each check. A crash fails only one check; the rest of
+Each group runs in its own process, with a timeout for each check, which does not run while the process waits
+for a processor that others use. A crash fails only one check; the rest of
 its group continues in a new process. If a check needs another one that did not pass, it is skipped with that
 reason. The exit code is 70 if a check failed, crashed or timed out. Warnings (a speed below its bound, a
 cache of other runs) do not change the exit code. `--require ops` turns the absence of an optional part into

@@ -91,10 +91,17 @@ class Lines:
 
 
 class Bench:
-    """The cases of some tables, and which operators they call in which way."""
+    """The cases of some tables, and which operators they call in which way; ``only`` names a few of them."""
 
-    def __init__(self, device: str, cache: Path, tables: tuple[str, ...], end: float) -> None:
-        self.package, self.end = load_suite(), end
+    def __init__(
+        self,
+        device: str,
+        cache: Path,
+        tables: tuple[str, ...],
+        end: float,
+        only: frozenset[str] = frozenset(),
+    ) -> None:
+        self.package, self.end, self._only = load_suite(), end, only
         self.torch: Any = importlib.import_module("torch")
         part = {name: importlib.import_module(f"{self.package}.{name}") for name in
                 ("operators", "references", "context", "backends", "registry", "settling")}  # fmt: skip
@@ -110,6 +117,7 @@ class Bench:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.lines = Lines(self.folder / "recorded.jsonl", end)
         self._keys: dict[tuple[str, str], str] = {}
+        self.cases: dict[tuple[str, str], Any] = {}
         for name in tables:
             self._refer(name)
         if tables == TABLES:
@@ -119,6 +127,17 @@ class Bench:
     def _refer(self, name: str) -> None:
         """Load or make the references of a table, in a process of their own, as verify has them."""
         mine = _digest_of(f"table_{name}", *_MADE_WITH)
+        cases = [one for one in self.references.table(name) if not self._only or one.name in self._only]
+        self.references.STORE[name] = (
+            {one.name: self.references._of_case(self.torch, one) for one in cases}
+            if self._only
+            else self._stored(name, mine)
+        )
+        mine += _digest_of(*_RUN_WITH)
+        self.cases |= {(name, one.name): one for one in cases}
+        self._keys |= {(name, one.name): mine for one in cases}
+
+    def _stored(self, name: str, mine: str) -> Any:
         stored = self.folder / f"{name}-{mine}.pt"
         if not stored.is_file():
             if time.monotonic() > self.end:
@@ -126,11 +145,7 @@ class Bench:
             made = self.references.references(self.new_context(), name)
             self.torch.save(made, stored.with_suffix(".part"))
             stored.with_suffix(".part").rename(stored)
-        self.references.STORE[name] = self.torch.load(stored, weights_only=True)
-        mine += _digest_of(*_RUN_WITH)
-        self._keys |= {(name, case.name): mine for case in self.references.table(name)}
-        self.cases = {(table, case.name): case for table in self.references.STORE
-                      for case in self.references.table(table)}  # fmt: skip
+        return self.torch.load(stored, weights_only=True)
 
     def _record(self) -> None:
         """Run everything once with operators as they are, and note what their mutants would change."""

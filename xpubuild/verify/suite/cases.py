@@ -6,6 +6,7 @@ so that float64, float32, bfloat16 and float16 hold the same ones and share one 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,6 +61,11 @@ def distinct(*shape: int) -> Input:
     return Input("distinct", shape)
 
 
+def ranked(*shape: int) -> Input:
+    """Return whole numbers of which no two are equal, in random order: too many for short types."""
+    return Input("ranked", shape)
+
+
 def positive(*shape: int) -> Input:
     """Return symmetric positive definite matrices with condition numbers below 10."""
     return Input("positive", shape)
@@ -84,6 +90,9 @@ def make(torch: Any, described: Input, seed: int) -> Any:  # noqa: PLR0911 - one
     if kind == "distinct":
         order = torch.rand(shape, generator=generator).argsort(-1)
         return order.double() - shape[-1] // 2
+    if kind == "ranked":
+        count = math.prod(shape)
+        return torch.randperm(count, generator=generator).reshape(shape).double() - count // 2
     if kind == "whole":
         return torch.randint(int(described.low), int(described.high), shape, generator=generator).double()
     plain = torch.randn(shape, generator=generator, dtype=torch.float64)

@@ -148,6 +148,7 @@ def _binary(torch: Any) -> Iterator[Case]:
             f"{name} of fractions",
             _named(torch, name),
             [whole(-40, 40, *_SHAPE), whole(1, 9, *_SHAPE)],
+            [whole(-40, 40, *_LARGE), whole(1, 9, *_LARGE)],
             exact=True,
         )
     for mode in ("floor", "trunc"):
