@@ -100,6 +100,37 @@ def first(text: str) -> LikelyCause:
             "D-device-node-access",
             "gpu-plugin",
         ),
+        (
+            "terminate called\n  what():  Sub-group size 24 is not supported on the device",
+            "R-hardware-limits",
+            "sub_group_size",
+        ),
+        (
+            "frob.SyclQueueCreationError: SYCL Device 'opencl:gpu:7' could not be created.",
+            "Z-single",
+            "sycl-ls",
+        ),
+        (
+            "ImportError: /a/libfrob.so.1: version `CXXABI_1.3.99' not found (required by /b/frob.so)",
+            "A-conda-or-mixed-libstdcxx",
+            "libstdcxx-ng",
+        ),
+        (
+            "/tmp/torchinductor_frob/ab/cab.cpp:2:10: fatal error: omp.h: No such file or directory",
+            "N-run-time-jit-headers",
+            "libomp-dev",
+        ),
+        ("ld.lld: error: undefined symbol: __svml_frobf4", "K-overlinked-oneapi-libs", "-lsvml"),
+        (
+            "LINK : fatal error LNK1181: cannot open input file 'mkl_frob.lib'",
+            "P-missing-build-component",
+            "mkl",
+        ),
+        (
+            "AssertionError: Found an invalid operator name: frob",
+            "G-pin-mismatch-or-broken-main",
+            "third_party/xpu.txt",
+        ),
     ],
 )
 def test_the_command_is_about_what_was_refused(text: str, family: str, command: str) -> None:
@@ -132,3 +163,17 @@ def test_a_certificate_is_the_cause_unless_the_download_came(after: str) -> None
     )
     answer = explain_stream(io.BytesIO(f"{retry}\n{retry}\n{after}\n".encode()))
     assert bool(answer.findings) is (not after)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c++: error: /old/frob.o: No such file or directory",  # an object is no header
+        "Failed to build program122 bytes long",  # and a kernel is no package
+    ],
+)
+def test_what_only_looks_alike_is_not_claimed(text: str) -> None:
+    answer = explain_stream(io.BytesIO(f"{text}\n".encode()))
+    assert not [
+        item for item in answer.findings if item.id in {"header-not-found", "build-of-package-failed"}
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from xpubuild.engine.model import XPUBUILD, Command, Plan, Publish, Step
 
@@ -130,11 +130,23 @@ def _command(command: Command, missing: Collection[str]) -> list[str]:
     overlay = [
         f"{name}={shlex.quote(value)}"
         # A compile cache has CC and CXX beside those of the plan, for xpubuild alone.
-        for name, value in sorted({**command.tuning, **command.env}.items())
-        if value not in missing and name not in _OF_A_MIRROR and not _OF_A_CACHE.match(name)
+        for name, value in sorted(_without_cache({**command.tuning, **command.env}).items())
+        if value not in missing and name not in _OF_A_MIRROR
     ]
     if command.path_prefix:
         overlay.insert(0, f'PATH={shlex.quote(":".join(command.path_prefix))}:"$PATH"')
     prefix = " ".join(["env", *overlay, ""]) if overlay else ""
     line = " || ".join(prefix + shlex.join(argv) for argv in (command.argv, *command.alternatives))
     return [f"(cd -- {shlex.quote(command.cwd)} && {{ {line}; }})" if command.cwd else line]
+
+
+def _without_cache(told: Mapping[str, str]) -> dict[str, str]:
+    """Return variables without those of a compile cache.
+
+    What lets compilers wait for memory stays in front of them: the build is told more jobs than there are.
+    """
+    found = {name: value for name, value in told.items() if not _OF_A_CACHE.match(name)}
+    admits = told.get("CMAKE_CXX_LINKER_LAUNCHER")
+    if admits is not None:
+        found |= dict.fromkeys(("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"), admits)
+    return found
