@@ -365,10 +365,10 @@ def test_a_database_that_may_not_grow(path: Path) -> None:
 @pytest.mark.needs("mount")
 def test_a_disk_that_fails_is_not_called_full(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = sqlite3.OperationalError("disk I/O error")
-    assert type(module._translated(error, path)) is ToolchainError
+    assert type(module.translated(error, path)) is ToolchainError
     with small_disk(path.parent / "full", "64k") as disk:
         (disk / "ballast").write_bytes(b"x" * 65536)
-        assert type(module._translated(error, disk / "journal.db")) is NoSpaceError
+        assert type(module.translated(error, disk / "journal.db")) is NoSpaceError
 
 
 READER = """

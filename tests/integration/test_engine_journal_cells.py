@@ -36,6 +36,7 @@ def test_no_cell_holds_something_else_than_its_column_says(tmp_path: Path, table
         journal.start_run("r", ["install"], "0")
         journal.begin("a", "f")
         journal.command("a", ["true"], RESULT, "log")
+        journal.amount("a", {"MAX_JOBS": "2"}, 1, 2)
         journal.add_made("a", ["/x"])
         journal.settle_at(str(path.parent))
     with contextlib.closing(sqlite3.connect(path)) as db, db:
