@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +17,7 @@ from xpubuild.planning.estimate import Earlier, Known, estimates
 from xpubuild.planning.planner import make_context, make_plan
 from xpubuild.planning.request import Compilers, Facts, Request
 from xpubuild.recipe.load import load
+from xpubuild.store.keeping import NotKept
 from xpubuild.ui.format import roughly
 
 TORCH = "requirements/torch-2.13.0-cpu.txt"
@@ -138,3 +140,22 @@ def test_a_cached_commit_and_local_work_download_nothing(tmp_path: Path) -> None
 )  # fmt: skip
 def test_a_guess_is_told_no_finer_than_it_is_known(seconds: float, text: str) -> None:
     assert roughly(seconds) == text
+
+
+def test_a_wheel_of_a_store_takes_no_build(tmp_path: Path) -> None:
+    context = context_of(tmp_path)
+    plan = make_plan(context)
+    kept = replace(plan.step("ops.wheel"), keeper=_Kept())
+    steps = tuple(kept if step.id == kept.id else step for step in plan.steps)
+    found = estimates(context, replace(plan, steps=steps), ["ops.wheel"], Known((BUILD,)))["ops.wheel"]
+    assert found.source == "taken from the store /s"
+    assert found.seconds is not None
+    assert found.seconds < BUILD.seconds / 10
+
+
+class _Kept(NotKept):
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"answer": "kept", "store": "/s"}
