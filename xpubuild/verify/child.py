@@ -21,6 +21,8 @@ _OUTPUT_LINES = 40
 #: later.
 _START_S = 300.0
 _HELLO_S = 60.0
+#: Times its own deadline, a check may wait for a processor.
+_PATIENCE = 9
 _OLDEST = (3, 9)
 #: Event -> the fields that a record of it has beside its id.
 _FIELDS = {
@@ -30,25 +32,46 @@ _FIELDS = {
 }
 
 
-class _Deadline(Cancel):
-    """Cancels a process when the user does, or when the check that runs is over its time."""
+class Deadline(Cancel):
+    """Cancels a process when the user does, or when the check that runs is over its time.
 
-    def __init__(self, user: Cancel | None) -> None:
+    What a busy machine gave to others does not count: the time that the process waited for a processor.
+    """
+
+    def __init__(
+        self,
+        user: Cancel | None,
+        clock: Callable[[], float] = time.monotonic,
+        waited: Callable[[int], float] | None = None,
+    ) -> None:
         super().__init__()
-        self._user = user
-        self._end = 0.0
+        self._user, self._clock, self._waited = user, clock, waited or waited_s
         self.expired = False
         self.extend(_START_S)
 
-    def extend(self, seconds: float) -> None:
-        """Start a new period."""
-        self._end = time.monotonic() + seconds
+    def extend(self, seconds: float, process: int = 0) -> None:
+        """Start a new period; ``process`` is the number of the one that runs in it, 0 where it is unknown."""
+        self._seconds, self._process = seconds, process
+        self._end, self._before = self._clock() + seconds, self._waited(process)
 
     def __bool__(self) -> bool:
         if self._user:
             return True
-        self.expired = self.expired or time.monotonic() >= self._end
+        if not self.expired and self._clock() >= self._end:
+            others = self._waited(self._process) - self._before
+            self.expired = self._clock() >= self._end + min(others, _PATIENCE * self._seconds)
         return self.expired
+
+
+def waited_s(process: int) -> float:
+    """Return how long the first thread of a process was ready to run while others ran (proc(5): schedstat).
+
+    0 where that is not known.
+    """
+    try:
+        return int(Path(f"/proc/{process}/schedstat").read_text("ascii").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 @dataclass
@@ -85,7 +108,7 @@ class Child:
 
     def run(self, identifiers: Sequence[str]) -> ChildEnd:
         """Run the checks until the process ends, by itself or otherwise."""
-        self._deadline = _Deadline(self.cancel)
+        self._deadline = Deadline(self.cancel)
         self._running, self._since = None, time.monotonic()
         self._output.clear()
         required = [word for part in self.require for word in ("--require", part)]
@@ -117,7 +140,7 @@ class Child:
                 self._output.append(rest)
             return
         if record["event"] == "start":
-            self._start(str(record["id"]))
+            self._start(str(record["id"]), record.get("process"))
         elif record["event"] == "result":
             self._running = None
             self._deadline.extend(_START_S)
@@ -134,9 +157,9 @@ class Child:
         known = fields is not None and record.get("id") in self.deadlines and fields <= record.keys()
         return record if known else None
 
-    def _start(self, identifier: str) -> None:
+    def _start(self, identifier: str, process: object) -> None:
         self._running, self._since = identifier, time.monotonic()
-        self._deadline.extend(self.deadlines[identifier])
+        self._deadline.extend(self.deadlines[identifier], process if isinstance(process, int) else 0)
 
 
 def _record(text: str) -> dict[str, Any] | None:

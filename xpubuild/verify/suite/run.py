@@ -6,7 +6,7 @@ order. Each record is a line that starts with
 the ASCII record separator and holds one JSON object; all else on the streams is output of the check that
 started last.
 
-    {"event": "start", "id": ...}
+    {"event": "start", "id": ..., "process": number}
     {"event": "result", "id": ..., "status": pass|fail|skip, "duration_s": s, "detail": text, "metrics": {},
      "warnings": []}
     {"event": "facts", "torch": {...}, "device": {...}}
@@ -110,7 +110,7 @@ def _run_all(options: argparse.Namespace) -> None:
         started = time.monotonic()
         reason = registry.blocked_by(check, statuses)
         if reason is None:
-            _send({"event": "start", "id": identifier})
+            _send({"event": "start", "id": identifier, "process": os.getpid()})
             status, detail = _run_check(check, context, errors)
         else:
             status, detail = "skip", reason
