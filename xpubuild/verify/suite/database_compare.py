@@ -65,6 +65,23 @@ class Comparison:
             value = wanted["value"].expand(one.shape) if wanted["value"].dim() == 0 else wanted["value"]
             self.close(f"{what} {number}: ", one, {**wanted, "value": value}, DERIVATIVE)
 
+    def nan_arrives(self, results: list[Any], expected: list[dict[str, Any]]) -> bool:
+        """Compare where results are NaN, of an input with a NaN: where the CPU's are, at least.
+
+        Returns False: nothing else is to be compared.
+
+        Raises:
+            WrongError: an element is a number that is NaN on the CPU.
+        """
+        for number, (result, wanted) in enumerate(zip(results, expected)):
+            found, value = dense(self.torch, result).cpu(), wanted.get("cpu", wanted["value"])
+            if not _rounds(found) or not _rounds(value) or found.shape != value.shape:
+                continue
+            lost = int((self.torch.isnan(value) & ~self.torch.isnan(found)).sum())
+            if lost:
+                raise WrongError(f"NaN does not arrive at {lost} elements of result {number}")
+        return False
+
     def close(self, which: str, result: Any, wanted: dict[str, Any], factor: float = 1.0) -> None:
         """Compare one result with its reference; whole numbers have to be equal.
 

@@ -25,7 +25,7 @@ from .database_calls import (
 )
 from .database_change import SEEDS, backward, spread, tangents
 from .database_choice import has_derivative
-from .database_samples import leaves, mapped, samples
+from .database_samples import evenly, leaves, mapped, samples
 from .references import _moved, _rounds
 
 #: Samples of a type for which gradients are computed; the others have forward results alone.
@@ -44,9 +44,10 @@ def compute(torch: Any, info: Any, dtype: Any, device: str) -> list[dict[str, An
     with quiet():
         made = samples(torch, info, dtype, grad=grad)
         records = []
-        for number, (_, sample) in enumerate(made):
-            wanted = grad and number % max(1, len(made) // GRADIENTS) == 0
-            records.append(Reference(torch, info, sample).record(against, gradients=wanted))
+        for number, (kind, sample) in enumerate(made):
+            wanted = grad and (kind == "again" or evenly(made, number, GRADIENTS))
+            record = Reference(torch, info, sample).record(against, gradients=wanted)
+            records.append({**record, "kind": kind})
     return records
 
 

@@ -1,4 +1,7 @@
-"""Inputs of the operator database: upstream's samples, an empty one, and one with more than 2^16 elements.
+"""Inputs of the operator database: upstream's samples and those that it has not.
+
+Such as an empty one, one with more than 2^16 elements, one with other numbers in the shapes of the first, and
+one with a NaN.
 
 Two processes make them from the same seed: one computes references from them, the other runs the device. Only
 structure and arguments of the second are its own; its tensors are replaced by those of the first.
@@ -15,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .database_choice import made_distinct
+from .table_pointwise import DROP_NAN
 
 #: Samples of an operator in one type: of more, that many are taken evenly from the first ``_LOOKED_AT``.
 MOST = 12
@@ -23,6 +27,8 @@ LARGE = 2**16
 _SEED = 20261123
 #: Where torch sees such a device, some samples name it or have a tensor there.
 _DEVICES = ("cuda", "xpu", "mps")
+#: What is reduced over its first and over its second dimension to more than 2^16 results.
+_TALL = ((3, 70001), (70001, 3))
 #: Rows of others make other matrices, which need not be regular; work grows with the cube of a dimension.
 _DECOMPOSITIONS = (
     "linalg", "lu", "svd", "pca", "qr", "geqrf", "cholesky", "cov", "corrcoef", "logdet", "det", "pinverse",
@@ -30,15 +36,15 @@ _DECOMPOSITIONS = (
 )  # fmt: skip
 
 
-def seed(torch: Any) -> None:
+def seed(torch: Any, more: int = 0) -> None:
     """Seed every generator that samples are made with."""
-    torch.default_generator.manual_seed(_SEED)
-    random.seed(_SEED)
-    importlib.import_module("numpy").random.seed(_SEED % 2**32)
+    torch.default_generator.manual_seed(_SEED + more)
+    random.seed(_SEED + more)
+    importlib.import_module("numpy").random.seed((_SEED + more) % 2**32)
 
 
 def samples(torch: Any, info: Any, dtype: Any, *, grad: bool) -> list[tuple[str, Any]]:
-    """Return (kind, SampleInput) on the CPU; kinds are ``upstream``, ``empty`` and ``large``."""
+    """Return (kind, SampleInput) on the CPU: ``upstream``, ``empty``, ``large``, ``again`` or ``nan``."""
     seed(torch)
     # Not sample_inputs(): it seeds all devices for each sample, which takes longer than most operators.
     given = list(itertools.islice(info.sample_inputs_func(info, "cpu", dtype, grad), _LOOKED_AT))
@@ -47,10 +53,46 @@ def samples(torch: Any, info: Any, dtype: Any, *, grad: bool) -> list[tuple[str,
     made = [("upstream", given[int(number * step)]) for number in range(min(MOST, len(given)))]
     made += [("empty", one) for one in _empty(torch, info, given)]
     made += [("large", one) for one in _large(torch, info, given)]
+    made += [("again", one) for one in _again(torch, info, dtype, given[:1], grad=grad)]
+    made += [("nan", one) for one in _with_nan(torch, info, given)]
     for _, sample in made:
         name = f"{info.name}.{info.variant_test_name}".rstrip(".")
         sample.input = made_distinct(torch, name, sample.input)
     return made
+
+
+def evenly(made: list[tuple[str, Any]], number: int, most: int) -> bool:
+    """Return whether a sample is one of about ``most`` taken evenly, ``again`` and ``nan`` left out."""
+    count = sum(kind not in ("again", "nan") for kind, _ in made)
+    return number < count and number % max(1, count // most) == 0
+
+
+def _again(torch: Any, info: Any, dtype: Any, first: list[Any], *, grad: bool) -> list[Any]:
+    """Return the first sample with other numbers: what an operator returned before is wrong then."""
+    if not first:
+        return []
+    seed(torch, 1)
+    other = next(iter(info.sample_inputs_func(info, "cpu", dtype, grad)))
+    other = _on_cpu(torch, other)
+    shapes = [
+        [leaf.shape if isinstance(leaf, torch.Tensor) else None for leaf in leaves(one)[0]]
+        for one in (other, *first)
+    ]
+    return [other] if shapes[0] == shapes[1] else []
+
+
+def _with_nan(torch: Any, info: Any, given: list[Any]) -> list[Any]:
+    """Return a sample with a NaN in its input. Of decompositions none: MKL's may end the process."""
+    if info.name.rpartition(".")[2] in DROP_NAN or info.name.startswith(_DECOMPOSITIONS):
+        return []
+    for one in _plain(torch, given):
+        if one.input.is_floating_point():
+            made = copy.copy(one)
+            numbers = one.input.detach().clone(memory_format=torch.contiguous_format)
+            numbers.view(-1)[numbers.numel() // 2] = float("nan")
+            made.input = numbers.requires_grad_(one.input.requires_grad)
+            return [made]
+    return []
 
 
 def _on_cpu(torch: Any, sample: Any) -> Any:
@@ -134,13 +176,29 @@ def _empty(torch: Any, info: Any, given: list[Any]) -> list[Any]:
 
 
 def _large(torch: Any, info: Any, given: list[Any]) -> list[Any]:
-    """Return a sample above 2^16 elements, in no power of two, where the operator scales."""
-    for one in _plain(torch, given):
-        made = _of_shape(torch, info, (257, 263), one)
-        if made is not None:
-            return [made]
+    """Return samples above 2^16 elements, in no power of two, where the operator scales.
+
+    A reduction has one with that many results too.
+    """
+    found = []
+    for shape in ((257, 263), *_TALL):
+        for one in _plain(torch, given):
+            if shape in _TALL and not _reduces(one, _TALL.index(shape)):
+                continue
+            made = _of_shape(torch, info, shape, one)
+            if made is not None:
+                found.append(made)
+                break
+    if found:
+        return found[:2]
     made = _tiled(torch, info, given)
     return [] if made is None else [made]
+
+
+def _reduces(sample: Any, dim: int) -> bool:
+    """Return whether a sample of a reduction names one of two dimensions."""
+    given = sample.kwargs.get("dim", sample.args[0] if sample.args else None)
+    return type(given) is int and given in (dim, dim - 2)
 
 
 def _plain(torch: Any, given: list[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ from .database import differentiable, objections
 from .database_calls import quiet
 from .database_compare import WrongError
 from .database_forms import Forms
-from .database_samples import samples
+from .database_samples import evenly, samples
 
 #: In-place and out= forms and strided inputs are run for so many samples of a type.
 _FORMS = 5
@@ -73,7 +73,7 @@ class Bench:
                     found.faults.append(f"{kind} {number}: {record['fault']}")
                     continue
                 Forms(self, info, dtype, found, f"{kind} {number}", sample, record).all_forms(
-                    forms=number % max(1, len(made) // _FORMS) == 0 or kind != "upstream"
+                    forms=evenly(made, number, _FORMS) or kind in ("empty", "large")
                 )
             self.synchronize()
         found.fell_back = bool(fell_back)

@@ -60,7 +60,7 @@ _ACTIVATIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("glu", {"dim": 0}),
 )
 #: Whether they pass NaN on differs between backends and releases.
-_DROP_NAN = ("softshrink", "hardshrink", "hardsigmoid", "hardswish", "relu6", "threshold")
+DROP_NAN = ("softshrink", "hardshrink", "hardsigmoid", "hardswish", "relu6", "threshold")
 _PAIRS = (
     "add",
     "sub",
@@ -129,7 +129,7 @@ def _unary(torch: Any) -> Iterator[Case]:
             [uniform(-3, 3, 4, 16411)],
             grad=True,
             slack=4,
-            nan=name not in _DROP_NAN,
+            nan=name not in DROP_NAN,
         )
 
 
@@ -148,6 +148,7 @@ def _binary(torch: Any) -> Iterator[Case]:
             f"{name} of fractions",
             _named(torch, name),
             [whole(-40, 40, *_SHAPE), whole(1, 9, *_SHAPE)],
+            [whole(-40, 40, *_LARGE), whole(1, 9, *_LARGE)],
             exact=True,
         )
     for mode in ("floor", "trunc"):
@@ -208,7 +209,6 @@ def _binary(torch: Any) -> Iterator[Case]:
         [booleans(*_LARGE), *many],
         grad=True,
         exact=True,
-        nan=False,
     )
     yield Case(
         "nan_to_num",
