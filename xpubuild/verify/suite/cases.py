@@ -6,6 +6,7 @@ so that float64, float32, bfloat16 and float16 hold the same ones and share one 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,6 +61,11 @@ def distinct(*shape: int) -> Input:
     return Input("distinct", shape)
 
 
+def ranked(*shape: int) -> Input:
+    """Return whole numbers of which no two are equal, in random order: too many for short types."""
+    return Input("ranked", shape)
+
+
 def positive(*shape: int) -> Input:
     """Return symmetric positive definite matrices with condition numbers below 10."""
     return Input("positive", shape)
@@ -84,6 +90,9 @@ def make(torch: Any, described: Input, seed: int) -> Any:  # noqa: PLR0911 - one
     if kind == "distinct":
         order = torch.rand(shape, generator=generator).argsort(-1)
         return order.double() - shape[-1] // 2
+    if kind == "ranked":
+        count = math.prod(shape)
+        return torch.randperm(count, generator=generator).reshape(shape).double() - count // 2
     if kind == "whole":
         return torch.randint(int(described.low), int(described.high), shape, generator=generator).double()
     plain = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -108,6 +117,8 @@ def few_bits(torch: Any, numbers: Any) -> Any:
 Call = Callable[..., Any]
 #: The set of inputs with which NaN arrives at the results in the backward pass.
 NAN_GRADIENT = "nan gradient"
+#: The set whose first floating-point input is NaN as a whole, for where one NaN need not arrive.
+ALL_NAN = "all nan"
 
 
 @dataclass(frozen=True)
@@ -125,7 +136,8 @@ class Case:
         slack: factor on the limits, for algorithms with several roundings or long sums, and for float32
             accumulation in an unlucky order.
         reference: computes the reference instead of ``call``.
-        nan: with a NaN among the inputs, results that depend on it have to be NaN.
+        nan: with a NaN in the first floating-point input, results that depend on it have to be NaN; with
+            ``ALL_NAN`` only that input as a whole is NaN, since which results depend on one is not defined.
         strided: also with inputs that are not contiguous.
         ways: the plain inputs also in these ways (``ways.py``).
     """
@@ -139,7 +151,7 @@ class Case:
     exact: bool = False
     slack: float = 1.0
     reference: Call | None = None
-    nan: bool = True
+    nan: bool | str = True
     strided: bool = True
     ways: tuple[str, ...] = ()
     seed: int = field(default=0, compare=False)
@@ -150,9 +162,10 @@ def prepared(torch: Any, case: Case, variant: str) -> list[Any]:
     described = case.large if variant == "large" else case.inputs
     first = sum(map(ord, case.name)) * 31 + {"other": 7, "large": 13}.get(variant, 0)
     made = [make(torch, one, first + number) for number, one in enumerate(described)]
-    if variant == "nan":
+    if variant in ("nan", ALL_NAN):
         target = next(tensor for tensor in made if tensor.is_floating_point() or tensor.is_complex())
-        target.view(-1)[target.numel() // 2] = float("nan")
+        places = slice(None) if variant == ALL_NAN else target.numel() // 2
+        target.view(-1)[places] = float("nan")
     return made
 
 
@@ -160,8 +173,8 @@ def variants(case: Case) -> list[str]:
     """Return the names of a case's input sets."""
     floating = any(one.kind not in ("integers", "booleans") for one in case.inputs)
     named = (
-        ("plain", True), ("other", case.strided), ("large", case.large), ("nan", case.nan and floating),
-        (NAN_GRADIENT, case.grad),
+        ("plain", True), ("other", True), ("large", case.large), ("nan", case.nan is True and floating),
+        (ALL_NAN, case.nan and floating), (NAN_GRADIENT, case.grad),
     )  # fmt: skip
     return [name for name, present in named if present]
 
@@ -182,9 +195,8 @@ def evaluate(
     weights = []
     for number, result in enumerate(ends):
         described = (complexes if result.is_complex() else normal)(*result.shape)
-        weight = make(torch, described, 977 + number)
-        weight = weight if moved is None else moved(weight)
-        weights.append(weight.to(device=result.device, dtype=result.dtype))
+        weight = make(torch, described, 977 + number).to(device=result.device, dtype=result.dtype)
+        weights.append(weight if moved is None else moved(weight))
     sources = [leaf for leaf in leaves if leaf.requires_grad]
     found = torch.autograd.grad(ends, sources, weights, allow_unused=True)
     return [result.detach() for result in results], [one for one in found if one is not None]

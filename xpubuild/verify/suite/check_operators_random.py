@@ -99,8 +99,8 @@ def random(context: SuiteContext) -> None:
 
 def _permutations(context: SuiteContext) -> None:
     torch = context.torch
-    for count in (100, 70001):
-        one, two = (torch.randperm(count, device=context.device).cpu() for _ in range(2))
+    for count, dtype in ((100, torch.float16), (100, torch.int64), (70001, torch.int64)):
+        one, two = (torch.randperm(count, device=context.device, dtype=dtype).cpu().long() for _ in range(2))
         require(torch.equal(one.sort()[0], torch.arange(count)), f"randperm({count}) is no permutation")
         require(not torch.equal(one, two), f"randperm({count}) gives the same order twice")
         moved = float((one - torch.arange(count)).abs().double().mean()) / count

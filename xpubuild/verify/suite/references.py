@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from .cases import NAN_GRADIENT, Call, Case, evaluate, prepared, variants
+from .cases import ALL_NAN, NAN_GRADIENT, Call, Case, evaluate, prepared, variants
 from .children import python, run_one
 from .context import CheckFaultError, SuiteContext
 
@@ -52,7 +52,9 @@ def _of_case(torch: Any, case: Case) -> dict[str, Any] | None:
     try:
         for variant in variants(case):
             inputs = prepared(torch, case, variant)
-            if variant == "nan":
+            if variant == ALL_NAN and found.get("nan"):
+                continue  # one NaN is enough, and says more
+            if variant in ("nan", ALL_NAN):
                 found[variant] = _not_a_number(torch, case, inputs)
             elif variant == NAN_GRADIENT:
                 found[variant] = nan_gradients(torch, case.reference or case.call, inputs)
@@ -128,12 +130,13 @@ def _moved(torch: Any, tensor: Any, seed: int) -> Any:
 
 
 def _not_a_number(torch: Any, case: Case, inputs: list[Any]) -> list[Any] | None:
-    """Return where results are NaN; None where the operator does not take it."""
+    """Return where results are NaN; None where none is, or the operator does not take it."""
     try:
         results, _ = _quiet(torch, case, inputs, grad=False)
     except (RuntimeError, ValueError):
         return None
-    return [torch.isnan(one) if one.is_floating_point() or one.is_complex() else None for one in results]
+    found = [torch.isnan(one) if _rounds(one) else None for one in results]
+    return found if any(one is not None and bool(one.any()) for one in found) else None
 
 
 def nan_gradients(torch: Any, call: Call, inputs: list[Any]) -> list[Any]:

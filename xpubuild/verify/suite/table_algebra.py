@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .cases import LONG_ONLY, Case, complexes, normal, positive, regular
+from .cases import ALL_NAN, LONG_ONLY, Case, complexes, normal, positive, regular
 
 
 def _decompositions(torch: Any) -> Iterator[Case]:
@@ -15,7 +15,9 @@ def _decompositions(torch: Any) -> Iterator[Case]:
     sides, long_sides = normal(3, 9, 4), normal(1100, 8, 8)
     # Algorithms are backward stable with factors of the order of the matrix.
     usual: dict[str, Any] = {"types": LONG_ONLY, "slack": 64.0, "nan": False}
-    yield Case("solve", la.solve, [general, sides], [many, long_sides], grad=True, **usual)
+    # Not of eigenvalues and singular values: of NaN, MKL ends the process.
+    through: dict[str, Any] = {**usual, "nan": ALL_NAN}
+    yield Case("solve", la.solve, [general, sides], [many, long_sides], grad=True, **through)
     yield Case("large solve", la.solve, [regular(140, 140), normal(140, 3)], **usual)
     yield Case(
         "solve from the right",
@@ -24,10 +26,13 @@ def _decompositions(torch: Any) -> Iterator[Case]:
         grad=True,
         **usual,
     )
-    yield Case("inv", la.inv, [general], [many], grad=True, **usual)
+    yield Case("inv", la.inv, [general], [many], grad=True, **through)
     yield Case("inverse of one", la.inv, [regular(65, 65)], [regular(270, 270)], **usual)
-    yield Case("det", la.det, [general], grad=True, **usual)
-    yield Case("slogdet", lambda a: tuple(la.slogdet(a)), [general], [many], grad=True, **usual)
+    yield Case("det", la.det, [general], grad=True, **through)
+    yield Case("slogdet", lambda a: tuple(la.slogdet(a)), [general], [many], grad=True, **through)
+    yield Case(
+        "cholesky, not checked", lambda a: la.cholesky_ex(a)[0].diagonal(0, -2, -1), [definite], **through
+    )
     yield Case("cholesky", la.cholesky, [definite], [several], grad=True, **usual)
     yield Case("large cholesky", la.cholesky, [positive(140, 140)], [positive(270, 270)], **usual)
     yield Case(
@@ -48,9 +53,9 @@ def _decompositions(torch: Any) -> Iterator[Case]:
     yield Case("svd", _svd(torch), [normal(3, 9, 6)], [normal(1100, 9, 8)], **usual)
     yield Case("large svd", _svd(torch), [normal(97, 61)], **usual)
     yield Case("svd of a singular one", lambda a: _svd(torch)(a @ a.mT), [normal(3, 9, 4)], **usual)
-    yield Case("qr", _qr(torch), [normal(3, 9, 6)], [normal(1100, 9, 8)], **usual)
+    yield Case("qr", _qr(torch), [normal(3, 9, 6)], [normal(1100, 9, 8)], **through)
     yield Case("large qr", _qr(torch), [normal(140, 97)], **usual)
-    yield Case("lu", lambda a: _lu(torch, a), [general], [many], **usual)
+    yield Case("lu", lambda a: _lu(torch, a), [general], [many], **through)
     yield Case("lu_solve", lambda a, b: la.lu_solve(*la.lu_factor(a), b), [general, sides], **usual)
     yield Case("lstsq", lambda a, b: la.lstsq(a, b).solution, [normal(3, 12, 5), normal(3, 12, 2)], **usual)
     yield Case("pinv", la.pinv, [normal(3, 9, 5)], **usual)
@@ -61,7 +66,7 @@ def _decompositions(torch: Any) -> Iterator[Case]:
         [general, sides],
         [many, long_sides],
         grad=True,
-        **usual,
+        **through,
     )
     yield Case(
         "householder_product",

@@ -136,9 +136,8 @@ def _lists(torch: Any) -> Iterator[Case]:
         small,
         many,
         exact=True,
-        nan=False,
     )
-    yield Case("clip_grad_norm_", lambda *g: _clipped(torch, g), small, many, slack=64, nan=False)
+    yield Case("clip_grad_norm_", lambda *g: _clipped(torch, g), small, many, slack=64)
 
 
 def _foreach(torch: Any, name: str) -> Any:

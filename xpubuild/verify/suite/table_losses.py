@@ -28,7 +28,6 @@ def _losses(torch: Any) -> Iterator[Case]:
             [many, many_classes],
             grad=True,
             slack=8,
-            nan=False,
         )
     yield Case(
         "cross_entropy smooth",
@@ -52,8 +51,22 @@ def _losses(torch: Any) -> Iterator[Case]:
         [normal(3, 5, 150, 161), integers(0, 5, 3, 150, 161)],
         grad=True,
         slack=8,
-        nan=False,
-        strided=False,
+        strided=False,  # the CPU's gradient wants its input to be contiguous
+    )
+    yield Case(
+        "nll_loss of many",
+        lambda x, t: f.nll_loss(x, t, reduction="none"),
+        [normal(9, 5), integers(0, 5, 9)],
+        [normal(70001, 3), integers(0, 3, 70001)],
+        grad=True,
+        slack=8,
+    )
+    yield Case(
+        "nll_loss2d none",
+        lambda x, t: f.nll_loss(x, t, reduction="none"),
+        [normal(3, 5, 7, 6), integers(0, 5, 3, 7, 6)],
+        [normal(3, 5, 150, 161), integers(0, 5, 3, 150, 161)],
+        slack=8,
     )
     yield Case(
         "nll_loss weighted",
@@ -61,7 +74,6 @@ def _losses(torch: Any) -> Iterator[Case]:
         [logits, classes, uniform(0.5, 2, 13)],
         [many, many_classes, uniform(0.5, 2, 131)],
         slack=8,
-        nan=False,
     )
     pairs: dict[str, Any] = {
         "mse_loss": f.mse_loss,

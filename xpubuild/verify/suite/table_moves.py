@@ -53,7 +53,6 @@ def _moves(torch: Any) -> Iterator[Case]:
             [normal(*_SHAPE)],
             [normal(43, 47, 53)],
             exact=True,
-            nan=False,
             grad=name not in ("masked_select", "fill", "zeros", "copy"),
         )
     for mode in ("reflect", "replicate", "circular"):
@@ -69,7 +68,17 @@ def _moves(torch: Any) -> Iterator[Case]:
                 [normal(*many)],
                 grad=True,
             )
-    yield Case("arange", lambda x: torch.arange(3, 99999, 7, device=x.device) + x, [integers(0, 1, 1)])
+    yield Case(
+        "arange",
+        lambda x: [torch.arange(n, 99999, 7, device=x.device) + x for n in (3, 5)],
+        [integers(0, 1, 1)],
+    )
+    yield Case(
+        "arange of numbers",
+        lambda x: [torch.arange(n, n + 60, device=x.device, dtype=x.dtype) + x for n in (3, 5)],
+        [whole(0, 1, 1)],
+        exact=True,
+    )
     yield Case(
         "linspace",
         lambda x: torch.linspace(3, 5, 70001, device=x.device, dtype=x.dtype) + x,
@@ -100,12 +109,19 @@ def _moves(torch: Any) -> Iterator[Case]:
     )
     yield Case("tril_indices", lambda x: torch.tril_indices(9, 7, device=x.device) + x, [integers(0, 1, 1)])
     yield Case("nonzero", torch.nonzero, [booleans(9, 67)], [booleans(401, 251)])
+    yield Case("nonzero of numbers", torch.nonzero, [whole(0, 2, 9, 67)], exact=True)
+    yield Case(
+        "native_dropout of nothing",
+        lambda x: torch.native_dropout(x, 0.0, True),
+        [normal(*_SHAPE)],
+        [normal(43, 47, 53)],
+        exact=True,
+    )
     yield Case(
         "complex moves",
         lambda x: torch.cat((x.flip(0), x.roll(1, 1).conj())),
         [complexes(9, 67)],
         exact=True,
-        nan=False,
         types=LONG_ONLY,
     )
 
@@ -146,7 +162,6 @@ def _indexed(torch: Any) -> Iterator[Case]:
         exact=True,
         grad=True,
         large=[many, integers(0, 4099, 99)],
-        nan=False,
     )
     yield Case(
         "index_select", lambda x, i: x.index_select(0, i), [data, rows], [many, wide_rows], grad=True, slack=8
@@ -192,7 +207,6 @@ def _indexed(torch: Any) -> Iterator[Case]:
         [data, picks],
         [many, wide_picks],
         exact=True,
-        nan=False,
     )
     for how in ("sum", "mean", "amax", "amin", "prod"):
         yield Case(
@@ -200,7 +214,7 @@ def _indexed(torch: Any) -> Iterator[Case]:
             lambda x, i, y, h=how: x.scatter_reduce(0, i, y, h, include_self=True),
             [uniform(0.5, 1.5, 33, 17), picks, uniform(0.5, 1.5, 33, 17)],
             slack=16,
-            nan=False,
+            nan=how in ("sum", "mean", "prod"),
             large=[uniform(0.5, 1.5, 4099, 19), wide_picks, uniform(0.5, 1.5, 4099, 19)],
         )
     yield Case(
@@ -210,7 +224,6 @@ def _indexed(torch: Any) -> Iterator[Case]:
         [many, booleans(4099, 19), many],
         exact=True,
         grad=True,
-        nan=False,
     )
     yield Case(
         "put",

@@ -82,6 +82,15 @@ def _norms(torch: Any) -> Iterator[Case]:
             slack=8,
         )
     yield Case(
+        "batch_norm as exported",
+        lambda x, w, b: torch.ops.aten._native_batch_norm_legit(
+            x, w, b, torch.zeros_like(w), torch.ones_like(w), True, 0.3, 1e-5
+        ),
+        [normal(3, 5, 7, 6), normal(5), normal(5)],
+        [normal(4, 5, 64, 61), normal(5), normal(5)],
+        slack=8,
+    )
+    yield Case(
         "local_response_norm", lambda x: f.local_response_norm(x, 3), [normal(2, 7, 5, 5)], grad=True, slack=4
     )
     yield Case(

@@ -34,6 +34,13 @@ def _along(torch: Any) -> Iterator[Case]:
     for dim in (0, 1, 2):
         near = [uniform(0.8, 1.2, *_SHAPE)]
         yield Case(f"prod over {dim}", _over(torch, "prod", dim), near, grad=True, slack=4)
+    yield Case(
+        "prod of rows",
+        _over(torch, "prod", 1),
+        [uniform(0.8, 1.2, 9, 5)],
+        [uniform(0.8, 1.2, *_TALL)],
+        slack=4,
+    )
 
 
 def _reductions(torch: Any) -> Iterator[Case]:
@@ -106,8 +113,13 @@ def _reductions(torch: Any) -> Iterator[Case]:
         [distinct(9, 67)],
         [distinct(401, 251)],
         exact=True,
-        nan=False,
     )
+    for name, tall in (
+        ("max", lambda x: tuple(x.max(1))),
+        ("min", lambda x: tuple(x.min(1))),
+        ("kthvalue", lambda x: tuple(x.kthvalue(2, 1))),
+    ):
+        yield Case(f"{name} of {_TALL} over 1", tall, [distinct(9, 5)], [distinct(*_TALL)], exact=True)
     yield Case("mode", lambda x: x.mode(1)[0], [whole(0, 2, 9, 67)], exact=True, nan=False)
     yield Case("quantile", lambda x: torch.quantile(x, 0.3, dim=1), [normal(9, 67)], types=LONG_ONLY, slack=4)
     for order in (0.5, 1.0, 2.0, 3.0, float("inf")):
@@ -155,7 +167,13 @@ def _reductions(torch: Any) -> Iterator[Case]:
         lambda x: torch.bincount(x, minlength=40),
         [integers(0, 33, 999)],
         [integers(0, 33, 99999)],
-        strided=False,
+    )
+    yield Case(
+        "bincount of many",
+        lambda x, w: torch.bincount(x, w, 70001),
+        [integers(0, 33, 999), whole(0, 9, 999)],
+        [integers(0, 70001, 99999), whole(0, 9, 99999)],
+        exact=True,
     )
     yield Case(
         "cdist",
@@ -166,6 +184,14 @@ def _reductions(torch: Any) -> Iterator[Case]:
         slack=64,
     )
     yield Case(
+        "cdist of sums",
+        lambda a, b: torch.cdist(a, b, 1.0),
+        [normal(2, 9, 5), normal(2, 11, 5)],
+        [normal(2, 200, 7), normal(2, 190, 7)],
+        types=LONG_ONLY,
+        slack=8,
+    )
+    yield Case(
         "pdist",
         torch.pdist,
         [normal(9, 5)],
@@ -173,7 +199,6 @@ def _reductions(torch: Any) -> Iterator[Case]:
         types=LONG_ONLY,
         slack=8,
         grad=True,
-        strided=False,
     )
 
 

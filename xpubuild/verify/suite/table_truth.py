@@ -35,6 +35,9 @@ def _truth(torch: Any) -> Iterator[Case]:
             [booleans(*_SHAPE), booleans(*_SHAPE)],
             [booleans(*_LARGE), booleans(*_LARGE)],
         )
+        some = [whole(-1, 2, *_SHAPE), whole(-1, 2, *_SHAPE)]
+        yield Case(f"{name} of numbers", _named(torch, name), some, exact=True)
+    yield Case("logical_not of numbers", torch.logical_not, [whole(-1, 2, *_SHAPE)], exact=True)
     for name in _BITS:
         yield Case(name, _named(torch, name), small, many)
         if name.startswith("bitwise"):
