@@ -8,6 +8,7 @@
 # make slurm       job scripts on a real Slurm: time limits, a killed node daemon (as root; about 10 minutes)
 # make torture      kill, starve and mislead real installs at random, and count what became of them
 # make verify-mutants  break operators of torch (VERIFY_PYTHON) and list what verify does not notice
+# make verify-good-runs  run verify again and again on a good torch (VERIFY_PYTHON) and list false alarms
 # make docs         regenerate docs/reference, docs/schema and docs/checks
 # make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment; tests/data/images
 # make image-evidence  build images with buildah from nothing and use them (as root, about half an hour)
@@ -32,7 +33,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants docs plans findings components wheels browser \
+.PHONY: help quickstart test lint on-demand mutants slurm torture verify-mutants verify-good-runs docs plans findings components wheels browser \
 	image-evidence image-guide site release clean python-gone
 
 help:
@@ -75,6 +76,9 @@ torture: .venv/.dev
 
 verify-mutants:
 	@"$(VERIFY_PYTHON)" scripts/operator-mutants.py $(MUTANTS_ARGS)
+
+verify-good-runs: .venv/.dev
+	@"$(PY)" scripts/verify-good-runs.py --python "$(VERIFY_PYTHON)" $(GOOD_RUNS_ARGS)
 
 docs: .venv/.dev
 	@"$(PY)" scripts/generate-docs.py

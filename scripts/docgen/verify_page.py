@@ -35,7 +35,8 @@ _RESULTS = """
 | crash | the process died: the detail shows the signal, the output contains the native stack |
 | timeout | the check timed out; the output shows where it was |
 
-Each group runs in its own process, with a timeout for each check. A crash fails only one check; the rest of
+Each group runs in its own process, with a timeout for each check, which does not run while the process waits
+for a processor that others use. A crash fails only one check; the rest of
 its group continues in a new process. If a check needs another one that did not pass, it is skipped with that
 reason. The exit code is 70 if a check failed, crashed or timed out. Warnings (a speed below its bound, a
 cache of other runs) do not change the exit code. `--require ops` turns the absence of an optional part into
@@ -48,8 +49,9 @@ resnet50 is torchvision's if that is installed and works, otherwise the suite's 
 Weights and data are generated from fixed seeds and are the same everywhere.
 
 The group `operators` has tables: each case is an operator in one use, with its inputs. It runs in float32,
-plain, with strided and permuted inputs of other numbers, with more than 2^16 elements, with a NaN that has
-to reach the result, and in the device's short types; gradients are compared too. References are computed in
+plain, with strided and permuted inputs and arriving gradients of other numbers, with more than 2^16 elements,
+with a NaN that has to reach the result (where one need not, with nothing but NaN), and in the device's short
+types; gradients are compared too. References are computed in
 float64 on the CPU; where the CPU is the device, by another process that is started without `PYTHONPATH` and
 the user's packages. The limits are those of a backward stable algorithm: how much a result changes with its
 inputs is measured on the reference. Three are compared: the largest error of an element, the norm of all
@@ -68,7 +70,9 @@ the two best words are always further apart than any type's error, which the ref
 a kernel on this device, such as a backend of attention, are named in the detail.
 
 `scripts/operator-mutants.py` measures what the tables notice: it replaces an operator's kernels by
-slightly wrong ones and runs the cases that call it.
+slightly wrong ones and runs the cases that call it; with `--conditions` it prints which operators never get
+what a mutant would change. `scripts/verify-good-runs.py` runs verify again and again on a good torch: what
+fails there is a false alarm. [Results](../evidence/operator-mutants/README.md) of both.
 
 Training is compared with the same training in float64 on the CPU ([tolerances](tolerances.md)). The first
 loss may differ by the error of a forward pass, the first gradient by that of one backward pass. The decrease
@@ -132,9 +136,10 @@ Every torch wheel contains the database of operators that PyTorch's own tests us
 the types that a device should have, sample inputs and tolerances. `--suite ops` runs each operator in each
 of its types: forward, with inputs that are not contiguous, with empty inputs, in place and with `out=` where
 it has these, gradients, and forward-mode derivatives in the long types. Elementwise operators, reductions and
-others that scale get one input above 2^16 elements too. Up to {most} of upstream's samples are used per
-type. The database imports numpy, expecttest and, in older releases, packaging; if one is missing, nothing
-runs (exit code 40), and the command that installs it is shown.
+others that scale get one input above 2^16 elements too, reductions also one with that many results. The
+first sample is repeated with other numbers, and one has a NaN, which has to arrive where it does on the CPU.
+Up to {most} of upstream's samples are used per type. The database imports numpy, expecttest and, in older
+releases, packaging; if one is missing, nothing runs (exit code 40), and the command that adds it is shown.
 
 References come from another process on the CPU: the function of NumPy in the database if there is one, else
 the same operator in double precision. That process is started without `PYTHONPATH`. A result may be off by

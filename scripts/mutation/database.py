@@ -3,67 +3,57 @@
 from __future__ import annotations
 
 import importlib
-import json
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from mutation.called import called
+from mutation.broken import Broken, Recorder
+from mutation.tables import SUITE, Bench, digest
 
 #: Pairs that are run for a mutant at most, those that are named like the operator first.
 _MOST = 60
 _DEADLINE_S = 120.0
 _SHORT = ("float16", "bfloat16")
+_PARTS = ("context", "database", "database_samples", "database_trial", "database_worker")
 
 
 class Database:
-    """Operators of torch's database on one device, with references of another process."""
+    """Operators of torch's database on one device, with references of another process.
 
-    def __init__(self, package: str, torch: Any, device: str, cache: Path) -> None:
-        self._part = {
-            name: importlib.import_module(f"{package}.{name}")
-            for name in (
-                "database",
-                "database_samples",
-                "database_trial",
-                "database_worker",
-                "backends",
-                "context",
-            )
-        }
-        self.torch, self.device = torch, "cpu" if device == "cpu" else f"{device}:0"
+    References and the map are kept in the folder of the tables' records.
+    """
+
+    def __init__(self, bench: Bench, device: str) -> None:
+        self._part = {name: importlib.import_module(f"{bench.package}.{name}") for name in _PARTS}
+        self.torch, self.device = bench.torch, "cpu" if device == "cpu" else f"{device}:0"
         self.infos = self._part["database"].load()
-        backend = self._part["backends"].BACKENDS[device]
-        context = self._part["context"].SuiteContext(backend, frozenset())
-        self._bench = self._part["database_trial"].Bench(torch, self.device, context.module.synchronize)
-        self._folder = tempfile.TemporaryDirectory(prefix="mutants-")
+        self._bench = self._part["database_trial"].Bench(
+            self.torch, self.device, bench.context.module.synchronize
+        )
+        self._mine = digest(*sorted(SUITE.glob("database*.py")))
+        self._folder = bench.folder / f"ops-{self._mine}"
+        self._folder.mkdir(exist_ok=True)
         worker = self._part["database_worker"]
-        self._references = worker.References(torch, self.device, Path(self._folder.name), _DEADLINE_S)
-        self._records: dict[tuple[str, str], Any] = {}
+        self._references = worker.References(self.torch, self.device, self._folder, _DEADLINE_S)
         self._good: dict[tuple[str, str], bool] = {}
-        if not cache.is_file():
-            cache.write_text(json.dumps(self._record()), "utf-8")
-        self._map: dict[str, list[str]] = json.loads(cache.read_text("utf-8"))
+        self._map: dict[str, list[str]] = {}
+        with Recorder(self.torch, bench.names, bench.backend.dispatch_key) as recorder:
+            for name in self.infos:
+                line = f"ops {name} {self._mine} {bench.tool}"
+                bench.lines.add(line, lambda name=name: self._called(recorder, name))
+                for one in bench.lines.of[line] or ():
+                    self._map.setdefault(one, []).append(name)
+
+    def _called(self, recorder: Recorder, name: str) -> list[str]:
+        recorder.begin()
+        for kind in self._types(name)[:1]:
+            self._call(name, kind)
+        return list(recorder.found)
 
     def end(self) -> None:
         """End the process for references."""
         self._references.end()
-        self._folder.cleanup()
 
     def _types(self, name: str) -> list[str]:
         found: list[str] = self._part["database"].types_of(self.torch, self.infos[name], self.device)
-        return found
-
-    def _record(self) -> dict[str, list[str]]:
-        """Call each operator of the database once; return core operator -> operators that call it."""
-        found: dict[str, list[str]] = {}
-        for name in self.infos:
-            with called() as seen:
-                for kind in self._types(name)[:1]:
-                    self._call(name, kind)
-            for one in seen:
-                found.setdefault(one, []).append(name)
         return found
 
     def _call(self, name: str, kind: str) -> None:
@@ -93,12 +83,7 @@ class Database:
         named = [
             one for one in self.infos if stem.startswith(one.replace(".", "_").removeprefix("nn_functional_"))
         ]
-        return sorted(self._map.get(name.rstrip("_")) or named, key=lambda one: one not in named)
-
-    def has_no_short_type(self, name: str) -> bool:
-        """Return whether an operator of the database has no short type on this device."""
-        callers = self._callers(name)
-        return bool(callers) and not any(kind in _SHORT for one in callers for kind in self._types(one))
+        return sorted(self._map.get(name) or named, key=lambda one: one not in named)
 
     def pairs(self, name: str, mutation: str) -> list[tuple[str, str]]:
         """Return operators and types in which a mutant of a core operator may show."""
@@ -109,24 +94,32 @@ class Database:
             found += [(one, kind) for kind in chosen]
         return found[:_MOST]
 
-    def run(self, broken: Callable[[], Any], pair: tuple[str, str]) -> str | None:
-        """Return what the suite says of a pair while an operator is broken, and does not say else."""
-        if pair not in self._records:
+    def _records(self, pair: tuple[str, str]) -> Any:
+        """Return the references of a pair, which are made once."""
+        stored = self._folder / f"{' '.join(pair)}.pt"
+        if not stored.is_file():
             self._references.ask(pair[0], [pair[1]])
             try:
-                self._records[pair] = self._references.get(*pair)
+                made = self._references.get(*pair)
             except self._part["context"].CheckFailedError:
-                self._records[pair] = []
-        with broken():
-            said = self._problem(pair)
+                made = []
+            self.torch.save(made, stored.with_suffix(".part"))
+            stored.with_suffix(".part").rename(stored)
+        return self.torch.load(stored, weights_only=False)
+
+    def run(self, broken: Broken, pair: tuple[str, str]) -> str | None:
+        """Return what the suite says of a pair while an operator is broken, and does not say else."""
+        records = self._records(pair)
+        with broken:
+            said = self._problem(pair, records)
         if said and pair not in self._good:
-            self._good[pair] = self._problem(pair) is None
+            self._good[pair] = self._problem(pair, records) is None
         return said if said and self._good[pair] else None
 
-    def _problem(self, pair: tuple[str, str]) -> str | None:
+    def _problem(self, pair: tuple[str, str], records: Any) -> str | None:
         name, kind = pair
         try:
-            found = self._bench.trial(self.infos[name], getattr(self.torch, kind), self._records[pair])
+            found = self._bench.trial(self.infos[name], getattr(self.torch, kind), records)
         except Exception as error:  # noqa: BLE001 - as the suite does
             return f"{type(error).__name__}: {error}"[:200]
         return "; ".join(f"{part}: {problem}" for part, problem in found.problems.items()) or None
