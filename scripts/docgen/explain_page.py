@@ -80,12 +80,13 @@ The first two sets were easier: the third was right for 48 at the commit before 
 what was missed was learnt from; it carries little to the next set. The labels are not what limits the score:
 somebody who saw the third set's texts and causes, and no label, chose the same family for 62 of the 64.
 Comparing words with those of 670 labelled excerpts (TF-IDF, 20 nearest) is right for 46 of the third set, and
-for 48 together with the rules: no gain that would be worth its size. What the fourth set missed most: messages
-without the word error, headers that only some releases of oneAPI have, and advice about kernels and firmware.
+for 48 together with the rules: no gain that would be worth its size. What the fourth set missed
+most: messages without the word error, headers that only some releases of oneAPI have, and advice about
+kernels and firmware.
 
-A good part of the last set is about the surroundings of a build: containers, Slurm, pip, CUDA, git. Its likely
-and wrong findings took a follow-up error for the cause, read a name from a line of another program, or did not
-look at whose file or which platform it was. Of its findings with 0.9 and more, 26 of 27 are right.
+A good part of the last set is about the surroundings of a build: containers, Slurm, pip, CUDA, git. Its
+likely and wrong findings took a follow-up error for the cause, read a name from a line of another program, or
+did not look at whose file or which platform it was. Of its findings with 0.9 and more, 26 of 27 are right.
 
 The 188 of the last three sets by confidence:
 
