@@ -480,3 +480,15 @@ def test_a_container_that_was_given_the_gpu_is_not_told_to_take_it() -> None:
     assert first(f"$ apptainer exec frob.sif sycl-ls\n{lists}").family == "D-device-node-access"
     given = explained(f"$ docker run --device /dev/dri frob sycl-ls\n{lists}")
     assert "container-lists-no-gpu" not in {finding.id for finding in given.findings}
+
+
+def test_a_header_that_make_wants_is_not_one_of_the_compiler_at_run_time() -> None:
+    line = "frob.c:19:10: fatal error: ze_api.h: No such file or directory"
+    assert first(line).family == "N-run-time-jit-headers"
+    assert first(f"{line}\nmake: *** [Makefile:115: frob] Error 1").family != "N-run-time-jit-headers"
+
+
+def test_headers_of_sycl_that_miss_each_other_were_compiled_without_its_option() -> None:
+    line = "/opt/frob/include/sycl/CL/sycl/buffer.hpp:17:10: fatal error: 'sycl/ext/frob.hpp' file not found"
+    assert first(f"$ icpx -I/opt/frob/include/sycl a.cpp\n{line}").id == "sycl-headers-without-fsycl"
+    assert first(f"$ icpx -fsycl -I/opt/frob/include/sycl a.cpp\n{line}").id != "sycl-headers-without-fsycl"
