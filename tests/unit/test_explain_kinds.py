@@ -459,3 +459,36 @@ def test_package_managers_and_containers_have_a_first_error(line: str, kind: str
     answer = explained(f"Reading package lists... Done\n{line}\nmore")
     assert answer.first_error is not None
     assert (answer.first_error.text, answer.first_error.kind) == (line, kind)
+
+
+def test_a_step_that_somebody_cancelled_was_not_refused() -> None:
+    cancelled = "slurmstepd: error: *** STEP 12.0 ON n01 CANCELLED AT 2026-01-02T03:04:05"
+    assert explained(f"{cancelled} ***").findings == ()
+    assert first(f"{cancelled} DUE TO TIME LIMIT ***").id == "job-request-refused"
+
+
+def test_a_link_to_an_explanation_is_not_what_the_server_refused() -> None:
+    text = (
+        "DEPRECATION: eggs are deprecated. Discussion can be found at https://github.com/frob/pip/issues/1\n"
+        "ERROR: HTTP Error 404: Not Found"
+    )
+    assert "frob/pip/issues" not in first(text).next_command
+
+
+def test_a_container_that_was_given_the_gpu_is_not_told_to_take_it() -> None:
+    lists = "[opencl:cpu:0] Intel(R) OpenCL, Intel(R) Xeon(R) Frob OpenCL 3.0"
+    assert first(f"$ apptainer exec frob.sif sycl-ls\n{lists}").family == "D-device-node-access"
+    given = explained(f"$ docker run --device /dev/dri frob sycl-ls\n{lists}")
+    assert "container-lists-no-gpu" not in {finding.id for finding in given.findings}
+
+
+def test_a_header_that_make_wants_is_not_one_of_the_compiler_at_run_time() -> None:
+    line = "frob.c:19:10: fatal error: ze_api.h: No such file or directory"
+    assert first(line).family == "N-run-time-jit-headers"
+    assert first(f"{line}\nmake: *** [Makefile:115: frob] Error 1").family != "N-run-time-jit-headers"
+
+
+def test_headers_of_sycl_that_miss_each_other_were_compiled_without_its_option() -> None:
+    line = "/opt/frob/include/sycl/CL/sycl/buffer.hpp:17:10: fatal error: 'sycl/ext/frob.hpp' file not found"
+    assert first(f"$ icpx -I/opt/frob/include/sycl a.cpp\n{line}").id == "sycl-headers-without-fsycl"
+    assert first(f"$ icpx -fsycl -I/opt/frob/include/sycl a.cpp\n{line}").id != "sycl-headers-without-fsycl"
