@@ -85,5 +85,9 @@ def load(commands: Commands, environ: Mapping[str, str], recipe: str | None) -> 
 
 
 def of_caller(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without what configuration files have added to this process."""
-    return {name: value for name, value in environ.items() if name not in _applied}
+    """Return the environment without what configuration files and ``__main__`` have added to this process."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in _applied and (name, value) != ("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    }
