@@ -25,8 +25,8 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     try:
         _open_missing()
-        # pydantic would look through every installed distribution for plug-ins. This word of the three that it
-        # knows is xpubuild's own: configuration.lookup takes it out for the user's commands.
+        # pydantic would look through every installed distribution for plug-ins. Of the three words that it
+        # knows this one is xpubuild's own: configuration.lookup takes it out for the user's commands.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         from xpubuild.cli.app import run
         from xpubuild.cli.bugs import excepthook

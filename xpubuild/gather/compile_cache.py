@@ -159,7 +159,7 @@ def _proper(compilers: Compilers, environment: Mapping[str, str]) -> tuple[str, 
     if compilers.kind != "gcc":
         return ()
     said = probe([compilers.cxx, "-print-prog-name=cc1plus"], env=environment).stdout.strip()
-    if not os.path.isabs(said):
+    proper = Path(said)
+    if not proper.is_absolute():
         return ()
-    found = (Path(said).with_name("cc1"), Path(said))
-    return tuple(str(path) for path in found if path.is_file())
+    return tuple(str(path) for path in (proper.with_name("cc1"), proper) if path.is_file())
