@@ -49,6 +49,7 @@ class Workspace:
         caller = {**os.environ, "CCACHE_DIR": str(cache_dir)}
         oneapi = None if icpx is None else OneapiFacts(path_prefix=(str(icpx.parent),))
         cache = compile_cache("ccache", remote, _compilers(), oneapi, caller)
+        assert not isinstance(cache, str), cache
         facts: dict[str, Any] = {"compile_cache": cache, "compilers": _compilers()}
         self.plan: Plan = plan_for(
             "2.13", with_=("vision",), facts=facts, workspace=str(root), oneapi="2025.3" if icpx else None

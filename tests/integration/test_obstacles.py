@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_a_disk_that_is_too_small(world: World) -> None:
     world.write(disk=1e7)
     (told,) = world.planned()
     assert (told["code"], told["exit_code"]) == ("no-space", 52)
-    assert told["commands"] == [f"df -h '{world.workspace.parent}'"]
+    assert told["commands"] == [f"df -h {shlex.quote(str(world.workspace.parent))}"]
     assert told["what"].startswith(f"{world.workspace} has ")
     assert world.refused()["code"] == "no-space"
 

@@ -94,9 +94,11 @@ def test_a_file_that_is_taken_for_a_name(xpubuild: Xpubuild, place: Path) -> Non
 
 
 def test_a_number_of_jobs_that_is_wrong_in_the_environment(xpubuild: Xpubuild, place: Path) -> None:
-    said = xpubuild("plan", "quickstart", XPUBUILD_JOBS="-5").err
-    assert "--jobs (or XPUBUILD_JOBS) cannot be '-5'" in said
-    assert "why: it must be a number of at least 1, or auto" in said
+    for number in ("-5", "0", "4097", "9" * 5000, "٣"):
+        result = xpubuild("plan", "quickstart", XPUBUILD_JOBS=number)
+        assert result.status == 2
+        assert f"--jobs (or XPUBUILD_JOBS) cannot be '{number:.40}'" in result.err
+        assert "why: it must be a number from 1 to 4096, or auto" in result.err
 
 
 def test_a_program_that_is_no_python_is_not_quoted_at_length(xpubuild: Xpubuild, place: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -231,7 +232,8 @@ def _program(folder: Path, name: str, *lines: str) -> None:
 
 
 SETTINGS = (
-    "(default) cache_dir = /c", "(default) disable = false", "(default) extra_files_to_hash = ",
+    f"(default) cache_dir = {tempfile.gettempdir()}/not made yet",
+    "(default) disable = false", "(default) extra_files_to_hash = ",
     "(default) max_size = 5.0G", "(default) sloppiness = ", "(default) stats_log = ",
     "(default) ignore_options = ",
 )  # fmt: skip
@@ -245,7 +247,8 @@ def find(
     _program(folder, "cc1plus")
     compilers = Compilers(str(folder / "gcc"), str(folder / "g++"), "13.2.0", kind="gcc")
     caller = {"PATH": f"{folder}{os.pathsep}/nowhere", "HOME": str(folder)}
-    return gathered.compile_cache(wanted, remote, compilers, oneapi, caller)
+    found = gathered.compile_cache(wanted, remote, compilers, oneapi, caller)
+    return None if isinstance(found, str) else found
 
 
 def test_ccache_comes_before_sccache_and_nothing_is_fine(programs: Path) -> None:
@@ -324,6 +327,33 @@ def test_a_ccache_of_no_use(programs: Path, wanted: str) -> None:
         find(programs, wanted)
 
 
+def test_a_ccache_that_cannot_write_to_its_folder(programs: Path) -> None:
+    (programs / "file").touch()
+    refused = [line.replace(f"{tempfile.gettempdir()}/", f"{programs}/file/") for line in SETTINGS]
+    _program(programs, "ccache", *refused, NEW)
+    assert find(programs) is None
+    before = sorted(programs.rglob("*"))
+    compilers = Compilers(str(programs / "gcc"), str(programs / "g++"), "13.2.0", kind="gcc")
+    caller = {"PATH": str(programs), "HOME": str(programs)}
+    why = gathered.compile_cache("auto", None, compilers, None, caller)
+    assert why == (
+        f"nothing can be written to {programs}/file/not made yet, the folder of {programs}/ccache:"
+        " Not a directory"
+    )
+    assert sorted(programs.rglob("*")) == before
+    with pytest.raises(ToolchainError) as error:
+        gathered.compile_cache("ccache", None, compilers, None, caller)
+    assert error.value.exit_code == 40
+    assert "CCACHE_DIR" in error.value.fix
+    plan = planned(None, facts={"compile_cache_why": why})
+    assert plan.summary["compile_cache"] == f"none ({why})"
+    assert environment(plan, "torch.wheel")["CCACHE_DISABLE"] == "1"
+    assert plan.fingerprints == planned(None).fingerprints
+    # One that only reads needs no folder to write to.
+    _program(programs, "ccache", *refused, NEW, "(environment) read_only = true")
+    assert isinstance(gathered.compile_cache("auto", None, compilers, None, caller), CompileCache)
+
+
 def test_links_to_ccache_on_path_are_known(programs: Path) -> None:
     _program(programs, "ccache", *SETTINGS, NEW)
     links = programs / "links"
@@ -331,7 +361,7 @@ def test_links_to_ccache_on_path_are_known(programs: Path) -> None:
     (links / "g++").symlink_to(programs / "ccache")
     compilers = Compilers(str(links / "gcc"), str(links / "g++"), "13.2.0", kind="gcc")
     found = gathered.compile_cache("auto", None, compilers, None, {"PATH": str(programs)})
-    assert found is not None
+    assert isinstance(found, CompileCache)
     assert not found.launched
 
 

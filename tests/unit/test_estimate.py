@@ -27,11 +27,11 @@ BUILD = Earlier(
 )  # fmt: skip
 
 
-def context_of(tmp_path: Path, jobs: int = 2) -> Context:
+def context_of(tmp_path: Path, jobs: int = 2, cores: int | None = None) -> Context:
     recipe = load("quickstart")
     facts = Facts(
         python="/usr/bin/python3", python_version="3.11.7", compilers=Compilers("cc", "c++", "12.2"),
-        jobs=jobs, jobs_reason="a test", cache=tmp_path,
+        jobs=jobs, jobs_reason="a test", cache=tmp_path, cores=cores,
         requirements=dict.fromkeys((*recipe.recipe.toolchain.requirements, TORCH), ""),
     )  # fmt: skip
     return make_context(Request(loaded=recipe, workspace=tmp_path / "ws"), facts)
@@ -119,6 +119,21 @@ def test_without_an_earlier_build_the_recipe_tells(tmp_path: Path) -> None:
     old = replace(BUILD, step="torch", jobs=None, download_bytes=None, disk_bytes=None)
     known = guess(context_of(tmp_path), "torch", old)
     assert (known.seconds, known.download_bytes) == (100.0, torch.download_bytes)
+
+
+def test_jobs_beyond_the_cores_make_nothing_quicker(tmp_path: Path) -> None:
+    as_cores, beyond = (guess(context_of(tmp_path, jobs, cores=2), "ops.wheel") for jobs in (2, 64))
+    assert beyond.seconds == as_cores.seconds
+    assert beyond.source == f"{as_cores.source}, with 64 jobs on 2 cores"
+    assert guess(context_of(tmp_path, 2, cores=1), "ops.wheel").source.endswith("with 2 jobs on 1 core")
+    assert guess(context_of(tmp_path, 64, cores=64), "ops.wheel").source == as_cores.source
+    scaled = guess(context_of(tmp_path, 64, cores=4), "ops.wheel", BUILD)
+    assert scaled.seconds == pytest.approx(BUILD.with_jobs(4))
+    assert scaled.source == "earlier build in one with 2 jobs, scaled to 64 jobs on 4 cores"
+    # Nor was a build quicker that had more jobs than cores.
+    crowded = replace(BUILD, jobs=64)
+    assert crowded.with_jobs(1, cores=2) == pytest.approx(BUILD.with_jobs(1, cores=2))
+    assert crowded.with_jobs(64, cores=2) == pytest.approx(BUILD.seconds)
 
 
 def test_a_cached_commit_and_local_work_download_nothing(tmp_path: Path) -> None:

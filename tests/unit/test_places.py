@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import shlex
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.imports import PACKAGE
 
-from xpubuild.engine.places import share
+from xpubuild.engine.places import existing_quoted, share
 
 
 @pytest.fixture
@@ -47,3 +51,24 @@ def test_what_goes_away_meanwhile_is_no_error(tmp_path: Path) -> None:
         other.join()
     assert kept.stat().st_mode & 0o777 == 0o755
     assert (kept / "file").stat().st_mode & 0o777 == 0o644
+
+
+def test_df_accepts_the_nearest_folder_that_exists(tmp_path: Path) -> None:
+    there = tmp_path / "with 'a quote"
+    there.mkdir()
+    word = existing_quoted(there / "not" / "made")
+    assert shlex.split(word) == [str(there)]
+    subprocess.run(["/bin/sh", "-c", f"df -h {word}"], check=True, capture_output=True, timeout=60)
+    (there / "file").touch()
+    assert shlex.split(existing_quoted(there / "file" / "below")) == [str(there / "file")]
+
+
+def test_every_suggested_df_names_what_exists() -> None:
+    found = []
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text("utf-8")
+        if "df -" in text:
+            every = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.JoinedStr)]
+            found += [ast.unparse(node) for node in every if ast.unparse(node)[2:].startswith("df -")]
+    assert len(found) >= 7
+    assert [item for item in found if "existing_quoted(" not in item] == []

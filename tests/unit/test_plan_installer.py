@@ -125,3 +125,8 @@ def test_pip_is_taken_otherwise_and_the_reason_is_told(
     with pytest.raises(UsageError) as caught:
         choose(monkeypatch, tmp_path, asked="uv")
     assert "no-binary" in caught.value.why
+    assert caught.value.commands == ()
+    missing = Program(why="uv is not installed", remedy="'/my env/python' -m pip install uv")
+    with pytest.raises(UsageError) as caught:
+        choose(monkeypatch, tmp_path, asked="uv", program=missing)
+    assert caught.value.commands == (missing.remedy,)

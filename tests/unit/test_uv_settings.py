@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -127,15 +128,26 @@ def fake_uv(folder: Path, says: str) -> str:
         ("echo 'uv 1.2.3'", ""),
         ("echo 'uv 0.9.30'", f"uv 0.9.30 is older than {OLDEST}"),
         ("echo 'a tool for ultraviolet'", "does not say its version"),
-        ("exit 3", "does not say its version"),
+        ("exit 3", "does not say its version: it exited with code 3"),
+        ("kill -9 $$", "does not say its version: it was killed by SIGKILL"),
     ],
 )
 def test_only_a_uv_that_can_do_it_is_taken(says: str, why: str, tmp_path: Path) -> None:
     path = f"{fake_uv(tmp_path / 'with space', says)}:{os.environ['PATH']}"
     found = find_uv({"PATH": path}, str(tmp_path / "bin" / "python"))
     assert found.path == str(tmp_path / "with space" / "uv")
-    assert why in found.why
+    assert found.why.endswith(why)
     assert bool(why) == bool(found.why)
+    assert shlex.split(found.remedy) == (
+        [str(tmp_path / "bin" / "python"), "-m", "pip", "install", "--force-reinstall", "uv"] if why else []
+    )
+
+
+def test_a_uv_that_hangs_and_one_that_is_missing(tmp_path: Path) -> None:
+    path, python = fake_uv(tmp_path / "bin", "exec sleep 600"), str(tmp_path / "my env" / "python")
+    found = find_uv({"PATH": f"{path}:{os.environ['PATH']}"}, python, deadline_s=0.2)
+    assert found.why == f"{path}/uv does not say its version within 0.2 s"
+    assert find_uv({"PATH": "/nowhere"}, python).remedy == f"'{python}' -m pip install uv"
 
 
 def test_the_uv_beside_xpubuild_comes_first_and_one_of_the_current_folder_never(

@@ -36,13 +36,16 @@ def test_nothing_that_installs_conda_packages(engines: Engines, only: str) -> No
     assert error.evidence == {"conda": engines.conda or "", "conda-lock": engines.conda_lock or ""}
 
 
-@pytest.mark.parametrize("name", [None, "/w/a file"])
-def test_a_full_disk_names_the_file_if_it_is_known(name: str | None) -> None:
+@pytest.mark.parametrize("known", [True, False])
+def test_a_full_disk_names_the_file_if_it_is_known(known: bool, tmp_path: Path) -> None:
+    there = tmp_path / "a folder"
+    there.mkdir()
+    name = str(there / "not made" / "a file") if known else None
     error = of_machine(OSError(errno.ENOSPC, "No space left on device", name))
     assert error is not None
     assert error.what == f"no space left for {name or 'a file'}"
     assert error.why == "No space left on device"
-    assert error.commands == (("df -h '/w/a file'",) if name else ("df -h",))
+    assert error.commands == ((f"df -h '{there}'",) if name else ("df -h",))
 
 
 def test_a_damaged_note_of_what_is_held(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from xpubuild.engine.places import another_place, make_shared
+from xpubuild.engine.places import another_place, existing_quoted, make_shared
 from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import NoSpaceError, ToolchainError
 
@@ -77,7 +77,7 @@ def explained(path: Path, doing: str) -> Iterator[None]:
                 why=f"{path}: {error.strerror}",
                 fix=f"free some space (or choose a larger disk {there}), then run the same"
                 " command again; finished steps are kept",
-                commands=(f"df -h {shlex.quote(str(path.parent))}",),
+                commands=(f"df -h {existing_quoted(path.parent)}",),
             ) from error
         if error.errno == errno.EIO:
             raise ToolchainError(

@@ -1,9 +1,10 @@
-"""Folders that several people use, and which option or variable names another place for a file."""
+"""Folders that several people use, the nearest one that exists, and what names another place for a file."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,19 @@ def _below(folder: Path) -> Iterator[os.DirEntry[str]]:
             yield item
             if item.is_dir(follow_symlinks=False):
                 yield from _below(Path(item.path))
+
+
+def existing(path: Path) -> Path:
+    """Return a path, or the nearest folder above it that exists; links are followed."""
+    place = Path(os.path.realpath(path))
+    while place != place.parent and not os.access(place, os.F_OK):
+        place = place.parent
+    return place
+
+
+def existing_quoted(path: str | Path) -> str:
+    """Return ``existing`` as a word for a shell: ``df`` refuses a folder that is not made yet."""
+    return shlex.quote(str(existing(Path(path))))
 
 
 def another_place(path: Path, doing: str) -> str:

@@ -7,6 +7,14 @@ import signal
 from dataclasses import dataclass
 
 
+def how_ended(returncode: int) -> str:
+    """Say in a few words how a command ended that nobody stopped."""
+    if returncode < 0:
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-returncode).name}"
+    return f"exited with code {returncode}"
+
+
 @dataclass(frozen=True)
 class ProcessResult:
     """How one command ended. ``returncode`` is negative where a signal ended it, as in ``subprocess``."""
@@ -37,10 +45,7 @@ class ProcessResult:
             return f"timed out after {self.duration_s:.0f} s"
         if self.cancelled:
             return "was interrupted"
-        if self.returncode < 0:
-            with contextlib.suppress(ValueError):
-                return f"was killed by {signal.Signals(-self.returncode).name}"
-        return f"exited with code {self.returncode}"
+        return how_ended(self.returncode)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import BuildError, FetchError, NoSpaceError, ToolchainError, XpuBuildError
 
@@ -59,7 +60,7 @@ def by_space(error: XpuBuildError, place: Path | None) -> XpuBuildError:
         why=f"{error.what}: {error.why}" if error.why else error.what,
         fix="free some space there (TMPDIR names the folder for temporary files), then run the same command"
         " again; finished steps are kept",
-        commands=(f"df -h '{place}'", f"df -i '{place}'"),
+        commands=(f"df -h {existing_quoted(place)}", f"df -i {existing_quoted(place)}"),
         log=error.log,
         evidence=error.evidence,
     )

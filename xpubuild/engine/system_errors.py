@@ -7,8 +7,8 @@ account, a file system that fails, a folder that may not be entered.
 from __future__ import annotations
 
 import errno
-import shlex
 
+from xpubuild.engine.places import existing_quoted
 from xpubuild.errors import NoSpaceError, OutOfMemoryError, ToolchainError, XpuBuildError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -55,7 +55,7 @@ def of_machine(error: BaseException) -> XpuBuildError | None:
             f"no space left for {where or 'a file'}",
             why=str(error.strerror),
             fix="free some space, then run the same command again; finished steps are kept",
-            commands=(f"df -h {shlex.quote(where)}".strip() if where else "df -h",),
+            commands=(f"df -h {existing_quoted(where)}" if where else "df -h",),
         )
     if error.errno not in _FIXES:
         return None

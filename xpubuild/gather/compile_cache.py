@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 
 from xpubuild.caching.model import CompileCache, Kind, Wanted
 from xpubuild.engine.environment import base_environment
+from xpubuild.engine.places import existing
 from xpubuild.engine.process import probe
+from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import ToolchainError, UsageError
 from xpubuild.planning.request import Compilers, OneapiFacts
 
@@ -24,6 +26,8 @@ _SIZE = "25G"
 _UNSAFE = {"ignore_options": "CCACHE_IGNOREOPTIONS", "ignore_headers_in_manifest": "CCACHE_IGNOREHEADERS"}
 #: What ccache calls the storage that several machines share: renamed in 4.7.
 _REMOTES = {"remote_storage": "CCACHE_REMOTE_STORAGE", "secondary_storage": "CCACHE_SECONDARY_STORAGE"}
+#: Settings with which ccache adds no objects: its folder need not be writable.
+_READ_ONLY = ("read_only", "read_only_direct")
 _CCACHE_SCHEMES = ("file", "http", "redis", "redis+unix")
 _SCCACHE_SCHEMES = {
     "redis": "SCCACHE_REDIS_ENDPOINT",
@@ -39,14 +43,14 @@ def compile_cache(
     compilers: Compilers,
     oneapi: OneapiFacts | None,
     caller: Mapping[str, str] = os.environ,
-) -> CompileCache | None:
-    """Return the cache that builds use; None for none.
+) -> CompileCache | str:
+    """Return the cache that builds use; for none why the one that is installed is not used, "" if none is.
 
     Raises:
         ToolchainError: the one that was asked for is missing or of no use.
         UsageError: it has no such remote storage, or there is no cache to have one.
     """
-    environment, reasons = base_environment(caller), []
+    environment, reasons, unusable = base_environment(caller), [], ""
     kinds: tuple[Kind, ...] = ("ccache", "sccache")
     for kind in kinds:
         if wanted not in ("auto", kind):
@@ -56,17 +60,19 @@ def compile_cache(
         if isinstance(found, CompileCache):
             return _for_compilers(found, compilers, oneapi, environment)
         reasons.append(found)
+        unusable = unusable or (found if path else "")
     if wanted in kinds or (remote is not None and wanted == "auto"):
         raise ToolchainError(
             f"no compile cache: {reasons[0]}",
             why=f"it is asked for by {'--compile-cache' if wanted in kinds else '--compile-cache-remote'}",
-            fix="install ccache 4.4 or later (package ccache) or sccache, or pass --compile-cache none",
+            fix="install ccache 4.4 or later (package ccache) or sccache, name a folder that you can write to"
+            " with CCACHE_DIR, or pass --compile-cache none",
         )
     if remote is not None:
         raise UsageError(
             "--compile-cache-remote has no effect with --compile-cache none", fix="omit one of them"
         )
-    return None
+    return unusable
 
 
 def _opened(kind: Kind, path: str, environment: Mapping[str, str], remote: str | None) -> CompileCache | str:
@@ -110,6 +116,9 @@ def _ccache(path: str, environment: Mapping[str, str], remote: str) -> CompileCa
         return f"{path} is older than ccache 4.4, which was the first to log what it hits"
     if settings["disable"] == "true":
         return f"the configuration of {path} switches it off"
+    refused = "" if "true" in map(settings.get, _READ_ONLY) else _refused(Path(settings["cache_dir"]))
+    if refused:
+        return f"nothing can be written to {settings['cache_dir']}, the folder of {path}: {refused}"
     told = {_UNSAFE[name]: "" for name in _UNSAFE if settings.get(name)}
     told |= {"CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1"}
     if origins["max_size"] == _DEFAULT:
@@ -126,6 +135,15 @@ def _ccache(path: str, environment: Mapping[str, str], remote: str) -> CompileCa
         place=f"{settings['cache_dir']}, at most {settings['max_size']}"
         + (f", shared by {shared.partition('|')[0]}" if shared else ""),
     )
+
+
+def _refused(folder: Path) -> str:
+    """Return why ccache can write nothing to its folder, "" if it can; what is tried leaves nothing there."""
+    try:
+        with scratch_folder("ccache", existing(folder)):
+            return ""
+    except OSError as error:
+        return str(error.strerror)
 
 
 def _sccache(path: str, environment: Mapping[str, str], remote: str) -> CompileCache:

@@ -59,7 +59,8 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
     oneapi = oneapi_facts(options, recipe, choice)
     chosen = build_compilers(compilers, oneapi)
     builds = any(recipe.components[name].kind == "source" for name in choice.components)
-    cache = options.compile_cache, options.compile_cache_remote
+    asked = options.compile_cache, options.compile_cache_remote
+    cache = compile_cache(*asked, chosen, oneapi) if builds else ""
     downloads = downloads_from(options.mirror_folder, offline=options.offline)
     return Facts(
         python=python,
@@ -82,10 +83,12 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
         downloads=downloads,
         installer=installer_for(options, request.workspace, downloads),
         conda_lock=conda,
-        compile_cache=compile_cache(*cache, chosen, oneapi) if builds else None,
+        compile_cache=None if isinstance(cache, str) else cache,
         compile_cache_off=options.compile_cache == "none",
+        compile_cache_why=cache if isinstance(cache, str) else "",
         admission=admission_of(jobs, host.memory),
         makeflags=server.makeflags if server else "",
+        cores=host.cpu.usable,
     )
 
 

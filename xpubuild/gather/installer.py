@@ -23,20 +23,23 @@ def installer_for(options: PlanOptions, workspace: Path, downloads: Downloads) -
     """
     if options.installer == "pip":
         return Installer(why="--installer pip")
-    found = _uv(options, workspace, downloads)
+    found, remedy = _uv(options, workspace, downloads)
     if options.installer == "uv" and found.uv is None:
         raise UsageError(
             "--installer uv cannot be used here",
             why=found.why,
-            fix="install uv beside xpubuild or in a folder of PATH, or omit --installer: then pip is used",
-            commands=("python -m pip install uv",),
+            fix="install uv beside xpubuild, or omit --installer: then pip is used"
+            if remedy
+            else "omit --installer: then pip is used",
+            commands=(remedy,) if remedy else (),
         )
     return found
 
 
-def _uv(options: PlanOptions, workspace: Path, downloads: Downloads) -> Installer:
+def _uv(options: PlanOptions, workspace: Path, downloads: Downloads) -> tuple[Installer, str]:
+    """Return uv, or why it is pip, and the command that mends uv where that is why."""
     if options.env == "conda":
-        return Installer(why="the environment is of conda")
+        return Installer(why="the environment is of conda"), ""
     from xpubuild.packages.uv.cache import not_ours  # noqa: PLC0415 - for few
     from xpubuild.packages.uv.program import find_uv  # noqa: PLC0415
     from xpubuild.packages.uv.settings import reason_for_pip  # noqa: PLC0415
@@ -46,8 +49,8 @@ def _uv(options: PlanOptions, workspace: Path, downloads: Downloads) -> Installe
     program = find_uv(environment)
     why = program.why or reason_for_pip(_settings(environment, downloads)) or not_ours(cache)
     if why:
-        return Installer(why=why)
-    return Installer(program.path, program.version, cache, links=_device(cache) == _device(workspace))
+        return Installer(why=why), program.remedy
+    return Installer(program.path, program.version, cache, links=_device(cache) == _device(workspace)), ""
 
 
 def _settings(environment: Mapping[str, str], downloads: Downloads) -> dict[str, str]:

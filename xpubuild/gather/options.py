@@ -20,6 +20,9 @@ from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.recipe.values import Target
 from xpubuild.workspace.moved import place_of
 
+#: More than any machine has cores; a larger number is a slip of the hand.
+MOST_JOBS = 4096
+
 
 @dataclass(frozen=True)
 class PlanOptions:
@@ -68,17 +71,20 @@ class PlanOptions:
         """The requested number of compile jobs.
 
         Raises:
-            UsageError: it is no number.
+            UsageError: it is no number, or more than ``MOST_JOBS``.
         """
         if self.jobs == "auto":
             return "auto"
-        if not (self.jobs.isascii() and self.jobs.isdigit()) or int(self.jobs) < 1:
+        # Compared as text first: Python refuses to read numbers of thousands of digits.
+        number = self.jobs.lstrip("0")
+        digits = number.isascii() and number.isdigit() and len(number) <= len(str(MOST_JOBS))
+        if not digits or int(number) > MOST_JOBS:
             raise UsageError(
-                f"--jobs (or XPUBUILD_JOBS) cannot be '{self.jobs}'",
-                why="it must be a number of at least 1, or auto",
+                f"--jobs (or XPUBUILD_JOBS) cannot be '{self.jobs:.40}'",
+                why=f"it must be a number from 1 to {MOST_JOBS}, or auto",
                 fix="use a number such as --jobs 8, or --jobs auto",
             )
-        return int(self.jobs)
+        return int(number)
 
 
 def default_workspace(recipe: str) -> Path:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.engine.places import existing
 from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, read_text
 
 # Field numbers of /proc/self/mountinfo count from 0 here; proc(5) counts from 1.
@@ -34,7 +35,7 @@ class DiskFacts:
 
 def disk_facts(path: Path, root: Path = LIVE_ROOT) -> DiskFacts:
     """Return the facts for ``path``, which need not exist yet; ``root`` is where /proc is read."""
-    place = _existing(path)
+    place = existing(path)
     filesystem, mount_point = _mount(place, root)
     try:
         stat = os.statvfs(place)
@@ -50,14 +51,6 @@ def disk_facts(path: Path, root: Path = LIVE_ROOT) -> DiskFacts:
         read_only=bool(stat.f_flag & os.ST_RDONLY),
         noexec=bool(stat.f_flag & os.ST_NOEXEC),
     )
-
-
-def _existing(path: Path) -> Path:
-    """Return the nearest existing ancestor, links followed."""
-    place = Path(os.path.realpath(path))
-    while place != place.parent and not os.access(place, os.F_OK):
-        place = place.parent
-    return place
 
 
 def _mount(place: Path, root: Path) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
+from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, XpuBuildError
 from xpubuild.gather.prepare import Prepared
@@ -58,7 +59,7 @@ def _space(prepared: Prepared) -> Iterator[XpuBuildError]:
             f" {prepared.disk_gib:g} GiB",
             why="sources, build trees, the Python environment and wheels are all kept in the workspace",
             fix="free some space, or use a folder on a larger disk with --workspace",
-            commands=(f"df -h '{root if root.exists() else root.parent}'",),
+            commands=(f"df -h {existing_quoted(root)}",),
         )
 
 

@@ -87,10 +87,10 @@ def logs(context: Context, name: str) -> tuple[str, ...]:
 
 def tuning(context: Context, name: str, env: dict[str, str]) -> dict[str, str]:
     """Return what puts the cache in front of the compilers of a build with the environment ``env``."""
-    cache, asked = context.facts.compile_cache, context.facts.compile_cache_off
+    cache, off = context.facts.compile_cache, context.facts.compile_cache_off
     if cache is None:
-        # PyTorch's CMake looks for ccache by itself.
-        return {"CCACHE_DISABLE": "1"} if asked else {}
+        # PyTorch's CMake looks for ccache by itself, and one that cannot write to its folder ends the build.
+        return {"CCACHE_DISABLE": "1"} if off or context.facts.compile_cache_why else {}
     told = {**cache.environment, **_own(context, name, cache, env)}
     if _by_links(context, name, cache):
         compilers, folder = context.facts.compilers, _folder(context)
@@ -107,8 +107,10 @@ def tuning(context: Context, name: str, env: dict[str, str]) -> dict[str, str]:
 
 def summary(context: Context) -> dict[str, str]:
     """Return what a plan says of the cache; nothing where nobody has one."""
-    cache = context.facts.compile_cache
-    return {} if cache is None else {"compile_cache": f"{cache.kind} ({cache.place})"}
+    cache, why = context.facts.compile_cache, context.facts.compile_cache_why
+    if cache is None:
+        return {"compile_cache": f"none ({why})"} if why else {}
+    return {"compile_cache": f"{cache.kind} ({cache.place})"}
 
 
 def _own(context: Context, name: str, cache: CompileCache, env: dict[str, str]) -> dict[str, str]:

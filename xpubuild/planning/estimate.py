@@ -36,10 +36,20 @@ class Earlier:
     download_bytes: int | None = None
     disk_bytes: int | None = None
 
-    def with_jobs(self, jobs: int) -> float:
-        """Return the seconds with another number of jobs: what the processors did is divided among them."""
-        compiling = self.cpu_s / (self.jobs or jobs)
-        return max(0.0, self.seconds - compiling) + min(self.seconds, compiling) * (self.jobs or jobs) / jobs
+    def with_jobs(self, jobs: int, cores: int | None = None) -> float:
+        """Return the seconds with another number of jobs: what the processors did is divided among them.
+
+        Jobs beyond the ``cores`` of this machine, where it was done too, change nothing.
+        """
+        now = side_by_side(jobs, cores)
+        before = side_by_side(self.jobs, cores) if self.jobs else now
+        compiling = self.cpu_s / before
+        return max(0.0, self.seconds - compiling) + min(self.seconds, compiling) * before / now
+
+
+def side_by_side(jobs: int, cores: int | None) -> int:
+    """Return how many of so many jobs run at a time; all where the cores are not known."""
+    return jobs if cores is None else min(jobs, cores)
 
 
 @dataclass(frozen=True)
@@ -58,9 +68,10 @@ def estimates(context: Context, plan: Plan, todo: Collection[str], known: Known)
 def _estimate(context: Context, plan: Plan, step: Step, known: Known) -> Estimate:
     jobs = jobs_of(step)
     found = _nearest(context, plan, step, known.earlier)
+    cores = context.facts.cores
     guess = _of_recipe(context, step, jobs or 1)
     if found is not None:
-        guess = _of_earlier(found, jobs, guess)
+        guess = _of_earlier(found, jobs, cores, guess)
     kept = step.keeper.to_json() if step.keeper is not None else {}
     if kept.get("answer") == "kept":
         guess = replace(guess, seconds=_TAKEN_S, source=f"taken from the store {kept['store']}")
@@ -86,12 +97,12 @@ def _nearest(context: Context, plan: Plan, step: Step, earlier: Sequence[Earlier
     return None
 
 
-def _of_earlier(found: Earlier, jobs: int | None, otherwise: Estimate) -> Estimate:
+def _of_earlier(found: Earlier, jobs: int | None, cores: int | None, otherwise: Estimate) -> Estimate:
     told = f"earlier build in {found.workspace}"
     if jobs and found.jobs and jobs != found.jobs:
-        told += f" with {found.jobs} jobs, scaled to {jobs}"
+        told += f" with {found.jobs} jobs, scaled to {_crowd(jobs, cores) or jobs}"
     return Estimate(
-        seconds=found.with_jobs(jobs) if jobs else found.seconds,
+        seconds=found.with_jobs(jobs, cores) if jobs else found.seconds,
         download_bytes=otherwise.download_bytes if found.download_bytes is None else found.download_bytes,
         disk_bytes=otherwise.disk_bytes if found.disk_bytes is None else found.disk_bytes,
         source=told,
@@ -103,17 +114,24 @@ def _of_recipe(context: Context, step: Step, jobs: int) -> Estimate:
     if cost is None:
         return UNKNOWN
     work = cost.core_minutes.get(context.choice.target)
-    minutes = [
-        value for value in (cost.minutes, work / jobs if work is not None else None) if value is not None
-    ]
+    cores = context.facts.cores
+    divided = None if work is None else work / side_by_side(jobs, cores)
+    minutes = [value for value in (cost.minutes, divided) if value is not None]
+    crowd = _crowd(jobs, cores) if work is not None else ""
     value = f"core_minutes.{context.choice.target}" if work is not None else "minutes"
     fact = fact_of(f"costs.{step.id}.{value}", context.recipe.facts)
     return Estimate(
         seconds=60 * sum(minutes) if minutes else None,
         download_bytes=_bytes(cost.download_mb),
         disk_bytes=_bytes(cost.disk_mb),
-        source=f"recipe: {fact.source}" if fact is not None else "recipe",
+        source=(f"recipe: {fact.source}" if fact is not None else "recipe")
+        + (f", with {crowd}" if crowd else ""),
     )
+
+
+def _crowd(jobs: int, cores: int | None) -> str:
+    """Return the words for more jobs than run at a time, "" where all of them do."""
+    return "" if cores is None or jobs <= cores else f"{jobs} jobs on {cores} core{'s' * (cores > 1)}"
 
 
 def _bytes(megabytes: float | None) -> int | None:

@@ -149,6 +149,8 @@ class Facts:
     ``conda_lock`` of which conda packages the environment is made (the text of a conda-lock.yml); None for a
     virtual environment. ``compile_cache_off`` says that builds were asked not to use one. With ``admission``,
     compilers wait for memory. ``makeflags`` tells builds of the jobserver that xpubuild runs below.
+    ``cores`` is how many this process may use, None where that is unknown: more jobs wait for each other.
+    ``compile_cache_why`` says why a cache that is installed is not used.
     """
 
     python: str
@@ -169,8 +171,10 @@ class Facts:
     conda_lock: str | None = None
     compile_cache: CompileCache | None = None
     compile_cache_off: bool = False
+    compile_cache_why: str = ""
     admission: Admission | None = None
     makeflags: str = ""
+    cores: int | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, remove_tree, sync_filesystems
+from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import query
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import NoSpaceError, ToolchainError
@@ -103,7 +104,7 @@ def _run_virtualenv(env: Path, python: Path) -> None:
             f"no space left while the Python environment {env} was made",
             why=full.strip(),
             fix="free some space, or choose a --workspace on a larger disk; then run the same command again",
-            commands=(f"df -h '{env.parent}'",),
+            commands=(f"df -h {existing_quoted(env)}",),
         )
     raise ToolchainError(
         f"the Python environment {env} could not be created with {python}",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import query
 from xpubuild.errors import NoSpaceError, XpuBuildError
 from xpubuild.packages.conda.channels import Channel
@@ -77,7 +78,7 @@ def install(
             f"no space left while conda packages were installed into {prefix}",
             why=message,
             fix="free some space, or choose a --workspace on a larger disk; then run the same command again",
-            commands=(f"df -h '{prefix.parent}'",),
+            commands=(f"df -h {existing_quoted(prefix)}",),
         )
     raise _install_failed(message)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from packaging.version import Version
 
 from xpubuild.engine.environment import usable_path
 from xpubuild.engine.process import query
+from xpubuild.engine.results import how_ended
 from xpubuild.errors import XpuBuildError
 
 #: The first that makes hard links where the file system has no reflinks (uv's changelog, 0.10.5, #18104).
@@ -24,27 +26,42 @@ _DEADLINE_S = 10.0
 
 @dataclass(frozen=True)
 class Program:
-    """The program uv; where it cannot be used, ``why`` says that."""
+    """The program uv; where it cannot be used, ``why`` says that, and ``remedy`` a command to mend it."""
 
     path: str = ""
     version: str = ""
     why: str = ""
+    remedy: str = ""
 
 
-def find_uv(environment: Mapping[str, str], python: str = sys.executable) -> Program:
+def find_uv(
+    environment: Mapping[str, str], python: str = sys.executable, deadline_s: float = _DEADLINE_S
+) -> Program:
     """Return the uv beside the interpreter ``python``, else that of PATH."""
     path, _ = usable_path(environment.get("PATH", os.defpath))
     # Not resolved: the interpreter of a virtual environment is a link to one elsewhere.
     found = shutil.which("uv", path=os.pathsep.join((str(Path(python).parent), path)))
     if found is None:
-        return Program(why="uv is not installed")
+        return Program(why="uv is not installed", remedy=shlex.join([python, "-m", "pip", "install", "uv"]))
+    version, why = _version(found, environment, deadline_s)
+    # It puts one beside ``python``, which comes before that of PATH.
+    remedy = shlex.join([python, "-m", "pip", "install", "--force-reinstall", "uv"]) if why else ""
+    return Program(found, version, why, remedy)
+
+
+def _version(program: str, environment: Mapping[str, str], deadline_s: float) -> tuple[str, str]:
+    """Return the version that uv says, "" where it says none, and why it cannot be used, "" where it can."""
     try:
-        answer = query([found, "--version"], env=environment, deadline_s=_DEADLINE_S)
+        answer = query([program, "--version"], env=environment, deadline_s=deadline_s)
     except XpuBuildError as error:
-        return Program(found, why=f"{found} does not run: {error.why}")
+        return "", f"{program} does not run: {error.why}"
     version = _VERSION.match(answer.stdout)
-    if not answer.ok or version is None:
-        return Program(found, why=f"{found} does not say its version")
+    if answer.timed_out:
+        return "", f"{program} does not say its version within {deadline_s:g} s"
+    if not answer.ok:
+        return "", f"{program} does not say its version: it {how_ended(answer.returncode)}"
+    if version is None:
+        return "", f"{program} does not say its version"
     if Version(version[1]) < Version(OLDEST):
-        return Program(found, version[1], f"uv {version[1]} is older than {OLDEST}")
-    return Program(found, version[1])
+        return version[1], f"uv {version[1]} is older than {OLDEST}"
+    return version[1], ""
