@@ -239,6 +239,8 @@ def recipe(tmp_path: Path) -> Iterator[Path]:
 def test_the_commands_from_the_first_build_to_a_shared_store_and_back(tmp_path: Path, recipe: Path) -> None:
     """Built once; the second workspace, also over a shared folder, takes it; gc keeps what is used."""
 
+    warned: list[str] = []
+
     def xpubuild(*words: str, cache: str, status: int = 0, **more: str) -> dict[str, object]:
         env = {
             "XDG_CACHE_HOME": str(tmp_path / cache),
@@ -248,6 +250,7 @@ def test_the_commands_from_the_first_build_to_a_shared_store_and_back(tmp_path: 
         }
         result = child(*words, "--json", timeout_s=300, **env)
         assert result.status == status, result.err
+        warned.append(" ".join(result.err.split()))
         return result.document()
 
     def install(name: str, *words: str, cache: str, **more: str) -> dict[str, object]:
@@ -264,7 +267,10 @@ def test_the_commands_from_the_first_build_to_a_shared_store_and_back(tmp_path: 
             if item["proof"] == "taken from a store"
         ]
 
-    assert from_store(install("one", cache="cache")) == []
+    gone = ("--store", str(tmp_path / "gone"))
+    assert from_store(install("one", *gone, cache="cache")) == []
+    assert f"the store {tmp_path / 'gone'} is not used: it is not there" in warned[-1]
+    assert not (tmp_path / "gone").exists()
     own = str(tmp_path / "cache" / "xpubuild" / "store")
     plan = check(xpubuild("plan", str(recipe), "--workspace", str(tmp_path / "two"), cache="cache"), "plan")
     (said,) = [step["store"] for step in plan["steps"] if step["store"]]
@@ -283,6 +289,7 @@ def test_the_commands_from_the_first_build_to_a_shared_store_and_back(tmp_path: 
     # Another user of the shared store: an empty cache, and nothing is kept with --store-read-only.
     taken = install("three", "--store", str(shared), "--store-read-only", cache="other", **trusted)
     assert from_store(taken) == [str(shared)]
+    assert [step["store"] for step in taken["steps"] if step["store"]] == [str(shared)]
     pulled = xpubuild("store", "pull", str(recipe), "--store", str(shared), cache="other", **trusted)
     assert [item["kept"] for item in check(pulled, "store-copy")["wheels"]] == [True]
     sizes = check(xpubuild("store", "size", cache="other"), "store-size")["stores"]

@@ -10,6 +10,7 @@ import click
 from xpubuild.cli import names, options
 
 if TYPE_CHECKING:
+    from xpubuild.gather.store_work import Copies
     from xpubuild.mirror.remote.location import Location
 
     Places = tuple[Path | Location, ...]
@@ -39,13 +40,14 @@ def _settings() -> None:
 @options.speech()
 def list_(store: Places, as_json: bool) -> int:
     """List the wheels in your own store and in those of --store."""
-    from xpubuild.gather.store_work import folder_stores, used_by
+    from xpubuild.gather.store_uses import used_by
+    from xpubuild.gather.store_work import folder_stores
     from xpubuild.store.collect import contents_document
-    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.console import print_json, show, warn
     from xpubuild.ui.store_view import store_view
 
     _settings()
-    used = used_by((), ())
+    used = used_by((), unread=lambda error: warn(f"{error.what}: {error.why}"))
     document = {
         "schema": "xpubuild.store/1",
         "stores": [contents_document(item, used) for item in folder_stores(store)],
@@ -64,13 +66,18 @@ def list_(store: Places, as_json: bool) -> int:
 def size(store: Places, as_json: bool) -> int:
     """Show how many wheels your own store and those of --store have, and how many bytes."""
     from xpubuild.gather.store_work import folder_stores
-    from xpubuild.store.collect import size_of
+    from xpubuild.store.collect import size_of, why_not
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.store_view import size_view
 
     _settings()
     rows = [
-        {"store": item.name, "wheels": sum(1 for _ in item.records()), "size_bytes": size_of(item)}
+        {
+            "store": item.name,
+            "wheels": sum(1 for _ in item.records()),
+            "size_bytes": size_of(item),
+            "why": why_not(item),
+        }
         for item in folder_stores(store)
     ]
     document = {"schema": "xpubuild.store-size/1", "stores": rows}
@@ -111,15 +118,20 @@ def pull(as_json: bool, **build: Any) -> int:
     return _copied(store_work.pull(prepared), as_json=as_json)
 
 
-def _copied(rows: list[dict[str, Any]], *, as_json: bool) -> int:
+def _copied(copies: Copies, *, as_json: bool) -> int:
+    """Print what was copied; a wheel that was not, other than because one is there, is an error."""
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.store_view import copy_view
 
-    document = {"schema": "xpubuild.store-copy/1", "wheels": rows}
+    document = {"schema": "xpubuild.store-copy/1", "wheels": copies.rows}
+    if not as_json:
+        show(copy_view(document))
+    error = copies.failure()
+    if error is not None:
+        error.document = document
+        raise error
     if as_json:
         print_json(document)
-    else:
-        show(copy_view(document))
     return 0
 
 
@@ -157,16 +169,20 @@ def gc(
     """
     import sys
 
-    from xpubuild.gather.store_work import folder_stores, used_by
+    from xpubuild.cli.workspace import existing
+    from xpubuild.gather.store_uses import used_by
+    from xpubuild.gather.store_work import folder_stores, require_there
     from xpubuild.store.collect import collectable, remove
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.store_view import collected_view
     from xpubuild.workspace.overview import age_of
 
     _settings()
-    used = used_by(workspaces, [_digest(path) for path in locks])
+    used = used_by([existing(path, None) for path in workspaces], [_digest(path) for path in locks])
     seconds = age_of(older).total_seconds()
-    rubbish = [item for one in folder_stores(store) for item in collectable(one, used, seconds)]
+    stores = folder_stores(store)
+    require_there(stores)
+    rubbish = [item for one in stores for item in collectable(one, used, seconds)]
 
     def document(*, dry: bool, kept: list[str]) -> dict[str, Any]:
         return {
@@ -180,7 +196,7 @@ def gc(
     show(collected_view(document(dry=True, kept=[])), sys.stderr if as_json else None)
     failed: list[str] = []
     if not dry_run and rubbish:
-        if yes or _confirmed(len(rubbish)):
+        if yes or _confirmed(len(rubbish), _again(older, store, locks, workspaces)):
             rubbish, failed = remove(rubbish)
             if not as_json:
                 show(collected_view(document(dry=False, kept=failed)))
@@ -197,7 +213,16 @@ def _digest(path: Path) -> str:
     return read_lock(path).plan
 
 
-def _confirmed(count: int) -> bool:
+def _again(older: str, store: Places, locks: tuple[Path, ...], workspaces: tuple[Path, ...]) -> str:
+    """Return the command with the options that decide what is removed."""
+    import shlex
+
+    named = (("--store", store), ("--lock", locks), ("--workspace", workspaces))
+    words = [word for name, values in named for value in values for word in (name, str(value))]
+    return shlex.join(["xpubuild", "store", "gc", "--older", older, *words])
+
+
+def _confirmed(count: int, again: str) -> bool:
     import sys
 
     from xpubuild.errors import UsageError
@@ -208,5 +233,5 @@ def _confirmed(count: int) -> bool:
         f"store gc would remove {count} files, and there is no terminal to ask for confirmation",
         why="standard input is not a terminal",
         fix="pass --yes to remove them, or --dry-run to list them",
-        commands=("xpubuild store gc --dry-run",),
+        commands=(f"{again} --dry-run", f"{again} --yes"),
     )

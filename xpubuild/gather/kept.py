@@ -53,6 +53,13 @@ def with_stores(prepared: Prepared, done: Collection[str] | None = None) -> Prep
     return replace(prepared, plan=replace(plan, steps=steps))
 
 
+def unanswered(plan: Plan) -> tuple[str, ...]:
+    """Return which stores gave the builds of a plan no answer, and why, one line each."""
+    keepers = (step.keeper for step in plan.steps)
+    told = (line for keeper in keepers if isinstance(keeper, WheelKeeper) for line in keeper.unanswered())
+    return tuple(dict.fromkeys(told))
+
+
 def _done(plan: Plan, steps: Sequence[Step]) -> set[str]:
     """Return which of some steps are done, as the journal says."""
     path = Layout(Path(plan.workspace)).journal

@@ -1,127 +1,169 @@
-"""The work of ``xpubuild store``: what refers to kept wheels, wheels from one store to another."""
+"""The work of ``xpubuild store``: wheels from one store to another."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import FetchError, ToolchainError, UsageError, XpuBuildError
+from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, UsageError, XpuBuildError
 from xpubuild.gather.kept import with_stores
-from xpubuild.gather.options import default_workspace
+from xpubuild.gather.store_uses import uses_of
 from xpubuild.gather.stores import own_store
 from xpubuild.mirror.remote.location import Location
-from xpubuild.store.collect import Used
-from xpubuild.store.folder import FolderStore
-from xpubuild.store.keeping import Store, WheelKeeper
+from xpubuild.store.collect import why_not
+from xpubuild.store.folder import NOT_A_FOLDER, NOT_THERE, FolderStore
+from xpubuild.store.keeping import NotKept, Store, WheelKeeper
 from xpubuild.store.record import Record
 from xpubuild.store.trust import trust_from
-from xpubuild.workspace.activation import read_receipt
-from xpubuild.workspace.overview import workspaces_in
 
 if TYPE_CHECKING:
     from xpubuild.gather.prepare import Prepared
 
 
-def folder_stores(places: Sequence[Path | Location]) -> list[FolderStore]:
+@dataclass
+class Copies:
+    """How copying went: the rows of ``xpubuild.store-copy/1``, and why some wheels were not copied."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    failed: list[XpuBuildError] = field(default_factory=list)
+
+    def add(self, name: str, file: str, store: FolderStore, why: str | XpuBuildError = "") -> None:
+        """Add a row; a text says that the store keeps what it has, an error that it has nothing."""
+        if isinstance(why, XpuBuildError):
+            self.failed.append(why)
+            why = f"{why.what} ({why.why})" if why.why else why.what
+        self.rows.append({"name": name, "file": file, "store": store.name, "kept": not why, "why": why})
+
+    def failure(self) -> XpuBuildError | None:
+        """Return the error of the whole: that of the first wheel which was not copied."""
+        if not self.failed:
+            return None
+        first = self.failed[0]
+        return type(first)(
+            f"{len(self.failed)} of {len(self.rows)} wheels were not copied",
+            why=f"{first.what} ({first.why})" if first.why else first.what,
+            fix=first.fix,
+            commands=first.commands,
+            evidence=first.evidence,
+        )
+
+
+def folder_stores(places: Sequence[Path | Location], *, why: str = "") -> list[FolderStore]:
     """Return the user's own store and the folders that were named.
 
     Raises:
-        UsageError: a server was named: it cannot be listed.
+        UsageError: a server was named; ``why`` says why that cannot be, by default that none can be listed.
     """
     trust = trust_from(os.environ)
     found = [own_store(trust)]
     for place in places:
         if isinstance(place, Location):
             raise UsageError(
-                f"the store {place} cannot be listed",
-                why="a store on a server is only asked for what it has by name",
+                f"the store {place} cannot be {'written' if why else 'listed'}",
+                why=why or "a store on a server is only asked for what it has by name",
                 fix="run the command on the server, with the folder of the store",
             )
         found.append(FolderStore(place, trust))
     return found
 
 
-def used_by(workspaces: Iterable[Path], digests: Iterable[str]) -> Used:
-    """Return what the receipts of the default folder and of other workspaces refer to, and lock digests."""
-    folder = default_workspace("any").parent
-    roots = dict.fromkeys((*workspaces_in(folder), *workspaces))
-    receipts = [receipt for root in roots for receipt in _receipt(root)]
-    return Used(
-        frozenset(key for receipt in receipts for key in identities_of(receipt)),
-        frozenset((*digests, *(str(receipt.get("lock_digest")) for receipt in receipts))),
+def require_there(stores: Iterable[FolderStore]) -> None:
+    """Refuse stores that are not there: a name with a typing error must not look like an empty store.
+
+    Raises:
+        UsageError: naming the first of them.
+    """
+    for store in stores:
+        why = why_not(store)
+        if why in (NOT_THERE, NOT_A_FOLDER):
+            raise _no_store(store, why)
+
+
+def _no_store(store: Store, why: str) -> UsageError:
+    return UsageError(
+        f"there is no store at {store.name}", why=why, fix="a store is a folder; name another with --store"
     )
 
 
-def _receipt(root: Path) -> Iterator[dict[str, Any]]:
-    with contextlib.suppress(XpuBuildError):
-        yield dict(read_receipt(root))
-
-
-def identities_of(receipt: dict[str, Any]) -> set[str]:
-    """Return the build identities that the evidence of a receipt names."""
-    every = (item for step in receipt.get("steps", ()) for item in step.get("evidence", ()))
-    return {item["identity"] for item in every if isinstance(item.get("identity"), str)}
-
-
-def push(places: Sequence[Path | Location], workspace: Path | None) -> list[dict[str, Any]]:
-    """Copy wheels from the user's own store to others: all, or those of a workspace.
+def push(places: Sequence[Path | Location], workspace: Path | None) -> Copies:
+    """Copy wheels from the user's own store to others, which are made: all, or those of a workspace.
 
     Raises:
-        UsageError: a store is on a server, or none was named.
-        ToolchainError: a store is not believed.
+        UsageError: a store is on a server or no folder, or none was named.
+        ToolchainError, NoSpaceError: a store is not believed, or cannot be made.
     """
-    own, *others = folder_stores(places)
+    own, *others = folder_stores(places, why="servers are only read")
     if not others:
         raise UsageError("no store to push to was named", fix="name the folder of a store with --store")
     for store in others:
+        store.make()
         require_believed(store)
-    wanted = None if workspace is None else identities_of(dict(read_receipt(workspace)))
-    records = [found for _, found in own.records() if isinstance(found, Record)]
-    return [
-        copied(own, record, store)
-        for store in others
-        for record in records
-        if wanted is None or record.identity in wanted
-    ]
+    wanted = uses_of(workspace).identities if workspace is not None else {}
+    there = {path.stem: (path, found) for path, found in own.records()}
+    copies = Copies()
+    for store in others:
+        for key, (path, found) in there.items():
+            if workspace is not None and key not in wanted:
+                continue
+            if isinstance(found, Record):
+                _copy(copies, own, found, store)
+            else:
+                copies.add(path.parent.name, "", store, _damaged(path, found))
+        for key in sorted(set(wanted).difference(there)):
+            _look(copies, wanted[key], key, store)
+    return copies
 
 
-def pull(prepared: Prepared) -> list[dict[str, Any]]:
+def _look(copies: Copies, step: str, key: str, store: FolderStore) -> None:
+    """Add a wheel of a workspace that the user's own store lacks; the other may have it all the same."""
+    found = next((item for path, item in store.records() if path.stem == key), None)
+    if isinstance(found, Record):
+        copies.add(step, found.file, store)
+    else:
+        copies.add(step, "", store, FetchError("your own store does not have it", fix="install it again"))
+
+
+def _damaged(path: Path, why: str) -> SourceIntegrityError:
+    return SourceIntegrityError(
+        f"{path} is damaged", why=why, fix="remove it from the store; what it was for is built again"
+    )
+
+
+def pull(prepared: Prepared) -> Copies:
     """Copy the wheels of a plan from the stores that have them to the user's own."""
     own, *_ = folder_stores(())
-    rows = []
+    copies = Copies()
     for step in with_stores(prepared, ()).plan.steps:
         keeper = step.keeper
-        if not isinstance(keeper, WheelKeeper):
-            continue
-        found = keeper.found
-        if found.record is None or found.store is None:
-            why = "; ".join(f"{name}: {said}" for name, said in found.unknown.items())
-            rows.append(_row(step.id, "", own, why or "no store has it"))
-        elif isinstance(found.store, FolderStore) and found.store.own:
-            rows.append(_row(step.id, found.record.file, own, ""))
-        else:
-            rows.append(copied(found.store, found.record, own))
-    return rows
+        if isinstance(keeper, NotKept):
+            copies.add(step.id, "", own, FetchError("no store can have it", why=keeper.why))
+        elif isinstance(keeper, WheelKeeper):
+            found = keeper.found
+            if found.record is None or found.store is None:
+                why = "; ".join(keeper.unanswered())
+                copies.add(step.id, "", own, FetchError("no store has it", why=why, fix="install builds it"))
+            elif isinstance(found.store, FolderStore) and found.store.own:
+                copies.add(step.id, found.record.file, own)
+            else:
+                _copy(copies, found.store, found.record, own)
+    return copies
 
 
-def copied(source: Store, record: Record, target: FolderStore) -> dict[str, Any]:
-    """Copy one kept wheel, every byte of it hashed, and say how that went."""
+def _copy(copies: Copies, source: Store, record: Record, target: FolderStore) -> None:
+    """Copy one kept wheel, every byte of it hashed."""
+    why: str | XpuBuildError
     try:
         with scratch_folder("store") as folder:
             why = target.keep(record, source.bring(record, folder))
     except XpuBuildError as error:
-        why = f"{error.what} ({error.why})"
+        why = error
     except OSError as error:
-        why = str(error.strerror or error)
-    return _row(record.dist, record.file, target, why)
-
-
-def _row(name: str, file: str, store: FolderStore, why: str) -> dict[str, Any]:
-    return {"name": name, "file": file, "store": store.name, "kept": not why, "why": why}
+        why = ToolchainError(f"{record.file} cannot be copied", why=str(error.strerror or error))
+    copies.add(record.dist, record.file, target, why)
 
 
 def require_believed(store: Store) -> None:
@@ -135,10 +177,12 @@ def require_believed(store: Store) -> None:
         why = store.why_not()
     except OSError as error:
         raise FetchError(f"the store {store.name} cannot be read", why=str(error.strerror)) from error
+    if why in (NOT_THERE, NOT_A_FOLDER):
+        raise _no_store(store, why)
     if why:
         raise ToolchainError(
             f"the store {store.name} is not used",
-            why=f"{why}, and the configuration does not name it",
+            why=why,
             fix="if you trust all who can write to it, add it to trust.stores of a configuration file",
             commands=("xpubuild config",),
         )

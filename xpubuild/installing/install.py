@@ -25,7 +25,7 @@ from xpubuild.engine.runner import needed_for, notify, run_plan
 from xpubuild.engine.state import StepState, plan_states
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import NoSpaceError, UsageError, XpuBuildError
-from xpubuild.gather.kept import with_stores
+from xpubuild.gather.kept import unanswered, with_stores
 from xpubuild.gather.open_commits import keep_resolved
 from xpubuild.gather.prepare import Prepared
 from xpubuild.installing.expected import forecasting
@@ -224,7 +224,7 @@ def _warn(prepared: Prepared, sink: Sink) -> None:
         )
     for text in prepared.facts.oneapi.warnings if prepared.facts.oneapi else ():
         notify(sink, text, level="warning")
-    for text in prepared.facts.warnings:
+    for text in (*prepared.facts.warnings, *unanswered(prepared.plan)):
         notify(sink, text, level="warning")
     summary = prepared.plan.summary
     if summary.get("chosen"):

@@ -17,6 +17,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan
 from xpubuild.engine.monitor import WATCHED
 from xpubuild.planning.request import Facts
+from xpubuild.store.evidence import taken_from
 from xpubuild.workspace.layout import Layout
 
 
@@ -57,6 +58,7 @@ def make_receipt(plan: Plan, facts: Facts, host: Mapping[str, Any], journal: Jou
                 "title": step.title,
                 "status": records[step.id].status if step.id in records else "to-do",
                 "fingerprint": plan.fingerprints[step.id],
+                "store": taken_from(records[step.id].evidence) if step.id in records else None,
                 "evidence": records[step.id].evidence if step.id in records else [],
             }
             for step in plan.steps

@@ -21,6 +21,8 @@ class ReceiptStep(Part):
     title: str
     status: Literal["done", "failed", "running", "to-do"]
     fingerprint: str
+    store: str | None = None
+    """The store that its wheel was taken from; null where it was built here."""
     evidence: list[dict[str, Any]]
     """One object per check."""
 

@@ -54,6 +54,8 @@ class StoreSize(Part):
     store: str
     wheels: int
     size_bytes: int
+    why: str = ""
+    """Why an install takes nothing from it, such as that it is not there; empty where it does."""
 
 
 class StoreSizeDocument(Document):

@@ -36,6 +36,8 @@ class StatusStep(Part):
     duration_s: float | None
     """Null if the step runs or was killed."""
     detail: str
+    store: str | None = None
+    """The store that its wheel was taken from; null where it was built here."""
     evidence: list[dict[str, Any]]
     published: list[str]
     """Files that the step put in place."""

@@ -21,14 +21,19 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True)
 class Used:
-    """What refers to kept wheels: build identities of receipts, lock digests of locks and receipts."""
+    """What refers to kept wheels: build identities, lock digests, and sha256 of wheels in workspaces."""
 
     identities: frozenset[str] = frozenset()
     digests: frozenset[str] = frozenset()
+    wheels: frozenset[str] = frozenset()
 
     def by(self, record: Record) -> bool:
         """Whether somebody refers to a record."""
-        return record.identity in self.identities or record.built.get("lock_digest") in self.digests
+        return (
+            record.identity in self.identities
+            or record.built.get("lock_digest") in self.digests
+            or record.sha256 in self.wheels
+        )
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Rubbish:
 
 def contents_document(store: FolderStore, used: Used) -> dict[str, Any]:
     """Return a store as ``xpubuild.store/1`` has it."""
-    why = _why_not(store)
+    why = why_not(store)
     wheels = [] if why else [_row(path, found, used) for path, found in store.records()]
     return {
         "store": store.name,
@@ -58,7 +63,8 @@ def contents_document(store: FolderStore, used: Used) -> dict[str, Any]:
     }
 
 
-def _why_not(store: FolderStore) -> str:
+def why_not(store: FolderStore) -> str:
+    """Return why the store must not be used, or cannot be looked at; "" where it may be."""
     try:
         return store.why_not()
     except OSError as error:

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import shlex
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS
 _FILE = 0o644
 #: What a folder of ours has of the store's own permissions: group and sticky bits, not set-user-id.
 _INHERITED = 0o3777
+NOT_A_FOLDER = "it is not a folder"
+NOT_THERE = "it is not there"
 
 
 @dataclass(frozen=True)
@@ -45,18 +48,42 @@ class FolderStore:
         return str(self.root)
 
     def why_not(self) -> str:
-        """Return why the store must not be used, "" where it may be; one that is not there is empty.
+        """Return why the store must not be used, "" where it may be.
+
+        One that is not there may be on a disk that is not mounted, or misspelt; only the user's own is made.
 
         Raises:
             OSError: it cannot be looked at.
         """
-        found = []
-        for folder in (self.root, self.root / FOLDER):
+        try:
+            found = [self.root.stat()]
+        except FileNotFoundError:
+            return "" if self.own else NOT_THERE
+        except NotADirectoryError:
+            return NOT_THERE
+        if stat.S_ISDIR(found[0].st_mode):
             with contextlib.suppress(FileNotFoundError):
-                found.append(folder.stat() if folder == self.root else folder.lstat())
+                found.append((self.root / FOLDER).lstat())
         if any(not stat.S_ISDIR(status.st_mode) for status in found):
-            return "it is not a folder"
+            return NOT_A_FOLDER
         return self.trust.why_not(self.root, found)
+
+    def make(self) -> None:
+        """Make the folder of the store where it is missing; what it is in must be there.
+
+        Raises:
+            NoSpaceError, ToolchainError: it cannot be made.
+        """
+        try:
+            with explained(self.root, "making the folder of a store"), contextlib.suppress(FileExistsError):
+                self.root.mkdir(0o755)
+        except FileNotFoundError as error:
+            raise ToolchainError(
+                f"the store {self.root} cannot be made",
+                why=f"{self.root.parent} is not there",
+                fix="name a folder on a disk that is mounted, or make the folder that it is to be in",
+                commands=(f"mkdir -p {shlex.quote(str(self.root.parent))}",),
+            ) from error
 
     def can_write(self) -> bool:
         """Whether this user may put something there."""

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from xpubuild.errors import XpuBuildError
+from xpubuild.store.evidence import IDENTITY, TAKEN
 from xpubuild.store.folder import FolderStore
 from xpubuild.store.identity import differences
 from xpubuild.store.record import Record
 
-#: The name of the evidence that says by which identity a wheel was taken or built.
-IDENTITY = "build identity"
-TAKEN = "taken from a store"
 #: Makes the record of a wheel from the file, the evidence of its step and the commands that were run.
 MakeRecord = Callable[[Path, Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], Record]
 _NEAREST_OF = 200
@@ -187,12 +185,16 @@ class WheelKeeper:
         found = self.found
         if found.store is not None:
             return f"from the store {found.store.name}"
-        told = [f"store {name}: {why}" for name, why in found.unknown.items()]
+        told = list(self.unanswered())
         if found.nearest is not None:
             more = len(found.differs) - _TOLD
             fields = "; ".join(found.differs[:_TOLD]) + (f"; {more} more" if more > 0 else "")
             told.append(f"a kept {found.nearest.version} differs in {fields}")
         return "; ".join(told)
+
+    def unanswered(self) -> tuple[str, ...]:
+        """Return which stores gave no answer, and why, one line each."""
+        return tuple(f"the store {name} is not used: {why}" for name, why in self.found.unknown.items())
 
     def take(self, stage: Path) -> dict[str, Any] | None:
         """Put the kept wheel into ``stage``; return the evidence, None where nothing is kept.

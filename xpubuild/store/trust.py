@@ -19,6 +19,7 @@ from xpubuild.oneapi.trust import OWNERS_VARIABLE, owners
 
 STORES_VARIABLE = "XPUBUILD_TRUSTED_STORES"
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_UNNAMED = ", and no [trust] stores of your configuration names it (see docs/how-to/store.md)"
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class Trust:
         if self.names(place):
             return ""
         if isinstance(place, Location):
-            return "it is on a server"
+            return f"it is on a server{_UNNAMED}"
         for status in folders:
             if status.st_uid not in self.owners:
-                return f"it belongs to the user with the number {status.st_uid}"
+                return f"it belongs to the user with the number {status.st_uid}{_UNNAMED}"
             if status.st_mode & _OTHERS_WRITE:
-                return "others can write to it"
+                return f"others can write to it{_UNNAMED}"
         return ""
 
 

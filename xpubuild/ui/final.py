@@ -48,11 +48,15 @@ def final_view(
 
 
 def _steps(receipt: Mapping[str, Any]) -> Table:
-    table = TableBuilder(["step", Column("time", right=True), Column("peak memory", right=True)])
     attempts = _last_attempts(receipt)
-    planned = [str(step.get("id")) for step in _mappings(receipt.get("steps"))]
-    order = [step for step in planned if step in attempts]
-    for step in (*order, *(step for step in attempts if step not in planned)):
+    steps = {str(step.get("id")): step.get("store") for step in _mappings(receipt.get("steps"))}
+    order = [step for step, store in steps.items() if step in attempts or store]
+    columns: list[Column | str] = ["step", Column("time", right=True), Column("peak memory", right=True)]
+    table = TableBuilder([*columns, "from"] if any(steps.values()) else columns)
+    for step in (*order, *(step for step in attempts if step not in steps)):
+        if steps.get(step):
+            table.add(step, "", "", f"the store {steps[step]}")
+            continue
         commands = attempts[step]
         duration_s = sum(_number(command.get("duration_s")) for command in commands)
         peak = max(_number(command.get("peak_bytes")) for command in commands)

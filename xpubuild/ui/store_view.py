@@ -47,9 +47,11 @@ def _facts(store: Mapping[str, Any]) -> Facts:
 
 def size_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return the parts of an ``xpubuild.store-size/1`` document."""
-    table = TableBuilder(["store", Column("wheels", right=True), Column("size", right=True)])
+    table = TableBuilder(
+        ["store", Column("wheels", right=True), Column("size", right=True), "not used because"]
+    )
     for row in document["stores"]:
-        table.add(row["store"], row["wheels"], show.size(row["size_bytes"]))
+        table.add(row["store"], row["wheels"], show.size(row["size_bytes"]), row["why"])
     return (table.build(),)
 
 

@@ -25,7 +25,7 @@ def status_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
             _status(step["status"], held),
             show.duration(duration) if duration is not None else "",
             _when(step["started"]),
-            step["detail"],
+            step["detail"] or (f"from the store {step['store']}" if step.get("store") else ""),
         )
     runs = TableBuilder(["run", "recipe", "status", "when"])
     for run in document["runs"][-5:]:

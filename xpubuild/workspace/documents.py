@@ -14,6 +14,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.state import StepState
 from xpubuild.errors import XpuBuildError
+from xpubuild.store.evidence import taken_from
 from xpubuild.workspace.layout import Layout
 
 
@@ -80,6 +81,7 @@ def status_document(workspace: str, journal: Journal, owner: Mapping[str, Any]) 
                 "started": record.started,
                 "duration_s": (record.ended - record.started) if record.ended else None,
                 "detail": record.detail,
+                "store": taken_from(record.evidence),
                 "evidence": record.evidence,
                 "published": record.published,
             }
