@@ -110,7 +110,8 @@ def test_some_tests_of_the_sdist_pass_alone(sdist: Path, tmp_path: Path) -> None
     folder = unpacked(sdist, tmp_path)
     some = [f"tests/unit/test_{name}.py" for name in ("docs_pages", "style_architecture", "recipe_facts")]
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *some]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    env = {**os.environ, "PYTEST_DEBUG_TEMPROOT": str(tmp_path)}
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:]
     shown = subprocess.run(
         [sys.executable, "-c", "import xpubuild; print(xpubuild.__file__)"],

@@ -100,6 +100,8 @@ def run(
     (project / "tests" / "test_it.py").write_text(code, "utf-8")
     argv = [*before, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
     env = {name: value for name, value in os.environ.items() if name != "PIP_CONFIG_FILE"} | variables
+    # Runs of one user that end at the same time would take each other's link to the newest folder away.
+    env["PYTEST_DEBUG_TEMPROOT"] = str(project.parent)
     result = subprocess.run(
         argv, cwd=project, env=env, capture_output=True, text=True, check=False, timeout=120
     )
