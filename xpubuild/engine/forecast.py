@@ -79,6 +79,10 @@ class _Running:
         return None if expected is None else max(expected - passed, _OVERDUE * passed)
 
 
+#: Less than this of the edges tells nothing: no build has as many.
+_LEAST = 1e-9
+
+
 def left(fraction: float, passed_s: float, expected_s: float | None, total: int) -> float | None:
     """Return the seconds to go of ``total`` edges that are done by a fraction after a time.
 
@@ -86,7 +90,7 @@ def left(fraction: float, passed_s: float, expected_s: float | None, total: int)
     judged by its first files, and what is seen counts more and more.
     """
     trust = 0.0 if expected_s is None else _TRUST_PART + _TRUST_EDGES / max(1, total)
-    if fraction + trust <= 0:
+    if fraction + trust < _LEAST:
         return None
     return max(0.0, 1.0 - fraction) * (passed_s + trust * (expected_s or 0.0)) / (fraction + trust)
 

@@ -19,7 +19,7 @@ from xpubuild.oneapi.trust import OWNERS_VARIABLE, owners
 
 STORES_VARIABLE = "XPUBUILD_TRUSTED_STORES"
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_UNNAMED = ", and no [trust] stores of your configuration names it (see docs/how-to/store.md)"
+_UNNAMED = ", and no [trust] stores of your configuration names it"
 
 
 @dataclass(frozen=True)
