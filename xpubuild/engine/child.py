@@ -8,7 +8,6 @@ commands to their end, ``piped`` reads one's output as it comes.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -40,7 +39,7 @@ class Child:
     process: subprocess.Popen[bytes]
     life_write: int
     result_stream: IO[bytes]
-    result: dict[str, object] = field(default_factory=dict)
+    result: dict[str, str] = field(default_factory=dict)
     killed: bool = False
 
     @property
@@ -74,7 +73,7 @@ class Child:
         self.ended()
         with self.result_stream:
             text = self.result_stream.read()
-        self.result = dict(json.loads(text)) if text else {}
+        self.result = _read_result(text.decode("utf-8", "replace"))
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
@@ -93,13 +92,18 @@ class Child:
 
     def number(self, name: str, default: float = 0.0) -> float:
         """Return a number that the supervisor reported: none where it was killed or ordered to kill."""
-        value = self.result.get(name, default)
-        return float(value) if isinstance(value, (int, float)) else default
+        return float(self.result.get(name, default))
 
     @property
     def returncode(self) -> int:
         """How the command ended, once it is closed."""
         return int(self.number("returncode", -signal.SIGKILL))
+
+
+def _read_result(text: str) -> dict[str, str]:
+    """Return what a supervisor reported, by name: nothing of one that was killed while it wrote."""
+    lines = text.splitlines() if text.endswith("\n") else []
+    return {name: value for name, _, value in (line.partition(" ") for line in lines)}
 
 
 def prepare(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None = None) -> tuple[str, ...]:

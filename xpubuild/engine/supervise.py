@@ -7,23 +7,27 @@ the order to kill all descendants. A parent-death signal would not do: it fires 
 ends. The caller starts this script with SIGINT and SIGTERM blocked, so that none arrives before it is ready
 to pass them on.
 
-ENVIRONMENT_FD holds the command's environment, NUL-separated. RESULT_FD receives one JSON object:
-``returncode`` (negative: the signal), ``max_rss_bytes`` of the largest process, ``user_s`` and ``system_s``
-of the whole tree, or ``exec_error`` where the program could not start.
+ENVIRONMENT_FD holds the command's environment, NUL-separated. RESULT_FD receives a line ``NAME VALUE`` for
+each of ``returncode`` (negative: the signal), ``max_rss_bytes`` of the largest process, ``user_s`` and
+``system_s`` of the whole tree, and ``exec_error``, which is empty where the program started.
+
+It starts once for every command, also for those that say a version in a few milliseconds, so it imports
+little: json, pathlib, contextlib and selectors would take longer than the rest of it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import json
 import os
 import resource
-import selectors
+import select
 import signal
 import sys
 import time
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -38,11 +42,13 @@ def _prctl(option: int, value: int) -> None:
 def descendants(root: int) -> list[int]:
     """Return the process ids below ``root``, read from /proc."""
     parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                fields = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-                parents[int(entry.name)] = int(fields[1])
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stream:
+                    parents[int(name)] = int(stream.read().rpartition(")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
     found: list[int] = []
     frontier = {root}
     while frontier:
@@ -65,14 +71,21 @@ def _reap() -> bool:
     return False
 
 
+def _send(kill: Callable[[int, int], None], pid: int, number: int) -> None:
+    """Send a signal to a process or a group that may have ended by now."""
+    try:
+        kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
 def kill_descendants() -> None:
     """Kill until nothing is left; a fork bomb of a build ends because each round kills the parents too."""
     for _ in range(_KILL_ROUNDS):
         if _reap():
             return
         for pid in descendants(os.getpid()):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+            _send(os.kill, pid, signal.SIGKILL)
         time.sleep(0.005)
 
 
@@ -94,39 +107,49 @@ def _start(argv: list[str], environment: dict[bytes, bytes], error_fd: int) -> i
         # Python itself ignores the last two.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
-        os.execve(argv[0], argv, environment)  # noqa: S606 - an argv list, no shell
+        os.execve(argv[0], argv, environment)
     except OSError as error:
         os.write(error_fd, f"{error.errno} {error.strerror}".encode())
     os._exit(127)
 
 
 def _report(result_fd: int, document: dict[str, object]) -> None:
-    with contextlib.suppress(OSError):
-        os.write(result_fd, json.dumps(document).encode())
+    try:
+        os.write(result_fd, "".join(f"{name} {value}\n" for name, value in document.items()).encode())
         os.close(result_fd)
+    except OSError:
+        return  # the caller is gone, and nobody else reads it
 
 
 def _wait_for(pid: int, life_fd: int, wake_fd: int) -> int | None:
     """Return the wait status of ``pid``, or None where the caller died first."""
-    selector = selectors.DefaultSelector()
-    selector.register(life_fd, selectors.EVENT_READ)
-    selector.register(wake_fd, selectors.EVENT_READ)
+    events = select.poll()
+    events.register(life_fd, select.POLLIN)
+    events.register(wake_fd, select.POLLIN)
     while True:
-        for key, _ in selector.select(timeout=1.0):
-            if key.fd == life_fd:
+        readable = {fd for fd, _ in events.poll(1000)}
+        if life_fd in readable:
+            return None
+        numbers = os.read(wake_fd, 64) if wake_fd in readable else b""
+        for number in numbers:
+            if number in (signal.SIGINT, signal.SIGTERM):
+                _send(os.killpg, pid, number)
+        status = _reaped(pid)
+        if status is not None:
+            return status
+
+
+def _reaped(pid: int) -> int | None:
+    """Reap what has ended; return the wait status of ``pid`` if it is among that."""
+    try:
+        while True:
+            done, status = os.waitpid(-1, os.WNOHANG)
+            if done == pid:
+                return status
+            if not done:
                 return None
-            numbers = os.read(wake_fd, 64)
-            for number in numbers:
-                if number in (signal.SIGINT, signal.SIGTERM):
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.killpg(pid, number)
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                done, status = os.waitpid(-1, os.WNOHANG)
-                if done == pid:
-                    return status
-                if not done:
-                    break
+    except ChildProcessError:
+        return None
 
 
 def main(arguments: list[str]) -> int:
