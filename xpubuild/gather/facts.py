@@ -44,7 +44,7 @@ def facts_of(options: PlanOptions, request: Request, choice: Choice, host: HostR
     recipe = request.loaded.recipe
     conda = conda_lock_of(options, request)
     python, version = _python(options, request, host, conda)
-    compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os)
+    compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os, known=host.compilers)
     waits = can_wait(request, choice)
     # A number that was asked for goes before a jobserver, as for make and ninja.
     server = inherited_jobserver(os.environ) if waits and options.job_count == "auto" else None
@@ -124,7 +124,8 @@ def _python(options: PlanOptions, request: Request, host: HostReport, conda: str
     """Return the interpreter and its version: of this machine, or the one that conda will install."""
     needs = request.loaded.recipe.needs.python
     if conda is None:
-        found = require_python(resolve_python(options.python, base_environment()), needs, system=host.os)
+        executable = resolve_python(options.python, base_environment())
+        found = require_python(executable, needs, system=host.os, known=host.python.selected)
         return found.executable, found.version
     from xpubuild.gather.conda_packages import python_of  # noqa: PLC0415 - for few
 

@@ -65,8 +65,10 @@ def situation_for(host: HostReport, target: Target, python: str | None) -> Situa
     Raises:
         UsageError, ToolchainError: the interpreter that was named, or a compiler, is not there.
     """
-    version = probe_python(resolve_python(python, base_environment())).version
-    compilers = choose_compilers(None, caller=os.environ, system=host.os)
+    executable, known = resolve_python(python, base_environment()), host.python.selected
+    asked = known is not None and known.executable == str(executable)
+    version = (known if known is not None and asked else probe_python(executable)).version
+    compilers = choose_compilers(None, caller=os.environ, system=host.os, known=host.compilers)
     kind = CMAKE_ID.get(compilers.cxx.kind, compilers.cxx.kind)
     return replace(
         of_host(host, target),

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from xpubuild.engine.environment import base_environment
 from xpubuild.engine.model import Plan
 from xpubuild.engine.process import Cancel
-from xpubuild.errors import UnsatisfiableError
+from xpubuild.errors import UnsatisfiableError, XpuBuildError
 from xpubuild.gather.facts import facts_of
 from xpubuild.gather.newest_release import built_in, choose_release, entered, situation_for
 from xpubuild.gather.offline_compiler import older_gcc
@@ -30,6 +31,7 @@ from xpubuild.recipe.load import load
 from xpubuild.recipe.releases import is_release, releases
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.git import Git
+from xpubuild.toolchain.pythons import resolve_python
 from xpubuild.workspace.odd import require_plain
 
 
@@ -52,13 +54,22 @@ class Prepared:
 class _Host:
     """This host, examined once, when it is first needed."""
 
-    def __init__(self, oneapi_root: Path | None) -> None:
-        self._oneapi_root = oneapi_root
+    def __init__(self, options: PlanOptions) -> None:
+        self._options = options
 
     @functools.cached_property
     def report(self) -> HostReport:
         """The report; its disk is that of the current folder."""
-        return host_report(oneapi_root=self._oneapi_root)
+        return host_report(oneapi_root=self._options.oneapi_root, python=self._python())
+
+    def _python(self) -> Path | None:
+        """The interpreter of the environment; what is wrong with it is said where the plan needs it."""
+        if self._options.env == "conda":
+            return None
+        try:
+            return resolve_python(self._options.python, base_environment())
+        except XpuBuildError:
+            return None
 
     def at(self, workspace: Path) -> HostReport:
         """Return the report with the disk of a workspace."""
@@ -73,7 +84,7 @@ def prepare(options: PlanOptions, *, cancel: Cancel | None = None) -> Prepared:
             was made.
     """
     _ = options.job_count  # a slip of the pen is told before a host is looked at
-    host = _Host(options.oneapi_root)
+    host = _Host(options)
     options, why = _named(options, host)
     loaded = load(options.recipe or "")
     request = request_of(options, loaded)

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.executables import resolve_executable
-from xpubuild.engine.process import Cancel, ProcessResult, run
+from xpubuild.engine.process import Cancel, ProcessResult, query, run
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.source.hardening import git_environment, with_settings, without_filters
@@ -109,24 +109,9 @@ class Git:
             ToolchainError: git is missing, does not run, or is older than 2.32.
         """
         hardened = git_environment(base_environment() if env is None else env)
-        git = cls(resolve_executable("git", hardened), hardened)
-        answer = git.query(["--version"])
-        found = re.search(r"git version (\d+)\.(\d+)", answer.text)
-        if not answer.ok and _BAD_SETTINGS.search(answer.stderr):
-            raise ToolchainError(
-                "git cannot read its configuration",
-                why=answer.stderr.strip(),
-                fix="correct the line that git names, then run the same command again",
-                commands=("git config --list --show-origin",),
-            )
-        if not answer.ok or found is None or (int(found[1]), int(found[2])) < OLDEST:
-            raise ToolchainError(
-                f"git {OLDEST[0]}.{OLDEST[1]} or newer is needed",
-                why=f"{git.program} says: {answer.text or answer.stderr.strip()}",
-                fix="install a newer git and put its folder first on PATH",
-                evidence={"git": git.program},
-            )
-        return git
+        program = resolve_executable("git", hardened)
+        _require_usable(program, tuple(hardened.items()))
+        return cls(program, hardened)
 
     def with_env(self, env: Mapping[str, str]) -> Git:
         """Return the same git with another (already hardened) environment."""
@@ -219,6 +204,31 @@ class Git:
         # GitPython lays our environment over that of its own process; what ours lacks must not come through.
         foreign = sorted(name for name in os.environ if name not in self.env)
         return [self._env_program, *(word for name in foreign for word in ("-u", name))]
+
+
+@functools.cache
+def _require_usable(program: str, environment: tuple[tuple[str, str], ...]) -> None:
+    """Ask git for its version, once: a plan that has all commits needs no more of it, and no GitPython.
+
+    Raises:
+        ToolchainError: it does not run, or is older than ``OLDEST``.
+    """
+    answer = query([program, "--version"], env=dict(environment))
+    found = re.search(r"git version (\d+)\.(\d+)", answer.stdout)
+    if not answer.ok and _BAD_SETTINGS.search(answer.stderr):
+        raise ToolchainError(
+            "git cannot read its configuration",
+            why=answer.stderr.strip(),
+            fix="correct the line that git names, then run the same command again",
+            commands=("git config --list --show-origin",),
+        )
+    if not answer.ok or found is None or (int(found[1]), int(found[2])) < OLDEST:
+        raise ToolchainError(
+            f"git {OLDEST[0]}.{OLDEST[1]} or newer is needed",
+            why=f"{program} says: {answer.stdout.strip() or answer.stderr.strip()}",
+            fix="install a newer git and put its folder first on PATH",
+            evidence={"git": program},
+        )
 
 
 def object_format(commit: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,10 +46,17 @@ class HostCompilers:
         }
 
 
-def choose_compilers(needs_gcc: str | None, *, caller: Mapping[str, str], system: OsFacts) -> HostCompilers:
+def choose_compilers(
+    needs_gcc: str | None,
+    *,
+    caller: Mapping[str, str],
+    system: OsFacts,
+    known: Iterable[CompilerFacts] = (),
+) -> HostCompilers:
     """Return the compilers that the caller's CC and CXX name, else gcc and g++ of the caller's PATH.
 
     ``needs_gcc`` is the recipe's version specifier; without one, compilers other than GCC are allowed too.
+    Those that are ``known`` from the host report are not asked again.
 
     Raises:
         ToolchainError: one is missing, or does not say what it is.
@@ -57,9 +64,13 @@ def choose_compilers(needs_gcc: str | None, *, caller: Mapping[str, str], system
     """
     environment = base_environment(caller)
     names = _names(caller, environment["PATH"])
-    found = {
-        variable: _probe(variable, name, variable in caller, environment, system)
+    paths = {
+        variable: _located(variable, name, variable in caller, environment, system)
         for variable, name in names.items()
+    }
+    answers = {facts.path: facts for facts in known if facts.version != UNKNOWN}
+    found = {
+        variable: answers.get(path) or _probe(variable, path, environment) for variable, path in paths.items()
     }
     for variable, facts in found.items() if needs_gcc is not None else ():
         _require_gcc(variable, facts, needs_gcc or "", environment["PATH"], system)
@@ -87,9 +98,7 @@ def _partner(name: str, pairs: tuple[tuple[str, str], ...], search_path: str) ->
     return ""
 
 
-def _probe(
-    variable: str, name: str, given: bool, environment: Mapping[str, str], system: OsFacts
-) -> CompilerFacts:
+def _located(variable: str, name: str, given: bool, environment: Mapping[str, str], system: OsFacts) -> str:
     path = shutil.which(name, path=environment["PATH"])
     if path is None:
         raise ToolchainError(
@@ -103,7 +112,11 @@ def _probe(
             commands=(f"unset {variable}",) if given else install_commands("compiler", system),
             evidence={"PATH": environment["PATH"]},
         )
-    facts = probe_compiler(str(Path(path).absolute()), environment)
+    return str(Path(path).absolute())
+
+
+def _probe(variable: str, path: str, environment: Mapping[str, str]) -> CompilerFacts:
+    facts = probe_compiler(path, environment)
     if facts.version == UNKNOWN:
         raise ToolchainError(
             f"{path} does not report which compiler it is",

@@ -59,17 +59,23 @@ def resolve_python(given: str | None, environment: Mapping[str, str]) -> Path:
 
 
 def require_python(
-    executable: Path, needs: str, *, system: OsFacts, environment: Mapping[str, str] | None = None
+    executable: Path,
+    needs: str,
+    *,
+    system: OsFacts,
+    environment: Mapping[str, str] | None = None,
+    known: PythonFacts | None = None,
 ) -> PythonFacts:
     """Return the facts of an interpreter that can make the environment and build extensions.
 
-    ``needs`` is the recipe's version specifier.
+    ``needs`` is the recipe's version specifier; what the host report knows (``known``) is not asked again.
 
     Raises:
         UnsatisfiableError: its version is not what the recipe needs.
         ToolchainError: it does not run, is not CPython with 64 bits, or Python.h is missing.
     """
-    facts = probe_python(executable, environment, deadline_s=PATIENT_S)
+    facts = known if known is not None and known.executable == str(executable) and not known.error else None
+    facts = facts or probe_python(executable, environment, deadline_s=PATIENT_S)
     _require_kind(facts)
     _require_version(facts, needs)
     if not facts.headers:
