@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import collections
 import importlib
-import importlib.util
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from mutation.tables import load_suite
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = ROOT / "xpubuild" / "verify" / "suite"
@@ -38,13 +39,8 @@ _OTHER_NAMES = {
 
 def database() -> tuple[Any, Any]:
     """Return torch and the suite's view of the database."""
-    spec = importlib.util.spec_from_file_location("run_of_suite", SUITE / "run.py")
-    if spec is None or spec.loader is None:
-        raise ImportError(str(SUITE))
-    run = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(run)
-    run._load_suite()
-    return importlib.import_module("torch"), lambda name: importlib.import_module(f"{run._PACKAGE}.{name}")
+    package = load_suite()
+    return importlib.import_module("torch"), lambda name: importlib.import_module(f"{package}.{name}")
 
 
 def steps(torch: Any, suite: Any) -> dict[str, Callable[[], None]]:

@@ -28,6 +28,8 @@ class Side:
     commands: Sequence[Words]
     facts: Callable[[Path], Mapping[str, float]] | None = None
     statuses: Sequence[int] = (0,)
+    #: Variables beside those of the caller; they may hold logins.
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def run(side: Side, folder: Path, into: Samples) -> None:
     for words in side.commands:
         argv = [word.replace("{new}", str(folder)) for word in words]
         done = subprocess.run(
-            argv, env=environment(), cwd=folder, capture_output=True, text=True, check=False
+            argv, env={**environment(), **side.env}, cwd=folder, capture_output=True, text=True, check=False
         )
         if done.returncode not in side.statuses:
             said = (done.stderr + done.stdout).strip().splitlines()[-5:]

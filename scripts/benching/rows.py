@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benching.measure import Row, Side
 from xpubuild.engine.journal import Journal
+from xpubuild.packages.index.config import read_config
+from xpubuild.packages.uv.settings import translated
 from xpubuild.resources import recipes_dir
 from xpubuild.workspace.layout import Layout
 
@@ -42,6 +46,15 @@ def rows(workspace: Path) -> tuple[Row, ...]:
             slow=True,
         ),
         Row("second workspace of a lock, with verify", [_install()], slow=True),
+        Row(
+            "environment of a second workspace",
+            [
+                _install("--until", "toolchain"),
+                replace(_install("--until", "toolchain", "--installer", "pip"), name="with pip"),
+            ],
+            "under 3 s",
+            slow=True,
+        ),
     )
 
 
@@ -94,33 +107,17 @@ def _with_uv() -> Iterator[Side]:
     uv = shutil.which("uv")
     if uv is None:
         return
-    words = [*_pip_words()[2:], *_of_pip()]
-    kept = [word for word in words if word not in ("--disable-pip-version-check",)]
+    # uv reads none of pip's settings.
+    told = translated(read_config(os.environ), {})
+    words = [word for word in _pip_words()[2:] if word != "--disable-pip-version-check"]
     yield Side(
         "uv, prebuilt packages alone",
         [
             [uv, "venv", "--quiet", "--python", sys.executable, "{new}/env"],
-            [uv, "pip", kept[0], "--python", "{new}/env/bin/python", *kept[1:]],
+            [uv, "pip", words[0], "--python", "{new}/env/bin/python", *words[1:], *told.options],
         ],
+        env=told.environment,
     )
-
-
-def _of_pip() -> list[str]:
-    """Return the indexes and wheel folders of pip's configuration as options: uv does not read it."""
-    told = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True
-    ).stdout
-    found: list[str] = []
-    for line in told.splitlines():
-        key, _, value = line.partition("=")
-        option = key.rpartition(".")[2]
-        if option in ("index-url", "extra-index-url", "find-links"):
-            found += [
-                word
-                for item in value.strip("'\"").replace("\\n", " ").split()
-                for word in (f"--{option}", item)
-            ]
-    return found
 
 
 def _script() -> Side:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 #: What everybody may do in a folder that is made to be shared, whatever the umask of who makes it.
 _FOLDER, _FILE = 0o755, 0o644
+#: The bits of a mode with which others than the owner may write.
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_shared(folder: Path) -> None:

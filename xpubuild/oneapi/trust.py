@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.errors import ToolchainError, UsageError
 from xpubuild.oneapi.paths import real
 
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 #: Names a comma-separated list of further owners, for sites whose software has an account of its own.
 OWNERS_VARIABLE = "XPUBUILD_TRUSTED_OWNERS"
 
@@ -70,7 +70,7 @@ def _problem(path: Path, trusted: Collection[int]) -> _Problem | None:
         return _Problem(path, f"belongs to {_owner_name(status.st_uid)}, not to root or you", None)
     # Nobody can replace another user's entry in a folder with the sticky bit, /tmp for example.
     sticky = stat.S_ISDIR(status.st_mode) and bool(status.st_mode & stat.S_ISVTX)
-    if not status.st_mode & _OTHERS_WRITE or sticky:
+    if not status.st_mode & WRITABLE_BY_OTHERS or sticky:
         return None
     who = "everybody" if status.st_mode & stat.S_IWOTH else "its group"
     sudo = "" if os.geteuid() in (0, status.st_uid) else "sudo "

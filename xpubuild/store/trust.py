@@ -8,17 +8,16 @@ configuration names it in ``trust.stores``.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.errors import UsageError
 from xpubuild.mirror.remote.location import Location, parse_mirror
 from xpubuild.oneapi.trust import OWNERS_VARIABLE, owners
 
 STORES_VARIABLE = "XPUBUILD_TRUSTED_STORES"
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _UNNAMED = ", and no [trust] stores of your configuration names it"
 
 
@@ -35,7 +34,7 @@ class Trust:
 
     def believes(self, status: os.stat_result) -> bool:
         """Whether nobody but those who are believed can change what has this status."""
-        return status.st_uid in self.owners and not status.st_mode & _OTHERS_WRITE
+        return status.st_uid in self.owners and not status.st_mode & WRITABLE_BY_OTHERS
 
     def why_not(self, place: Path | Location, folders: Collection[os.stat_result]) -> str:
         """Return why a store is not believed, "" where it is; ``folders`` are those of a folder store."""
@@ -46,7 +45,7 @@ class Trust:
         for status in folders:
             if status.st_uid not in self.owners:
                 return f"it belongs to the user with the number {status.st_uid}{_UNNAMED}"
-            if status.st_mode & _OTHERS_WRITE:
+            if status.st_mode & WRITABLE_BY_OTHERS:
                 return f"others can write to it{_UNNAMED}"
         return ""
 

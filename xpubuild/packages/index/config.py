@@ -11,7 +11,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import proxy_bypass
 
 from xpubuild.engine.redact import Redactor, recordable
@@ -37,6 +37,13 @@ _AN_INDEX = "a package index"
 _CORRECT_INDEX = "correct it in the recipe, in pip's configuration or in the PIP_* variables"
 _A_PROXY = "a proxy"
 _CORRECT_PROXY = "correct http_proxy, https_proxy or all_proxy, or the proxy in pip's configuration"
+
+
+def local_path(place: str) -> Path | None:
+    """Return the path that a place names, as such or by a ``file:`` URL; None for other URLs."""
+    if place.startswith("file:"):
+        return Path(unquote(urlsplit(place).path))
+    return None if "://" in place else Path(place)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import requests
 from packaging.utils import canonicalize_name
@@ -21,7 +21,7 @@ from pypi_simple import (
 from xpubuild.engine.redact import recordable
 from xpubuild.engine.watch import Cancel
 from xpubuild.packages.index.choice import Offer, offer
-from xpubuild.packages.index.config import IndexConfig
+from xpubuild.packages.index.config import IndexConfig, local_path
 from xpubuild.packages.index.session import MOST_PAGE_BYTES, IndexSession
 from xpubuild.packages.index.threads import in_threads
 from xpubuild.untrusted import read_bytes
@@ -158,13 +158,6 @@ class Sources:
         shown = recordable(place, tokens_in_path=True) if "://" in place else place
         with self._lock:
             self.failures.setdefault(shown, self.config.shown(why))
-
-
-def local_path(place: str) -> Path | None:
-    """Return the path that a place names, as such or by a ``file:`` URL; None for other URLs."""
-    if place.startswith("file:"):
-        return Path(unquote(urlsplit(place).path))
-    return None if "://" in place else Path(place)
 
 
 def explain(error: requests.RequestException) -> str:

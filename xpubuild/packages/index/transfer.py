@@ -15,8 +15,9 @@ import urllib3
 from xpubuild.engine.redact import recordable
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.packages.index.config import local_path
 from xpubuild.packages.index.files import RemoteFile
-from xpubuild.packages.index.pages import explain, local_path
+from xpubuild.packages.index.pages import explain
 from xpubuild.packages.index.session import IndexSession
 from xpubuild.packages.index.threads import stopped
 

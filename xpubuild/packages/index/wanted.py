@@ -13,10 +13,10 @@ from xpubuild.engine.redact import recordable
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import RecipeError
 from xpubuild.packages.index.choice import Offer, best, checked_pythons, matches, may_install
-from xpubuild.packages.index.config import IndexConfig
+from xpubuild.packages.index.config import IndexConfig, local_path
 from xpubuild.packages.index.files import RemoteFile, stated
 from xpubuild.packages.index.missing import Need, nothing, other_hashes
-from xpubuild.packages.index.pages import Sources, local_path
+from xpubuild.packages.index.pages import Sources
 from xpubuild.packages.index.session import IndexSession
 from xpubuild.packages.index.threads import in_threads
 from xpubuild.packages.requirements import HashedPin, hashed_pins

@@ -12,7 +12,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import stat
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,9 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import InstalledDist, RecordEntry, installed_dists, record_entries
+from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.packages.index.credentials import without_login
 
-_OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _POINTERS = (".http", ".rev")
 _MOST_BYTES = 1 << 20
 _URL = re.compile(rb"https?://[\x21-\x7e]{1,2000}?\.whl")
@@ -55,7 +54,7 @@ def not_ours(cache: Path) -> str:
         return ""  # not made yet
     if status.st_uid != os.geteuid():
         return f"{cache} is of another user"
-    return f"others can write to {cache}" if status.st_mode & _OF_OTHERS else ""
+    return f"others can write to {cache}" if status.st_mode & WRITABLE_BY_OTHERS else ""
 
 
 def wheel_of(cache: Path, dist: InstalledDist, allowed: Collection[str]) -> Wheel | None:

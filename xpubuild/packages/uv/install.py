@@ -31,10 +31,10 @@ from xpubuild.artifacts.site_packages import (
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.engine.process import Cancel, run
 from xpubuild.errors import InterruptedByUserError, ToolchainError
-from xpubuild.packages.index.config import IndexConfig, read_config
+from xpubuild.packages.index.config import IndexConfig, local_path, read_config
 from xpubuild.packages.requirements import HashedPin, hashed_pins, marker_environment
 from xpubuild.packages.uv.cache import make_cache, not_ours, wheel_of
-from xpubuild.packages.uv.settings import local_path, translated
+from xpubuild.packages.uv.settings import translated
 from xpubuild.toolchain.environment import env_python
 
 # An index that the user did not configure may be out of reach behind a firewall: that must show soon.

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from xpubuild.errors import ToolchainError
-from xpubuild.packages.index.config import IndexConfig
+from xpubuild.packages.index.config import IndexConfig, local_path
 from xpubuild.packages.index.pipconf import switched_on
 
 #: What ``translated`` says to uv.
@@ -90,14 +89,6 @@ def translated(config: IndexConfig, environment: Mapping[str, str]) -> Said:
     for place in config.find_links:
         options += _find_links(place, config)
     return Said(tuple(options), env)
-
-
-def local_path(place: str) -> Path | None:
-    """Return the path that a place names, as such or by a ``file:`` URL; None for other URLs."""
-    # As in index.pages, which would bring the client of indexes with it.
-    if place.startswith("file:"):
-        return Path(unquote(urlsplit(place).path))
-    return None if "://" in place else Path(place)
 
 
 def _is_there(url: str, config: IndexConfig) -> bool:
