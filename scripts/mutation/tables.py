@@ -180,6 +180,10 @@ class Bench:
         ]  # fmt: skip
         return sorted(chosen, key=lambda key: self._of[key]["s"])
 
+    def called(self, key: tuple[str, str]) -> list[str]:
+        """Return the operators that a case calls."""
+        return list(self._of.get(key, {"operators": ()})["operators"])
+
     def cannot(self, name: str, mutation: str) -> str:
         """Return why no result of an operator can have a mutation, "" where it may.
 
