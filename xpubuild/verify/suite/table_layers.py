@@ -252,6 +252,7 @@ def _recurrent(torch: Any) -> Iterator[Case]:
 
 def _rnn(torch: Any, name: str) -> Any:
     def call(x: Any, state: Any, *weights: Any) -> Any:
+        state = state.contiguous()  # cuDNN refuses others
         states = (state, state * 0.5) if name == "lstm" else state
         return getattr(torch, name)(
             x, states, list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, False
