@@ -83,8 +83,9 @@ def main() -> int:
     done = {one["workload"] for one in spread.read(options.out)}
     end = time.monotonic() + options.seconds
     try:
-        bench = Bench(options.device, cache, TABLES, end)
-        for key in spread.share([*bench.cases], spread.part_of(options.part)):
+        part = spread.part_of(options.part)
+        bench = Bench(options.device, cache, TABLES, end, turn=("records", part))
+        for key in bench.cases:
             if time.monotonic() > end:
                 break
             if "/".join(key) not in done and bench.called(key):

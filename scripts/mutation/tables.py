@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SUITE = ROOT / "xpubuild" / "verify" / "suite"
 TABLES = (
     "pointwise", "truth", "reduce", "order", "moves", "linear", "algebra", "norms", "losses", "convolve",
-    "layers", "updates", "foreach",
+    "layers", "updates", "foreach", "attention",
 )  # fmt: skip
 WHOLE = ("random", "deterministic", "grad_scaler")
 #: What all references are made with, and what cases are run with.
@@ -147,8 +148,9 @@ class Bench:
             if time.monotonic() > self.end:
                 raise OutOfTimeError
             made = self.references.references(self.new_context(), name)
-            self.torch.save(made, stored.with_suffix(".part"))
-            stored.with_suffix(".part").rename(stored)
+            part = stored.with_suffix(f".{os.getpid()}.part")  # another process may make them too
+            self.torch.save(made, part)
+            part.rename(stored)
         return self.torch.load(stored, weights_only=True)
 
     def _record(self, keys: list[tuple[tuple[str, str], str]]) -> None:
@@ -189,6 +191,9 @@ class Bench:
 
         From the operator's schema, and from what its kernel makes of such operands.
         """
+        if mutation in ("batch", "large"):
+            most = [self._of[key]["operators"][name]["most"] for key in self.calling(name)]
+            return "each of its results is one number" if most and max(most) == 1 else ""
         if mutation not in ("stride", "nan", "half"):
             return ""
         if mutation != "half" and self._without_operands(name):
