@@ -7,6 +7,7 @@ operator in a way in which that shows; they run until the first one fails. Refer
 torch. With --ops the pairs of the suite ops that call the operator run for what is left. Needs torch 2.10 or
 newer in this interpreter, and for --ops numpy and expecttest. Results are appended to OUT as they come, and
 what all runs share (references, the map) to a folder: the same command goes on where it stopped.
+--processes spreads all of it over processes of this machine.
 --conditions prints which operators never meet a mutation, without running mutants.
 """
 
@@ -14,15 +15,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from mutation import spread
 from mutation.broken import MUTATIONS, Broken
 from mutation.tables import TABLES, Bench, OutOfTimeError
 
@@ -72,43 +72,50 @@ def wanted(options: argparse.Namespace, bench: Bench) -> list[tuple[str, str]]:
     return every[: options.sample or None]
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return what a results file holds."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.is_file() else []
-
-
 def work(options: argparse.Namespace, end: float) -> None:
-    """Run mutants until all are done or the time is over."""
+    """Run a part of the mutants, or make what they need, until it is done or the time is over."""
     picked = [text.split("/", 3)[2:] for text in options.pick]
     tables = tuple(dict.fromkeys(words[0] for words in picked)) or TABLES
     only = frozenset(name for words in picked for name in words[1:])
-    bench = Bench(options.device, options.cache, tables, end, only)
+    part = spread.part_of(options.part)
+    bench = Bench(options.device, options.cache, tables, end, only=only, turn=(options.phase, part))
+    if options.phase == "references":
+        return
     if options.conditions:
-        sys.stdout.write(conditions(bench))
+        sys.stdout.write(conditions(bench) if options.phase == "mutants" and not part[0] else "")
         return
     database: Any = None
-    if options.ops:
-        database = importlib.import_module("mutation.database").Database(bench, options.device)
-    done = {(one["op"], one["mutation"]) for one in read(options.out) if "result" in one}
     try:
-        with options.out.open("a", encoding="utf-8") as stream:
-            for name, mutation in wanted(options, bench):
-                if (name, mutation) in done:
-                    continue
-                if time.monotonic() > end:
-                    raise OutOfTimeError
-                stream.write(json.dumps({"op": name, "mutation": mutation}) + "\n")
-                stream.flush()
-                signal.alarm(_HANGS_S)  # ends this process: the other one blames the mutant
-                found = {"op": name, "mutation": mutation, **attempt(bench, name, mutation)}
-                if database is not None and found["result"] not in ("caught", "does not apply"):
-                    found |= _by_database(database, bench, name, mutation)
-                signal.alarm(0)
-                stream.write(json.dumps(found) + "\n")
-                stream.flush()
+        if options.ops:
+            module = importlib.import_module("mutation.database")
+            database = module.Database(bench, options.device, (options.phase, part))
+        if options.phase == "mutants":
+            for name, mutation in spread.share(wanted(options, bench), part):
+                _judge(options, bench, database, (name, mutation))
     finally:
         if database is not None:
             database.end()
+
+
+def _judge(options: argparse.Namespace, bench: Bench, database: Any, mutant: tuple[str, str]) -> None:
+    """Run one mutant and store what became of it, unless that is known."""
+    name, mutation = mutant
+    line = {"op": name, "mutation": mutation}
+    if any("result" in one and line.items() <= one.items() for one in spread.read(options.out)):
+        return
+    if time.monotonic() > bench.end:
+        raise OutOfTimeError
+    if not bench.healthy():
+        raise RuntimeError("the device does not compute")
+    spread.append(options.out, {**line, "part": options.part})
+    signal.alarm(_HANGS_S)  # ends this process: the other one blames the mutant
+    found = attempt(bench, name, mutation)
+    if database is not None and found["result"] not in ("caught", "does not apply"):
+        found |= _by_database(database, bench, name, mutation)
+    signal.alarm(0)
+    spread.append(options.out, {**line, "part": options.part, **found})
+    if not bench.healthy():
+        spread.end_sick()
 
 
 def conditions(bench: Bench) -> str:
@@ -136,7 +143,7 @@ def _caught(one: dict[str, Any]) -> bool:
 
 def summary(path: Path) -> str:
     """Return the table of a results file: mutations by result, and the mutants that survived."""
-    found = {(one["op"], one["mutation"]): one for one in read(path) if "result" in one}
+    found = {(one["op"], one["mutation"]): one for one in spread.read(path) if "result" in one}
     with_ops = any("ops" in one or "ops_met" in one for one in found.values())
     heads = [*RESULTS, "caught with ops"] if with_ops else RESULTS
     lines = ["| mutation | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
@@ -178,6 +185,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--ops", action="store_true", help="run the suite ops for what the tables leave")
     parser.add_argument("--conditions", action="store_true", help="print what is met, and run no mutants")
     parser.add_argument("--summary", action="store_true", help="print the table of OUT alone")
+    parser.add_argument("--processes", type=int, default=1, help="how many share the work (default: 1)")
+    parser.add_argument("--phase", default="mutants", choices=spread.PHASES, help=argparse.SUPPRESS)
+    parser.add_argument("--part", default="0/1", help=argparse.SUPPRESS)
     parser.add_argument("--end", type=float, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.cache = options.cache or options.out.resolve().parent / "operator-mutants"
@@ -194,16 +204,10 @@ def main() -> int:
         except OutOfTimeError:
             sys.stderr.write("the time is over; the same command goes on\n")
         return 0
-    end = str(time.monotonic() + (options.seconds or 1e9))
-    while not options.summary:
-        again = [sys.executable, __file__, *sys.argv[1:], "--end", end]
-        if subprocess.run(again, check=False).returncode == 0:
-            break
-        last = (read(options.out) or [{"result": ""}])[-1]
-        if "result" in last:
-            return 1
-        with options.out.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps({**last, "result": "caught", "by": "crash"}) + "\n")
+    end = time.monotonic() + (options.seconds or 1e9)
+    command = [sys.executable, __file__, *sys.argv[1:]]
+    if not options.summary and not spread.run(command, options.processes, end, options.out):
+        return 1
     if not options.conditions:
         sys.stdout.write(summary(options.out))
     return 0

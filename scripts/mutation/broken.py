@@ -114,10 +114,11 @@ class Recorder(Replaced):
         """Note which mutations would show, and return the result as it is."""
         del again
         if name not in self.found:
-            self.found[name] = {"meets": []}
+            self.found[name] = {"meets": [], "most": 0}
             self._breaking[name] = {mutation: Breaking(self.torch, mutation) for mutation in MUTATIONS}
         found, left = self.found[name], self._breaking[name]
         for one in tensors(self.torch, [result]):
+            found["most"] = max(found["most"], one.numel())
             if one.numel() == 0:
                 continue
             for mutation in [*left]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
+import shutil
 from typing import Any
 
 from mutation.broken import Broken, Recorder
+from mutation.spread import share
 from mutation.tables import SUITE, Bench, digest
 
 #: Pairs that are run for a mutant at most, those that are named like the operator first.
@@ -21,7 +24,9 @@ class Database:
     References and the map are kept in the folder of the tables' records.
     """
 
-    def __init__(self, bench: Bench, device: str) -> None:
+    def __init__(
+        self, bench: Bench, device: str, turn: tuple[str, tuple[int, int]] = ("mutants", (0, 1))
+    ) -> None:
         self._part = {name: importlib.import_module(f"{bench.package}.{name}") for name in _PARTS}
         self.torch, self.device = bench.torch, "cpu" if device == "cpu" else f"{device}:0"
         self.infos = self._part["database"].load()
@@ -30,13 +35,15 @@ class Database:
         )
         self._mine = digest(*sorted(SUITE.glob("database*.py")))
         self._folder = bench.folder / f"ops-{self._mine}"
-        self._folder.mkdir(exist_ok=True)
+        # Of this process alone: references arrive there under numbers.
+        self._arriving = self._folder / f"arriving-{os.getpid()}"
+        self._arriving.mkdir(parents=True, exist_ok=True)
         worker = self._part["database_worker"]
-        self._references = worker.References(self.torch, self.device, self._folder, _DEADLINE_S)
+        self._references = worker.References(self.torch, self.device, self._arriving, _DEADLINE_S)
         self._good: dict[tuple[str, str], bool] = {}
         self._map: dict[str, list[str]] = {}
         with Recorder(self.torch, bench.names, bench.backend.dispatch_key) as recorder:
-            for name in self.infos:
+            for name in share([*self.infos], turn[1]) if turn[0] == "records" else self.infos:
                 line = f"ops {name} {self._mine} {bench.tool}"
                 bench.lines.add(line, lambda name=name: self._called(recorder, name))
                 for one in bench.lines.of[line] or ():
@@ -51,6 +58,7 @@ class Database:
     def end(self) -> None:
         """End the process for references."""
         self._references.end()
+        shutil.rmtree(self._arriving)
 
     def _types(self, name: str) -> list[str]:
         found: list[str] = self._part["database"].types_of(self.torch, self.infos[name], self.device)
@@ -103,8 +111,8 @@ class Database:
                 made = self._references.get(*pair)
             except self._part["context"].CheckFailedError:
                 made = []
-            self.torch.save(made, stored.with_suffix(".part"))
-            stored.with_suffix(".part").rename(stored)
+            self.torch.save(made, self._arriving / stored.name)
+            (self._arriving / stored.name).rename(stored)
         return self.torch.load(stored, weights_only=False)
 
     def run(self, broken: Broken, pair: tuple[str, str]) -> str | None:

@@ -178,5 +178,7 @@ class Replaced:
             return self.torch.tensor(one)
         if not other.dim() and (other.is_floating_point() or other.is_complex()):
             return self.torch.tensor(one, dtype=other.dtype)
-        exact = isinstance(one, float) and other.is_floating_point()
+        if isinstance(one, complex):
+            return self.torch.tensor(one, dtype=self.torch.complex128)
+        exact = isinstance(one, float) and (other.is_floating_point() or other.is_complex())
         return self.torch.tensor(one, dtype=self.torch.float64 if exact else None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -18,12 +18,13 @@ from typing import Any
 from mutation.broken import MUTATIONS, Recorder
 from mutation.kernels import operators
 from mutation.probe import Probe
+from mutation.spread import append, read, share
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = ROOT / "xpubuild" / "verify" / "suite"
 TABLES = (
     "pointwise", "truth", "reduce", "order", "moves", "linear", "algebra", "norms", "losses", "convolve",
-    "layers", "updates", "foreach",
+    "layers", "updates", "foreach", "attention",
 )  # fmt: skip
 WHOLE = ("random", "deterministic", "grad_scaler")
 #: What all references are made with, and what cases are run with.
@@ -60,10 +61,9 @@ class Lines:
 
     def __init__(self, path: Path, end: float) -> None:
         self._path, self._end = path, end
-        text = path.read_text("utf-8") if path.is_file() else ""
-        read = [json.loads(line) for line in text.splitlines()]
-        self.of: dict[str, Any] = {one["key"]: one.get("found") for one in read}
-        for one in read:
+        lines = read(path)
+        self.of: dict[str, Any] = {one["key"]: one.get("found") for one in lines}
+        for one in lines:
             if one.get("stopped") and self.of[one["key"]] is None:
                 del self.of[one["key"]]
 
@@ -77,21 +77,20 @@ class Lines:
             return
         if time.monotonic() > self._end:
             raise OutOfTimeError
-        self._write({"key": key})
+        append(self._path, {"key": key})
         try:
             self.of[key] = find()
         except BaseException:
-            self._write({"key": key, "stopped": True})
+            append(self._path, {"key": key, "stopped": True})
             raise
-        self._write({"key": key, "found": self.of[key]})
-
-    def _write(self, line: dict[str, Any]) -> None:
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(line) + "\n")
+        append(self._path, {"key": key, "found": self.of[key]})
 
 
 class Bench:
-    """The cases of some tables, and which operators they call in which way; ``only`` names a few of them."""
+    """The cases of some tables, and which operators they call in which way; ``only`` names a few of them.
+
+    ``turn`` is the phase and the part of it that this process has: only that is made.
+    """
 
     def __init__(
         self,
@@ -99,7 +98,9 @@ class Bench:
         cache: Path,
         tables: tuple[str, ...],
         end: float,
+        *,
         only: frozenset[str] = frozenset(),
+        turn: tuple[str, tuple[int, int]] = ("mutants", (0, 1)),
     ) -> None:
         self.package, self.end, self._only = load_suite(), end, only
         self.torch: Any = importlib.import_module("torch")
@@ -118,11 +119,15 @@ class Bench:
         self.lines = Lines(self.folder / "recorded.jsonl", end)
         self._keys: dict[tuple[str, str], str] = {}
         self.cases: dict[tuple[str, str], Any] = {}
-        for name in tables:
+        self._of: dict[tuple[str, str], Any] = {}
+        phase, mine = turn
+        for name in share(tables, mine) if phase == "references" else tables:
             self._refer(name)
+        if phase == "references":
+            return
         if tables == TABLES:
             self._keys |= {("", name): _digest_of("check_operators_random") for name in WHOLE}
-        self._record()
+        self._record([*share([*self._keys.items()], mine)] if phase == "records" else [*self._keys.items()])
 
     def _refer(self, name: str) -> None:
         """Load or make the references of a table, in a process of their own, as verify has them."""
@@ -143,16 +148,16 @@ class Bench:
             if time.monotonic() > self.end:
                 raise OutOfTimeError
             made = self.references.references(self.new_context(), name)
-            self.torch.save(made, stored.with_suffix(".part"))
-            stored.with_suffix(".part").rename(stored)
+            part = stored.with_suffix(f".{os.getpid()}.part")  # another process may make them too
+            self.torch.save(made, part)
+            part.rename(stored)
         return self.torch.load(stored, weights_only=True)
 
-    def _record(self) -> None:
+    def _record(self, keys: list[tuple[tuple[str, str], str]]) -> None:
         """Run everything once with operators as they are, and note what their mutants would change."""
         tool = digest(*(Path(__file__).with_name(f"{name}.py") for name in ("broken", "kernels")))
-        self._of: dict[tuple[str, str], Any] = {}
         with Recorder(self.torch, self.names, self.backend.dispatch_key) as recorder:
-            for key, mine in self._keys.items():
+            for key, mine in keys:
                 line = f"{'/'.join(key)} {mine} {tool}"
                 self.lines.add(line, lambda key=key: self._recorded(recorder, key))
                 found = self.lines.of[line]
@@ -177,11 +182,18 @@ class Bench:
         ]  # fmt: skip
         return sorted(chosen, key=lambda key: self._of[key]["s"])
 
+    def called(self, key: tuple[str, str]) -> list[str]:
+        """Return the operators that a case calls."""
+        return list(self._of.get(key, {"operators": ()})["operators"])
+
     def cannot(self, name: str, mutation: str) -> str:
         """Return why no result of an operator can have a mutation, "" where it may.
 
         From the operator's schema, and from what its kernel makes of such operands.
         """
+        if mutation in ("batch", "large"):
+            most = [self._of[key]["operators"][name]["most"] for key in self.calling(name)]
+            return "each of its results is one number" if most and max(most) == 1 else ""
         if mutation not in ("stride", "nan", "half"):
             return ""
         if mutation != "half" and self._without_operands(name):
@@ -219,6 +231,13 @@ class Bench:
                 said = "met" if self.calling(name, mutation) else self.cannot(name, mutation)
                 table.setdefault(name, {})[mutation] = said or ("never met" if called else "never called")
         return table
+
+    def healthy(self) -> bool:
+        """Return whether the device still computes: after some errors not in this process."""
+        try:
+            return bool(self.torch.ones(2, device=self.context.device).tolist() == [1.0, 1.0])
+        except RuntimeError:
+            return False
 
     def run(self, table: str, name: str) -> str | None:
         """Run a case, or a whole check where there is no table; return what is wrong."""

@@ -15,7 +15,7 @@ def _run(suite: str, passed: int, *bad: str) -> dict[str, Any]:
     failed = [{"id": name, "status": "timeout", "detail": "no result", "output": []} for name in bad]
     counts = {"pass": passed, "fail": 0, "skip": 2, "crash": 0, "timeout": len(bad)}
     return {"suite": suite, "torch": "2.13.0", "device": "cpu", "date": "2026-11-23", "load": 1.5,
-            "s": 60.2, "counts": counts, "bad": failed}  # fmt: skip
+            "s": 60.2, "mib": 1536, "counts": counts, "bad": failed}  # fmt: skip
 
 
 def _summary(tmp_path: Path, *runs: dict[str, Any]) -> tuple[int, str]:
@@ -31,7 +31,7 @@ def _summary(tmp_path: Path, *runs: dict[str, Any]) -> tuple[int, str]:
 def test_good_runs_are_added_up_over_files(tmp_path: Path) -> None:
     status, said = _summary(tmp_path, _run("smoke", 26), _run("smoke", 25), _run("full", 118))
     assert status == 0
-    assert "| 2.13.0 | cpu | smoke | 2 | 51 | 4 | 0 | 60 to 60 | 1.5 to 1.5 |" in said
+    assert "| 2.13.0 | cpu | smoke | 2 | 51 | 4 | 0 | 60 to 60 | 1.5 to 1.5 | 1.5 | - |" in said
     assert "| 2.13.0 | cpu | full | 1 | 118 | 2 | 0 |" in said
     assert "No false alarm." in said
 

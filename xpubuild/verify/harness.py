@@ -6,8 +6,12 @@ continues in a new process. Nothing here imports torch.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
+import os
+import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +25,7 @@ from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.catalogue import select
 from xpubuild.verify.child import Child, ChildEnd, require_interpreter
 from xpubuild.verify.model import CheckResult, VerifyReport
-from xpubuild.verify.suite.registry import PACKAGES, Check, blocked_by
+from xpubuild.verify.suite.registry import PACKAGES, Check, blocked_by, turns
 
 LOG_NAME = "verify.log"
 #: Waiting threads yield their core: with fewer cores than threads (a container's quota, a busy login node)
@@ -84,14 +88,19 @@ def run_suite(
         child_env = {**env, **_caches(scratch)}
         session = _Session(checks, emit, started, baseline)
         deadlines = {check.id: deadline_s or check.deadline_s for check in checks}
-        child = Child(
-            python, device, require, child_env, work, log, deadlines, session.on_record,
-            cancel=cancel, options=given,
-        )  # fmt: skip
         session.progress = progress
-        for group in groups:
-            child.env = child_env if group == _MEASURED else {**_CALM, **child_env}
-            _run_group(session, child, [check for check in checks if check.group == group], log)
+
+        def lane(names: Sequence[str], output: IO[bytes]) -> None:
+            for group in names:
+                calm = {} if group == _MEASURED else _CALM
+                child = Child(
+                    python, device, require, {**calm, **child_env}, work, output, deadlines,
+                    session.on_record, cancel=cancel, options=given,
+                )  # fmt: skip
+                _run_group(session, child, [check for check in checks if check.group == group], output)
+
+        for lanes in turns(groups, device, len(os.sched_getaffinity(0))):
+            _run_beside(lanes, lane, log, work)
     return VerifyReport(
         suite=suite,
         python=str(python),
@@ -101,6 +110,28 @@ def run_suite(
         duration_s=round(time.monotonic() - began, 3),
         operators=_table(given, session.results),
     )
+
+
+def _run_beside(
+    lanes: Sequence[Sequence[str]],
+    run: Callable[[Sequence[str], IO[bytes]], None],
+    log: IO[bytes],
+    work: Path,
+) -> None:
+    """Run groups of checks, several lanes of them at once; what each printed is put together in the log."""
+    if len(lanes) == 1:
+        return run(lanes[0], log)
+    with contextlib.ExitStack() as stack:
+        logs = [stack.enter_context((work / f"{lane[0]}.log").open("w+b")) for lane in lanes]
+        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(len(lanes)))
+        running = [pool.submit(run, lane, one) for lane, one in zip(lanes, logs, strict=True)]
+        concurrent.futures.wait(running)
+        for one in logs:
+            one.seek(0)
+            shutil.copyfileobj(one, log)
+        for ended in running:
+            ended.result()
+    return None
 
 
 def _table(options: Mapping[str, str], results: Mapping[str, CheckResult]) -> dict[str, Any] | None:
@@ -136,7 +167,7 @@ def _caches(scratch: Path) -> dict[str, str]:
 
 @dataclass
 class _Session:
-    """The results so far."""
+    """The results so far; lanes add to them from threads of their own."""
 
     checks: Sequence[Check]
     emit: Callable[[CheckResult], None]
@@ -148,9 +179,14 @@ class _Session:
 
     def __post_init__(self) -> None:
         self._by_id = {check.id: check for check in self.checks}
+        self._lock = threading.RLock()
 
     def on_record(self, record: dict[str, Any], output: tuple[str, ...]) -> None:
-        """Process one record of the subprocess."""
+        """Process one record of a subprocess."""
+        with self._lock:
+            self._take(record, output)
+
+    def _take(self, record: dict[str, Any], output: tuple[str, ...]) -> None:
         if record["event"] == "start":
             self.started(record["id"])
         elif record["event"] == "progress":
@@ -170,8 +206,9 @@ class _Session:
         """Keep and announce the result of a check."""
         check = self._by_id[identifier]
         result = CheckResult(id=check.id, title=check.title, group=check.group, **fields)
-        self.results[identifier] = result
-        self.emit(result)
+        with self._lock:
+            self.results[identifier] = result
+            self.emit(result)
 
     def runnable(self, checks: Sequence[Check]) -> list[Check]:
         """Return the checks that are still to run, after skipping those that cannot."""
@@ -179,7 +216,8 @@ class _Session:
         for check in checks:
             if check.id in self.results:
                 continue
-            statuses = {identifier: result.status for identifier, result in self.results.items()}
+            with self._lock:
+                statuses = {identifier: result.status for identifier, result in self.results.items()}
             reason = blocked_by(check, statuses)
             if reason is None:
                 pending.append(check)

@@ -193,7 +193,12 @@ def dynamic_shapes(context: SuiteContext) -> None:
     torch._dynamo.reset()
     before = _frames()
     compiled = torch.compile(_block, fullgraph=True, dynamic=True)
-    for rows in (17, 64, 129, 255):
+    for rows in (
+        17,
+        63,
+        129,
+        255,
+    ):  # none is equal to another size: torch 2.4 makes a graph of its own for that
         left, right = _operands(context, rows, seed=rows)
         found = compiled(left.to(context.device), right.to(context.device))
         reference = _block(left.double(), right.double())

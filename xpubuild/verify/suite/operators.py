@@ -128,7 +128,10 @@ _LACKS = (
     "MAGMA", "LAPACK", "not compiled with", "supported devices", "No available kernel", "No viable backend",
     "does not support backward on", "FlexAttention is only supported", "No execution plans support",
 )  # fmt: skip
-_LACKS_TYPE = ("not implemented for", "not supported", "unsupported", "expected scalar type")
+_LACKS_TYPE = (
+    "not implemented for", "not supported", "unsupported", "Unsupported dtype", "support tensors of type",
+    "expected scalar type",
+)  # fmt: skip
 
 
 def _lacks(error: BaseException, kind: str) -> bool:

@@ -1,6 +1,6 @@
 """References of the operator tables: in float64 on the CPU, with how much they change with their inputs.
 
-Another process computes them: it is started without ``PYTHONPATH`` and the user's packages, so that what
+Other processes compute them: they are started without ``PYTHONPATH`` and the user's packages, so that what
 changed this process's torch does not change the reference too, and a crash in it is the reference's own.
 (Beside CUDA's libraries, with many threads, the CPU's products of torch 2.11 crashed once.)
 """
@@ -9,24 +9,30 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import os
 import tempfile
+import threading
+import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 from .cases import ALL_NAN, NAN_GRADIENT, Call, Case, evaluate, prepared, variants
-from .children import python, run_one
+from .children import Ended, python, run_one
 from .context import CheckFaultError, SuiteContext
 
 #: By how much inputs change, relative to their size, to see how much results change.
 CHANGE = 2.0**-20
 _DEADLINE_S = 840
+_TICK_S = 0.02
 #: What torch says about itself in warnings, not about numbers.
 _NOTES = ".*(NumPy|beta|prototype|deprecated|lower the performance|experimental).*"
 #: Table -> case -> variant -> results, each with its sensitivity.
 STORE: dict[str, dict[str, Any]] = {}
 #: Where the other process stores them, once it has run; the harness removes its temporary folder.
 _FOLDER: list[str] = []
+#: Table -> the process that computes its references.
+_MAKING: dict[str, _Making] = {}
 
 
 def table(name: str) -> list[Case]:
@@ -152,25 +158,49 @@ def nan_gradients(torch: Any, call: Call, inputs: list[Any]) -> list[Any]:
 
 
 def _elsewhere(context: SuiteContext, name: str) -> dict[str, Any]:
-    """Return the references of a table from another process, which computes all that this one will need."""
+    """Return the references of a table from another process; those that this one will need are begun too."""
     if not _FOLDER:
         _FOLDER.append(tempfile.mkdtemp(prefix="references-"))
     stored = Path(_FOLDER[0]) / f"{name}.pt"
-    if not stored.is_file():
-        planned = {identifier.partition(".")[2] for identifier in context.planned}
+    if not stored.is_file() and name not in _MAKING:
         here = {path.stem.partition("_")[2] for path in Path(__file__).parent.glob("table_*.py")}
-        _start(context.torch, sorted({name} | (planned & here)), stored.parent)
+        planned = [identifier.partition(".")[2] for identifier in context.planned]
+        ahead = [one for one in planned if one in here and one not in _MAKING and one not in STORE]
+        _begin(context.torch, list(dict.fromkeys([name, *ahead])), stored.parent)
+    while not stored.is_file():
+        made = _MAKING[name]
+        if made.ended is not None and not stored.is_file():
+            for one in made.names:
+                _MAKING.pop(one, None)
+            raise CheckFaultError(made.ended.describe("the process for references"))
+        time.sleep(_TICK_S)
     loaded: dict[str, Any] = context.torch.load(stored, weights_only=True)
     stored.unlink()
     return loaded
 
 
-def _start(torch: Any, names: list[str], folder: Path) -> None:
-    home = Path(torch.__file__).parent.parent
-    command = python(Path(__file__).with_name("run.py"), "--references", ",".join(names), home, folder)
-    # One thread: the other one of a busy machine would be waited for at each operator.
-    ended = run_one(
-        [command[0], "-I", *command[1:]], deadline_s=_DEADLINE_S, folder=folder, env={"OMP_NUM_THREADS": "1"}
-    )
-    if not ended.ok:
-        raise CheckFaultError(ended.describe("the process for references"))
+class _Making:
+    """A process that computes the references of some tables, in their order, while this one goes on."""
+
+    def __init__(self, torch: Any, names: list[str], folder: Path) -> None:
+        self.names = names
+        self.ended: Ended | None = None
+        home = Path(torch.__file__).parent.parent
+        command = python(Path(__file__).with_name("run.py"), "--references", ",".join(names), home, folder)
+        self._command = [command[0], "-I", *command[1:]]
+        self._folder = folder / f"by-{names[0]}"
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        # One thread: the other one of a busy machine would be waited for at each operator.
+        self.ended = run_one(
+            self._command, deadline_s=_DEADLINE_S, folder=self._folder, env={"OMP_NUM_THREADS": "1"}
+        )
+
+
+def _begin(torch: Any, names: list[str], folder: Path) -> None:
+    """Spread tables over processes: two cores for each, since the device's checks and they run at once."""
+    count = max(1, min(len(names), len(os.sched_getaffinity(0)) // 2))
+    for first in range(count):
+        mine = names[first::count]
+        _MAKING.update(dict.fromkeys(mine, _Making(torch, mine, folder)))

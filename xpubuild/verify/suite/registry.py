@@ -26,6 +26,15 @@ GROUPS = (
     "vision", "audio", "profiler", "distributed", "speed", "image", "dynamo", "upstream", "database",
 )  # fmt: skip
 
+#: Groups that only compute run in lanes beside each other on a device with cores to spare, each lane in this
+#: order; groups that look at streams, memory or speed have the device for themselves.
+LANES = (
+    ("operators",),
+    ("workloads", "ops", "vision", "audio", "profiler", "distributed"),
+    ("compile", "model"),
+)
+_CORES_FOR_LANES = 8
+
 #: Optional part that ``--require`` may name -> patterns of its checks.
 PARTS = {
     "ops": ("ops.*",),
@@ -120,6 +129,20 @@ def closure(
             wanted.add(identifier)
             frontier.extend(checks[identifier].needs)
     return [identifier for identifier in checks if identifier in wanted]
+
+
+def turns(groups: Iterable[str], device: str, cores: int) -> list[list[list[str]]]:
+    """Return the steps of a run: each has lanes that run at once, each lane groups that follow each other."""
+    ordered = list(groups)
+    lanes = [[group for group in lane if group in ordered] for lane in LANES]
+    laned = {group for lane in lanes for group in lane}
+    if device == "cpu" or cores < _CORES_FOR_LANES or not laned:
+        return [[[group]] for group in ordered]
+    last = max(map(GROUPS.index, laned))
+    alone = [group for group in ordered if group not in laned]
+    first = [group for group in alone if group in GROUPS and GROUPS.index(group) < last]
+    after = [[[group]] for group in alone if group not in first]
+    return [*([[group]] for group in first), [lane for lane in lanes if lane], *after]
 
 
 def blocked_by(check: Check, statuses: Mapping[str, str]) -> str | None:

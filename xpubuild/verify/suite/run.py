@@ -138,7 +138,9 @@ def _write_references(names: str, home: str, out: str) -> None:
     importlib.import_module(f"{_PACKAGE}.settling").settle(torch)
     compute = importlib.import_module(f"{_PACKAGE}.references").compute
     for name in names.split(","):
-        torch.save(compute(torch, name), Path(out) / f"{name}.pt")
+        part = Path(out) / f"{name}.part"
+        torch.save(compute(torch, name), part)
+        part.rename(part.with_suffix(".pt"))  # as a whole: it is waited for
 
 
 def _database(options: argparse.Namespace) -> bool:

@@ -51,7 +51,7 @@ def _lists(torch: Any) -> Iterator[Case]:
             small,
             many,
             slack=64 if name == "lgamma" else 8,
-            types=LONG_ONLY if name == "lgamma" else ("float32", "bfloat16"),
+            types=LONG_ONLY if name == "lgamma" else ("float32", "bfloat16", "float16"),
             nan=name != "sign",
         )
         if name != "sign":

@@ -117,6 +117,11 @@ def _transforms(torch: Any) -> Iterator[Case]:
     for name, back in (("rfft", "irfft"), ("ihfft", "hfft"), ("rfft2", "irfft2"), ("rfftn", "irfftn")):
         call = _and_back(fft, name, back)
         yield Case(back, call, [normal(3, 6, 10)], [normal(5, 128, 130)], grad=True, **usual)
+    # Powers of 2 are what cuFFT has in half precision.
+    half = _and_back(fft, "rfft", "irfft")
+    yield Case(
+        "irfft of a power of 2", half, [normal(6, 64)], types=("float32", "float16"), slack=8, nan=False
+    )
     yield Case("fftshift", fft.fftshift, [normal(7, 9)], [normal(301, 299)], types=LONG_ONLY, exact=True)
     yield Case("fft of real numbers", fft.fft, [normal(3, 60)], [normal(5, 16384)], grad=True, **usual)
     yield Case(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .cases import LONG_ONLY, Case, booleans, complexes, integers, normal, uniform, whole
+from .cases import LONG_ONLY, Case, booleans, complexes, distinct, integers, normal, uniform, whole
 
 _SHAPE = (7, 5, 33)
 
@@ -109,6 +109,7 @@ def _moves(torch: Any) -> Iterator[Case]:
     )
     yield Case("tril_indices", lambda x: torch.tril_indices(9, 7, device=x.device) + x, [integers(0, 1, 1)])
     yield Case("nonzero", torch.nonzero, [booleans(9, 67)], [booleans(401, 251)])
+    yield Case("nonzero of as many", lambda x: (x > 0).nonzero(), [distinct(8, 32)], exact=True, nan=False)
     yield Case("nonzero of numbers", torch.nonzero, [whole(0, 2, 9, 67)], exact=True)
     yield Case(
         "native_dropout of nothing",
