@@ -14,8 +14,6 @@ from xpubuild.explain.normalise import canonical
 from xpubuild.explain.rank import LikelyCause
 from xpubuild.safe_yaml import read_yaml
 
-#: A cause counts as likely from here on; what a topic says stays below.
-LIKELY = 0.5
 _CONFIDENCE = 0.3
 _FILE = Path(__file__).with_name("topics.yaml")
 
