@@ -18,7 +18,9 @@ sys.path.insert(0, str(_ROOT))
 from xpubuild.explain.estimate import Weights, estimate  # noqa: E402
 from xpubuild.explain.load import shipped_rules  # noqa: E402
 from xpubuild.explain.normalise import plain  # noqa: E402
+from xpubuild.explain.rank import LEAST_SHARE  # noqa: E402
 from xpubuild.explain.resembling import KnownFailures, read_known  # noqa: E402
+from xpubuild.explain.topics import CONFIDENCE as TOPIC  # noqa: E402
 
 _DATA = _ROOT / "tests" / "data" / "explain"
 _KNOWN = _ROOT / "xpubuild" / "explain" / "known-failures.txt"
@@ -55,9 +57,18 @@ class Case:
         return _fold(self.sample["sources"][0])
 
     def best(self, weights: Weights) -> tuple[float, Candidate | None]:
-        """Return the surest candidate and how sure it is."""
-        sure = [(estimate(item.rule, item.share, weights), item) for item in self.candidates]
-        return max(sure, key=lambda pair: pair[0], default=(0.0, None))
+        """Return what is told first, as ``xpubuild.explain.document`` chooses it, and how sure it is."""
+        first = next(iter(self.stated), None)
+        alike = max(
+            (item for item in self.candidates if item.share >= LEAST_SHARE),
+            key=lambda item: item.share,
+            default=None,
+        )
+        if alike and (first is None or first.rule == TOPIC):
+            alone = estimate(None, alike.share, weights)
+            if first is None or alone > estimate(first.rule, first.share, weights):
+                return alone, alike
+        return (estimate(first.rule, first.share, weights), first) if first else (0.0, None)
 
 
 def cases() -> list[Case]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from xpubuild.distribution import UNKNOWN_SYSTEM, System
 from xpubuild.documents import plain
 from xpubuild.explain.blocks import Reader
-from xpubuild.explain.estimate import LIKELY
+from xpubuild.explain.estimate import LIKELY, estimate
 from xpubuild.explain.firsterror import FirstError, is_certain
 from xpubuild.explain.load import Rules, shipped_rules
 from xpubuild.explain.matcher import OF_LOG
@@ -78,8 +78,8 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
         details=known.details,
         alike=alike,
     )
-    if outcome.first_error is not None and is_certain(outcome.first_error):
-        findings = _with_resembling(findings, alike, outcome.first_error, system)
+    if not findings and outcome.first_error is not None and is_certain(outcome.first_error):
+        findings = tuple(_without_rules(alike, outcome.first_error, system))
     if known.recipe:
         findings = tuple(_for_recipe(finding, known.recipe) for finding in findings)
     return Explanation(outcome.first_error, findings, outcome.lines)
@@ -91,20 +91,19 @@ def _alike(outcome: Outcome) -> Resemblance:
     if error is None and not outcome.matches:
         return NOTHING_ALIKE
     places = {match.number for match in outcome.matches} | ({error.line} if error else set())
-    lines = [line for number in sorted(places)[:_MOST_PLACES] for line in near.get(number, ())]
-    return shipped_known().resembled_by([*lines, *(error.context if error else ())])
+    told = sorted(places)[:_MOST_PLACES]
+    unseen = error.context if error and error.line not in near else ()
+    return shipped_known().resembled_by([*(line for number in told for line in near.get(number, ())), *unseen])
 
 
-def _with_resembling(
-    findings: tuple[LikelyCause, ...], alike: Resemblance, error: FirstError, system: System
-) -> tuple[LikelyCause, ...]:
-    """Add what known failures suggest where no rule is as sure, or else what the error is about."""
-    resembling = resembling_cause(alike, error, system, {finding.family for finding in findings})
-    topic = None if findings else hint(error)
-    best = max((finding.confidence for finding in (*findings, topic) if finding), default=0.0)
-    if resembling and resembling.confidence > best:
-        return (resembling, *findings)
-    return (topic,) if topic else findings
+def _without_rules(alike: Resemblance, error: FirstError, system: System) -> Iterator[LikelyCause]:
+    """Yield what the error is about, or the cause of known failures that it resembles, if that is surer."""
+    topic, resembling = hint(error), resembling_cause(alike, error, system)
+    sure = estimate(topic.confidence, alike.shares.get(topic.family, 0.0)) if topic else 0.0
+    if resembling and estimate(None, alike.shares[resembling.family]) > sure:
+        yield resembling
+    elif topic:
+        yield topic
 
 
 def _for_recipe(finding: LikelyCause, recipe: str) -> LikelyCause:

@@ -25,6 +25,7 @@ _SAME_LINE_GAP = 0.25
 _SUPPORTED, _REFUTED = 0.7, 0.3
 _LEAST = 0.15
 _MOST_RESEMBLED = 3
+LEAST_SHARE = 0.25
 _HIGHEST = 0.99
 
 
@@ -78,35 +79,31 @@ def rank(
     for match in best:
         finding = _finding(match, system)
         stated = _stated(finding, first_error)
-        value = stated if alike is None else estimate(stated, alike.shares.get(finding.family, 0.0))
-        sure, shown = _checked(match.signature, value, checks or {}, stated if alike else None)
+        checked, confirmed = _checked(match.signature, stated, checks or {})
+        shown = checked
+        if alike is not None and not confirmed and not match.signature.certain:
+            value = estimate(stated, alike.shares.get(finding.family, 0.0)) * checked / stated
+            shown = told(value, only_possible=checked < LIKELY)
         cause = " ".join((finding.cause, *_confirmed(match.signature, checks or {}, details or {})))
-        resembles = _threads(alike, finding.family)
-        ranked.append((sure, replace(finding, confidence=shown, cause=cause, resembles=resembles)))
-    ranked.sort(key=lambda item: (-item[0], item[1].line, item[1].id))
-    found = tuple(_shown(ranked))[:_MOST_FINDINGS]
-    return tuple(sorted(found, key=lambda item: -item.confidence))
+        threads = _threads(alike, finding.family)
+        ranked.append((checked, replace(finding, confidence=shown, cause=cause, resembles=threads)))
+    ranked.sort(key=lambda item: (-round(item[0], 2), item[1].line, item[1].id))
+    return tuple(_descending(_shown(ranked)))[:_MOST_FINDINGS]
 
 
-def resembling_cause(
-    alike: Resemblance, error: FirstError, system: System, ruled: Collection[str]
-) -> LikelyCause | None:
-    """Return the cause that most of the known failures have which the log resembles, told by their rule.
-
-    ``ruled`` are the families that rules have named.
-    """
-    family = max(set(alike.shares) - set(ruled), key=lambda name: (alike.shares[name], name), default="")
+def resembling_cause(alike: Resemblance, error: FirstError, system: System) -> LikelyCause | None:
+    """Return the cause that most of the known failures have which the log resembles, told by their rule."""
+    family = max(alike.shares, key=lambda name: (alike.shares[name], name), default="")
     rule = alike.rule_of(family)
-    if not rule:
+    if not rule or alike.shares[family] < LEAST_SHARE:
         return None
     signature = shipped_rules().by_id(rule)
     finding = _finding(Match(signature, signature.match[0], error.line, error.text), system)
-    count = len(alike.of(family))
     return replace(
         finding,
         family=family,
-        cause=f"No rule fits. {count} of the {len(alike.nearest)} known failures with the most words in "
-        f"common are of this family, most of them with this cause: {finding.cause}",
+        cause=f"No rule fits. {len(alike.of(family))} of the {len(alike.nearest)} known failures with the most "
+        f"words in common are of this family, most of them with this cause: {finding.cause}",
         confidence=told(estimate(None, alike.shares[family])),
         resembles=_threads(alike, family),
     )
@@ -170,10 +167,8 @@ def _stated(finding: LikelyCause, first_error: FirstError | None) -> float:
     return min(finding.confidence + _NEAR_BONUS * near, _HIGHEST)
 
 
-def _checked(
-    signature: Signature, value: float, checks: Mapping[str, str], stated: float | None
-) -> tuple[float, float]:
-    """Return how sure a finding is after what doctor found, and the confidence that is shown."""
+def _checked(signature: Signature, value: float, checks: Mapping[str, str]) -> tuple[float, bool]:
+    """Return how sure a rule is after what doctor found, and whether doctor confirms it."""
     confirmed = False
     for probe in signature.probes:
         status = checks.get(probe.check)
@@ -182,9 +177,7 @@ def _checked(
             confirmed = True
         elif status == "ok":
             value *= _REFUTED
-    if stated is None or confirmed:
-        return value, round(min(value, _HIGHEST), 2)
-    return value, told(value, only_possible=stated < LIKELY)
+    return min(value, _HIGHEST), confirmed
 
 
 def _threads(alike: Resemblance | None, family: str) -> tuple[str, ...]:
@@ -205,3 +198,11 @@ def _shown(ranked: Iterable[tuple[float, LikelyCause]]) -> Iterable[LikelyCause]
         best = best_at.setdefault(finding.line, value)
         if value >= max(_LEAST, best - _SAME_LINE_GAP):
             yield finding
+
+
+def _descending(findings: Iterable[LikelyCause]) -> Iterable[LikelyCause]:
+    """Yield findings of which none is surer than one that the rules put before it."""
+    most = 1.0
+    for finding in findings:
+        most = round(min(most, finding.confidence), 2)
+        yield replace(finding, confidence=most)

@@ -16,6 +16,11 @@ from xpubuild.explain.normalise import canonical
 _FILE = Path(__file__).with_name("known-failures.txt")
 _WORD = re.compile(r"[a-z][a-z_+]{0,80}(?:\d{1,8}(?![\w.]))?|-\d{1,5}|0x[0-9a-f]{1,16}|\d{3}\b")
 _MOST_NEAREST = 20
+# What a build is about to do has words of every log.
+_COMMAND = re.compile(
+    r"\[\d{1,7}/\d{1,7}\] [A-Z]|-- |\[ {0,3}\d{1,3}%\]"
+    r"|(?:\S{1,200}/)?(?:cc|c\+\+|g\+\+|gcc|clang|clang\+\+|icx|icpx|ccache|sccache)(?:-\d{1,2})? -"
+)
 # A second family of a known failure counts less than its first, a third less than that.
 _NEXT_FAMILY = 0.7
 # Of a log that resembles nothing the nearest say nothing.
@@ -56,7 +61,8 @@ NOTHING_ALIKE = Resemblance({})
 
 def words(lines: Iterable[str]) -> frozenset[str]:
     """Return the words of lines, and the parts of names that are joined by underscores."""
-    found = {word for line in lines for word in _WORD.findall(canonical(line).lower())}
+    texts = (canonical(line) for line in lines)
+    found = {word for text in texts if not _COMMAND.match(text) for word in _WORD.findall(text.lower())}
     return frozenset(found | {part for word in found for part in word.split("_") if len(part) > 1})
 
 

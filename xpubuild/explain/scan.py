@@ -33,7 +33,7 @@ _HEAD, _AROUND, _TAIL = 1 << 20, 1 << 18, 1 << 18
 # A log in which every line is an error must not cost more and more.
 _MOST_AROUND = 6 << 20
 # What stands round a match or the first error, for comparing it with known failures.
-_ABOVE, _BELOW, _MOST_PLACES = 8, 12, 200
+_ABOVE, _BELOW, _MOST_PLACES = 2, 5, 200
 
 
 @dataclass(frozen=True)
