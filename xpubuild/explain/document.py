@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,18 @@ from typing import Any
 from xpubuild.distribution import UNKNOWN_SYSTEM, System
 from xpubuild.documents import plain
 from xpubuild.explain.blocks import Reader
+from xpubuild.explain.estimate import LIKELY, estimate
 from xpubuild.explain.firsterror import FirstError, is_certain
 from xpubuild.explain.load import Rules, shipped_rules
 from xpubuild.explain.matcher import OF_LOG
-from xpubuild.explain.rank import LikelyCause, rank
+from xpubuild.explain.rank import LikelyCause, rank, resembling_cause
+from xpubuild.explain.resembling import NOTHING_ALIKE, Resemblance, shipped_known
 from xpubuild.explain.scan import Outcome, scan, scan_file
 from xpubuild.explain.searchterms import search_terms
-from xpubuild.explain.topics import LIKELY, hint
+from xpubuild.explain.topics import hint
 
 _DOCTOR = "xpubuild doctor "
+_MOST_PLACES = 20
 
 
 @dataclass(frozen=True)
@@ -64,20 +67,43 @@ def _system_of_log(facts: frozenset[str]) -> System | None:
 
 def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
     """Return what follows from the matches of one log."""
+    system = _system_of_log(outcome.facts) or known.system
+    alike = _alike(outcome)
     findings = rank(
         outcome.matches,
         outcome.facts | known.facts,
         outcome.first_error,
-        system=_system_of_log(outcome.facts) or known.system,
+        system=system,
         checks=known.checks,
         details=known.details,
+        alike=alike,
     )
     if not findings and outcome.first_error is not None and is_certain(outcome.first_error):
-        found = hint(outcome.first_error)
-        findings = (found,) if found else ()
+        findings = tuple(_without_rules(alike, outcome.first_error, system))
     if known.recipe:
         findings = tuple(_for_recipe(finding, known.recipe) for finding in findings)
     return Explanation(outcome.first_error, findings, outcome.lines)
+
+
+def _alike(outcome: Outcome) -> Resemblance:
+    """Return which known failures the lines round the matches and round the first error resemble."""
+    error, near = outcome.first_error, outcome.surroundings
+    if error is None and not outcome.matches:
+        return NOTHING_ALIKE
+    places = {match.number for match in outcome.matches} | ({error.line} if error else set())
+    told = sorted(places)[:_MOST_PLACES]
+    unseen = error.context if error and error.line not in near else ()
+    return shipped_known().resembled_by([*(line for number in told for line in near.get(number, ())), *unseen])
+
+
+def _without_rules(alike: Resemblance, error: FirstError, system: System) -> Iterator[LikelyCause]:
+    """Yield what the error is about, or the cause of known failures that it resembles, if that is surer."""
+    topic, resembling = hint(error), resembling_cause(alike, error, system)
+    sure = estimate(topic.confidence, alike.shares.get(topic.family, 0.0)) if topic else 0.0
+    if resembling and estimate(None, alike.shares[resembling.family]) > sure:
+        yield resembling
+    elif topic:
+        yield topic
 
 
 def _for_recipe(finding: LikelyCause, recipe: str) -> LikelyCause:

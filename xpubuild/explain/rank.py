@@ -9,8 +9,11 @@ from typing import Annotated
 from pydantic import Field
 
 from xpubuild.distribution import UNKNOWN_SYSTEM, System
+from xpubuild.explain.estimate import LIKELY, estimate, told
 from xpubuild.explain.firsterror import FirstError
+from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.matcher import Match
+from xpubuild.explain.resembling import Resemblance
 from xpubuild.explain.resolve import resolve
 from xpubuild.explain.signature import Signature
 
@@ -21,7 +24,8 @@ _NEAR_BONUS = 0.04
 _SAME_LINE_GAP = 0.25
 _SUPPORTED, _REFUTED = 0.7, 0.3
 _LEAST = 0.15
-_KNOWS = 0.5
+_MOST_RESEMBLED = 3
+LEAST_SHARE = 0.25
 _HIGHEST = 0.99
 
 
@@ -43,13 +47,15 @@ class LikelyCause:
     next_command: str
     """What to type next on this distribution."""
     confidence: Annotated[float, Field(ge=0, le=1)]
-    """Between 0 and 1: how often this text has had this cause."""
+    """Between 0 and 1: how often such a finding was right for unknown failures; below 0.5 it is possible."""
     sources: tuple[str, ...]
     """Where it was learned."""
     releases: str
     """Releases it concerns; empty where it concerns all."""
     probes: tuple[str, ...]
     """Checks of doctor that confirm or refute it."""
+    resembles: tuple[str, ...] = ()
+    """Threads with failures of this family whose words the log has, the nearest first."""
 
 
 def rank(
@@ -60,23 +66,47 @@ def rank(
     system: System = UNKNOWN_SYSTEM,
     checks: Mapping[str, str] | None = None,
     details: Mapping[str, str] | None = None,
+    alike: Resemblance | None = None,
 ) -> tuple[LikelyCause, ...]:
     """Return the findings, best first.
 
     ``checks`` are results of doctor on the host of the log (check -> status): they decide between causes
-    of one and the same text. ``details`` are what these checks found, as evidence.
+    of one and the same text. ``details`` are what these checks found, as evidence. ``alike`` are the known
+    failures that the log resembles; without them a rule is as sure as it says.
     """
     best = _without_superseded(_without_general(_best_per_signature(matches, facts)))
-    findings = [
-        replace(
-            finding,
-            confidence=_confidence(signature, finding, first_error, checks or {}),
-            cause=" ".join((finding.cause, *_confirmed(signature, checks or {}, details or {}))),
-        )
-        for signature, finding in ((match.signature, _finding(match, system)) for match in best)
-    ]
-    findings.sort(key=lambda item: (-item.confidence, item.line, item.id))
-    return tuple(_told(findings))[:_MOST_FINDINGS]
+    ranked = []
+    for match in best:
+        finding = _finding(match, system)
+        stated = _stated(finding, first_error)
+        checked, confirmed = _checked(match.signature, stated, checks or {})
+        shown = checked
+        if alike is not None and not confirmed and not match.signature.certain:
+            value = estimate(stated, alike.shares.get(finding.family, 0.0)) * checked / stated
+            shown = told(value, only_possible=checked < LIKELY)
+        cause = " ".join((finding.cause, *_confirmed(match.signature, checks or {}, details or {})))
+        threads = _threads(alike, finding.family)
+        ranked.append((checked, replace(finding, confidence=shown, cause=cause, resembles=threads)))
+    ranked.sort(key=lambda item: (-round(item[0], 2), item[1].line, item[1].id))
+    return tuple(_descending(_shown(ranked)))[:_MOST_FINDINGS]
+
+
+def resembling_cause(alike: Resemblance, error: FirstError, system: System) -> LikelyCause | None:
+    """Return the cause that most of the known failures have which the log resembles, told by their rule."""
+    family = max(alike.shares, key=lambda name: (alike.shares[name], name), default="")
+    rule = alike.rule_of(family)
+    if not rule or alike.shares[family] < LEAST_SHARE:
+        return None
+    signature = shipped_rules().by_id(rule)
+    finding = _finding(Match(signature, signature.match[0], error.line, error.text), system)
+    return replace(
+        finding,
+        family=family,
+        cause=f"No rule fits. {len(alike.of(family))} of the {len(alike.nearest)} known failures with the most "
+        f"words in common are of this family, most of them with this cause: {finding.cause}",
+        confidence=told(estimate(None, alike.shares[family])),
+        resembles=_threads(alike, family),
+    )
 
 
 def fits(match: Match, facts: Collection[str]) -> bool:
@@ -107,7 +137,7 @@ def _without_general(matches: list[Match]) -> list[Match]:
     known = {
         match.number
         for match in matches
-        if not match.signature.general and match.matcher.confidence >= _KNOWS
+        if not match.signature.general and match.matcher.confidence >= LIKELY
     }
     return [match for match in matches if not match.signature.general or match.number not in known]
 
@@ -131,19 +161,28 @@ def _finding(match: Match, system: System) -> LikelyCause:
     )
 
 
-def _confidence(
-    signature: Signature, finding: LikelyCause, first_error: FirstError | None, checks: Mapping[str, str]
-) -> float:
-    value = finding.confidence
-    if first_error is not None and abs(finding.line - first_error.line) <= _NEAR_LINES:
-        value += _NEAR_BONUS
+def _stated(finding: LikelyCause, first_error: FirstError | None) -> float:
+    """Return how sure the rule is by itself; near the first error a little more."""
+    near = first_error is not None and abs(finding.line - first_error.line) <= _NEAR_LINES
+    return min(finding.confidence + _NEAR_BONUS * near, _HIGHEST)
+
+
+def _checked(signature: Signature, value: float, checks: Mapping[str, str]) -> tuple[float, bool]:
+    """Return how sure a rule is after what doctor found, and whether doctor confirms it."""
+    confirmed = False
     for probe in signature.probes:
         status = checks.get(probe.check)
         if status in probe.supports:
             value += (1 - value) * _SUPPORTED
+            confirmed = True
         elif status == "ok":
             value *= _REFUTED
-    return round(min(value, _HIGHEST), 2)
+    return min(value, _HIGHEST), confirmed
+
+
+def _threads(alike: Resemblance | None, family: str) -> tuple[str, ...]:
+    known = alike.of(family) if alike else []
+    return tuple(dict.fromkeys(failure.url for failure in known))[:_MOST_RESEMBLED]
 
 
 def _confirmed(signature: Signature, checks: Mapping[str, str], details: Mapping[str, str]) -> Iterable[str]:
@@ -153,9 +192,17 @@ def _confirmed(signature: Signature, checks: Mapping[str, str], details: Mapping
             yield f"This host confirms it ({probe.check}): {details[probe.check]}"
 
 
-def _told(findings: list[LikelyCause]) -> Iterable[LikelyCause]:
+def _shown(ranked: Iterable[tuple[float, LikelyCause]]) -> Iterable[LikelyCause]:
     best_at: dict[int, float] = {}
-    for finding in findings:
-        best = best_at.setdefault(finding.line, finding.confidence)
-        if finding.confidence >= max(_LEAST, best - _SAME_LINE_GAP):
+    for value, finding in ranked:
+        best = best_at.setdefault(finding.line, value)
+        if value >= max(_LEAST, best - _SAME_LINE_GAP):
             yield finding
+
+
+def _descending(findings: Iterable[LikelyCause]) -> Iterable[LikelyCause]:
+    """Yield findings of which none is surer than one that the rules put before it."""
+    most = 1.0
+    for finding in findings:
+        most = round(min(most, finding.confidence), 2)
+        yield replace(finding, confidence=most)

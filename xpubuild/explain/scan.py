@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from xpubuild.errors import UsageError
@@ -32,6 +32,8 @@ _COMMAND = re.compile(
 _HEAD, _AROUND, _TAIL = 1 << 20, 1 << 18, 1 << 18
 # A log in which every line is an error must not cost more and more.
 _MOST_AROUND = 6 << 20
+# What stands round a match or the first error, for comparing it with known failures.
+_ABOVE, _BELOW, _MOST_PLACES = 2, 5, 200
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Outcome:
     matches: tuple[Match, ...]
     facts: frozenset[str]
     lines: int
+    #: Line of a match or of the first error -> the lines round it and itself.
+    surroundings: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ class Scanner:
         self._done = 0
         self._idle: dict[bool, set[bytes]] = {True: set(), False: set()}
         self._number = 1
+        self._surroundings: dict[int, tuple[str, ...]] = {}
 
     def feed(self, block: bytes) -> None:
         """Take the next block."""
@@ -108,7 +113,11 @@ class Scanner:
         self._examine(flat, self._searched, len(flat), thorough=True)
         lines = self._number - 1 + self._buffer.count(b"\n")
         return Outcome(
-            self._first.result(), tuple(self.matching.matches), frozenset(self.matching.facts), lines
+            self._first.result(),
+            tuple(self.matching.matches),
+            frozenset(self.matching.facts),
+            lines,
+            self._surroundings,
         )
 
     def _look(self, flat: bytes, limit: int) -> None:
@@ -139,14 +148,22 @@ class Scanner:
             if raw in idle or (b": " not in raw and _is_command(raw, triggers)):
                 continue
             line = Line(number, plain(raw), _Around(flat, start, end))
-            self.matching.consider(line, triggers)
+            found = self.matching.consider(line, triggers)
             error = self._first.consider(line)
+            if found or error:
+                self._remember(line)
             failed = failed or error
             if not error and self.matching.idle and len(raw) <= _IDLE_LENGTH:
                 idle.add(raw)
         if len(idle) > _MOST_IDLE:
             idle.clear()
         return failed
+
+
+    def _remember(self, line: Line) -> None:
+        if len(self._surroundings) < _MOST_PLACES and line.number not in self._surroundings:
+            above, below = line.window.before(_ABOVE), line.window.after(_BELOW)
+            self._surroundings[line.number] = (*reversed(above), line.text, *below)
 
 
 def _is_command(raw: bytes, triggers: set[str]) -> bool:

@@ -94,6 +94,9 @@ class Signature(Data):
     lookup: tuple[Lookup, ...] = ()
     also: tuple[Nearby, ...] = ()
     general: bool = False
+    #: The message is known from the source that prints it, for this cause alone: what else a log with it has
+    #: in common with known failures says nothing.
+    certain: bool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Signature:

@@ -14,9 +14,7 @@ from xpubuild.explain.normalise import canonical
 from xpubuild.explain.rank import LikelyCause
 from xpubuild.safe_yaml import read_yaml
 
-#: A cause counts as likely from here on; what a topic says stays below.
-LIKELY = 0.5
-_CONFIDENCE = 0.3
+CONFIDENCE = 0.3
 _FILE = Path(__file__).with_name("topics.yaml")
 
 
@@ -62,7 +60,7 @@ def hint(error: FirstError) -> LikelyCause | None:
                 cause=f"No known failure fits. By its words the error is about {topic.about}.",
                 fix=topic.fix,
                 next_command=topic.next,
-                confidence=_CONFIDENCE,
+                confidence=CONFIDENCE,
                 sources=(),
                 releases="",
                 probes=(),

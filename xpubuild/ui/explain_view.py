@@ -88,6 +88,7 @@ def _finding(finding: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         ("fix", finding["fix"]),
         ("releases", finding["releases"]),
         ("references", " ".join(finding["sources"])),
+        ("resembles", " ".join(finding["resembles"])),
     ]
     return tuple(row for row in rows if row[1])
 

@@ -1,0 +1,155 @@
+"""How often findings are right for failures that neither the rules nor the known failures had."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(_ROOT))
+
+from xpubuild.explain.estimate import Weights, estimate  # noqa: E402
+from xpubuild.explain.load import shipped_rules  # noqa: E402
+from xpubuild.explain.normalise import plain  # noqa: E402
+from xpubuild.explain.rank import LEAST_SHARE  # noqa: E402
+from xpubuild.explain.resembling import KnownFailures, read_known  # noqa: E402
+from xpubuild.explain.topics import CONFIDENCE as TOPIC  # noqa: E402
+
+_DATA = _ROOT / "tests" / "data" / "explain"
+_KNOWN = _ROOT / "xpubuild" / "explain" / "known-failures.txt"
+_FOLDS = 10
+_COUNT, _STEPS, _RIDGE = 4, 12, 1e-6
+#: The rules that were asked at this revision: of its set only what they missed became samples.
+MISSES = "de17ff0"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A family that may be told: by a rule with a confidence, or by the known failures alone."""
+
+    family: str
+    rule: float | None
+    share: float
+    helps: bool | None
+    right: bool
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sample, and what could be said about it by those who did not know it."""
+
+    sample: dict[str, Any]
+    rules_of: str
+    candidates: tuple[Candidate, ...]
+    stated: tuple[Candidate, ...]
+    """What the rules alone answered, best first."""
+
+    @property
+    def fold(self) -> int:
+        """The part that the thread belongs to, by its address."""
+        return _fold(self.sample["sources"][0])
+
+    def best(self, weights: Weights) -> tuple[float, Candidate | None]:
+        """Return what is told first, as ``xpubuild.explain.document`` chooses it, and how sure it is."""
+        first = next(iter(self.stated), None)
+        alike = max(
+            (item for item in self.candidates if item.share >= LEAST_SHARE),
+            key=lambda item: item.share,
+            default=None,
+        )
+        if alike and (first is None or first.rule == TOPIC):
+            alone = estimate(None, alike.share, weights)
+            if first is None or alone > estimate(first.rule, first.share, weights):
+                return alone, alike
+        return (estimate(first.rule, first.share, weights), first) if first else (0.0, None)
+
+
+def cases() -> list[Case]:
+    """Return every sample that rules had answered before they were written from it."""
+    samples = {item["id"]: item for item in yaml.safe_load((_DATA / "kinds.yaml").read_text("utf-8"))}
+    known = read_known(_KNOWN.read_text("utf-8"))
+    parts = [KnownFailures([item for item in known if _fold(item.url) != part]) for part in range(_FOLDS)]
+    rows = (_DATA / "answers-before.txt").read_text("utf-8").splitlines()[1:]
+    return [_case(row.split("\t"), samples, parts) for row in rows]
+
+
+def _case(row: Sequence[str], samples: dict[str, Any], parts: Sequence[KnownFailures]) -> Case:
+    sample = samples[row[0]]
+    accepted = sample["families"]
+    alike = parts[_fold(sample["sources"][0])].resembled_by(_lines(sample["text"]))
+    stated = []
+    for cell in row[2:]:
+        _, family, confidence, helped = cell.split("|")
+        helps = {"y": True, "n": False}.get(helped)
+        share = alike.shares.get(family, 0.0)
+        stated.append(Candidate(family, float(confidence), share, helps, family in accepted))
+    ruled = {item.family for item in stated}
+    others = [
+        Candidate(family, None, share, _helps(alike.rule_of(family), sample), family in accepted)
+        for family, share in alike.shares.items()
+        if family not in ruled and alike.rule_of(family)
+    ]
+    return Case(sample, row[1], (*stated, *others), tuple(stated))
+
+
+def _lines(text: str) -> list[str]:
+    return [plain(line.encode()) for line in text.splitlines()]
+
+
+def _helps(rule: str, sample: dict[str, Any]) -> bool | None:
+    if not sample.get("helpful"):
+        return None
+    entry = shipped_rules().by_id(rule)
+    told = f"{entry.next_command()} {entry.fix}".lower()
+    return any(text.lower() in told for text in sample["helpful"])
+
+
+def _fold(url: str) -> int:
+    return int(hashlib.sha256(url.encode()).hexdigest(), 16) % _FOLDS
+
+
+def fitted(known: Iterable[Case]) -> Weights:
+    """Return the weights that make these cases likeliest, by Newton's method."""
+    rows = [
+        ((1.0, 0.0 if item.rule is None else 1.0, item.rule or 0.0, item.share), float(item.right))
+        for case in known
+        for item in case.candidates
+    ]
+    weights = [0.0] * _COUNT
+    for _ in range(_STEPS):
+        slope = [0.0] * _COUNT
+        curve = [[_RIDGE * (row == column) for column in range(_COUNT)] for row in range(_COUNT)]
+        for values, right in rows:
+            sure = 1 / (1 + math.exp(-sum(a * b for a, b in zip(weights, values, strict=True))))
+            for row, value in enumerate(values):
+                slope[row] += (right - sure) * value
+                for column, other in enumerate(values):
+                    curve[row][column] += sure * (1 - sure) * value * other
+        weights = [old + add for old, add in zip(weights, _solved(curve, slope), strict=True)]
+    return Weights(*(round(value, 2) for value in weights))
+
+
+def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Return x of matrix x = right; the matrix is symmetric and positive."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    for place, head in enumerate(rows):
+        for row in rows:
+            if row is not head:
+                factor = row[place] / head[place]
+                row[:] = [value - factor * other for value, other in zip(row, head, strict=True)]
+    return [row[-1] / row[place] for place, row in enumerate(rows)]
+
+
+def cross_validated(all_cases: Sequence[Case]) -> list[tuple[Case, float, Candidate | None]]:
+    """Return (case, how sure, what is told first), with weights fitted to the other parts."""
+    weights = [fitted(case for case in all_cases if case.fold != part) for part in range(_FOLDS)]
+    return [(case, *case.best(weights[case.fold])) for case in all_cases]
+
+
