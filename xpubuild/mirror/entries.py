@@ -23,6 +23,8 @@ SCHEMA = "xpubuild.mirror-entry/1"
 MARK = "mirror.json"
 MARK_TEXT = b'{"schema":"xpubuild.mirror/1"}\n'
 GIT, FILES, MANIFEST, SETS = "git", "files", "manifest", "sets"
+#: Built wheels, which ``xpubuild.store`` keeps: a mirror and a store may be one folder.
+WHEELS = "wheels"
 PAGE = "wheels.html"
 #: All entries, and what those who cannot list the folder read first.
 INDEX = "index.json"

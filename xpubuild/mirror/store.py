@@ -28,6 +28,7 @@ from xpubuild.mirror.entries import (
     MARK_TEXT,
     PAGE,
     SETS,
+    WHEELS,
     Entry,
     EntryError,
     FileRecord,
@@ -53,7 +54,9 @@ from xpubuild.source.urls import mirror_name
 
 __all__ = ["Damage", "Mirror", "damage_error"]
 
-_OURS = frozenset({MARK, INDEX, GIT, FILES, MANIFEST, SETS, PAGE, ".lock", ".index.lock", ".downloads"})
+_OURS = frozenset(
+    {MARK, INDEX, GIT, FILES, MANIFEST, SETS, PAGE, WHEELS, ".lock", ".index.lock", ".downloads"}
+)
 _DRAFTS = (STAGING, COMMITTING, f".{MARK}.", f".{INDEX}.", DRAFT)
 _LOCK = ".lock"
 #: Downloads on their way; what is cut stays here, to be carried on with.
