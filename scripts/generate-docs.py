@@ -39,7 +39,7 @@ from xpubuild.configuration.schema import json_schema as configuration_schema
 from xpubuild.schema import DOCUMENTS, file_name, json_schema
 
 #: The pages of docs/reference that people write.
-BY_HAND = frozenset({"reference/promises.md", "reference/wheels.md"})
+BY_HAND = frozenset({"reference/promises.md", "reference/store.md", "reference/wheels.md"})
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 

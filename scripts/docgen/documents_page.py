@@ -46,6 +46,7 @@ _MADE_BY = {
     "overview": "`xpubuild status --all --json`",
     "store": "`xpubuild store list --json`",
     "store-size": "`xpubuild store size --json`",
+    "store-check": "`xpubuild store check --json`",
     "store-copy": "`xpubuild store push --json`, `xpubuild store pull --json`",
     "store-gc": "`xpubuild store gc --json`",
     "planned-jobs": "`xpubuild plan --format slurm --json`, `xpubuild plan --format pbs --json`",

@@ -12,7 +12,8 @@ from integration.mirror_world import WHEELS, World, content, world
 
 from xpubuild.errors import SourceIntegrityError, ToolchainError
 from xpubuild.mirror.check import is_marked
-from xpubuild.mirror.entries import Entry, FileRecord, render
+from xpubuild.mirror.entries import INDEX, Entry, FileRecord
+from xpubuild.mirror.index import render_index
 from xpubuild.mirror.reading import COMMITTING, digest_of
 from xpubuild.mirror.store import Mirror
 
@@ -32,7 +33,7 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["files", "git", "manifest", "sets", ".downloads", ".lock", "git/*/objects"])
+@pytest.mark.parametrize("name", ["files", "git", "sets", ".downloads", ".lock", "git/*/objects"])
 def test_a_part_that_is_a_link_elsewhere_is_refused_before_anything_is_written(
     name: str, here: World, home: Path, tmp_path: Path
 ) -> None:
@@ -76,10 +77,9 @@ def planted(mirror: Mirror, files: dict[str, bytes], *, lie: str = "") -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
         if path.startswith("files/"):
-            _, digest, name = path.split("/")
+            name = path.rpartition("/")[2]
             entry = Entry("wheel", name, (FileRecord(path, *digest_of(target)),))
-            (ready / "manifest").mkdir(exist_ok=True)
-            (ready / f"manifest/file-{digest}.json").write_bytes(render(entry))
+            (ready / INDEX).write_bytes(render_index([entry]))
             if lie:
                 target.write_text(lie)
     return ready
@@ -99,7 +99,7 @@ def test_a_change_that_nobody_verified_is_removed_and_not_put_in_place(
         planted(mirror, {"mirror.json": b"{}"})
     elif case == "entry":
         ready = planted(mirror, {wheel: before[wheel]})
-        (ready / f"manifest/file-{digest}.json").write_text("{}")
+        (ready / INDEX).write_text("{}")
     elif case == "content":
         planted(mirror, {wheel: before[wheel]}, lie="evil")
     else:
@@ -127,9 +127,8 @@ def test_a_change_of_ours_that_was_cut_off_is_still_put_in_place(here: World, tm
     name, digest = wheel.rpartition("/")[2], wheel.split("/")[1]
     assert name in WHEELS
     data = (mirror.path / wheel).read_bytes()
+    mirror.drop(f"file-{digest}", f"files/{digest}")
     planted(mirror, {wheel: data})
-    shutil.rmtree(mirror.path / f"files/{digest}")
-    (mirror.path / f"manifest/file-{digest}.json").unlink()
     with Mirror(mirror.path).writing():
         pass
     assert (mirror.path / wheel).read_bytes() == data

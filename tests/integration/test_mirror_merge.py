@@ -18,6 +18,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.mirror import writing
 from xpubuild.mirror.entries import SETS, Entry
+from xpubuild.mirror.index import write_index
 from xpubuild.mirror.store import Mirror
 from xpubuild.offline.export import export_mirror, import_mirror
 
@@ -72,8 +73,14 @@ def _flipped(path: Path) -> None:
     path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
 
 
-def _entry(shared: Shared) -> Path:
-    return shared.mirror.path / "manifest" / f"git-{shared.top.name}.json"
+def _lose_entry(shared: Shared, *, removed: bool = False) -> None:
+    """Change a byte in the entry of top, or remove it from the index as if it had never been."""
+    if removed:
+        write_index(shared.mirror.path, [entry for entry in shared.mirror.entries().values()
+                                         if entry.name != shared.top.name])  # fmt: skip
+        return
+    index = shared.mirror.path / "index.json"
+    index.write_bytes(index.read_bytes().replace(f'"id":"git-{shared.top.name}'.encode(), b'"id":"gat-', 1))
 
 
 _MENDED: dict[str, Callable[[Shared], None]] = {
@@ -82,8 +89,8 @@ _MENDED: dict[str, Callable[[Shared], None]] = {
     "shallow": lambda it: _flipped(it.top / "shallow"),
     "the pin of the other": lambda it: _flipped(it.top / "refs/xpubuild/pins" / it.here.commits["top"]),
     "the pin of both sides": lambda it: _flipped(it.top / "refs/xpubuild/pins" / it.here.commits["next"]),
-    "its entry": lambda it: _flipped(_entry(it)),
-    "its entry removed": lambda it: _entry(it).unlink(),
+    "its entry": _lose_entry,
+    "its entry removed": lambda it: _lose_entry(it, removed=True),
 }
 
 
@@ -102,7 +109,7 @@ def _lose_pack(shared: Shared) -> None:
 
 def _lose_pack_and_entry(shared: Shared) -> None:
     _lose_pack(shared)
-    _flipped(_entry(shared))
+    _lose_entry(shared)
 
 
 @pytest.mark.parametrize("damage", [_lose_pack, _lose_pack_and_entry])
@@ -121,7 +128,7 @@ def test_an_import_that_would_lose_commits_is_refused_and_names_them(
 def test_a_link_in_the_place_of_a_file_is_damage_as_well(shared: Shared) -> None:
     (shared.top / "shallow").unlink()
     (shared.top / "shallow").symlink_to("/nowhere")
-    _entry(shared).unlink()
+    _lose_entry(shared, removed=True)
     with pytest.raises(SourceIntegrityError, match=shared.here.commits["top"]):
         shared.bring()
 
@@ -210,6 +217,7 @@ _CHILD = """
 import os, sys
 from pathlib import Path
 from xpubuild.mirror.importing import import_file
+from xpubuild.mirror.index import write_index
 from xpubuild.mirror.store import Mirror
 stop, seen = int(sys.argv[3]), 0
 def count(event, arguments):
@@ -304,10 +312,10 @@ def test_an_import_that_brings_a_set_without_its_needs_is_refused(shared: Shared
 
 def test_a_single_lost_commit_is_named(shared: Shared) -> None:
     """As an import that lost the pin of another recipe would leave it: everything else fits."""
-    top, entry = shared.top, _entry(shared)
+    top = shared.top
     shutil.rmtree(top)
     shutil.copytree(shared.donor / "git" / top.name, top)
-    shutil.copy(shared.donor / "manifest" / entry.name, entry)
+    shared.mirror.rewrite(Mirror(shared.donor).entries()[f"git-{top.name}"])
     (found,) = shared.mirror.check()
     assert found.path == f"git/{shared.top.name}"
     assert shared.here.commits["top"] in found.what

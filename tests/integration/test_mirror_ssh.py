@@ -54,11 +54,11 @@ def test_a_copy_over_ssh(server: SshServer, mirror: Path, url: str, tmp_path: Pa
     before = server.logins()
     heard = copy(url, tmp_path / "copy")
     assert heard.sizes == [heard.counted]
-    # The index, the sets, what they say, the entries, and all files at once.
-    assert server.logins() - before == 5
+    # The index, the sets, and all files at once.
+    assert server.logins() - before == 3
     assert without_locks(tmp_path / "copy") == without_locks(mirror)
     assert copy(url, tmp_path / "copy").sizes == []
-    assert server.logins() - before == 6
+    assert server.logins() - before == 4
 
 
 def test_damage_and_loss_on_the_far_side(mirror: Path, url: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from xpubuild.engine.events import NullSink
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.mirror.entries import Entry, EntryError, FileRecord, parse, render, sealed
+from xpubuild.mirror.index import render_index
 from xpubuild.mirror.sets import MirrorSet, RepositoryUse, read_set
 from xpubuild.mirror.store import Mirror
 from xpubuild.mirror.tarform import FIRST, SCHEMA, header, padding, read_contents
@@ -64,6 +65,10 @@ def test_what_cannot_be_written_is_no_document(tmp_path: Path, text: bytes) -> N
     with pytest.raises(EntryError):
         read_contents(text % SCHEMA.encode())
     mirror = Mirror.open(tmp_path / "mirror", create=True)
+    (mirror.path / "index.json").write_bytes(render_index([]) + text % b"xpubuild.mirror-entry/1")
+    assert [item.path for item in mirror.check()] == ["index.json"]
+    (mirror.path / "index.json").unlink()
+    # As an earlier xpubuild had it.
     (mirror.path / "manifest").mkdir()
     (mirror.path / "manifest" / "set-x.json").write_bytes(text % b"xpubuild.mirror-entry/1")
     assert [item.path for item in mirror.check()] == ["manifest/set-x.json"]

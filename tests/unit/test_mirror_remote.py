@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from xpubuild.errors import InterruptedByUserError, NoSpaceError, UsageError
-from xpubuild.mirror.entries import INDEX, EntryError
+from xpubuild.errors import InterruptedByUserError, NoSpaceError, SourceIntegrityError, UsageError
+from xpubuild.mirror.entries import INDEX, Entry, EntryError, FileRecord, sealed
 from xpubuild.mirror.index import read_index, render_index
+from xpubuild.mirror.old import SCHEMA, is_old, read_old_index
 from xpubuild.mirror.remote.choose import set_ids
 from xpubuild.mirror.remote.failures import unreachable
 from xpubuild.mirror.remote.location import Location, parse_mirror
@@ -88,7 +91,7 @@ def test_who_cannot_be_reached_by_ssh_is_tried_by_hand_with_user_and_port() -> N
 
 def test_an_index_that_is_no_file_is_replaced(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere.json"
-    elsewhere.write_bytes(render_index({}))
+    elsewhere.write_bytes(render_index([]))
     for place in (tmp_path / "link", tmp_path / "folder"):
         place.mkdir()
         if place.name == "link":
@@ -101,7 +104,7 @@ def test_an_index_that_is_no_file_is_replaced(tmp_path: Path) -> None:
         assert (place / INDEX).is_file()
         assert not (place / INDEX).is_symlink()
         assert mirror.check() == []
-    assert elsewhere.read_bytes() == render_index({})
+    assert elsewhere.read_bytes() == render_index([])
 
 
 def test_what_goes_wrong_while_a_mirror_is_written_is_what_is_told(
@@ -109,10 +112,10 @@ def test_what_goes_wrong_while_a_mirror_is_written_is_what_is_told(
 ) -> None:
     mirror = Mirror.open(tmp_path / "mirror", create=True)
 
-    def full(root: Path, cache: object = None) -> None:
+    def full(folders: object) -> None:
         raise NoSpaceError("the disk is full")
 
-    monkeypatch.setattr("xpubuild.mirror.store.write_index", full)
+    monkeypatch.setattr("xpubuild.mirror.store.sync_filesystems", full)
     with pytest.raises(InterruptedByUserError), mirror.writing():
         raise InterruptedByUserError("stopped")
     with pytest.raises(NoSpaceError), mirror.writing():
@@ -138,21 +141,42 @@ def test_the_ssh_is_that_of_git() -> None:
     assert words[-3:] == ["-p", "2222", "me@far"]
 
 
+def _entries(*names: str) -> list[Entry]:
+    return [Entry("set", name, (FileRecord(f"sets/{name}.json", 1, _HASH),)) for name in names]
+
+
 def test_an_index_is_read_as_it_was_written() -> None:
-    data = render_index({"set-x": _HASH, "file-1": "0" * 64})
-    assert read_index(data) == {"file-1": "0" * 64, "set-x": _HASH}
-    assert data == render_index({"file-1": "0" * 64, "set-x": _HASH})
-    # 0.1 listed the page of links, which is no entry any more.
-    assert read_index(render_index({"page-wheels": _HASH, "file-1": _HASH})) == {"file-1": _HASH}
-    for number in range(0, len(data), 7):
-        with pytest.raises(EntryError):
-            read_index(data[:number] + bytes([data[number] ^ 1]) + data[number + 1 :])
+    one, two = _entries("one", "two")
+    data = render_index([two, one])
+    assert read_index(data) == ({"set-one": one, "set-two": two}, "")
+    assert data == render_index([one, two])
+    assert json.loads(data)["entries"][1]["name"] == "two"
+    assert read_index(render_index([])) == ({}, "")
 
 
-@pytest.mark.parametrize("hashes", [{"../x": _HASH}, {"": _HASH}, {"a/b": _HASH}, {"x": "short"}])
-def test_an_index_with_other_names_is_refused(hashes: dict[str, str]) -> None:
+def test_damage_of_an_index_costs_the_entry_of_its_line() -> None:
+    known = {entry.id: entry for entry in _entries("one", "two", "three")}
+    data = render_index(known.values())
+    for number in range(len(data)):
+        for other in (data[:number] + bytes([data[number] ^ 1]) + data[number + 1 :], data[:number]):
+            found, why = read_index(other)
+            assert why, number
+            assert found.items() <= known.items()
+            assert len(found) >= 1 or len(other) < len(data)
+    lines = data.split(b"\n")
+    found, why = read_index(b"\n".join((*lines[:2], *lines[3:])))
+    assert (len(found), bool(why)) == (2, True)
+
+
+@pytest.mark.parametrize("hashes", [{"../x": _HASH}, {"": _HASH}, {"a/b": _HASH}, {"x": "short"}, []])
+def test_an_index_of_0_2_with_other_names_is_refused(hashes: object) -> None:
+    data = sealed({"schema": SCHEMA, "entries": hashes})
+    assert is_old(data)
     with pytest.raises(EntryError):
-        read_index(render_index(hashes))
+        read_old_index(data)
+    # 0.1 listed the page of links, which is no entry any more.
+    right = sealed({"schema": SCHEMA, "entries": {"page-wheels": _HASH, "file-1": _HASH}})
+    assert read_old_index(right) == {"file-1": _HASH}
 
 
 def test_the_sets_of_a_recipe_are_not_those_of_its_neighbour() -> None:
@@ -175,52 +199,46 @@ def _filled(path: Path) -> Mirror:
 def test_a_mirror_keeps_its_index(tmp_path: Path) -> None:
     mirror = _filled(tmp_path / "m")
     index = mirror.path / "index.json"
-    found = read_index(index.read_bytes())
-    assert found == {
-        path.stem: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in mirror.path.glob("manifest/*.json")
-    }
+    found, why = read_index(index.read_bytes())
+    assert (sorted(entry.name for entry in found.values()), why) == (
+        ["one-1.0-py3-none-any.whl", "two-1.0-py3-none-any.whl"],
+        "",
+    )
     before = index.stat().st_mtime_ns, index.read_bytes()
     with mirror.writing():
         pass
     assert (index.stat().st_mtime_ns, index.read_bytes()) == before
     index.unlink()
-    assert [item.path for item in mirror.check()] == ["index.json"]
+    assert {item.path for item in mirror.check()} == {"index.json", *_places(found), "wheels.html"}
     assert mirror.check(only=[]) == []
-    index.write_bytes(render_index({**found, "file-x": _HASH}))
-    assert [item.path for item in mirror.check()] == ["index.json"]
-    with mirror.writing():
-        # Only somebody else's writing excuses it.
-        assert [item.path for item in mirror.check()] == ["index.json"]
-        assert Mirror(mirror.path).check() == []
+    index.write_bytes(before[1])
     assert mirror.check() == []
-    assert index.read_bytes() == before[1]
 
 
-def test_a_damaged_entry_stays_damaged_in_the_index(tmp_path: Path) -> None:
-    mirror = _filled(tmp_path / "m")
-    before = (mirror.path / "index.json").read_bytes()
-    entry = next(mirror.path.glob("manifest/file-*.json"))
-    entry.write_bytes(entry.read_bytes().replace(b"1.0", b"1.1"))
-    with mirror.writing():
-        pass
-    assert (mirror.path / "index.json").read_bytes() == before
-    assert {item.path for item in mirror.check()} == {f"manifest/{entry.name}"}
+def _places(entries: Mapping[str, Entry]) -> set[str]:
+    return {entry.folder for entry in entries.values()}
 
 
-def test_an_index_that_a_killed_writer_left_behind_is_mended_by_the_next(tmp_path: Path) -> None:
+def test_what_an_index_lost_is_named_and_the_rest_stays(tmp_path: Path) -> None:
     mirror = _filled(tmp_path / "m")
     index = mirror.path / "index.json"
-    whole = index.read_bytes()
-    known = read_index(whole)
-    known.popitem()
-    index.write_bytes(render_index(known))
+    index.write_bytes(index.read_bytes().replace(b"one-1.0", b"one-1.1"))
+    lost = f"files/{hashlib.sha256(b'one').hexdigest()}"
+    assert {item.path for item in mirror.check()} == {"index.json", "wheels.html", lost}
+    with pytest.raises(SourceIntegrityError, match=r"index\.json"):
+        mirror.files()
+
+
+def test_a_page_that_a_killed_writer_left_behind_is_made_by_the_next(tmp_path: Path) -> None:
+    mirror = _filled(tmp_path / "m")
     page = mirror.path / "wheels.html"
     links = page.read_bytes()
     page.write_bytes(links.replace(b"<a ", b"", 1))
-    (mirror.path / ".index.lock").touch()
+    assert [item.path for item in mirror.check()] == ["wheels.html"]
+    ready = mirror.path / ".commit-x"
+    ready.mkdir()
+    (ready / "index.json").write_bytes((mirror.path / "index.json").read_bytes())
     assert mirror.check() == []
     with mirror.writing():
-        assert mirror.check() == []
-        assert (index.read_bytes(), page.read_bytes()) == (whole, links)
-    assert not (mirror.path / ".index.lock").exists()
+        assert page.read_bytes() == links
+    assert mirror.check() == []

@@ -12,10 +12,9 @@ import pytest
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
 from xpubuild.locking.open_wheels import in_mirror
-from xpubuild.mirror.entries import INDEX, EntryError, parse
-from xpubuild.mirror.index import derived_damage
+from xpubuild.mirror.entries import INDEX, EntryError, entry_in
+from xpubuild.mirror.index import read_manifest
 from xpubuild.mirror.naming import described
-from xpubuild.mirror.reading import read_manifest
 from xpubuild.mirror.sets import MirrorSet, RepositoryUse
 from xpubuild.mirror.store import Mirror
 from xpubuild.planning.inputs import OpenWheel
@@ -51,7 +50,7 @@ def test_a_file_is_kept_by_its_hash_and_listed(tmp_path: Path, mirror: Mirror) -
     (entry,) = mirror.files()
     assert (entry.dist, entry.version, entry.kind, entry.size) == ("demo", "1.0", "wheel", 7)
     assert entry.url == "https://index.example/demo.whl"
-    assert "secret" not in "".join(path.read_text() for path in (mirror.path / "manifest").iterdir())
+    assert "secret" not in (mirror.path / INDEX).read_text()
     assert f'files/{digest}/{source.name}#sha256={digest}"' in (mirror.path / "wheels.html").read_text()
     assert mirror.check() == []
 
@@ -131,14 +130,12 @@ def test_a_set_comes_back_as_it_was(mirror: Mirror) -> None:
 def test_every_other_form_of_an_entry_is_damage(tmp_path: Path, mirror: Mirror) -> None:
     source, digest = wheel(tmp_path)
     add(mirror, source, digest)
-    path = mirror.path / "manifest" / f"file-{digest}.json"
-    data = path.read_bytes()
-    assert parse(data, path.stem).name == source.name
-    for wrong in (data + b"\n", data.replace(b"demo", b"dem0"), data[:-2], b"", b"[]\n", b"\xff" + data):
+    data = (mirror.path / INDEX).read_bytes().split(b"\n")[1]
+    assert entry_in(data).name == source.name
+    wrong_id = data.replace(f"file-{digest}".encode(), b"file-" + b"0" * 64)
+    for wrong in (data.replace(b"demo", b"dem0"), data[:-2], b"", b"[]", b'"x"', b"\xff" + data, wrong_id):
         with pytest.raises(EntryError):
-            parse(wrong, path.stem)
-    with pytest.raises(EntryError, match="is the entry of"):
-        parse(data, "file-" + "0" * 64)
+            entry_in(wrong)
 
 
 def test_what_a_killed_writer_left_is_finished_or_removed(tmp_path: Path, mirror: Mirror) -> None:
@@ -151,10 +148,8 @@ def test_what_a_killed_writer_left_is_finished_or_removed(tmp_path: Path, mirror
     add(donor, other, other_digest)
     (mirror.path / ".stage-half").mkdir()
     (mirror.path / ".stage-half" / "junk").write_text("x")
-    commit = mirror.path / ".commit-x"
-    (commit / "manifest").mkdir(parents=True)
-    entry = f"manifest/file-{other_digest}.json"
-    os.link(finished / entry, commit / entry)
+    (mirror.path / ".commit-x").mkdir()
+    os.link(finished / INDEX, mirror.path / ".commit-x" / INDEX)
     (finished / "files" / other_digest).rename(mirror.path / "files" / other_digest)
     assert Mirror.open(mirror.path).check() == []
     with mirror.writing():
@@ -186,9 +181,9 @@ def test_an_index_that_cannot_be_read_is_damage(tmp_path: Path) -> None:
     index = mirror.path / INDEX
     index.unlink(missing_ok=True)
     index.mkdir()
-    found = {item.path: item for item in derived_damage(mirror.path, read_manifest(mirror.path), ())}[INDEX]
-    assert found.what == "is damaged"
-    assert "Is a directory" in found.why
+    (found,) = read_manifest(mirror.path).damages
+    assert (found.path, found.what) == (INDEX, "is damaged")
+    assert "not a regular file" in found.why
 
 
 def test_a_wheel_without_a_known_hash_is_found_with_its_local_label(tmp_path: Path, mirror: Mirror) -> None:

@@ -28,7 +28,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderStore:
     """The user's own store, with nothing in the folder of default workspaces."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    return FolderStore(tmp_path / "cache" / "xpubuild" / "store", Trust(frozenset(), ME), own=True)
+    return FolderStore(tmp_path / "cache" / "xpubuild", Trust(frozenset(), ME), own=True)
 
 
 @pytest.fixture
@@ -251,3 +251,35 @@ def test_status_and_the_result_name_the_store_that_a_wheel_came_from(
     steps = [{"id": "some.wheel", "store": "/shared/store"}, {"id": "b", "store": None}]
     commands = [{"step": "b", "argv": ["x"], "duration_s": 1.0, "peak_bytes": 1}]
     assert "the store /shared/store" in str(final_view({"steps": steps, "commands": commands}))
+
+
+def test_check_names_an_altered_wheel_and_changes_nothing(
+    xpubuild: Xpubuild, own: FolderStore, old: Record
+) -> None:
+    (row,) = check(xpubuild.json("store", "check"), "store-check")["stores"]
+    assert (row["store"], row["damaged"]) == (str(own.root), [])
+    assert "Nothing is damaged" in xpubuild.ok("store", "check").out
+    wheel = own.root / old.wheel_path
+    wheel.write_bytes(b"wheal")
+    result = xpubuild("store", "check", "--json")
+    (row,) = check(result.document(), "store-check")["stores"]
+    assert (result.status, [item["path"] for item in row["damaged"]]) == (31, [old.path])
+    assert wheel.read_bytes() == b"wheal"
+    (own.root / old.path).write_bytes(b"{}")
+    assert xpubuild("store", "check").status == 31
+    assert xpubuild("store", "check", "--store", str(own.root / "nowhere")).status == 2
+
+
+def test_wheels_move_from_where_they_were_kept_first(
+    xpubuild: Xpubuild, own: FolderStore, old: Record
+) -> None:
+    (own.root / "store").mkdir()
+    (own.root / "wheels").rename(own.root / "store" / "wheels")
+    (row,) = check(xpubuild.json("store", "list"), "store")["stores"]
+    assert [item["identity"] for item in row["wheels"]] == [old.identity]
+    assert own.look(DIST, old.identity) == old
+    # With a umask of 002, which many systems have, the cache is writable for a group.
+    own.root.chmod(0o775)
+    assert own.why_not() == ""
+    (own.root / "wheels").chmod(0o775)
+    assert "others can write to it" in own.why_not()

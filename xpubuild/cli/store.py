@@ -1,4 +1,4 @@
-"""``xpubuild store list|size|push|pull|gc``."""
+"""``xpubuild store list|size|check|push|pull|gc``."""
 
 from __future__ import annotations
 
@@ -64,27 +64,64 @@ def list_(store: Places, as_json: bool) -> int:
 @options.json_option
 @options.speech()
 def size(store: Places, as_json: bool) -> int:
-    """Show how many wheels your own store and those of --store have, and how many bytes."""
+    """Show how many wheels, repositories, files and sets your own store and those of --store have."""
     from xpubuild.gather.store_work import folder_stores
-    from xpubuild.store.collect import size_of, why_not
+    from xpubuild.store.whole import size_row
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.store_view import size_view
 
     _settings()
-    rows = [
-        {
-            "store": item.name,
-            "wheels": sum(1 for _ in item.records()),
-            "size_bytes": size_of(item),
-            "why": why_not(item),
-        }
-        for item in folder_stores(store)
-    ]
-    document = {"schema": "xpubuild.store-size/1", "stores": rows}
+    document = {
+        "schema": "xpubuild.store-size/1",
+        "stores": [size_row(item) for item in folder_stores(store)],
+    }
     if as_json:
         print_json(document)
     else:
         show(size_view(document))
+    return 0
+
+
+@command.command(short_help="Verify every file of the stores.")
+@_stores
+@options.json_option
+@options.speech()
+def check(store: Places, as_json: bool) -> int:
+    """Hash all that your own store and those of --store have; change nothing.
+
+    A store may be a mirror too: then its repositories, files and sets are verified as by 'fetch --check'.
+    """
+    from xpubuild.documents import plain
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.errors import SourceIntegrityError
+    from xpubuild.gather.store_work import folder_stores, require_there
+    from xpubuild.store.whole import damages
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.store_view import check_view
+
+    _settings()
+    stores, cancel = folder_stores(store), Cancel()
+    require_there(stores)
+    with cancel_on_signals(cancel):
+        rows = [{"store": item.name, "damaged": plain(tuple(damages(item, cancel)))} for item in stores]
+    document = {"schema": "xpubuild.store-check/1", "stores": rows}
+    if not as_json:
+        show(check_view(document))
+    found = [(row["store"], item) for row in rows for item in row["damaged"]]
+    if found:
+        place, first = found[0]
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        error = SourceIntegrityError(
+            f"the store {place} is damaged: {first['path']}{more}",
+            why=first["why"],
+            fix="fetch into a mirror again, which repairs it; what else is damaged is not used, and is built"
+            " or fetched anew by the next install that needs it",
+        )
+        error.document = document
+        raise error
+    if as_json:
+        print_json(document)
     return 0
 
 

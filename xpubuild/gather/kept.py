@@ -82,7 +82,7 @@ class _Looking:
         self._context = prepared.context
         self._stores = prepared.stores
         self._host = prepared.host
-        self._contents = Contents(platformdirs.user_cache_path("xpubuild") / "store" / "contents.json")
+        self._contents = Contents(platformdirs.user_cache_path("xpubuild") / "contents.json")
 
     def keepers(self, steps: Sequence[Step]) -> dict[str, Keeper]:
         why = self._never()

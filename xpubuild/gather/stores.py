@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
+from xpubuild.mirror.entries import WHEELS
 from xpubuild.mirror.remote.location import Location
 from xpubuild.store.folder import FolderStore
 from xpubuild.store.keeping import Store
@@ -40,8 +42,12 @@ NO_STORES = Stores()
 
 
 def own_store(trust: Trust) -> FolderStore:
-    """Return the user's own store, in the cache."""
-    return FolderStore(platformdirs.user_cache_path("xpubuild") / "store", trust, own=True)
+    """Return the user's own store: the cache, in which repositories are kept too."""
+    cache = platformdirs.user_cache_path("xpubuild")
+    with contextlib.suppress(OSError):
+        # Where wheels were kept at first; a folder that is in its new place already stays as it is.
+        (cache / "store" / WHEELS).rename(cache / WHEELS)
+    return FolderStore(cache, trust, own=True)
 
 
 def stores_of(options: PlanOptions) -> Stores:

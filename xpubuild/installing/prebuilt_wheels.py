@@ -26,7 +26,7 @@ from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
-from xpubuild.mirror.reading import read_manifest
+from xpubuild.mirror.index import read_manifest
 
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
 #: What an audit of a wheel calls content that is not what its RECORD says.

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from xpubuild.mirror.entries import (
-    FILES,
-    GIT,
-    MANIFEST,
-    MARK,
-    MARK_TEXT,
-    SETS,
-    Entry,
-    entry_id,
-)
-from xpubuild.mirror.index import BEHIND, derived_damage
+from xpubuild.mirror.entries import MARK, MARK_TEXT, Entry
+from xpubuild.mirror.index import Manifest, derived_damage, read_committing, read_manifest, there
 from xpubuild.mirror.needs import set_damages
-from xpubuild.mirror.reading import Damage, Manifest, compare, read_committing, read_manifest, scan, walk
+from xpubuild.mirror.reading import Damage, compare, walk
 
 Progress = Callable[[int], None]
 _DEBRIS = ("tmp_", ".tmp-")
@@ -27,13 +18,11 @@ def check(
     root: Path,
     only: Collection[str] | None = None,
     progress: Progress | None = None,
-    *,
-    writes: bool = False,
 ) -> list[Damage]:
     """Return all damage of the mirror at ``root``, or of the entries with the ids ``only``.
 
     ``mirror.json``, ``index.json`` and ``wheels.html`` are named among ``only`` like entries, by their file
-    names. ``writes``: the last two are looked at although somebody writes, the caller.
+    names.
 
     A verified change of a killed writer, which waits to be put in place, is valid too.
     """
@@ -46,11 +35,9 @@ def check(
         damages += _entry(root, entry, coming.get(entry.id, []), progress)
     here = [*manifest.entries.values(), *(item for items in coming.values() for item in items)]
     damages += set_damages(root, [entry for entry in entries if entry.kind == "set"], here, reported)
-    if writes or not (root / BEHIND).exists():
-        reported |= {damage.entry for damage in damages}
-        derived = derived_damage(root, manifest, reported)
-        damages += [damage for damage in derived if only is None or damage.entry in only]
-    return damages
+    # A change writes index and page at its end.
+    derived = derived_damage(root, manifest) if not coming else ()
+    return damages + [damage for damage in derived if only is None or damage.entry in only]
 
 
 def is_marked(root: Path) -> bool:
@@ -88,8 +75,8 @@ def _entry(root: Path, entry: Entry, coming: list[Entry], progress: Progress | N
 
 def _why_extra(entry: Entry) -> str:
     if entry.kind == "git":
-        return "the manifest does not list it; a fetch was interrupted, or it changes what git reads"
-    return "the manifest does not list it"
+        return "the index does not list it; a fetch was interrupted, or it changes what git reads"
+    return "the index does not list it"
 
 
 def _is_debris(inside: str) -> bool:
@@ -99,20 +86,8 @@ def _is_debris(inside: str) -> bool:
 
 
 def _without_entry(root: Path, manifest: Manifest, coming: Mapping[str, list[Entry]]) -> Iterator[Damage]:
-    """Name the entries that were removed: their files are still here."""
+    """Name what is here and has lost its entry."""
     known = {*manifest.entries, *coming, *(damage.entry for damage in manifest.damages)}
-    for identifier, path in _there(root):
+    for identifier, path in there(root):
         if identifier not in known:
-            why = f"{path} exists, but no entry describes it"
-            yield Damage(f"{MANIFEST}/{identifier}.json", "is missing", why, identifier)
-
-
-def _there(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield (id, path) of everything that must have an entry."""
-    for item in scan(root / FILES):
-        yield entry_id("wheel", item.name), f"{FILES}/{item.name}"
-    for item in scan(root / GIT):
-        if item.name.endswith(".git") and not item.name.startswith("."):
-            yield entry_id("git", item.name), f"{GIT}/{item.name}"
-    for item in scan(root / SETS):
-        yield entry_id("set", item.name.removesuffix(".json")), f"{SETS}/{item.name}"
+            yield Damage(path, "is not listed", "the index has no entry of it", identifier)

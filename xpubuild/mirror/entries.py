@@ -1,12 +1,12 @@
-"""Entries of a mirror's manifest: what each file of the mirror must be, with a digest of the entry itself.
-Pure.
+"""Entries of a mirror: what each file of it must be, with a digest of the entry itself. Pure.
 
-One file ``manifest/<id>.json`` per entry, so that a writer only touches the entries that it adds. An entry
-has the sha256 of its own content and one canonical form: any other byte in it is damage.
+Each entry is a line of ``index.json``, and a member ``manifest/<id>.json`` of an export. It has the sha256 of
+its own content and one canonical form: any other byte in it is damage.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -23,11 +23,11 @@ SCHEMA = "xpubuild.mirror-entry/1"
 MARK = "mirror.json"
 MARK_TEXT = b'{"schema":"xpubuild.mirror/1"}\n'
 GIT, FILES, MANIFEST, SETS = "git", "files", "manifest", "sets"
+#: Built wheels, which ``xpubuild.store`` keeps: a mirror and a store may be one folder.
+WHEELS = "wheels"
 PAGE = "wheels.html"
-#: What those who cannot list the folder read first. Like ``PAGE`` it follows from the manifest and is no
-#: entry of it; 0.1 had one of the page, which is not read.
+#: All entries, and what those who cannot list the folder read first.
 INDEX = "index.json"
-OLD_PAGE = "page-wheels"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -136,8 +136,12 @@ def canonical(document: Mapping[str, Any]) -> bytes:
 
 def sealed(document: Mapping[str, Any]) -> bytes:
     """Return a document with the digest of itself."""
+    return canonical(_with_digest(document))
+
+
+def _with_digest(document: Mapping[str, Any]) -> dict[str, Any]:
     body = {name: value for name, value in document.items() if name != "digest"}
-    return canonical({**body, "digest": hashlib.sha256(canonical(body)).hexdigest()})
+    return {**body, "digest": hashlib.sha256(canonical(body)).hexdigest()}
 
 
 def unsealed(data: bytes, schema: str) -> dict[str, Any]:
@@ -176,18 +180,45 @@ def read_as(kind: type[_Item], value: Any) -> _Item:
 
 
 def render(entry: Entry) -> bytes:
-    """Return the manifest file of an entry."""
+    """Return an entry as an export has it."""
+    return sealed(_document(entry))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def line_of(entry: Entry) -> bytes:
+    """Return an entry as a line of an index."""
+    document = _with_digest(_document(entry))
+    text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _document(entry: Entry) -> dict[str, Any]:
     document: dict[str, Any] = {"schema": SCHEMA, "id": entry.id, "kind": entry.kind, "name": entry.name}
     for field in ("url", "dist", "version"):
         if getattr(entry, field):
             document[field] = getattr(entry, field)
     if entry.pins:
         document["pins"] = list(entry.pins)
-    return sealed({**document, "files": plain(entry.files)})
+    return {**document, "files": plain(entry.files)}
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def entry_in(line: bytes) -> Entry:
+    """Return the entry in a line of an index.
+
+    Raises:
+        EntryError: the line is damaged, or names paths that are not its own.
+    """
+    try:
+        document = json_value(line.decode("utf-8", "surrogateescape"))
+        data, identifier = canonical(document), str(document["id"])
+    except (ValueError, RecursionError, LookupError, TypeError) as error:
+        raise EntryError("a line of it is not an entry") from error
+    return parse(data, identifier)
 
 
 def parse(data: bytes, identifier: str) -> Entry:
-    """Return the entry in the manifest file of ``identifier``.
+    """Return the entry of ``identifier`` as an export has it.
 
     Raises:
         EntryError: the file is damaged, belongs elsewhere, or names paths that are not its own.

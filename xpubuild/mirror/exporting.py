@@ -27,7 +27,7 @@ def export(
 ) -> Contents:
     """Write ``entries`` and their files to ``target``; equal entries give equal bytes.
 
-    Every byte is compared with the manifest on its way; ``target`` appears when all of it is written.
+    Every byte is compared with the index on its way; ``target`` appears when all of it is written.
 
     Raises:
         SourceIntegrityError: a file of the mirror is damaged; no export is left.
@@ -75,7 +75,7 @@ def _copy(root: Path, member: FileRecord, stream: BinaryIO, progress: Callable[[
     except FileNotFoundError:
         raise _damaged(root, member, "it does not exist") from None
     if (size, digest) != (member.size, member.sha256):
-        raise _damaged(root, member, "it does not match the manifest")
+        raise _damaged(root, member, "it does not match the index")
     return size
 
 

@@ -2,7 +2,7 @@
 
 A mirror is shared, copied and carried on disks: whoever wrote to it before us is not trusted. Before the
 first byte is written, moved or removed, what is written to must be below the mirror, and an unfinished change
-must be what its manifest says.
+must be what its index says.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.mirror.entries import GIT, INDEX, MANIFEST, MARK, OLD_PAGE, PAGE
-from xpubuild.mirror.reading import compare, read_manifest, scan, walk
+from xpubuild.mirror.entries import GIT, INDEX, MANIFEST, MARK, PAGE
+from xpubuild.mirror.index import read_manifest
+from xpubuild.mirror.reading import compare, scan, walk
 from xpubuild.mirror.repositories import is_plain
 
 #: Files that writers put in the place of a link, without a look at where it leads.
@@ -61,8 +62,8 @@ def unverified(root: Path, ready: Path) -> str:
     manifest = read_manifest(ready)
     if manifest.damages:
         return str(manifest.damages[0])
-    # 0.1 had the page in its changes; whoever writes makes it anew.
-    listed = {PAGE, *(f"{MANIFEST}/{name}.json" for name in (OLD_PAGE, *manifest.entries))}
+    # An earlier xpubuild had entries in files of their own, and 0.1 the page; they are read or made anew.
+    listed = {INDEX, PAGE}
     for entry in manifest.entries.values():
         for record in entry.files:
             listed.add(record.path)
@@ -72,7 +73,9 @@ def unverified(root: Path, ready: Path) -> str:
                 return f"{record.path}: {why}"
         if entry.kind == "git" and not is_plain(_place(root, ready, entry.folder)):
             return f"{entry.folder} has settings that a mirror must not have"
-    foreign = next((path for path, _ in walk(ready) if path not in listed), None)
+    foreign = next(
+        (path for path, _ in walk(ready) if path not in listed and not path.startswith(f"{MANIFEST}/")), None
+    )
     return "" if foreign is None else f"no entry has {foreign}"
 
 

@@ -15,9 +15,9 @@ from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.mirror.check import check
 from xpubuild.mirror.entries import MANIFEST, Entry, EntryError, FileRecord, parse
 from xpubuild.mirror.failures import damage_error
+from xpubuild.mirror.index import read_manifest
 from xpubuild.mirror.merging import merge
 from xpubuild.mirror.needs import set_damages
-from xpubuild.mirror.reading import read_manifest
 from xpubuild.mirror.repositories import is_plain
 from xpubuild.mirror.sets import read_set
 from xpubuild.mirror.store import Mirror

@@ -1,137 +1,163 @@
-"""What follows from the manifest: ``index.json`` for readers that cannot list a folder, ``wheels.html`` for
-pip.
+"""``index.json``, the entries of a mirror, and ``wheels.html``, which follows from them.
 
-A web server gives files by name only; the index has every entry of the manifest with the hash of its file.
-Neither is an entry itself: an export does not carry them, and whoever writes to a mirror leaves ones that
-fit.
+The index has one line for each entry, so damage costs the entries of its lines alone; the rest of a mirror
+is named by its content, and what the index lost is found by looking. Readers over http, who cannot list a
+folder, read it first. An export does not carry these two: whoever writes to a mirror leaves ones that fit.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from xpubuild.engine.files import remove_tree, write_atomic
 from xpubuild.mirror.entries import (
+    FILES,
+    GIT,
     INDEX,
     MANIFEST,
-    OLD_PAGE,
     PAGE,
+    SETS,
+    Entry,
     EntryError,
-    is_name,
-    is_sha256,
-    render,
-    sealed,
-    unsealed,
+    entry_id,
+    entry_in,
+    line_of,
 )
-from xpubuild.mirror.page import page
-from xpubuild.mirror.reading import Cached, Damage, Manifest, read_manifest
+from xpubuild.mirror.old import read_old
+from xpubuild.mirror.reading import COMMITTING, Damage, scan
+from xpubuild.packages.index.offline import links_page
+from xpubuild.untrusted import UntrustedError, read_bytes
 
-SCHEMA = "xpubuild.mirror-index/1"
-#: It is here while somebody writes to the mirror, and after a kill until the next writer has finished: as
-#: long as it is, index and page may be behind the manifest.
-BEHIND = ".index.lock"
-
-
-def render_index(hashes: Mapping[str, str]) -> bytes:
-    """Return the index of entries: id -> sha256 of the bytes of ``manifest/<id>.json``."""
-    return sealed({"schema": SCHEMA, "entries": dict(hashes)})
+_SCHEMA = b'{"schema":"xpubuild.mirror-index/2","digest":"'
+_END = b"]}"
+#: The longest index that is read: far beyond that of a mirror of a million files.
+MOST_BYTES = 256 << 20
 
 
-def read_index(data: bytes) -> dict[str, str]:
-    """Return the hashes by id that an index holds.
+@dataclass(frozen=True)
+class Manifest:
+    """The entries of a mirror by id, and what is wrong with where they are written."""
 
-    Raises:
-        EntryError: a byte of it is another, or it names what no manifest has.
-    """
-    document = unsealed(data, SCHEMA)
-    entries = document.get("entries")
-    if not isinstance(entries, dict) or set(document) != {"schema", "entries", "digest"}:
-        raise EntryError("it has fields that an index does not have")
-    for identifier, digest in entries.items():
-        if not is_name(identifier) or not isinstance(digest, str) or not is_sha256(digest):
-            raise EntryError(f"'{identifier}' is not an entry with a sha256")
-    entries.pop(OLD_PAGE, None)
-    return entries
+    entries: dict[str, Entry]
+    damages: tuple[Damage, ...] = ()
 
 
-def hashes_of(manifest: Manifest) -> dict[str, str]:
-    """Return the sha256 of each sound manifest file; a sound one is what ``render`` writes."""
-    return {name: hashlib.sha256(render(entry)).hexdigest() for name, entry in manifest.entries.items()}
+def render_index(entries: Iterable[Entry]) -> bytes:
+    """Return the index of these entries."""
+    lines = (line_of(entry) for entry in sorted(entries, key=lambda entry: entry.id))
+    body = b",\n".join(lines) + b"\n" + _END + b"\n"
+    return _head(body) + b"\n" + body
 
 
-def write_index(root: Path, cache: Cached | None = None) -> None:
-    """Write index and page of the mirror at ``root`` where they are not what the manifest asks for.
+def _head(body: bytes) -> bytes:
+    return _SCHEMA + hashlib.sha256(body).hexdigest().encode() + b'","entries":['
 
-    A damaged manifest file keeps the hash that the index has of it, so that readers find the damage.
+
+def read_index(data: bytes) -> tuple[dict[str, Entry], str]:
+    """Return the entries in the sound lines of an index by id, and what is wrong with it, "" for nothing."""
+    head, _, body = data.partition(b"\n")
+    why = "" if head == _head(body) else "its content does not match its digest"
+    entries: dict[str, Entry] = {}
+    for line in body.split(b"\n"):
+        if line not in (b"", _END):
+            try:
+                entry = entry_in(line.removesuffix(b","))
+                entries[entry.id] = entry
+            except EntryError as error:
+                why = str(error)
+    return entries, why
+
+
+def read_manifest(root: Path) -> Manifest:
+    """Return all entries of the mirror at ``root``; those of one that an earlier xpubuild wrote too."""
+    try:
+        data = _content(root / INDEX)
+    except FileNotFoundError:
+        data = None
+    except (OSError, UntrustedError) as error:
+        why = error.strerror or "" if isinstance(error, OSError) else str(error)
+        return Manifest({}, (Damage(INDEX, "is damaged", f"it cannot be read: {why}", INDEX),))
+    if (root / MANIFEST).is_dir() and not (data or b"").startswith(_SCHEMA):
+        return Manifest(*read_old(root, data))
+    entries, why = read_index(data) if data is not None else ({}, "")
+    return Manifest(entries, (Damage(INDEX, "is damaged", why, INDEX),) if why else ())
+
+
+def read_committing(root: Path) -> dict[str, list[Entry]]:
+    """Return the entries that verified changes are about to put in place, by id."""
+    found: dict[str, list[Entry]] = {}
+    for folder in scan(root):
+        if folder.name.startswith(COMMITTING):
+            for identifier, entry in read_manifest(Path(folder.path)).entries.items():
+                found.setdefault(identifier, []).append(entry)
+    return found
+
+
+def write_index(root: Path, entries: Iterable[Entry]) -> None:
+    """Write index and page of the mirror at ``root``; what an earlier xpubuild had in their place goes.
 
     Raises:
         NoSpaceError, ToolchainError: the mirror cannot be written to.
     """
-    manifest = read_manifest(root, cache)
-    known: dict[str, str] = {}
-    with contextlib.suppress(OSError, EntryError):
-        known = read_index(_content(root / INDEX))
-    damaged = {damage.entry for damage in manifest.damages}
-    hashes = {name: digest for name, digest in known.items() if name in damaged} | hashes_of(manifest)
-    remove_tree(root / MANIFEST / f"{OLD_PAGE}.json")
-    _replace(root / INDEX, render_index(hashes), needed=bool(hashes))
-    _replace(root / PAGE, page(manifest.entries.values()), needed=_has_packages(manifest))
+    listed = list(entries)
+    _replace(root / INDEX, render_index(listed))
+    if _has_packages(listed) or (root / PAGE).exists():
+        _replace(root / PAGE, page(listed))
+    remove_tree(root / MANIFEST)
 
 
-def _replace(path: Path, text: bytes, *, needed: bool) -> None:
+def _replace(path: Path, text: bytes) -> None:
     if path.is_symlink() or (path.exists() and not path.is_file()):
         remove_tree(path)  # a file belongs there, not a way to one
-    if (needed or path.exists()) and not (path.exists() and path.read_bytes() == text):
+    if not (path.exists() and path.read_bytes() == text):
         write_atomic(path, text)
 
 
-def _has_packages(manifest: Manifest) -> bool:
-    return any(entry.kind in ("wheel", "sdist") for entry in manifest.entries.values())
-
-
 def _content(path: Path) -> bytes:
-    return b"" if path.is_symlink() or path.is_fifo() else path.read_bytes()
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise UntrustedError("it is not a regular file")
+    return read_bytes(path, MOST_BYTES)
 
 
-def derived_damage(root: Path, manifest: Manifest, reported: Collection[str]) -> Iterator[Damage]:
-    """Yield what is wrong with index and page; what is ``reported`` of entries already is not said twice.
+def page(entries: Iterable[Entry]) -> bytes:
+    """Return the page by which pip finds wheels and source distributions, with relative links and hashes."""
+    python = [entry for entry in entries if entry.kind in ("wheel", "sdist")]
+    return links_page((quote(item.files[0].path), item.name, item.sha256) for item in python).encode()
 
-    A mirror without entries, or without packages, needs none.
-    """
-    needed = {INDEX: bool(manifest.entries), PAGE: _has_packages(manifest)}
-    for name, is_needed in needed.items():
-        path = root / name
-        why = _wrong(path, manifest, reported) if is_needed or path.exists() else ""
+
+def _has_packages(entries: Iterable[Entry]) -> bool:
+    return any(entry.kind in ("wheel", "sdist") for entry in entries)
+
+
+def there(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield (id, path) of everything that must have an entry."""
+    for item in scan(root / FILES):
+        yield entry_id("wheel", item.name), f"{FILES}/{item.name}"
+    for item in scan(root / GIT):
+        if item.name.endswith(".git") and not item.name.startswith("."):
+            yield entry_id("git", item.name), f"{GIT}/{item.name}"
+    for item in scan(root / SETS):
+        yield entry_id("set", item.name.removesuffix(".json")), f"{SETS}/{item.name}"
+
+
+def derived_damage(root: Path, manifest: Manifest) -> Iterator[Damage]:
+    """Yield that the index is lost, and what is wrong with the page; a mirror without packages needs none."""
+    if not (root / MANIFEST).is_dir() and not os.path.lexists(root / INDEX) and next(there(root), None):
+        yield Damage(INDEX, "is missing", "there is something in the mirror", INDEX)
+    path, entries = root / PAGE, manifest.entries.values()
+    if _has_packages(entries) or os.path.lexists(path):
+        try:
+            why = "" if _content(path) == page(entries) else "its links are not those of the index"
+        except FileNotFoundError:
+            yield Damage(PAGE, "is missing", "there are packages in the mirror", PAGE)
+            return
+        except (OSError, UntrustedError) as error:
+            why = f"it cannot be read: {error}"
         if why:
-            yield Damage(name, "is damaged" if os.path.lexists(path) else "is missing", why, name)
-
-
-def _wrong(path: Path, manifest: Manifest, reported: Collection[str]) -> str:
-    try:
-        data = _content(path)
-        if path.name == PAGE:
-            return _other_links(data, page(manifest.entries.values()), reported)
-        return _behind(read_index(data), hashes_of(manifest), reported)
-    except EntryError as error:
-        return str(error)
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
-
-
-def _behind(found: Mapping[str, str], here: Mapping[str, str], reported: Collection[str]) -> str:
-    differ = sorted(name for name in {*found, *here} - {*reported} if found.get(name) != here.get(name))
-    more = f", and {len(differ) - 1} more" if len(differ) > 1 else ""
-    return f"it does not match the manifest: {differ[0]} differs{more}" if differ else ""
-
-
-def _other_links(found: bytes, here: bytes, reported: Collection[str]) -> str:
-    hidden = [name.removeprefix("file-").encode() for name in reported if name.startswith("file-")]
-
-    def rest(text: bytes) -> list[bytes]:
-        return [line for line in text.split(b"\n") if not any(digest in line for digest in hidden)]
-
-    return "its links are not those of the manifest" if rest(found) != rest(here) else ""
+            yield Damage(PAGE, "is damaged", why, PAGE)

@@ -15,7 +15,8 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.mirror.check import check
 from xpubuild.mirror.entries import PIN_FOLDER, Entry, FileRecord
-from xpubuild.mirror.reading import Damage, read_manifest, walk
+from xpubuild.mirror.index import read_manifest
+from xpubuild.mirror.reading import Damage, walk
 from xpubuild.mirror.repositories import is_sound, merged_shallow, records_of
 from xpubuild.mirror.writing import Stage
 from xpubuild.source.git import Git

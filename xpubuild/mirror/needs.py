@@ -8,7 +8,6 @@ from pathlib import Path
 from xpubuild.mirror.entries import FILES, GIT, Entry, EntryError, entry_id
 from xpubuild.mirror.reading import Damage, compare
 from xpubuild.mirror.sets import MirrorSet, read_set
-from xpubuild.source.urls import mirror_name
 
 
 def set_of(root: Path, entry: Entry) -> MirrorSet:
@@ -49,12 +48,10 @@ def set_damages(
 def _lacking(
     entry: Entry, needed: MirrorSet, pins: dict[str, set[str]], reported: Collection[str]
 ) -> Iterator[Damage]:
-    for url, commit in dict.fromkeys((use.url, use.commit) for use in needed.repositories):
-        name = mirror_name(url, len(commit))
-        identifier = entry_id("git", name)
-        if commit not in pins.get(identifier, ()) and (identifier in pins or identifier not in reported):
-            why = f"an earlier fetch ({entry.name}) needs commit {commit} of {url}, which is missing"
-            yield Damage(f"{GIT}/{name}", f"lacks {commit}", why, identifier)
+    for use in {(use.id, use.commit): use for use in needed.repositories}.values():
+        if use.commit not in pins.get(use.id, ()) and (use.id in pins or use.id not in reported):
+            why = f"an earlier fetch ({entry.name}) needs commit {use.commit} of {use.url}, which is missing"
+            yield Damage(f"{GIT}/{use.id.partition('-')[2]}", f"lacks {use.commit}", why, use.id)
     for sha256 in needed.files:
         identifier = entry_id("wheel", sha256)
         if identifier not in pins and identifier not in reported:

@@ -1,4 +1,4 @@
-"""Reads a mirror's manifest and files. Needs no write permission and no lock."""
+"""Reads and hashes the files of a mirror. Needs no write permission and no lock."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from xpubuild.errors import ToolchainError
-from xpubuild.mirror.entries import MANIFEST, OLD_PAGE, Entry, EntryError, FileRecord, parse
-from xpubuild.untrusted import UntrustedError, read_bytes
+from xpubuild.mirror.entries import FileRecord
 
 _CHUNK = 1 << 20
-_SUFFIX = ".json"
 #: A staged change that is verified and whole; ``writing`` puts it in place, after a kill too.
 COMMITTING = ".commit-"
 STAGING = ".stage-"
@@ -23,72 +21,17 @@ STAGING = ".stage-"
 
 @dataclass(frozen=True)
 class Damage:
-    """Something in a mirror that is not what its manifest says."""
+    """Something in a mirror that is not what its index says."""
 
     path: str
     """Below the mirror."""
     what: str
     why: str
     entry: str = ""
-    """Name of its entry in the manifest."""
+    """The id of its entry."""
 
     def __str__(self) -> str:
         return f"{self.path} {self.what}: {self.why}"
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The entries of a mirror by id, and the manifest files that cannot be trusted."""
-
-    entries: dict[str, Entry]
-    damages: tuple[Damage, ...]
-
-
-Cached = dict[str, tuple[tuple[int, int, int], Entry]]
-
-
-def read_manifest(root: Path, cache: Cached | None = None) -> Manifest:
-    """Return all entries of the mirror at ``root``; ``cache`` spares unchanged files another look."""
-    entries: dict[str, Entry] = {}
-    damages: list[Damage] = []
-    for item in scan(root / MANIFEST):
-        if item.name.startswith(".") or item.name == f"{OLD_PAGE}{_SUFFIX}":
-            continue  # the draft of a writer that was killed
-        where, identifier = f"{MANIFEST}/{item.name}", item.name.removesuffix(_SUFFIX)
-        try:
-            entries[identifier] = _read(item, identifier, {} if cache is None else cache)
-        except (EntryError, OSError) as error:
-            why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            damages.append(Damage(where, "is damaged", why, identifier))
-    return Manifest(entries, tuple(damages))
-
-
-def _read(item: os.DirEntry[str], identifier: str, cache: Cached) -> Entry:
-    status = item.stat(follow_symlinks=False)
-    if not stat.S_ISREG(status.st_mode) or not item.name.endswith(_SUFFIX):
-        raise EntryError("it is not a file that xpubuild writes")
-    key = (status.st_mtime_ns, status.st_size, status.st_ino)
-    known = cache.get(identifier)
-    if known is None or known[0] != key:
-        known = cache[identifier] = (key, parse(_small(Path(item.path)), identifier))
-    return known[1]
-
-
-def _small(path: Path) -> bytes:
-    try:
-        return read_bytes(path)
-    except UntrustedError as error:
-        raise EntryError(str(error)) from error
-
-
-def read_committing(root: Path) -> dict[str, list[Entry]]:
-    """Return the entries that verified changes are about to put in place, by id."""
-    found: dict[str, list[Entry]] = {}
-    for folder in scan(root):
-        if folder.name.startswith(COMMITTING):
-            for identifier, entry in read_manifest(Path(folder.path)).entries.items():
-                found.setdefault(identifier, []).append(entry)
-    return found
 
 
 def scan(folder: Path) -> list[os.DirEntry[str]]:
@@ -156,10 +99,10 @@ def compare(root: Path, record: FileRecord, progress: Callable[[int], None] | No
         if not stat.S_ISREG(status.st_mode):
             return "it is not a regular file"
         if status.st_size != record.size:
-            return f"it has {status.st_size} bytes, the manifest says {record.size}"
+            return f"it has {status.st_size} bytes, the index says {record.size}"
         _, digest = digest_of(path, progress)
     except FileNotFoundError:
         return "it does not exist"
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
-    return "" if digest == record.sha256 else f"its sha256 is {digest}, the manifest says {record.sha256}"
+    return "" if digest == record.sha256 else f"its sha256 is {digest}, the index says {record.sha256}"

@@ -59,7 +59,7 @@ def _require_kept(root: Path, name: str, known: Mapping[str, FileRecord], found:
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise SourceIntegrityError(
             f"{root / lost[0]} is missing{more}",
-            why="the manifest lists it",
+            why="the index lists it",
             fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
             evidence={"mirror": str(root), "missing": lost},
         )

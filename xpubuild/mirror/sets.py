@@ -10,6 +10,7 @@ from xpubuild.documents import plain
 from xpubuild.mirror.entries import (
     EntryError,
     canonical,
+    entry_id,
     is_commit,
     is_sha256,
     read_as,
@@ -36,6 +37,11 @@ class RepositoryUse:
     ref: str | None = None
     configure_time: bool = False
 
+    @property
+    def id(self) -> str:
+        """The id of the entry of its repository."""
+        return entry_id("git", mirror_name(self.url, len(self.commit)))
+
 
 @dataclass(frozen=True)
 class MirrorSet:
@@ -50,6 +56,12 @@ class MirrorSet:
     def to_json(self) -> dict[str, Any]:
         """Return the set as its file holds it, without digest."""
         return {"schema": SCHEMA, **plain(self)}
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The ids of the entries of what it needs."""
+        files = (entry_id("wheel", sha256) for sha256 in self.files)
+        return frozenset((*(use.id for use in self.repositories), *files))
 
     @property
     def name(self) -> str:

@@ -1,9 +1,8 @@
 """A mirror: a plain folder with everything that builds fetch, each file listed with its hash.
 
-``git/`` bare repositories, ``files/<sha256>/<name>`` packages, ``manifest/`` an entry for each of them,
-``sets/`` what each fetch needed. From the manifest follow ``wheels.html``, links for pip, and
-``index.json`` for those who read over http. Readers only read: the folder may be mounted read-only. Writers
-exclude each other by flock on ``.lock``.
+``git/`` bare repositories, ``files/<sha256>/<name>`` packages, ``sets/`` what each fetch needed,
+``index.json`` an entry for each of them. From it follows ``wheels.html``, links for pip. Readers only read:
+the folder may be mounted read-only. Writers exclude each other by flock on ``.lock``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from xpubuild.engine.places import make_shared, share
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.engine.temporary import DRAFT
-from xpubuild.errors import SourceIntegrityError, ToolchainError, UsageError, XpuBuildError
+from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.mirror import check as checking
 from xpubuild.mirror.entries import (
     FILES,
@@ -29,6 +28,7 @@ from xpubuild.mirror.entries import (
     MARK_TEXT,
     PAGE,
     SETS,
+    WHEELS,
     Entry,
     EntryError,
     FileRecord,
@@ -36,25 +36,14 @@ from xpubuild.mirror.entries import (
     entry_id,
     is_name,
     is_sha256,
-    parse,
-    render,
     sealed,
 )
 from xpubuild.mirror.failures import damage_error, no_file, no_mirror
 from xpubuild.mirror.foreign import require_no_way_out
-from xpubuild.mirror.index import BEHIND, write_index
+from xpubuild.mirror.index import read_manifest, write_index
 from xpubuild.mirror.naming import described
 from xpubuild.mirror.needs import set_of
-from xpubuild.mirror.reading import (
-    COMMITTING,
-    STAGING,
-    Cached,
-    Damage,
-    compare,
-    digest_of,
-    read_manifest,
-    scan,
-)
+from xpubuild.mirror.reading import COMMITTING, STAGING, Damage, compare, digest_of, scan
 from xpubuild.mirror.repositories import pins_of, records_of
 from xpubuild.mirror.sets import MirrorSet
 from xpubuild.mirror.writing import Stage, recover, staged
@@ -65,7 +54,9 @@ from xpubuild.source.urls import mirror_name
 
 __all__ = ["Damage", "Mirror", "damage_error"]
 
-_OURS = frozenset({MARK, INDEX, GIT, FILES, MANIFEST, SETS, PAGE, ".lock", BEHIND, ".downloads"})
+_OURS = frozenset(
+    {MARK, INDEX, GIT, FILES, MANIFEST, SETS, PAGE, WHEELS, ".lock", ".index.lock", ".downloads"}
+)
 _DRAFTS = (STAGING, COMMITTING, f".{MARK}.", f".{INDEX}.", DRAFT)
 _LOCK = ".lock"
 #: Downloads on their way; what is cut stays here, to be carried on with.
@@ -77,7 +68,6 @@ class Mirror:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._cache: Cached = {}
         self._guard = threading.RLock()
         self._depth = 0
         self._held = contextlib.ExitStack()
@@ -96,7 +86,8 @@ class Mirror:
         if path.exists() and not path.is_dir():
             raise UsageError(f"the mirror {path} is not a folder", fix="pass a folder with --mirror")
         there = {item.name for item in scan(path) if not item.name.startswith(_DRAFTS)}
-        if there - _OURS and not there & {MARK, MANIFEST}:
+        is_known = bool(there & {MARK, INDEX, MANIFEST})
+        if there - _OURS and not is_known:
             names = ", ".join(sorted(there - _OURS)[:5])
             raise UsageError(
                 f"{path} is not a mirror of xpubuild",
@@ -104,7 +95,7 @@ class Mirror:
                 fix="pass an empty or new folder, or a mirror, with --mirror",
             )
         if not checking.is_marked(path):
-            mirror._mark(create, damaged, is_new=not there & {MARK, MANIFEST})
+            mirror._mark(create, damaged, is_new=not is_known)
         return mirror
 
     def _mark(self, create: bool, damaged: bool, *, is_new: bool) -> None:
@@ -123,9 +114,9 @@ class Mirror:
         """Return all entries by id.
 
         Raises:
-            SourceIntegrityError: the manifest is damaged; the message names the file.
+            SourceIntegrityError: the index is damaged.
         """
-        manifest = read_manifest(self.path, self._cache)
+        manifest = read_manifest(self.path)
         if manifest.damages:
             raise damage_error(self.path, list(manifest.damages))
         return manifest.entries
@@ -134,7 +125,7 @@ class Mirror:
         """Return the entries of all packages' files.
 
         Raises:
-            SourceIntegrityError: the manifest is damaged.
+            SourceIntegrityError: the index is damaged.
         """
         return [entry for entry in self.entries().values() if entry.is_file]
 
@@ -142,20 +133,9 @@ class Mirror:
         """Return one entry; None where there is none.
 
         Raises:
-            SourceIntegrityError: it is damaged.
+            SourceIntegrityError: the index is damaged.
         """
-        path = self.path / MANIFEST / f"{identifier}.json"
-        try:
-            return parse(path.read_bytes(), identifier)
-        except FileNotFoundError:
-            return None
-        except EntryError as error:
-            found = Damage(f"{MANIFEST}/{path.name}", "is damaged", str(error), identifier)
-            raise damage_error(self.path, [found]) from error
-        except OSError as error:
-            raise ToolchainError(
-                f"{path} cannot be read", why=str(error.strerror), fix="correct its permissions"
-            ) from error
+        return self.entries().get(identifier)
 
     def file(self, sha256: str) -> Path:
         """Return a file, every byte of it verified now.
@@ -202,7 +182,7 @@ class Mirror:
         self, only: Collection[str] | None = None, progress: checking.Progress | None = None
     ) -> list[Damage]:
         """Look at every byte and return all damage; ``only`` are the ids of the entries to look at."""
-        return checking.check(self.path, only, progress, writes=self._depth > 0)
+        return checking.check(self.path, only, progress)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -245,10 +225,8 @@ class Mirror:
     def _begin(self) -> None:
         try:
             recover(self.path)
-            if (self.path / BEHIND).exists():
-                write_index(self.path, self._cache)
-            with explained(self.path, "changing the mirror"):
-                (self.path / BEHIND).touch()
+            if (self.path / MANIFEST).is_dir():
+                write_index(self.path, read_manifest(self.path).entries.values())
         except BaseException:
             self._held.close()
             raise
@@ -257,12 +235,19 @@ class Mirror:
         # From where the user's cache is made alike; a mirror is nothing that backups leave out.
         with explained(self.path, "changing the mirror"):
             (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
+            (self.path / ".index.lock").unlink(missing_ok=True)  # of an earlier xpubuild
             share(self.path)
-        # The index says that all of it is here; git has flushed the objects, and nothing else.
         sync_filesystems([self.path])
-        write_index(self.path, self._cache)
-        with explained(self.path, "changing the mirror"):
-            (self.path / BEHIND).unlink(missing_ok=True)
+
+    def rewrite(self, *more: Entry, without: str = "") -> None:
+        """Write index and page anew from the entries that are sound, and with ``more`` or ``without`` one.
+
+        Raises:
+            NoSpaceError, ToolchainError: the mirror cannot be written to.
+        """
+        with self.writing():
+            entries = {**read_manifest(self.path).entries, **{entry.id: entry for entry in more}}
+            write_index(self.path, (entry for name, entry in entries.items() if name != without))
 
     @contextlib.contextmanager
     def stage(self) -> Iterator[Stage]:
@@ -374,7 +359,7 @@ class Mirror:
             ordered = tuple(records[path] for path in sorted(records))
             entry = Entry("git", name, ordered, recordable(url), pins=tuple(sorted(pins)))
             if entry != old:
-                write_atomic(self.path / MANIFEST / f"{entry.id}.json", render(entry))
+                self.rewrite(entry)
         return entry
 
     def _old_entry(self, name: str) -> Entry | None:
@@ -389,4 +374,4 @@ class Mirror:
         with self.writing():
             if folder:
                 remove_tree(self.path / folder)
-            (self.path / MANIFEST / f"{identifier}.json").unlink(missing_ok=True)
+            self.rewrite(without=identifier)

@@ -2,7 +2,7 @@
 
 A change is a folder with the layout of a mirror. While it grows it is ``.stage-…`` and worth nothing; once
 all of it is there and flushed, it is renamed to ``.commit-…``, and from then on it happens: its files go to
-their places, its manifest entries after them. Every one of these is a rename: doing it twice does no harm.
+their places, its entries into the index after them. Doing any of it twice does no harm.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import BinaryIO
 
 from xpubuild.engine.files import explained, fsync_dir, remove_tree
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.mirror.entries import GIT, MANIFEST, Entry, FileRecord, render
+from xpubuild.mirror.entries import GIT, INDEX, Entry, FileRecord
 from xpubuild.mirror.foreign import require_no_way_out, unverified
-from xpubuild.mirror.reading import COMMITTING, STAGING, digest_of, hashed, read_manifest, scan, walk
+from xpubuild.mirror.index import read_manifest, render_index, write_index
+from xpubuild.mirror.reading import COMMITTING, STAGING, digest_of, hashed, scan, walk
 from xpubuild.mirror.repositories import order
 from xpubuild.source.locks import locked
 
@@ -71,13 +72,12 @@ class Stage:
         return FileRecord(path, *digest_of(target))
 
     def enter(self, entry: Entry) -> None:
-        """Add the manifest entry of what was put into the change."""
+        """Add the entry of what was put into the change."""
         self.entries.append(entry)
 
     def publish(self) -> None:
         """Make the change happen, whole or not at all."""
-        for entry in self.entries:
-            self.write(f"{MANIFEST}/{entry.id}.json", render(entry))
+        self.write(INDEX, render_index(self.entries))
         with explained(self.root, "changing the mirror"):
             for folder, _, _ in os.walk(self.folder):
                 fsync_dir(Path(folder))
@@ -105,8 +105,9 @@ def staged(root: Path) -> Iterator[Stage]:
 
 def finish(root: Path, ready: Path) -> None:
     """Put a verified change in place; where it was begun before, carry on."""
-    # Entries come last of all: as long as one is here, what it leaves out may have to go.
-    for entry in read_manifest(ready).entries.values():
+    # The index comes last of all: as long as it is here, what it leaves out may have to go.
+    entries = read_manifest(ready).entries
+    for entry in entries.values():
         if entry.kind == "git":
             with locked((root / entry.folder).with_suffix(".lock")):
                 _make_room(root, entry)
@@ -121,9 +122,10 @@ def finish(root: Path, ready: Path) -> None:
             else:
                 _move(ready, root, sorted((f"{GIT}/{item.name}/{path}" for path, _ in walk(Path(item.path))),
                                           key=order))  # fmt: skip
-    rest = [path for path, _ in walk(ready) if not path.startswith(f"{GIT}/")]
-    _move(ready, root, sorted(rest, key=lambda path: path.startswith(f"{MANIFEST}/")))
-    for folder in (root / GIT, root / MANIFEST, root):
+    _move(ready, root, [record.path for entry in entries.values() for record in entry.files
+                        if entry.kind != "git" and (ready / record.path).exists()])  # fmt: skip
+    write_index(root, {**read_manifest(root).entries, **entries}.values())
+    for folder in (root / GIT, root):
         if folder.is_dir():
             fsync_dir(folder)
     remove_tree(ready)

@@ -13,7 +13,7 @@ from xpubuild.mirror.entries import INDEX, MARK, PAGE
 from xpubuild.mirror.exporting import export
 from xpubuild.mirror.failures import damage_error
 from xpubuild.mirror.importing import import_file, look_at
-from xpubuild.mirror.reading import read_manifest
+from xpubuild.mirror.index import read_manifest
 from xpubuild.mirror.store import Mirror
 from xpubuild.offline.documents import document, totals
 from xpubuild.offline.fetch import Fetch

@@ -14,7 +14,7 @@ from xpubuild.engine.events import Sink
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError
-from xpubuild.mirror.entries import MANIFEST, MARK, Entry, entry_id
+from xpubuild.mirror.entries import INDEX, MANIFEST, MARK, Entry, entry_id
 from xpubuild.mirror.failures import damage_error
 from xpubuild.mirror.reading import Damage
 from xpubuild.mirror.sets import MirrorSet, RepositoryUse
@@ -40,7 +40,7 @@ from xpubuild.offline.packages import (
     python_files,
 )
 from xpubuild.offline.repair import Repair, checked, require_sound
-from xpubuild.offline.sources import bring_sources, missing_repositories, repository_ids
+from xpubuild.offline.sources import bring_sources, missing_repositories
 from xpubuild.offline.wanted import Wanted
 from xpubuild.packages.index.config import IndexConfig, read_config
 from xpubuild.packages.index.files import RemoteFile
@@ -222,7 +222,7 @@ class Fetch:
             FetchError: no index offers something.
             SourceIntegrityError, UsageError, RecipeError, ToolchainError, InterruptedByUserError.
         """
-        there = any((self.path / name).exists() for name in (MARK, MANIFEST))
+        there = any((self.path / name).exists() for name in (MARK, INDEX, MANIFEST))
         mirror = Mirror.open(self.path) if there else None
         store = (mirror or Mirror(self.path)).git_store(self.git, offline=True, cancel=self.cancel)
         repositories = missing_repositories(store, self.inputs)
@@ -256,10 +256,9 @@ class Fetch:
                 {"recipe": self.inputs.recipe},
             )
         best = min(chosen, key=lambda needed: (len(needed.pythons), needed.name))
-        ids = {entry_id("set", best.name), *repository_ids(best.repositories)}
-        ids |= {entry_id("wheel", sha256) for sha256 in best.files}
+        ids = {entry_id("set", best.name), *best.needs}
         entries = mirror.entries()
         for identifier in sorted(ids - entries.keys()):
-            lost = Damage(f"{MANIFEST}/{identifier}.json", "is missing", f"the set {best.name} needs it")
+            lost = Damage(INDEX, f"lacks {identifier}", f"the set {best.name} needs it")
             raise damage_error(self.path, [lost])
         return {identifier: entries[identifier] for identifier in sorted(ids)}

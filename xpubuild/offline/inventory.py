@@ -12,7 +12,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
 from xpubuild.gather.prepare import Prepared, git_store
 from xpubuild.mirror.archives import in_mirror as archives_in
-from xpubuild.mirror.entries import FILES, INDEX, PAGE, entry_id
+from xpubuild.mirror.entries import FILES, PAGE, entry_id
 from xpubuild.mirror.store import Mirror, damage_error
 from xpubuild.offline.archives import require_archives
 from xpubuild.offline.packages import files_here
@@ -22,7 +22,6 @@ from xpubuild.packages.conda.archives import Supply as CondaSupply
 from xpubuild.packages.conda.archives import in_folder, missing_packages, nowhere
 from xpubuild.packages.conda.lockfile import read_lock
 from xpubuild.planning.inputs import Inputs, inputs_of
-from xpubuild.source.urls import mirror_name
 
 
 def take_stock(
@@ -30,7 +29,7 @@ def take_stock(
 ) -> None:
     """Prove that what the steps other than ``done`` will take from outside is here, as far as it must be.
 
-    With a mirror, every byte of it that this recipe can use is compared with its manifest. Offline, all
+    With a mirror, every byte of it that this recipe can use is compared with its index. Offline, all
     repositories are brought into the user's own mirrors, each object hashed, and all packages are looked up.
 
     Raises:
@@ -46,9 +45,7 @@ def take_stock(
     mirror = Mirror.open(downloads.mirror) if downloads.mirror is not None else None
     if mirror is not None:
         report(f"checking the mirror {mirror.path}")
-        found = mirror.check(_entries(mirror, prepared.plan.recipe))
-        # Who has the folder needs no index.json: that is for those who read the mirror over http.
-        damages = [damage for damage in found if damage.entry != INDEX]
+        damages = mirror.check(_entries(mirror, prepared.plan.recipe))
         if damages:
             raise damage_error(mirror.path, damages)
     if downloads.offline:
@@ -131,12 +128,8 @@ def _entries(mirror: Mirror, recipe: str) -> set[str] | None:
     sets = [item for item in mirror.sets() if item.recipe == recipe]
     if not sets:
         return None
-    repositories = {
-        entry_id("git", mirror_name(use.url, len(use.commit))) for item in sets for use in item.repositories
-    }
-    files = {entry_id("wheel", sha256) for item in sets for sha256 in item.files}
     names = {entry_id("set", item.name) for item in sets}
-    return {*repositories, *files, *names, PAGE}
+    return {PAGE, *names, *(need for item in sets for need in item.needs)}
 
 
 def _require_conda(prepared: Prepared, done: Collection[str], mirror: Mirror | None) -> None:

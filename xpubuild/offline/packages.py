@@ -55,7 +55,7 @@ def files_here(
 
     Raises:
         FetchError: one is not here; the message names the distribution.
-        SourceIntegrityError: the manifest is damaged, or there are other files than those pinned.
+        SourceIntegrityError: the index is damaged, or there are other files than those pinned.
     """
     if mirror is None:
         config = read_config(base_environment())
@@ -212,7 +212,7 @@ def _once(files: Iterable[RemoteFile]) -> list[RemoteFile]:
 
 
 def as_remote(entry: Entry) -> RemoteFile:
-    """Return a file of the manifest as one that can be fetched again, where it came from."""
+    """Return a file of the mirror as one that can be fetched again, where it came from."""
     record: FileRecord = entry.files[0]
     return RemoteFile(
         entry.dist, entry.version, entry.name, record.sha256, record.size, entry.url,

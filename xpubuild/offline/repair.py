@@ -23,8 +23,9 @@ from xpubuild.mirror.entries import (
     is_sha256,
 )
 from xpubuild.mirror.failures import damage_error
+from xpubuild.mirror.index import read_manifest
 from xpubuild.mirror.needs import set_damages, set_of
-from xpubuild.mirror.reading import Damage, read_manifest, scan
+from xpubuild.mirror.reading import Damage, scan
 from xpubuild.mirror.repositories import is_mutable, is_sound
 from xpubuild.mirror.sets import MirrorSet, RepositoryUse
 from xpubuild.mirror.store import Mirror
@@ -33,7 +34,6 @@ from xpubuild.packages.index.config import IndexConfig
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.git import Git
 from xpubuild.source.named import remember
-from xpubuild.source.urls import mirror_name
 
 _NAMED = "refs/xpubuild/named/"
 
@@ -59,11 +59,11 @@ class Repair:
         by_entry: dict[str, list[Damage]] = {}
         for damage in damages:
             if damage.entry in (INDEX, PAGE):
-                # Every writer writes them anew, from the manifest as it is when all of this is done.
+                self.mirror.rewrite()
                 self.teller.notice(f"damaged: {damage}; written again", "warning")
             else:
                 by_entry.setdefault(damage.entry, []).append(damage)
-        # The manifest first: the rest is repaired by what it says.
+        # What lost its entry first: the rest is repaired by what the entries say.
         sound = read_manifest(self.mirror.path).entries
         lost = [name for name in by_entry if name not in sound]
         for identifier in sorted(by_entry, key=lambda name: (name not in lost, name)):
@@ -94,7 +94,7 @@ class Repair:
         mirror = self.mirror
         for needed in sound_sets(mirror):
             for use in needed.repositories:
-                entry = mirror.entry(entry_id("git", mirror_name(use.url, len(use.commit))))
+                entry = mirror.entry(use.id)
                 if entry is None or use.commit not in entry.pins:
                     self._ensure(use.url, use.commit)
                     mirror.note_repository(use.url, use.commit)
@@ -133,7 +133,7 @@ class Repair:
 
     def _uses(self, name: str) -> list[RepositoryUse]:
         uses = (use for needed in sound_sets(self.mirror) for use in needed.repositories)
-        return [use for use in uses if mirror_name(use.url, len(use.commit)) == name]
+        return [use for use in uses if use.id == entry_id("git", name)]
 
     def _ensure(self, url: str, commit: str) -> None:
         mirror = self._store.mirror(url, commit)
@@ -158,7 +158,7 @@ class Repair:
         remove_tree(aside)
 
     def _remember(self, name: str, entry: Entry) -> None:
-        """Bring back which tag was at which commit: the manifest has the hash of what the reference held."""
+        """Bring back which tag was at which commit: the index has the hash of what the reference held."""
         prefix = f"{GIT}/{name}/{_NAMED}"
         held = {hashlib.sha256(f"{commit}\n".encode()).hexdigest(): commit for commit in entry.pins}
         for record in entry.files:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError
-from xpubuild.mirror.entries import entry_id
 from xpubuild.mirror.repositories import holds
 from xpubuild.mirror.sets import RepositoryUse
 from xpubuild.mirror.store import Mirror
@@ -18,7 +17,6 @@ from xpubuild.source.configure_time import ConfigurePin, configure_time_pins
 from xpubuild.source.gitmodules import read_links
 from xpubuild.source.named import named_commit, remember
 from xpubuild.source.pin import Pin
-from xpubuild.source.urls import mirror_name
 
 _SOME_ID = "0" * 40
 
@@ -98,8 +96,3 @@ def _walk(store: RepositoryStore, use: RepositoryUse, pin: Pin, missing: list[Re
                 child = replace(one, url=link.url, commit=link.commit, path=path, ref=None)
                 todo.append((place, child))
     return use not in missing
-
-
-def repository_ids(uses: Iterable[RepositoryUse]) -> set[str]:
-    """Return the ids of the manifest entries of what is used."""
-    return {entry_id("git", mirror_name(use.url, len(use.commit))) for use in uses if use.commit}

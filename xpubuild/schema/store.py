@@ -1,4 +1,4 @@
-"""``xpubuild store list|size|push|pull|gc --json``."""
+"""``xpubuild store list|size|check|push|pull|gc --json``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from xpubuild.mirror.reading import Damage
 from xpubuild.schema.common import Document, Part
 
 
@@ -53,7 +54,13 @@ class StoreSize(Part):
 
     store: str
     wheels: int
+    repositories: int
+    files: int
+    """Packages and archives of a mirror."""
+    sets: int
+    """What fetches into a mirror needed."""
     size_bytes: int
+    """All of these together."""
     why: str = ""
     """Why an install takes nothing from it, such as that it is not there; empty where it does."""
 
@@ -63,6 +70,20 @@ class StoreSizeDocument(Document):
 
     schema_: Literal["xpubuild.store-size/1"] = Field(alias="schema", description="Name and version.")
     stores: list[StoreSize]
+
+
+class StoreDamage(Part):
+    """A store, and what is damaged in it."""
+
+    store: str
+    damaged: list[Damage]
+
+
+class StoreCheckDocument(Document):
+    """What is damaged in your own store and in those that were named."""
+
+    schema_: Literal["xpubuild.store-check/1"] = Field(alias="schema", description="Name and version.")
+    stores: list[StoreDamage]
 
 
 class CopiedWheel(Part):

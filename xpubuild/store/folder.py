@@ -22,7 +22,8 @@ from xpubuild.engine.files import explained, fsync_dir
 from xpubuild.engine.places import make_shared
 from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, XpuBuildError
-from xpubuild.store.record import DISTRIBUTION, FOLDER, MOST_BYTES, RECORD, Record, RecordError, read_record
+from xpubuild.mirror.entries import WHEELS
+from xpubuild.store.record import DISTRIBUTION, MOST_BYTES, RECORD, Record, RecordError, read_record
 from xpubuild.store.trust import Trust
 
 _CHUNK = 1 << 20
@@ -63,10 +64,11 @@ class FolderStore:
             return NOT_THERE
         if stat.S_ISDIR(found[0].st_mode):
             with contextlib.suppress(FileNotFoundError):
-                found.append((self.root / FOLDER).lstat())
+                found.append((self.root / WHEELS).lstat())
         if any(not stat.S_ISDIR(status.st_mode) for status in found):
             return NOT_A_FOLDER
-        return self.trust.why_not(self.root, found)
+        # The cache has other things too, and is made by the user's umask; the folder of wheels is not.
+        return self.trust.why_not(self.root, found[1:] if self.own else found)
 
     def make(self) -> None:
         """Make the folder of the store where it is missing; what it is in must be there.
@@ -128,6 +130,17 @@ class FolderStore:
         with contextlib.suppress(OSError):
             os.utime(self.root / record.path, follow_symlinks=False)
         return target
+
+    def wrong(self, record: Record) -> str:
+        """Return what is wrong with the wheel of a record, every byte of it hashed; "" for nothing."""
+        try:
+            with self._opened(self.root / record.wheel_path) as (stream, _):
+                found = _pour(stream, None)
+        except SourceIntegrityError as error:
+            return error.why
+        except OSError as error:
+            return str(error.strerror)
+        return "" if found == record.sha256 else f"its sha256 is {found}, its record says {record.sha256}"
 
     def keep(self, record: Record, wheel: Path) -> str:
         """Put a wheel and then its record there; return why not, "" where it is kept now or was before.
@@ -210,7 +223,7 @@ class FolderStore:
 
     def folders(self) -> list[Path]:
         """Return the folders of distributions."""
-        with contextlib.suppress(OSError), os.scandir(self.root / FOLDER) as found:
+        with contextlib.suppress(OSError), os.scandir(self.root / WHEELS) as found:
             return sorted(
                 Path(item.path)
                 for item in found
@@ -219,7 +232,7 @@ class FolderStore:
         return []
 
     def _place(self, dist: str) -> Path:
-        return self.root / FOLDER / dist
+        return self.root / WHEELS / dist
 
     @contextlib.contextmanager
     def _opened(self, path: Path) -> Iterator[tuple[BinaryIO, int]]:

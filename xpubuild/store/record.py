@@ -15,11 +15,11 @@ from typing import Any
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
+from xpubuild.mirror.entries import WHEELS
 from xpubuild.store.identity import identity
 from xpubuild.untrusted import json_value
 
 SCHEMA = "xpubuild.kept-wheel/1"
-FOLDER = "wheels"
 #: The audit of PyTorch's wheel has some 200 kB.
 MOST_BYTES = 32 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -64,7 +64,7 @@ class Record:
     @property
     def wheel_path(self) -> str:
         """Where the wheel is in a store."""
-        return str(PurePosixPath(FOLDER, self.dist, f"{self.sha256}.whl"))
+        return str(PurePosixPath(WHEELS, self.dist, f"{self.sha256}.whl"))
 
     def to_bytes(self) -> bytes:
         """Return the text of the record."""
@@ -73,7 +73,7 @@ class Record:
 
 def record_path(dist: str, key: str) -> str:
     """Return the path of a record in a store, by distribution and build identity."""
-    return str(PurePosixPath(FOLDER, dist, f"{key}.json"))
+    return str(PurePosixPath(WHEELS, dist, f"{key}.json"))
 
 
 def read_record(data: bytes, dist: str, key: str) -> Record:

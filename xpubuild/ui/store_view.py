@@ -48,11 +48,25 @@ def _facts(store: Mapping[str, Any]) -> Facts:
 def size_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return the parts of an ``xpubuild.store-size/1`` document."""
     table = TableBuilder(
-        ["store", Column("wheels", right=True), Column("size", right=True), "not used because"]
+        [
+            "store",
+            *(Column(name, right=True) for name in ("wheels", "repositories", "files", "sets", "size")),
+            "not used because",
+        ]
     )
     for row in document["stores"]:
-        table.add(row["store"], row["wheels"], show.size(row["size_bytes"]), row["why"])
+        counts = (row[name] for name in ("wheels", "repositories", "files", "sets"))
+        table.add(row["store"], *counts, show.size(row["size_bytes"]), row["why"])
     return (table.build(),)
+
+
+def check_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return the parts of an ``xpubuild.store-check/1`` document."""
+    table = TableBuilder(["store", "damaged", "why"])
+    for store in document["stores"]:
+        for row in store["damaged"]:
+            table.add(store["store"], row["path"], row["why"])
+    return (table.build(),) if table.rows else (Sentences(("Nothing is damaged.",)),)
 
 
 def copy_view(document: Mapping[str, Any]) -> tuple[Part, ...]:

@@ -14,8 +14,9 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.mirror.check import check
 from xpubuild.mirror.entries import MARK, PAGE, Entry, FileRecord
-from xpubuild.mirror.reading import compare, read_manifest
-from xpubuild.mirror.remote.choose import Chosen, look, needs_of, set_ids
+from xpubuild.mirror.index import read_manifest
+from xpubuild.mirror.reading import compare
+from xpubuild.mirror.remote.choose import choose, look, set_ids
 from xpubuild.mirror.remote.failures import damaged_there, is_unreachable
 from xpubuild.mirror.remote.transport import Count, Remote, is_here
 from xpubuild.mirror.repositories import is_plain
@@ -49,7 +50,7 @@ def bring_copy(
 
     Raises:
         FetchError: the server cannot be reached, there is no mirror, or it lacks something.
-        SourceIntegrityError: a file on the server is not what its manifest says; nothing of it is used.
+        SourceIntegrityError: a file on the server is not what its index says; nothing of it is used.
         UsageError: ``into`` is somebody's folder.
         NoSpaceError, ToolchainError, InterruptedByUserError.
     """
@@ -82,7 +83,9 @@ def is_complete(root: Path, recipe: str) -> bool:
         sets = {needed.name: needed for needed in mirror.sets()}
         names = set_ids(read_manifest(root).entries, recipe)
         chosen = [sets[name.removeprefix("set-")] for name in names]
-        return bool(names) and not check(root, only={MARK, PAGE, *names, *needs_of(chosen)})
+        return bool(names) and not check(
+            root, only={MARK, PAGE, *names, *(need for one in chosen for need in one.needs)}
+        )
     except XpuBuildError:
         return False
 
@@ -94,10 +97,9 @@ class _Copy:
     telling: Telling
     cancel: Cancel
 
-    def update(self, index: Mapping[str, str], recipe: str | None) -> None:
-        """Bring what the copy lacks of the mirror with this index."""
-        chosen = Chosen(self.remote, self.root, index).of(recipe)
-        entries = {**chosen.entries, **chosen.sets}
+    def update(self, index: Mapping[str, Entry], recipe: str | None) -> None:
+        """Bring what the copy lacks of the mirror with these entries."""
+        entries = choose(self.remote, self.root, index, recipe)
         if not self._todo(entries) and not self._strays(index):
             return
         mirror = Mirror.open(self.root, create=True)
@@ -110,7 +112,7 @@ class _Copy:
                 self._bring(mirror, entries, todo)
 
     def _todo(self, entries: Mapping[str, Entry]) -> dict[str, list[FileRecord]]:
-        """Return what is lacking or damaged, by entry; an entry whose manifest alone is old has no files."""
+        """Return what is lacking or damaged, by entry; one whose entry alone is old has no files."""
         here = read_manifest(self.root).entries
         found = {}
         for name, entry in entries.items():
@@ -119,8 +121,8 @@ class _Copy:
                 found[name] = lacking
         return found
 
-    def _strays(self, index: Mapping[str, str]) -> set[str]:
-        """Return what cannot stay: damaged entries, sets that the served mirror has no more, a damaged page.
+    def _strays(self, index: Mapping[str, Entry]) -> set[str]:
+        """Return what cannot stay: sets that the served mirror has no more, a damaged index or page.
 
         An old set may need commits that a repository which was made anew does not have.
         """

@@ -66,7 +66,7 @@ def not_brought(location: Location, path: str, why: str) -> FetchError:
 
 
 def damaged_there(location: Location, path: str, why: str) -> SourceIntegrityError:
-    """Return the error of a file that is not what the mirror's manifest says."""
+    """Return the error of a file that is not what the mirror's index says."""
     return SourceIntegrityError(
         f"the mirror {location} is damaged: {path}",
         why=why,

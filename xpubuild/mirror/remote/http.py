@@ -14,9 +14,10 @@ import urllib3
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.mirror.entries import FileRecord
+from xpubuild.mirror.index import MOST_BYTES
 from xpubuild.mirror.remote.failures import damaged_there, not_brought, refused, unreachable
 from xpubuild.mirror.remote.location import Location
-from xpubuild.mirror.remote.transport import MOST_BYTES, Count
+from xpubuild.mirror.remote.transport import Count
 from xpubuild.packages.index.config import IndexConfig
 from xpubuild.packages.index.download import download
 from xpubuild.packages.index.files import RemoteFile

@@ -17,9 +17,10 @@ from xpubuild.engine.piped import Piped, piped
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import UsageError
 from xpubuild.mirror.entries import FileRecord
+from xpubuild.mirror.index import MOST_BYTES
 from xpubuild.mirror.remote.failures import damaged_there, not_brought, unreachable
 from xpubuild.mirror.remote.location import Location
-from xpubuild.mirror.remote.transport import MOST_BYTES, Count, keep
+from xpubuild.mirror.remote.transport import Count, keep
 from xpubuild.packages.index.threads import stopped
 
 _CHUNK = 1 << 16

@@ -21,8 +21,6 @@ from xpubuild.mirror.remote.location import Location
 #: Told how many bytes more are here, and of which file; a negative number takes some back.
 Count = Callable[[int, str], None]
 
-#: The longest index, manifest entry or set that is taken: far beyond that of a mirror of a million files.
-MOST_BYTES = 256 << 20
 _CHUNK = 1 << 16
 
 
@@ -93,5 +91,5 @@ def _copy(stream: BinaryIO, chunks: Callable[[], bytes], record: FileRecord, cou
 def _why(size: int, digest: str, record: FileRecord) -> str:
     if size != record.size:
         has = f"more than {record.size}" if size > record.size else str(size)
-        return f"it has {has} bytes, the manifest says {record.size}"
-    return f"its sha256 is {digest}, the manifest says {record.sha256}"
+        return f"it has {has} bytes, the index says {record.size}"
+    return f"its sha256 is {digest}, the index says {record.sha256}"

@@ -1,7 +1,7 @@
 """Finds an archive: in a mirror, in the user's cache, or where upstream's build would download it.
 
 Most upstreams state no hash. Then the first file that came from a URL is the one: its hash is kept beside it
-in the cache, in the manifest of a mirror and in a lock, and another file from the same URL is refused.
+in the cache, in the index of a mirror and in a lock, and another file from the same URL is refused.
 """
 
 from __future__ import annotations
