@@ -8,20 +8,17 @@ Run it after samples or rules have changed: ``make docs`` does.
 from __future__ import annotations
 
 import io
-import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from xpubuild.explain.normalise import plain
+from xpubuild.explain.rank import rank
+from xpubuild.explain.resembling import words
+from xpubuild.explain.scan import scan
+
 _ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(_ROOT))
-
-from xpubuild.explain.normalise import plain  # noqa: E402
-from xpubuild.explain.rank import rank  # noqa: E402
-from xpubuild.explain.resembling import words  # noqa: E402
-from xpubuild.explain.scan import scan  # noqa: E402
-
 _SAMPLES = ("kinds.yaml", "teaching.yaml")
 _TARGET = _ROOT / "xpubuild" / "explain" / "known-failures.txt"
 _HEAD = "# Made by scripts/learn-known-failures.py from tests/data/explain: thread, families, rule, words.\n"
@@ -31,7 +28,9 @@ def known_failures() -> str:
     """Return the text of the file."""
     folder = _ROOT / "tests" / "data" / "explain"
     entries = [item for name in _SAMPLES for item in yaml.safe_load((folder / name).read_text("utf-8"))]
-    rows = {_row(item["sources"][0], item.get("families") or [item["family"]], item["text"]) for item in entries}
+    rows = {
+        _row(item["sources"][0], item.get("families") or [item["family"]], item["text"]) for item in entries
+    }
     return _HEAD + "".join(f"{row}\n" for row in sorted(rows))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +11,14 @@ from typing import Any
 
 import yaml
 
+from xpubuild.explain.estimate import Weights, estimate
+from xpubuild.explain.load import shipped_rules
+from xpubuild.explain.normalise import plain
+from xpubuild.explain.rank import LEAST_SHARE
+from xpubuild.explain.resembling import KnownFailures, read_known
+from xpubuild.explain.topics import CONFIDENCE as TOPIC
+
 _ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(_ROOT))
-
-from xpubuild.explain.estimate import Weights, estimate  # noqa: E402
-from xpubuild.explain.load import shipped_rules  # noqa: E402
-from xpubuild.explain.normalise import plain  # noqa: E402
-from xpubuild.explain.rank import LEAST_SHARE  # noqa: E402
-from xpubuild.explain.resembling import KnownFailures, read_known  # noqa: E402
-from xpubuild.explain.topics import CONFIDENCE as TOPIC  # noqa: E402
-
 _DATA = _ROOT / "tests" / "data" / "explain"
 _KNOWN = _ROOT / "xpubuild" / "explain" / "known-failures.txt"
 _FOLDS = 10
@@ -151,5 +148,3 @@ def cross_validated(all_cases: Sequence[Case]) -> list[tuple[Case, float, Candid
     """Return (case, how sure, what is told first), with weights fitted to the other parts."""
     weights = [fitted(case for case in all_cases if case.fold != part) for part in range(_FOLDS)]
     return [(case, *case.best(weights[case.fold])) for case in all_cases]
-
-

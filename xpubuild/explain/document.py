@@ -93,7 +93,9 @@ def _alike(outcome: Outcome) -> Resemblance:
     places = {match.number for match in outcome.matches} | ({error.line} if error else set())
     told = sorted(places)[:_MOST_PLACES]
     unseen = error.context if error and error.line not in near else ()
-    return shipped_known().resembled_by([*(line for number in told for line in near.get(number, ())), *unseen])
+    return shipped_known().resembled_by(
+        [*(line for number in told for line in near.get(number, ())), *unseen]
+    )
 
 
 def _without_rules(alike: Resemblance, error: FirstError, system: System) -> Iterator[LikelyCause]:

@@ -99,10 +99,11 @@ def resembling_cause(alike: Resemblance, error: FirstError, system: System) -> L
         return None
     signature = shipped_rules().by_id(rule)
     finding = _finding(Match(signature, signature.match[0], error.line, error.text), system)
+    count = len(alike.of(family))
     return replace(
         finding,
         family=family,
-        cause=f"No rule fits. {len(alike.of(family))} of the {len(alike.nearest)} known failures with the most "
+        cause=f"No rule fits. {count} of the {len(alike.nearest)} known failures with the most "
         f"words in common are of this family, most of them with this cause: {finding.cause}",
         confidence=told(estimate(None, alike.shares[family])),
         resembles=_threads(alike, family),

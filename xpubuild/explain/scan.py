@@ -159,7 +159,6 @@ class Scanner:
             idle.clear()
         return failed
 
-
     def _remember(self, line: Line) -> None:
         if len(self._surroundings) < _MOST_PLACES and line.number not in self._surroundings:
             above, below = line.window.before(_ABOVE), line.window.after(_BELOW)
