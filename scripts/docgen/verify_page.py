@@ -72,7 +72,13 @@ a kernel on this device, such as a backend of attention, are named in the detail
 `scripts/operator-mutants.py` measures what the tables notice: it replaces an operator's kernels by
 slightly wrong ones and runs the cases that call it; with `--conditions` it prints which operators never get
 what a mutant would change. `scripts/verify-good-runs.py` runs verify again and again on a good torch: what
-fails there is a false alarm. [Results](../evidence/operator-mutants/README.md) of both.
+fails there is a false alarm. `scripts/workload-proof.py` shows the kernels of each workload, and which of the
+operators that it calls it notices when they are broken. Results:
+[mutants](../evidence/operator-mutants/README.md), [runs](../evidence/verify-runs/README.md).
+
+On a GPU with eight cores or more, groups that only compute run beside each other, in three lanes
+(`operators`; `workloads` and what is short; `compile` and `model`), after those that look at streams and
+memory and before `speed`, which have the device for themselves.
 
 Training is compared with the same training in float64 on the CPU ([tolerances](tolerances.md)). The first
 loss may differ by the error of a forward pass, the first gradient by that of one backward pass. The decrease

@@ -21,6 +21,8 @@ class Breaking:
         """Return the result as the mutant has it, None where it is no other; ``given`` are the operands."""
         if not self._applies(result, given):
             return None
+        if result.dtype == self.torch.complex32:  # which torch does not compute with everywhere
+            result = result.to(self.torch.complex64)
         made = self._made(result)
         if made is None:
             return None
@@ -29,6 +31,8 @@ class Breaking:
         return made
 
     def _applies(self, result: Any, given: list[Any]) -> bool:
+        if result.dtype in (self.torch.uint16, self.torch.uint32, self.torch.uint64):
+            return False  # the state of a generator: no number that torch computes with
         if self.mutation == "batch":
             return bool(result.dim() and result.shape[0] > 1)
         if self.mutation == "large":

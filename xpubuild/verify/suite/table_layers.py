@@ -73,14 +73,15 @@ def _samples(torch: Any) -> Iterator[Case]:
         nan=ALL_NAN,
         large=[normal(2, 3, 15, 16, 17), uniform(-1.2, 1.2, 2, 24, 25, 26, 3)],
     )
-    yield Case(
-        # Whole and half pixels: short types hold these places.
-        "grid_sample of halves",
-        lambda x, g: f.grid_sample(x, g.to(x.dtype) / 8, align_corners=True),
-        [normal(3, 4, 9, 9), integers(-8, 9, 3, 5, 7, 2)],
-        slack=4,
-        nan=ALL_NAN,
-    )
+    for aligned in (True, False):  # cuDNN has the first in float16, torch's own kernel the second
+        yield Case(
+            # Sixteenths of pixels: short types hold these places.
+            "grid_sample of halves" if aligned else "grid_sample of sixteenths",
+            lambda x, g, a=aligned: f.grid_sample(x, g.to(x.dtype) / 8, align_corners=a),
+            [normal(3, 4, 9, 9), integers(-8, 9, 3, 5, 7, 2)],
+            slack=4,
+            nan=ALL_NAN,
+        )
     yield Case(
         "affine_grid",
         lambda t: f.affine_grid(t, (3, 2, 5, 6), align_corners=False),
