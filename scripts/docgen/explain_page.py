@@ -181,11 +181,12 @@ def _cross_validated() -> str:
     missed = [item for item in answers if item[0].rules_of == calibration.MISSES]
     now = [(told(sure), best) for _, sure, best in unseen]
     before = [_rules_alone(case) for case, _, _ in unseen]
+    noted = sum("helpful" in case.sample for case, _, _ in unseen)
     return _CALIBRATION.format(
         count=len(unseen),
         summary=md.table(
             ("", "right first", "likely and wrong", "nothing found", "helpful"),
-            [_summary("rules alone", before), _summary("with known failures", now)],
+            [_summary("rules alone", noted, before), _summary("with known failures", noted, now)],
         ),
         bands=md.table(_HEADER, _by_band([(sure, best.right) for sure, best in now if best])),
         families=_by_family(unseen),
@@ -205,16 +206,16 @@ def _misleads(sure: float, best: calibration.Candidate | None) -> bool:
     return best is not None and not best.right and sure >= LIKELY
 
 
-def _summary(name: str, answers: list[_Answer]) -> tuple[str, ...]:
-    """Return a row: right first, likely and wrong, nothing found, helpful of those where that was noted."""
-    judged = [best for _, best in answers if best and best.helps is not None]
+def _summary(name: str, noted: int, answers: list[_Answer]) -> tuple[str, ...]:
+    """Return a row; ``noted`` is for how many excerpts it is known what helped."""
     counts = (
         sum(bool(best and best.right) for _, best in answers),
         sum(_misleads(sure, best) for sure, best in answers),
         sum(best is None for _, best in answers),
     )
+    helpful = sum(bool(best and best.helps) for _, best in answers)
     shares = (f"{count} ({count / len(answers):.0%})" for count in counts)
-    return (name, *shares, f"{sum(bool(best.helps) for best in judged)} of {len(judged)}")
+    return (name, *shares, f"{helpful} of {noted} ({helpful / noted:.0%})")
 
 
 def _by_family(answers: list[tuple[calibration.Case, float, calibration.Candidate | None]]) -> str:

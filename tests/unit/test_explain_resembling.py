@@ -1,0 +1,62 @@
+"""How sure a finding is, from the known failures that a log resembles; what is told where no rule fits."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from xpubuild.explain.estimate import LIKELY, estimate, told
+from xpubuild.explain.load import shipped_rules
+from xpubuild.explain.resembling import Known, KnownFailures, read_known, shipped_known, words
+
+ROOT = Path(__file__).resolve().parents[2]
+KNOWN = KnownFailures(
+    [
+        Known("https://a.example/1", ("I-memory-or-disk",), "r1", words(["frob: no space left on device"])),
+        Known("https://a.example/2", ("I-memory-or-disk", "Z-single"), "r1", words(["disk quota of frob"])),
+        Known(
+            "https://a.example/3", ("U-repository-key",), "r2", words(["the key of the repository expired"])
+        ),
+    ]
+)
+
+
+def test_the_shipped_file_is_made_of_the_samples() -> None:
+    made = runpy.run_path(str(ROOT / "scripts" / "learn-known-failures.py"))["known_failures"]()
+    # What is not true any more is mended by running the script.
+    assert made == (ROOT / "xpubuild" / "explain" / "known-failures.txt").read_text("utf-8")
+
+
+def test_every_known_failure_names_a_rule_that_there_is() -> None:
+    text = (ROOT / "xpubuild" / "explain" / "known-failures.txt").read_text("utf-8")
+    ids = {entry.id for entry in shipped_rules().signatures}
+    assert {known.rule for known in read_known(text)} - {""} <= ids
+
+
+def test_the_nearest_decide() -> None:
+    alike = KNOWN.resembled_by(["write failed: no space left on device frob"])
+    assert max(alike.shares, key=alike.shares.__getitem__) == "I-memory-or-disk"
+    assert alike.of("I-memory-or-disk")[0].url == "https://a.example/1"
+    assert alike.rule_of("I-memory-or-disk") == "r1"
+    assert alike.rule_of("Z-single") == ""
+
+
+def test_a_text_without_known_words_resembles_nothing() -> None:
+    assert KNOWN.resembled_by(["zzz yyy"]).nearest == ()
+    assert shipped_known().resembled_by([]).shares == {}
+
+
+def test_what_a_build_is_about_to_do_has_no_words() -> None:
+    assert words(["[3/10] Building CXX object frob.cpp.o", "/usr/bin/c++ -Werror -c a.cpp"]) == frozenset()
+
+
+@pytest.mark.parametrize("value", [0.1, 0.5, 0.89, 0.9, 0.99])
+def test_only_what_is_right_in_nine_of_ten_is_told_as_likely(value: float) -> None:
+    assert (told(value) >= LIKELY) == (value >= 0.9)
+    assert told(value, only_possible=True) < LIKELY
+
+
+def test_a_rule_and_what_resembles_it_make_a_finding_surer() -> None:
+    assert estimate(None, 0.3) < estimate(0.5, 0.3) < estimate(0.9, 0.3) < estimate(0.9, 0.6)
