@@ -103,6 +103,7 @@ else
 endif
 
 docs: .venv/.dev
+	@"$(PY)" scripts/learn-known-failures.py
 	@"$(PY)" scripts/generate-docs.py
 
 plans: .venv/.dev
