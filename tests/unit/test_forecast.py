@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from xpubuild.engine.activity import Activity, Unit, made_by
@@ -87,6 +87,9 @@ def test_a_build_whose_first_files_are_small_is_known_from_an_earlier_one() -> N
     st.dictionaries(st.sampled_from("abcdef"), st.floats(0.1, 50), max_size=6),
     st.lists(st.sampled_from("abcdefgh"), max_size=8, unique=True),
     st.integers(0, 20),
+)
+@example({"a": 5.404365205067589, "b": 1.877311824904286, "c": 27.479566721062092}, ["a", "c", "b"], 0).via(
+    "sums in another order leave less than nothing"
 )
 def test_a_fraction_is_one(known: dict[str, float], seen: list[str], more: int) -> None:
     counted = Counted(History(known), done=len(seen), total=len(seen) + more)

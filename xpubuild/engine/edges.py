@@ -85,7 +85,8 @@ class Counted:
             return self.done / self.total
         mean = sum(self.history.seconds.values()) / len(self.history.seconds)
         over = len(self.history.seconds) - len(self._known)
-        rest = sum(self.history.seconds.values()) - sum(self._known.values())
+        # The sums are rounded one by one: what is left of nothing may not be below it.
+        rest = max(0.0, sum(self.history.seconds.values()) - sum(self._known.values()))
         # Edges that the earlier build did not have count as usual ones.
         to_come = rest * left / over if left <= over and over else rest + (left - over) * mean
         behind = sum(self._known.values()) + max(0, self.done - len(self._known)) * mean
