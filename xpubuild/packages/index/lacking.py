@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.packages.index.config import IndexConfig
-from xpubuild.packages.index.wanted import wanted_files, wanted_open
 
 # Somebody waits for the answer, and nothing depends on it.
 _TIMEOUT_S = 5.0
@@ -44,6 +43,8 @@ def first_lacking(
         RecipeError: a requirement file is no list of pins with sha256.
         InterruptedByUserError: ``cancel`` was set.
     """
+    from xpubuild.packages.index.wanted import wanted_files, wanted_open  # noqa: PLC0415 (an HTTP client)
+
     if hasty:
         config = replace(config, retries=0, timeout_s=min(config.timeout_s, _TIMEOUT_S))
     for wheel in wheels:
