@@ -186,7 +186,7 @@ how often training steps of resnet50, Llama, Bert, T5 and ViT call them, counted
 Known failures are in `xpubuild/verify/suite/database_known*.json`, with operators, types, parts, device,
 releases, issue, source and the day on which an entry expires. `scripts/update-known-failures.py` takes those
 of xpu from the skip lists of torch-xpu-ops ({xpu} entries, releases 2.8 to 2.13); those of the CPU ({cpu}
-entries) and of CUDA ({cuda}, seen on an H200) are from
+entries) and of CUDA ({cuda}, seen on an H200 and an H100) are from
 [runs of the whole database](../evidence/verify-ops/README.md). A known failure that passes is a warning.
 These lists age; what counts is the last accepted run on the same device and driver: with
 `--update-baseline` the baseline keeps which pairs passed and which were bad. A later run names regressions,
