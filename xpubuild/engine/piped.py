@@ -10,6 +10,7 @@ import os
 import selectors
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO
 
 from xpubuild.engine.child import TICK_S, Child, in_memory, prepare, running, spawn
 from xpubuild.engine.redact import Redactor
@@ -80,17 +81,21 @@ class Piped:
 
 @contextlib.contextmanager
 def piped(
-    argv: Sequence[str], *, env: Mapping[str, str], stdin: bytes = b"", cancel: Cancel | None = None
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    stdin: bytes | BinaryIO = b"",
+    cancel: Cancel | None = None,
 ) -> Iterator[Piped]:
     """Run a command while the block lasts, with ``stdin`` as its input; where the block fails, it is ended.
 
-    ``env`` is the whole environment. The exit status is a result, not an exception.
+    ``stdin`` is bytes or an open file, ``env`` the whole environment. The exit status is no exception.
 
     Raises:
         ToolchainError: the program is not there, or cannot be started.
     """
     full = prepare(argv, env)
-    with in_memory(stdin) as given:
+    with in_memory(stdin) if isinstance(stdin, bytes) else contextlib.nullcontext(stdin.fileno()) as given:
         child = spawn(full, env=env, stdin=given)
     command = Piped(child, Watch(child, None, cancel), Redactor.from_environment(env))
     with contextlib.closing(command):

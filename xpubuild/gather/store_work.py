@@ -12,12 +12,13 @@ from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, UsageError, XpuBuildError
 from xpubuild.gather.kept import with_stores
 from xpubuild.gather.store_uses import uses_of
-from xpubuild.gather.stores import own_store
+from xpubuild.gather.stores import opened, own_store
 from xpubuild.mirror.remote.location import Location
 from xpubuild.store.collect import why_not
 from xpubuild.store.folder import NOT_A_FOLDER, NOT_THERE, FolderStore
 from xpubuild.store.keeping import NotKept, Store, WheelKeeper
 from xpubuild.store.record import Record
+from xpubuild.store.served import ServedStore
 from xpubuild.store.trust import trust_from
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Copies:
     rows: list[dict[str, Any]] = field(default_factory=list)
     failed: list[XpuBuildError] = field(default_factory=list)
 
-    def add(self, name: str, file: str, store: FolderStore, why: str | XpuBuildError = "") -> None:
+    def add(self, name: str, file: str, store: Store, why: str | XpuBuildError = "") -> None:
         """Add a row; a text says that the store keeps what it has, an error that it has nothing."""
         if isinstance(why, XpuBuildError):
             self.failed.append(why)
@@ -52,19 +53,19 @@ class Copies:
         )
 
 
-def folder_stores(places: Sequence[Path | Location], *, why: str = "") -> list[FolderStore]:
+def folder_stores(places: Sequence[Path | Location]) -> list[FolderStore]:
     """Return the user's own store and the folders that were named.
 
     Raises:
-        UsageError: a server was named; ``why`` says why that cannot be, by default that none can be listed.
+        UsageError: a server was named, which cannot be listed.
     """
     trust = trust_from(os.environ)
     found = [own_store(trust)]
     for place in places:
         if isinstance(place, Location):
             raise UsageError(
-                f"the store {place} cannot be {'written' if why else 'listed'}",
-                why=why or "a store on a server is only asked for what it has by name",
+                f"the store {place} cannot be listed",
+                why="a store on a server is only asked for what it has by name",
                 fix="run the command on the server, with the folder of the store",
             )
         found.append(FolderStore(place, trust))
@@ -90,17 +91,18 @@ def _no_store(store: Store, why: str) -> UsageError:
 
 
 def push(places: Sequence[Path | Location], workspace: Path | None) -> Copies:
-    """Copy wheels from the user's own store to others, which are made: all, or those of a workspace.
+    """Copy wheels from the user's own store to others: all, or those of a workspace. Folders are made.
 
     Raises:
-        UsageError: a store is on a server or no folder, or none was named.
+        UsageError: a store is on a web server or no folder, or none was named.
         ToolchainError, NoSpaceError: a store is not believed, or cannot be made.
     """
-    own, *others = folder_stores(places, why="servers are only read")
+    own, others = own_store(trust_from(os.environ)), [_to_write(place) for place in places]
     if not others:
         raise UsageError("no store to push to was named", fix="name the folder of a store with --store")
     for store in others:
-        store.make()
+        if isinstance(store, FolderStore):
+            store.make()
         require_believed(store)
     wanted = uses_of(workspace).identities if workspace is not None else {}
     there = {path.stem: (path, found) for path, found in own.records()}
@@ -118,9 +120,26 @@ def push(places: Sequence[Path | Location], workspace: Path | None) -> Copies:
     return copies
 
 
-def _look(copies: Copies, step: str, key: str, store: FolderStore) -> None:
-    """Add a wheel of a workspace that the user's own store lacks; the other may have it all the same."""
-    found = next((item for path, item in store.records() if path.stem == key), None)
+def _to_write(place: Path | Location) -> FolderStore | ServedStore:
+    """Return the store at a place that wheels are to be put into.
+
+    Raises:
+        UsageError: it is on a web server.
+    """
+    store = opened(place, trust_from(os.environ))
+    if isinstance(store, FolderStore) or (isinstance(store, ServedStore) and store.location.scheme == "ssh"):
+        return store
+    raise UsageError(
+        f"the store {place} cannot be written",
+        why="web servers are only read",
+        fix="name its folder on the server: ssh://[USER@]HOST[:PORT]/PATH, or run the command there",
+    )
+
+
+def _look(copies: Copies, step: str, key: str, store: FolderStore | ServedStore) -> None:
+    """Add a wheel of a workspace that the user's own store lacks; a folder may have it all the same."""
+    listed = store.records() if isinstance(store, FolderStore) else ()
+    found = next((item for path, item in listed if path.stem == key), None)
     if isinstance(found, Record):
         copies.add(step, found.file, store)
     else:
@@ -153,7 +172,7 @@ def pull(prepared: Prepared) -> Copies:
     return copies
 
 
-def _copy(copies: Copies, source: Store, record: Record, target: FolderStore) -> None:
+def _copy(copies: Copies, source: Store, record: Record, target: FolderStore | ServedStore) -> None:
     """Copy one kept wheel, every byte of it hashed."""
     why: str | XpuBuildError
     try:

@@ -165,7 +165,7 @@ class FolderStore:
                 there = self._whole(record.dist, record.identity)
         if there is None or there.sha256 == record.sha256:
             return ""
-        return f"another build of the same identity is there, with sha256 {there.sha256}"
+        return another_build(there)
 
     def _whole(self, dist: str, key: str) -> Record | None:
         """Return what is kept under a name, if its wheel is there and right."""
@@ -277,6 +277,11 @@ class FolderStore:
                     why="nothing is written through a link",
                     fix="remove the link, or use another store",
                 )
+
+
+def another_build(there: Record) -> str:
+    """Return why a wheel is not kept where another one has its identity."""
+    return f"another build of the same identity is there, with sha256 {there.sha256}"
 
 
 def unreadable(path: Path, error: OSError | XpuBuildError) -> FetchError:

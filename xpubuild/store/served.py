@@ -1,7 +1,8 @@
-"""A store on a web server, or on another machine over ssh: read by name, never written by an install."""
+"""A store on a web server, or on another machine over ssh, which ``store push`` also writes."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from xpubuild.errors import SourceIntegrityError
 from xpubuild.mirror.entries import FileRecord
 from xpubuild.mirror.remote.location import Location
 from xpubuild.mirror.remote.transport import Remote
+from xpubuild.store.folder import another_build
 from xpubuild.store.record import Record, RecordError, read_record, record_path
 from xpubuild.store.trust import Trust
 
@@ -63,3 +65,33 @@ class ServedStore:
         with explained(into, "taking a wheel from the store"), scratch_folder("store", into) as folder:
             self.connect().bring([wanted], folder, lambda *_: None)
             return (folder / record.sha256).rename(into / record.file)
+
+    def keep(self, record: Record, wheel: Path) -> str:
+        """Put a wheel and then its record there over ssh; return why not, "" where it is kept or was before.
+
+        Nothing there is overwritten or removed.
+
+        Raises:
+            SourceIntegrityError: something damaged has the name.
+            FetchError: the server does not answer.
+            ToolchainError: it cannot be written.
+        """
+        from xpubuild.store.sending import send  # noqa: PLC0415 - ssh, for `store push` alone
+
+        data = record.to_bytes()
+        its = FileRecord(record.path, len(data), hashlib.sha256(data).hexdigest())
+        there = self.look(record.dist, record.identity)
+        if there is None or there.sha256 == record.sha256:
+            with wheel.open("rb") as stream:
+                if not send(self.location, FileRecord(record.wheel_path, record.size, record.sha256), stream):
+                    raise SourceIntegrityError(
+                        f"{record.wheel_path} of the store {self.name} is damaged",
+                        why="it is not the wheel that its name says",
+                        fix="remove it on the server, and run the same command again",
+                    )
+            if there is not None or send(self.location, its, data):
+                return ""
+            there = self.look(record.dist, record.identity)
+        if there is None or there.sha256 == record.sha256:
+            return ""
+        return another_build(there)

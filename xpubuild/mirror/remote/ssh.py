@@ -24,7 +24,7 @@ from xpubuild.mirror.remote.transport import Count, keep
 from xpubuild.packages.index.threads import stopped
 
 _CHUNK = 1 << 16
-_CONNECTION_FAILED = 255  # ssh(1): "255 if an error occurred"
+CONNECTION_FAILED = 255  # ssh(1): "255 if an error occurred"
 # Nothing may ask, and a connection that is dead must end: a minute of silence.
 _OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15",
             "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")  # fmt: skip
@@ -146,7 +146,7 @@ class SshRemote:
         """Raise what kept the server from its work; a folder that is not there is none of it."""
         said = command.errors or f"ssh exited with code {command.returncode}"
         last = "; ".join(said.splitlines()[-3:])
-        if command.returncode == _CONNECTION_FAILED or command.returncode < 0:
+        if command.returncode == CONNECTION_FAILED or command.returncode < 0:
             raise unreachable(self.location, last)
         if begun:
             raise not_brought(self.location, path, f"the answer ended early: {last}")
