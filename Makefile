@@ -28,7 +28,7 @@
 
 # Paths are relative and quoted: the checkout may lie in a folder with spaces.
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+PYTEST_ARGS ?= -n 3 --dist loadgroup
 PY := .venv/bin/python
 # The tests start the program some thousand times: compiled once, not by each of them.
 unexport PYTHONDONTWRITEBYTECODE

@@ -130,8 +130,9 @@ def _entries(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (exit code, entry) of every error that a module makes."""
     tree = ast.parse(path.read_text("utf-8"))
     scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))]
+    of_module = _assigned(tree)
     for scope in scopes:
-        reader = _Reader(_assigned(tree) | _assigned(scope))
+        reader = _Reader(of_module | _assigned(scope))
         for node in _own(scope):
             if isinstance(node, ast.Call) and _last(node.func) in _CODES and node.args:
                 yield _CODES[_last(node.func)], _entry(node, reader)

@@ -80,8 +80,8 @@ def test_torch_that_crashes_on_import(target: Target) -> None:
 
 
 @pytest.mark.parametrize("device", ["xpu", "cuda"])
-def test_asked_for_a_device_that_torch_was_built_without(target: Target, device: str) -> None:
-    report = target.verify(device=device)
+def test_asked_for_a_device_that_torch_was_built_without(target: Target, warm: Path, device: str) -> None:
+    report = target.verify(device=device, python=warm)
     assert bad(report) == {"device.availability": "fail"}
     expected = f"this torch (2.13.0+cpu) was built without {device.upper()}"
     assert by_id(report)["device.availability"].detail == expected

@@ -81,14 +81,16 @@ def test_segfault_is_a_crash_with_signal_and_stack_and_the_rest_goes_on(target: 
     assert after == ["pass"] * 5
 
 
-def test_abort_is_a_crash(target: Target) -> None:
-    report = target.verify("aten.sort", mutation="import os\ntorch.topk = lambda *a: os.abort()")
+def test_abort_is_a_crash(target: Target, warm: Path) -> None:
+    report = target.verify("aten.sort", mutation="import os\ntorch.topk = lambda *a: os.abort()", python=warm)
     assert bad(report) == {"aten.sort": "crash"}
     assert "SIGABRT" in by_id(report)["aten.sort"].detail
 
 
-def test_exit_is_a_crash_with_its_status(target: Target) -> None:
-    report = target.verify("aten.sort", mutation="import os\ntorch.topk = lambda *a: os._exit(3)")
+def test_exit_is_a_crash_with_its_status(target: Target, warm: Path) -> None:
+    report = target.verify(
+        "aten.sort", mutation="import os\ntorch.topk = lambda *a: os._exit(3)", python=warm
+    )
     assert bad(report) == {"aten.sort": "crash"}
     assert by_id(report)["aten.sort"].detail == "the interpreter exited with code 3 before the check ended"
 
@@ -118,40 +120,40 @@ def test_hang_that_ignores_signals_is_ended_too(target: Target) -> None:
     assert bad(report) == {"aten.sort": "timeout"}
 
 
-def test_crash_takes_down_what_needs_it_by_reason(target: Target) -> None:
-    report = target.verify("ops", mutation="import os\nos.abort()", module="xpubuild_ops")
+def test_crash_takes_down_what_needs_it_by_reason(target: Target, warm: Path) -> None:
+    report = target.verify("ops", mutation="import os\nos.abort()", module="xpubuild_ops", python=warm)
     assert bad(report) == {"ops.import": "crash"}
     skipped = {check.id: check.detail for check in report.checks if check.status == "skip"}
     assert set(skipped.values()) == {"needs ops.import, which crashed"}
     assert "ops.swiglu_forward" in skipped
 
 
-def test_crash_before_the_first_check_is_put_down_to_it(target: Target) -> None:
+def test_crash_before_the_first_check_is_put_down_to_it(target: Target, warm: Path) -> None:
     """The interpreter dies while it imports torch, but not in the process that proved the import."""
     mutation = "import os, sys\nif 'aten.sort' in sys.argv: os.abort()"
-    report = target.verify("aten.sort", mutation=mutation)
+    report = target.verify("aten.sort", mutation=mutation, python=warm)
     assert bad(report) == {"aten.sort": "crash"}
     assert by_id(report)["aten.sort"].detail.endswith("SIGABRT (before the check began)")
 
 
-def test_extension_that_is_absent_is_skipped_unless_required(target: Target) -> None:
-    report = target.verify("ops", ops=False)
+def test_extension_that_is_absent_is_skipped_unless_required(target: Target, warm: Path) -> None:
+    report = target.verify("ops", ops=False, python=warm)
     assert report.status == "pass"
     assert by_id(report)["ops.import"].detail == "xpubuild_ops is not installed"
-    report = target.verify("ops", ops=False, require=["ops"])
+    report = target.verify("ops", ops=False, require=["ops"], python=warm)
     assert bad(report) == {"ops.import": "fail"}
     said = "xpubuild_ops is not installed; --require makes this a failure"
     assert by_id(report)["ops.import"].detail == said
     assert by_id(report)["ops.mkl_sgemm"].detail == "needs ops.import, which failed"
 
 
-def test_torchvision_that_does_not_work_is_said_and_replaced(target: Target) -> None:
+def test_torchvision_that_does_not_work_is_said_and_replaced(target: Target, warm: Path) -> None:
     folder = target.work / "vision" / "torchvision"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(
         "raise RuntimeError('operator torchvision::nms does not exist')", "utf-8"
     )
-    report = target.verify("model.resnet50_inference", path=[folder.parent])
+    report = target.verify("model.resnet50_inference", path=[folder.parent], python=warm)
     assert report.status == "pass"
     detail = by_id(report)["model.resnet50_inference"].detail
     assert "torchvision cannot be used: RuntimeError: operator torchvision::nms does not exist" in detail
@@ -160,7 +162,9 @@ def test_torchvision_that_does_not_work_is_said_and_replaced(target: Target) -> 
 @pytest.mark.parametrize(
     "check", ["ops.compile", pytest.param("model.resnet50_compile", marks=pytest.mark.on_demand)]
 )
-def test_compiler_that_is_missing_at_run_time(target: Target, check: str) -> None:
-    report = target.verify(check, mutation="import os\nos.environ.update(PATH='/nowhere', CXX='')")
+def test_compiler_that_is_missing_at_run_time(target: Target, warm: Path, check: str) -> None:
+    report = target.verify(
+        check, mutation="import os\nos.environ.update(PATH='/nowhere', CXX='')", python=warm
+    )
     assert bad(report) == {check: "fail"}
     assert "InvalidCxxCompiler" in by_id(report)[check].detail

@@ -31,7 +31,7 @@ BROKEN = (
 IMPOSSIBLE = "linalg_inv_ex/half/algebra/inv", "Low precision dtypes not supported"
 
 
-def test_references_are_of_a_process_that_is_not_changed(target: Target) -> None:
+def test_references_are_of_a_process_that_is_not_changed(target: Target, warm: Path) -> None:
     """The CPU is its own reference: what breaks this process must not break that one."""
     report = target.verify(
         "operators.truth",
@@ -42,6 +42,7 @@ def test_references_are_of_a_process_that_is_not_changed(target: Target) -> None
             "twice = lambda keys, x: kernel.call_boxed(keys, kernel.call_boxed(keys, x))\n"
             "library.impl('bitwise_not', twice, 'CPU', with_keyset=True, allow_override=True)"
         ),
+        python=warm,
     )
     assert bad(report) == {"operators.truth": "fail"}
     assert "bitwise_not" in by_id(report)["operators.truth"].detail

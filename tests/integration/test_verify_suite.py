@@ -55,7 +55,7 @@ def test_numpy_is_not_missed_and_other_warnings_are_kept(target: Target) -> None
 
 @pytest.mark.parametrize(("callers", "wanted"), [("", "passive"), ("active", "active")])
 def test_threads_that_wait_give_their_core_away_unless_speed_is_measured(
-    target: Target, callers: str, wanted: str
+    target: Target, warm: Path, callers: str, wanted: str
 ) -> None:
     seen = target.work / "seen"
     said = "print(sys.argv[-1], os.environ.get('OMP_WAIT_POLICY'), file=stream)"
@@ -66,12 +66,13 @@ def test_threads_that_wait_give_their_core_away_unless_speed_is_measured(
         "speed.launch",
         suite="full",
         mutation=f"import os, sys\nwith open({str(seen)!r}, 'a') as stream: {said}",
+        python=warm,
     )
     assert bad(report) == {}
     assert {f"aten.sort {wanted}", f"speed.launch {callers or None}"} <= set(seen.read_text().splitlines())
 
 
-def test_vector_functions_are_set_up_by_one_thread_before_any_check(target: Target) -> None:
+def test_vector_functions_are_set_up_by_one_thread_before_any_check(target: Target, warm: Path) -> None:
     """Else two threads may do it at once, and the first result is wrong: by chance, so it is no test."""
     seen = target.work / "seen"
     report = target.verify(
@@ -86,6 +87,7 @@ def test_vector_functions_are_set_up_by_one_thread_before_any_check(target: Targ
             "        return function(*args, **(kwargs or {}))\n"
             "Seen().__enter__()"
         ),
+        python=warm,
     )
     assert bad(report) == {}
     lines = seen.read_text().splitlines()

@@ -68,14 +68,14 @@ def library(path: Path, source: str, *words: str) -> None:
     code.unlink()
 
 
-def test_extension_of_the_other_cxx_abi(target: Target) -> None:
+def test_extension_of_the_other_cxx_abi(target: Target, warm: Path) -> None:
     """It wants a function of libc10 with the string type of the old ABI, which this torch has not."""
     package = target.work / "old abi" / "xpubuild_ops"
     symbol = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
     source = f'extern "C" void {symbol}(); extern "C" void PyInit__C() {{ {symbol}(); }}\n'
     library(package / "_C.so", source, "-Wl,-z,now")
     (package / "__init__.py").write_text("from . import _C\n", "utf-8")
-    report = target.verify("ops", ops=False, path=[package.parent])
+    report = target.verify("ops", ops=False, path=[package.parent], python=warm)
     assert bad(report) == {"ops.import": "fail"}
     detail = by_id(report)["ops.import"].detail
     assert "undefined symbol" in detail
@@ -83,8 +83,8 @@ def test_extension_of_the_other_cxx_abi(target: Target) -> None:
     assert by_id(report)["ops.swiglu_forward"].status == "skip"
 
 
-def test_torchvision_built_for_cuda_beside_a_cpu_torch(target: Target, cuda_vision: Path) -> None:
-    report = target.verify("vision", "model.resnet50_inference", path=[cuda_vision])
+def test_torchvision_built_for_cuda_beside_a_cpu_torch(target: Target, warm: Path, cuda_vision: Path) -> None:
+    report = target.verify("vision", "model.resnet50_inference", path=[cuda_vision], python=warm)
     assert bad(report) == {"vision.import": "fail"}
     detail = by_id(report)["vision.import"].detail
     assert "torchvision cannot be imported" in detail
@@ -94,21 +94,23 @@ def test_torchvision_built_for_cuda_beside_a_cpu_torch(target: Target, cuda_visi
     assert "torchvision cannot be used" in model.detail
 
 
-def test_libraries_of_a_neighbour_that_need_what_is_not_there(target: Target, cuda_vision: Path) -> None:
+def test_libraries_of_a_neighbour_that_need_what_is_not_there(
+    target: Target, warm: Path, cuda_vision: Path
+) -> None:
     """Told from the files, where no GPU is and nothing can be tried."""
     site = target.work / "site"
     site.mkdir()
     for package in (target.env.site / "torch", cuda_vision / "torchvision"):
         (site / package.name).symlink_to(package)
     mutation = f"torch.__file__ = {str(site / 'torch' / '__init__.py')!r}"
-    report = target.verify("image.linkage", mutation=mutation)
+    report = target.verify("image.linkage", mutation=mutation, python=warm)
     assert bad(report) == {"image.linkage": "fail"}
     detail = by_id(report)["image.linkage"].detail
     assert "libtorch_cuda.so" in detail
     assert "needs" in detail
 
 
-def test_two_sycl_runtimes(target: Target) -> None:
+def test_two_sycl_runtimes(target: Target, warm: Path) -> None:
     """One that a library needs and one that another found by its own path."""
     lib = target.work / "site" / "torch" / "lib"
     for number in ("7", "8"):
@@ -119,7 +121,7 @@ def test_two_sycl_runtimes(target: Target) -> None:
             f"-Wl,-rpath,{folder}",
         )  # fmt: skip
     mutation = f"torch.__file__ = {str(lib.parent / '__init__.py')!r}\ntorch.xpu._is_compiled = lambda: True"
-    report = target.verify("image.one_libsycl", mutation=mutation)
+    report = target.verify("image.one_libsycl", mutation=mutation, python=warm)
     assert bad(report) == {"image.one_libsycl": "fail"}
     assert by_id(report)["image.one_libsycl"].detail.startswith("2 SYCL runtimes found: ")
 
@@ -134,10 +136,10 @@ def test_image_suite_says_what_is_not_xpu(target: Target) -> None:
     assert not any(check.group == "device" for check in report.checks)
 
 
-def test_operators_of_a_torchvision_that_works(target: Target) -> None:
+def test_operators_of_a_torchvision_that_works(target: Target, warm: Path) -> None:
     """vision.files needs its compiled readers: tests/e2e/test_components.py."""
     checks = ("vision.import", "vision.nms", "vision.roi_align")
-    report = target.verify(*checks, path=[python_vision(target.work / "vision")])
+    report = target.verify(*checks, path=[python_vision(target.work / "vision")], python=warm)
     assert {check.id: check.status for check in report.checks if check.group == "vision"} == dict.fromkeys(
         checks, "pass"
     )
@@ -152,17 +154,17 @@ def test_operators_of_a_torchvision_that_works(target: Target) -> None:
     ],
 )
 def test_operators_of_a_torchvision_that_are_wrong(
-    target: Target, check: str, code: str, detail: str
+    target: Target, warm: Path, check: str, code: str, detail: str
 ) -> None:
     vision = python_vision(target.work / "vision")
-    report = target.verify(check, path=[vision], mutation=code, module="torchvision")
+    report = target.verify(check, path=[vision], mutation=code, module="torchvision", python=warm)
     assert bad(report) == {check: "fail"}
     assert detail in by_id(report)[check].detail
 
 
-def test_torchaudio_that_works(target: Target, audio: Path) -> None:
+def test_torchaudio_that_works(target: Target, warm: Path, audio: Path) -> None:
     code = f"import torchaudio.functional\nFACTOR = 1\n{_TRANSDUCER}"
-    report = target.verify("audio", path=[audio], mutation=code, module="torchaudio")
+    report = target.verify("audio", path=[audio], mutation=code, module="torchaudio", python=warm)
     assert {check.status for check in report.checks if check.group == "audio"} == {"pass"}
 
 
@@ -191,25 +193,27 @@ def test_torchaudio_that_works(target: Target, audio: Path) -> None:
         ),
     ],
 )
-def test_torchaudio_that_is_wrong(target: Target, audio: Path, check: str, code: str, detail: str) -> None:
-    report = target.verify(check, path=[audio], mutation=code, module="torchaudio")
+def test_torchaudio_that_is_wrong(  # noqa: PLR0917
+    target: Target, warm: Path, audio: Path, check: str, code: str, detail: str
+) -> None:
+    report = target.verify(check, path=[audio], mutation=code, module="torchaudio", python=warm)
     assert bad(report) == {check: "fail"}
     assert detail in by_id(report)[check].detail
 
 
-def test_a_slow_device_is_a_warning_and_no_failure(target: Target) -> None:
-    device = target.verify("device.properties").device["name"]
+def test_a_slow_device_is_a_warning_and_no_failure(target: Target, warm: Path) -> None:
+    device = target.verify("device.properties", python=warm).device["name"]
     base = Baseline(str(device), "2.12.0", {"speed.launch": {"launch_us": 1e-6, "launch_and_wait_us": 1e9}})
-    report = target.verify("speed.launch", baseline=base)
+    report = target.verify("speed.launch", baseline=base, python=warm)
     assert report.status == "pass"
     (warning,) = by_id(report)["speed.launch"].warnings
     assert warning.startswith("launch_us is ")
     assert warning.endswith("of the baseline's 1e-06")
 
 
-def test_source_tree_is_handed_to_the_checks(target: Target) -> None:
-    report = target.verify("upstream", options={"source": str(target.work / "no tree")})
+def test_source_tree_is_handed_to_the_checks(target: Target, warm: Path) -> None:
+    report = target.verify("upstream", options={"source": str(target.work / "no tree")}, python=warm)
     assert bad(report) == {"upstream.tests": "fail"}
     assert "the --source folder" in by_id(report)["upstream.tests"].detail
-    report = target.verify("dynamo")
+    report = target.verify("dynamo", python=warm)
     assert {check.status for check in report.checks if check.group == "dynamo"} == {"skip"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jsonschema
@@ -21,13 +22,17 @@ def closed(schema: Any) -> Any:
     return result
 
 
+@functools.cache
+def _validator(name: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(closed(json_schema(DOCUMENTS[name])))
+
+
 def check(document: dict[str, Any], name: str) -> dict[str, Any]:
     """Return the document if it is a valid ``xpubuild.<name>/1`` with no field that the schema does not name.
 
     Raises:
         jsonschema.ValidationError: it is not.
     """
-    schema = closed(json_schema(DOCUMENTS[name]))
-    jsonschema.Draft202012Validator(schema).validate(document)
+    _validator(name).validate(document)
     DOCUMENTS[name].model_validate(document)
     return document

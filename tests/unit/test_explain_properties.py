@@ -36,7 +36,10 @@ def in_the_middle(sample: Sample) -> list[str]:
     return [*CALM[:100], *sample.lines, *CALM[100:160]]
 
 
-EXPECTED = {sample.text: best(in_the_middle(sample)) for sample in SAMPLES}
+@functools.cache
+def expected(sample: Sample) -> str | None:
+    return best(in_the_middle(sample))
+
 
 PREFIXES = (
     "2025-01-01T00:00:00.1234567Z ", "#12 34.567 ", "[build] ", "[2025-01-01T00:00:00.000Z] ", "12:00:01 ",
@@ -52,7 +55,7 @@ any_sample = st.sampled_from(SAMPLES)
 @given(sample=any_sample, prefix=st.sampled_from(PREFIXES))
 @settings(max_examples=150, deadline=None)
 def test_prefixes(sample: Sample, prefix: str) -> None:
-    assert best([prefix + line for line in in_the_middle(sample)]) == EXPECTED[sample.text]
+    assert best([prefix + line for line in in_the_middle(sample)]) == expected(sample)
 
 
 @given(sample=any_sample, data=st.data())
@@ -63,13 +66,13 @@ def test_colours(sample: Sample, data: st.DataObject) -> None:
         place = data.draw(st.integers(0, len(line)))
         colour = data.draw(st.sampled_from(COLOURS))
         coloured.append(colour + line[:place] + "\x1b[0m" + line[place:] + "\x1b[K")
-    assert best([*CALM[:100], *coloured, *CALM[100:160]]) == EXPECTED[sample.text]
+    assert best([*CALM[:100], *coloured, *CALM[100:160]]) == expected(sample)
 
 
 @given(sample=any_sample, end=st.sampled_from(["\r\n", "\r\r\n"]))
 @settings(max_examples=60, deadline=None)
 def test_ends_of_lines(sample: Sample, end: str) -> None:
-    assert best(in_the_middle(sample), end) == EXPECTED[sample.text]
+    assert best(in_the_middle(sample), end) == expected(sample)
 
 
 @given(sample=any_sample, steps=st.integers(1, 40))
@@ -77,7 +80,7 @@ def test_ends_of_lines(sample: Sample, end: str) -> None:
 def test_progress_written_with_carriage_returns(sample: Sample, steps: int) -> None:
     progress = "\r".join(f"Receiving objects: {step}% ({step}/100)" for step in range(steps)) + "\r"
     first, *rest = sample.lines
-    assert best([*CALM[:100], progress + first, *rest, *CALM[100:160]]) == EXPECTED[sample.text]
+    assert best([*CALM[:100], progress + first, *rest, *CALM[100:160]]) == expected(sample)
 
 
 @given(sample=any_sample, gaps=st.lists(st.integers(0, 2), min_size=1, max_size=8), seed=st.integers(0, 99))
@@ -88,7 +91,7 @@ def test_lines_of_other_jobs_in_between(sample: Sample, gaps: list[int], seed: i
     mixed: list[str] = []
     for number, line in enumerate(sample.lines):
         mixed += [line, *other[number * 2 : number * 2 + gaps[number % len(gaps)]]]
-    assert best([*CALM[:100], *mixed, *CALM[100:160]]) == EXPECTED[sample.text]
+    assert best([*CALM[:100], *mixed, *CALM[100:160]]) == expected(sample)
 
 
 @given(sample=any_sample, data=st.data())
@@ -104,7 +107,7 @@ def test_a_log_that_begins_late_and_ends_early(sample: Sample, data: st.DataObje
     text = "\n".join(lines).encode()
     findings = explained(text).findings
     assert findings
-    assert findings[0].id == EXPECTED[sample.text]
+    assert findings[0].id == expected(sample)
 
 
 def test_half_of_an_ordinary_line_is_ordinary() -> None:
@@ -161,7 +164,7 @@ def test_the_size_of_the_blocks_changes_nothing(size: int, monkeypatch: pytest.M
 def test_utf16_as_a_windows_shell_writes_it() -> None:
     sample = SAMPLES[0]
     data = "\r\n".join(in_the_middle(sample)).encode("utf-16")
-    assert explained(data).findings[0].id == EXPECTED[sample.text]
+    assert explained(data).findings[0].id == expected(sample)
 
 
 def adversaries() -> list[str]:

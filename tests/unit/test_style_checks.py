@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def shown_in(source: str) -> Iterator[tuple[str, str]]:
                     yield from ((name, status) for name in identifiers)
 
 
+@functools.cache
 def shown() -> set[tuple[str, str]]:
     """Return what all tests show: by decorator, and in the tables of simulated hosts.
 
@@ -42,19 +44,16 @@ def shown() -> set[tuple[str, str]]:
     return found | {(name, "ok") for names in WELL.values() for name in names}
 
 
-SHOWN = shown()
-
-
 @pytest.mark.parametrize("identifier", [check.id for check in arranged(shipped())])
 def test_a_check_is_shown_with_a_finding_and_without(identifier: str) -> None:
     """See docs/how-to/add-a-doctor-check.md."""
-    statuses = {status for name, status in SHOWN if name == identifier}
+    statuses = {status for name, status in shown() if name == identifier}
     assert "ok" in statuses, f"no test has @shows('ok', {identifier!r})"
     assert statuses & {"warn", "fail"}, f"no test has @shows('warn' or 'fail', {identifier!r})"
 
 
 def test_what_is_shown_is_a_check() -> None:
-    assert {name for name, _ in SHOWN} <= {check.id for check in shipped()}
+    assert {name for name, _ in shown()} <= {check.id for check in shipped()}
 
 
 def test_a_mention_shows_nothing(tmp_path: Path) -> None:

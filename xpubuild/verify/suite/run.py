@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import importlib
+import importlib.machinery
 import importlib.util
 import json
 import os
@@ -35,19 +36,30 @@ _PACKAGE = "xpubuild_verify_suite"
 _LONGEST_DETAIL = 1500
 
 
+class _Unwritten(importlib.machinery.SourceFileLoader):
+    """Leaves no bytecode beside the suite: its folder may be somebody else's, or for another Python.
+
+    What else is imported keeps its own: to make that of torch's compiler takes longer than most checks.
+    """
+
+    def set_data(self, *_data: Any, **_mode: Any) -> None:
+        """Write nothing."""
+
+
 def _load_suite() -> None:
     """Import this folder as a package with its own name, wherever it is."""
     folder = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != folder]
+    init = folder / "__init__.py"
     spec = importlib.util.spec_from_file_location(
-        _PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+        _PACKAGE, init, loader=_Unwritten(_PACKAGE, str(init)), submodule_search_locations=[str(folder)]
     )
     if spec is None or spec.loader is None:
         raise ImportError(f"the suite in {folder} cannot be loaded")
+    finder = importlib.machinery.FileFinder(str(folder), (_Unwritten, importlib.machinery.SOURCE_SUFFIXES))
+    sys.path_importer_cache[str(folder)] = finder
     package = importlib.util.module_from_spec(spec)
     sys.modules[_PACKAGE] = package
-    # The folder may belong to somebody else and to another version of Python.
-    sys.dont_write_bytecode = True
     spec.loader.exec_module(package)
     registry = importlib.import_module(f"{_PACKAGE}.registry")
     registry.discover()
