@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import sys
 
 # The exit code of errors.InterruptedByUserError: nothing can be imported for it any more.
 _INTERRUPTED = 130
-# Modules, models and recipes are some 100,000 objects that stay. Python looks for cycles among them after
-# every 700 new ones, which is a tenth of what a short command takes.
-_OBJECTS_UNTIL_A_LOOK = 50_000
 
 
 def _open_missing() -> None:
@@ -27,7 +23,6 @@ def _open_missing() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    gc.set_threshold(_OBJECTS_UNTIL_A_LOOK)
     try:
         _open_missing()
         # pydantic would look through every installed distribution for plug-ins. Of the three words that it
