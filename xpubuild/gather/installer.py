@@ -7,6 +7,7 @@ from pathlib import Path
 
 import platformdirs
 
+from xpubuild.engine.answers import Answers
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UsageError
 from xpubuild.gather.options import PlanOptions
@@ -45,8 +46,9 @@ def _uv(options: PlanOptions, workspace: Path, downloads: Downloads) -> tuple[In
     from xpubuild.packages.uv.settings import reason_for_pip  # noqa: PLC0415
 
     environment = base_environment()
-    cache = platformdirs.user_cache_path("xpubuild") / "uv"
-    program = find_uv(environment)
+    own = platformdirs.user_cache_path("xpubuild")
+    cache = own / "uv"
+    program = find_uv(environment, answers=Answers(own / "answers"))
     why = program.why or reason_for_pip(_settings(environment, downloads)) or not_ours(cache)
     if why:
         return Installer(why=why), program.remedy

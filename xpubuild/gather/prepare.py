@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
+from xpubuild.engine.answers import Answers
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.model import Plan
 from xpubuild.engine.process import Cancel
@@ -60,7 +63,8 @@ class _Host:
     @functools.cached_property
     def report(self) -> HostReport:
         """The report; its disk is that of the current folder."""
-        return host_report(oneapi_root=self._options.oneapi_root, python=self._python())
+        answers = Answers(platformdirs.user_cache_path("xpubuild") / "answers")
+        return host_report(oneapi_root=self._options.oneapi_root, python=self._python(), answers=answers)
 
     def _python(self) -> Path | None:
         """The interpreter of the environment; what is wrong with it is said where the plan needs it."""

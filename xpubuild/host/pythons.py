@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from xpubuild.engine.answers import FRESH, Answers
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.process import probe
+from xpubuild.engine.results import QueryResult
 from xpubuild.errors import XpuBuildError
 from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, exists, inside, read_bytes, read_text
 
@@ -30,6 +31,18 @@ def there(name):
     except ImportError:
         return False
     return True
+def loaded():
+    # Every file of this process: the program, its libraries, modules and the folders that may get new ones.
+    try:
+        with open("/proc/self/maps") as maps:
+            mapped = [line.split(None, 5)[5].strip() for line in maps if "/" in line]
+    except (IOError, IndexError):
+        return None
+    own = os.path.dirname(sys.executable)
+    places = [os.path.join(folder, "pyvenv.cfg") for folder in (own, os.path.dirname(own))]
+    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    known = mapped + places + modules + sys.path + [os.path.join(include, "Python.h")]
+    return sorted(set(path for path in known if path and os.path.isabs(path)))
 include = sysconfig.get_paths().get("include") or ""
 print(json.dumps({
     "version": platform.python_version(),
@@ -41,6 +54,8 @@ print(json.dumps({
     "include": include,
     "headers": os.path.isfile(os.path.join(include, "Python.h")),
     "ensurepip": there("ensurepip") and there("venv"),
+    "program": os.path.realpath("/proc/self/exe"),
+    "loaded": loaded(),
 }))
 """
 
@@ -67,7 +82,11 @@ class PythonFacts:
 
 
 def probe_python(
-    executable: Path, environment: Mapping[str, str] | None = None, *, deadline_s: float = _DEADLINE_S
+    executable: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    deadline_s: float = _DEADLINE_S,
+    answers: Answers = FRESH,
 ) -> PythonFacts:
     """Run an interpreter and return what it says; never raises, ``error`` says what went wrong.
 
@@ -76,9 +95,10 @@ def probe_python(
     """
     path = str(executable)
     try:
-        result = probe(
+        result = answers.probe(
             [path, "-I", "-c", _PROBE],
             env=base_environment() if environment is None else environment,
+            decides=_loaded,
             deadline_s=deadline_s,
         )
     except (XpuBuildError, OSError) as error:
@@ -98,6 +118,15 @@ def probe_python(
         line = said[-1 if said[:1] == ["Traceback (most recent call last):"] else 0] if said else ""
         return PythonFacts(path, error=f"{ending}: {line}" if said else ending)
     return _checked(path, document)
+
+
+def _loaded(result: QueryResult, program: Path) -> Sequence[str] | None:
+    """Return what an interpreter has read; None where it is not the program that was started: a shim."""
+    try:
+        document = json.loads(result.stdout)
+        return document["loaded"] if document["program"] == str(program) else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _checked(path: str, document: Mapping[str, Any]) -> PythonFacts:

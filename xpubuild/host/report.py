@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from xpubuild.documents import plain
+from xpubuild.engine.answers import FRESH, Answers
 from xpubuild.engine.environment import base_environment
 from xpubuild.host.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
 from xpubuild.host.cgroup import cgroup_limits
@@ -86,13 +87,14 @@ def host_report(
     python: Path | None = None,
     environment: Mapping[str, str] | None = None,
     oneapi_root: Path | None = None,
+    answers: Answers = FRESH,
 ) -> HostReport:
     """Gather the facts; never raises.
 
     With a ``root`` other than / (an unpacked image, a fake tree) only files below it are read and nothing is
     run. ``workspace`` is where disk space matters (default: the current folder, or ``root``), ``python`` the
     interpreter to look at, ``environment`` the one whose PATH counts, ``oneapi_root`` the only oneAPI that is
-    looked at.
+    looked at, ``answers`` remembers what programs said earlier.
     """
     live = root == LIVE_ROOT
     env = dict(base_environment() if environment is None else environment)
@@ -103,11 +105,14 @@ def host_report(
     tools = locate(TOOLS, search_path) if live else {}
     selected = python or (Path(path) if (path := locate(("python3",), search_path).get("python3")) else None)
     # An interpreter takes longer to start than a compiler, so it is the first.
-    chosen = _begun(probe_python, selected, env) if live and selected else None
+    chosen = _begun(probe_python, selected, env, answers=answers) if live and selected else None
     asked_compilers = [
-        (_begun(probe_compiler, path, env), CompilerFacts(name, path)) for name, path in compilers.items()
+        (_begun(probe_compiler, path, env, answers), CompilerFacts(name, path))
+        for name, path in compilers.items()
     ]
-    asked_tools = [(_begun(probe_tool, path, env), ToolFacts(name, path)) for name, path in tools.items()]
+    asked_tools = [
+        (_begun(probe_tool, path, env, answers), ToolFacts(name, path)) for name, path in tools.items()
+    ]
     end = time.monotonic() + _DEADLINE_S
     silent = PythonFacts(str(selected), error="timed out")
     return HostReport(

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.engine.answers import FRESH, Answers, Decides, says_itself
 from xpubuild.engine.environment import usable_path
-from xpubuild.engine.process import probe
+from xpubuild.engine.results import QueryResult
 from xpubuild.errors import XpuBuildError
 from xpubuild.host.readers import UNKNOWN
 
@@ -55,19 +56,31 @@ def locate(names: tuple[str, ...], search_path: str) -> dict[str, str]:
     return {name: path for name, path in found.items() if path}
 
 
-def probe_compiler(path: str, environment: Mapping[str, str]) -> CompilerFacts:
+def probe_compiler(path: str, environment: Mapping[str, str], answers: Answers = FRESH) -> CompilerFacts:
     """Return what a compiler says of itself; never raises.
 
     ``-v`` alone compiles nothing: GCC, clang and icx print version and target with it.
     """
-    kind, version, target = parse_compiler(_output([path, "-v"], environment))
+    text = _output(
+        [path, "-v"], environment, answers,
+        lambda result, program: says_itself(program, parse_compiler(_all_of(result))[1:]),
+    )  # fmt: skip
+    kind, version, target = parse_compiler(text)
     return CompilerFacts(Path(path).name, path, kind, version, target)
 
 
-def probe_tool(path: str, environment: Mapping[str, str]) -> ToolFacts:
+def probe_tool(path: str, environment: Mapping[str, str], answers: Answers = FRESH) -> ToolFacts:
     """Return a program's version as ``--version`` prints it; never raises."""
-    match = _VERSION.search(_output([path, "--version"], environment))
-    return ToolFacts(Path(path).name, path, match[0] if match else UNKNOWN)
+    text = _output(
+        [path, "--version"], environment, answers,
+        lambda result, program: says_itself(program, [_version(_all_of(result))]),
+    )  # fmt: skip
+    return ToolFacts(Path(path).name, path, _version(text))
+
+
+def _version(text: str) -> str:
+    match = _VERSION.search(text)
+    return match[0] if match else UNKNOWN
 
 
 def parse_compiler(text: str) -> tuple[str, str, str]:
@@ -79,9 +92,13 @@ def parse_compiler(text: str) -> tuple[str, str, str]:
     return UNKNOWN, UNKNOWN, target[1] if target else UNKNOWN
 
 
-def _output(argv: list[str], environment: Mapping[str, str]) -> str:
+def _output(argv: list[str], environment: Mapping[str, str], answers: Answers, decides: Decides) -> str:
     try:
-        result = probe(argv, env=environment, deadline_s=_DEADLINE_S)
+        result = answers.probe(argv, env=environment, decides=decides, deadline_s=_DEADLINE_S)
     except (XpuBuildError, OSError):
         return ""
-    return f"{result.stdout}\n{result.stderr}" if result.ok else ""
+    return _all_of(result) if result.ok else ""
+
+
+def _all_of(result: QueryResult) -> str:
+    return f"{result.stdout}\n{result.stderr}"

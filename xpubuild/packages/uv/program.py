@@ -7,15 +7,15 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import Version
 
+from xpubuild.engine.answers import FRESH, Answers, says_itself
 from xpubuild.engine.environment import usable_path
-from xpubuild.engine.process import query
-from xpubuild.engine.results import how_ended
+from xpubuild.engine.results import QueryResult, how_ended
 from xpubuild.errors import XpuBuildError
 
 #: The first that makes hard links where the file system has no reflinks (uv's changelog, 0.10.5, #18104).
@@ -35,7 +35,10 @@ class Program:
 
 
 def find_uv(
-    environment: Mapping[str, str], python: str = sys.executable, deadline_s: float = _DEADLINE_S
+    environment: Mapping[str, str],
+    python: str = sys.executable,
+    deadline_s: float = _DEADLINE_S,
+    answers: Answers = FRESH,
 ) -> Program:
     """Return the uv beside the interpreter ``python``, else that of PATH."""
     path, _ = usable_path(environment.get("PATH", os.defpath))
@@ -43,16 +46,20 @@ def find_uv(
     found = shutil.which("uv", path=os.pathsep.join((str(Path(python).parent), path)))
     if found is None:
         return Program(why="uv is not installed", remedy=shlex.join([python, "-m", "pip", "install", "uv"]))
-    version, why = _version(found, environment, deadline_s)
+    version, why = _version(found, environment, deadline_s, answers)
     # It puts one beside ``python``, which comes before that of PATH.
     remedy = shlex.join([python, "-m", "pip", "install", "--force-reinstall", "uv"]) if why else ""
     return Program(found, version, why, remedy)
 
 
-def _version(program: str, environment: Mapping[str, str], deadline_s: float) -> tuple[str, str]:
+def _version(
+    program: str, environment: Mapping[str, str], deadline_s: float, answers: Answers
+) -> tuple[str, str]:
     """Return the version that uv says, "" where it says none, and why it cannot be used, "" where it can."""
     try:
-        answer = query([program, "--version"], env=environment, deadline_s=deadline_s)
+        answer = answers.probe(
+            [program, "--version"], env=environment, decides=_by_itself, deadline_s=deadline_s
+        )
     except XpuBuildError as error:
         return "", f"{program} does not run: {error.why}"
     version = _VERSION.match(answer.stdout)
@@ -65,3 +72,8 @@ def _version(program: str, environment: Mapping[str, str], deadline_s: float) ->
     if Version(version[1]) < Version(OLDEST):
         return version[1], f"uv {version[1]} is older than {OLDEST}"
     return version[1], ""
+
+
+def _by_itself(result: QueryResult, program: Path) -> Sequence[str] | None:
+    version = _VERSION.match(result.stdout)
+    return says_itself(program, [version[1]]) if version else None

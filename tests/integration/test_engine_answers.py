@@ -1,0 +1,224 @@
+"""What programs said is remembered, and not a moment longer than it holds: real programs, compiled here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from xpubuild.engine.answers import Answers, Decides, says_itself
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.results import QueryResult
+from xpubuild.host.pythons import probe_python
+from xpubuild.host.tools import probe_compiler, probe_tool
+
+_TOOL = """
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+    FILE *starts = fopen(getenv("STARTS"), "a");
+    fputs("x", starts);
+    fclose(starts);
+    puts("tool version VERSION");
+    return STATUS;
+}
+"""
+_LAUNCHER = """
+#include <stdlib.h>
+#include <unistd.h>
+int main(int count, char **words) { (void)count; return execv(getenv("REAL"), words); }
+"""
+
+
+def _built(place: Path, source: str) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    file = place.with_suffix(".c")
+    file.write_text(source)
+    draft = place.with_suffix(".new")
+    subprocess.run(["gcc", "-o", draft, file], check=True)
+    draft.replace(place)
+    return place
+
+
+def _tool(place: Path, version: str = "1.2.3", status: int = 0) -> Path:
+    return _built(place, _TOOL.replace("VERSION", version).replace("STATUS", str(status)))
+
+
+def _by_itself(result: QueryResult, program: Path) -> Sequence[str] | None:
+    return says_itself(program, result.stdout.split())
+
+
+class _World:
+    """A folder with a program, what is remembered of it, and how often programs were started."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "answers"
+        self.program = root / "bin" / "tool"
+        self.starts = root / "starts"
+        self.env = {**base_environment(), "STARTS": str(self.starts)}
+        self.decides: Decides = _by_itself
+
+    def ask(self, **more: str) -> str:
+        # These programs are younger than what is remembered otherwise.
+        answers = Answers(self.folder, settled_ns=0)
+        env = {**self.env, **more}
+        return answers.probe([str(self.program), "--version"], env=env, decides=self.decides).stdout
+
+    def started(self) -> int:
+        return len(self.starts.read_text())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> _World:
+    made = _World(tmp_path)
+    _tool(made.program)
+    return made
+
+
+def test_a_program_is_started_once(world: _World) -> None:
+    assert [world.ask(), world.ask()] == ["tool version 1.2.3\n"] * 2
+    assert world.started() == 1
+
+
+def test_another_program_in_its_place_is_asked(world: _World) -> None:
+    world.ask()
+    before = world.program.stat()
+    _tool(world.program, "1.2.4")
+    os.utime(world.program, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert world.program.stat().st_size == before.st_size
+    assert world.ask() == "tool version 1.2.4\n"
+
+
+def test_a_program_that_was_written_into_is_asked(world: _World) -> None:
+    world.ask()
+    before = world.program.stat()
+    content = world.program.read_bytes().replace(b"1.2.3", b"1.2.5")
+    world.program.write_bytes(content)
+    os.utime(world.program, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert world.ask() == "tool version 1.2.5\n"
+
+
+def test_a_link_that_leads_elsewhere_is_followed(world: _World) -> None:
+    first, second = world.program.rename(world.root / "first"), _tool(world.root / "second", "2.0.0")
+    world.program.symlink_to(first)
+    assert world.ask() == "tool version 1.2.3\n"
+    world.program.unlink()
+    world.program.symlink_to(second)
+    assert world.ask() == "tool version 2.0.0\n"
+
+
+def test_another_environment_is_another_question(world: _World) -> None:
+    world.ask()
+    world.ask(HOME="/elsewhere")
+    world.ask(HOME="/elsewhere")
+    assert world.started() == 2
+    assert len(list(world.folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "change", [lambda file: file.write_text("other"), lambda file: file.unlink()], ids=["changed", "removed"]
+)
+def test_what_decides_it_beside_the_program(world: _World, change: Callable[[Path], None]) -> None:
+    settings, missing = world.root / "settings", world.root / "missing"
+    settings.write_text("value")
+    world.decides = lambda _result, _program: [str(settings), str(missing)]
+    world.ask()
+    world.ask()
+    assert world.started() == 1
+    change(settings)
+    world.ask()
+    assert world.started() == 2
+    missing.write_text("now it is there")
+    world.ask()
+    assert world.started() == 3
+
+
+def test_a_launcher_and_a_script_are_asked_each_time(world: _World) -> None:
+    real = world.program.rename(world.root / "real")
+    _built(world.program, _LAUNCHER)
+    assert [world.ask(REAL=str(real)), world.ask(REAL=str(real))] == ["tool version 1.2.3\n"] * 2
+    assert world.started() == 2
+    world.program.write_text(f"#!/bin/sh\n# tool version 1.2.3\nexec '{real}'\n")
+    world.ask()
+    world.ask()
+    assert world.started() == 4
+
+
+def test_what_fails_is_not_remembered(world: _World) -> None:
+    _tool(world.program, status=1)
+    world.ask()
+    world.ask()
+    assert world.started() == 2
+    assert not world.folder.exists()
+
+
+def test_a_program_that_has_just_changed_can_change_again(world: _World) -> None:
+    answers = Answers(world.folder, settled_ns=10**18)
+    for _ in range(2):
+        answers.probe([str(world.program)], env=world.env, decides=_by_itself)
+    assert world.started() == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda file: file.chmod(0o666),
+        lambda file: file.write_text("{"),
+        lambda file: file.write_text("[1]"),
+        lambda file: file.write_text(file.read_text().replace("answer/1", "answer/0")),
+        lambda file: file.write_text("[" * 100_000),
+    ],
+    ids=["of-others", "cut", "list", "schema", "deep"],
+)
+def test_what_cannot_be_believed_is_asked(world: _World, damage: Callable[[Path], None]) -> None:
+    world.ask()
+    (file,) = world.folder.iterdir()
+    damage(file)
+    assert world.ask() == "tool version 1.2.3\n"
+    assert world.started() == 2
+
+
+def test_a_folder_that_cannot_be_made_costs_nothing_but_time(world: _World) -> None:
+    world.folder.write_text("a file")
+    assert world.ask() == "tool version 1.2.3\n"
+
+
+def test_no_value_of_the_environment_is_kept(world: _World) -> None:
+    world.ask(HTTPS_PROXY="http://user:password@proxy")
+    (file,) = world.folder.iterdir()
+    assert "password" not in file.read_text()
+
+
+def test_an_interpreter_says_what_it_has_read(tmp_path: Path) -> None:
+    answers = Answers(tmp_path / "answers", settled_ns=0)
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    python = venv / "bin" / "python"
+    fresh = probe_python(python)
+    assert [probe_python(python, answers=answers) for _ in range(2)] == [fresh, fresh]
+    (file,) = answers_in(tmp_path)
+    assert str(Path(fresh.include) / "Python.h") in file.read_text()
+    assert fresh.virtual
+    (venv / "pyvenv.cfg").unlink()
+    assert probe_python(python, answers=answers).virtual is False
+
+
+def answers_in(folder: Path) -> list[Path]:
+    return list((folder / "answers").iterdir())
+
+
+def test_compiler_and_tool_are_the_same_from_memory(tmp_path: Path) -> None:
+    answers, env = Answers(tmp_path / "answers", settled_ns=0), base_environment()
+    compiler, tool = shutil.which("g++"), str(_tool(tmp_path / "cmake", "3.28.3"))
+    assert compiler is not None
+    env["STARTS"] = str(tmp_path / "starts")
+    fresh = probe_compiler(compiler, env), probe_tool(tool, env)
+    for _ in range(2):
+        assert (probe_compiler(compiler, env, answers), probe_tool(tool, env, answers)) == fresh
+    assert len((tmp_path / "starts").read_text()) == 2
