@@ -5,6 +5,7 @@ The texts have the form of real ones; numbers and names are made up.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +19,13 @@ from xpubuild.host.cgroup import CgroupLimits, cgroup_limits
 from xpubuild.host.disk import DiskFacts, disk_facts
 from xpubuild.host.drivers import DriverFacts, find_drivers
 from xpubuild.host.gpus import GpuFacts, find_gpus
+from xpubuild.host.ocloc import OclocAnswer, try_ocloc
 from xpubuild.host.packages import install_commands, package_names, system_of
 from xpubuild.host.pythons import PythonFacts, find_pythons
 from xpubuild.host.readers import LIVE_ROOT
+from xpubuild.host.report import OneapiFacts, host_report
 from xpubuild.host.system import OsFacts, os_facts
-from xpubuild.host.tools import CompilerFacts, ToolFacts, locate, probe_compiler, probe_tool
+from xpubuild.host.tools import COMPILERS, TOOLS, CompilerFacts, ToolFacts, locate, probe_compiler, probe_tool
 
 GIB = 1 << 30
 
@@ -107,6 +110,21 @@ DRIVERS: dict[str, tuple[dict[str, str], tuple[DriverFacts, ...]]] = {
         (DriverFacts("kernel", "i915", "1.25.2", "sysfs"), DriverFacts("kernel", "xe", "unknown", "sysfs")),
     ),
 }
+
+
+#: Every package that is told, and the family that its version stands for (the loader's: none).
+KNOWN = {
+    "intel-level-zero": "rolling", "intel-level-zero-gpu": "rolling", "libze-intel-gpu1": "rolling",
+    "intel-ocloc": "rolling", "intel-opencl": "rolling", "intel-opencl-icd": "rolling",
+    "level-zero": "unknown", "libze1": "unknown", "oneapi-level-zero": "unknown",
+}  # fmt: skip
+
+
+def test_every_package_of_the_driver_is_known(tmp_path: Path) -> None:
+    version = "25.35.35096.9"
+    text = dpkg(*(stanza(name, version) for name in KNOWN))
+    found = find_drivers(lay(tmp_path, {"var/lib/dpkg/status": text}))
+    assert found == tuple(DriverFacts(family, name, version, "dpkg") for name, family in KNOWN.items())
 
 
 @pytest.mark.parametrize("name", DRIVERS)
@@ -215,6 +233,31 @@ LIMITS: dict[str, tuple[dict[str, str], CgroupLimits]] = {
         },
         CgroupLimits(),
     ),
+    "version 1 whose files are links of the tree": (
+        {
+            "proc/self/cgroup": "3:cpu:/\n",
+            "files/period": "100000\n",
+            "files/quota": "300000\n",
+            f"{V1_MOUNT}/cpu/cpu.cfs_period_us": "-> /files/period",
+            f"{V1_MOUNT}/cpu/cpu.cfs_quota_us": "-> /files/quota",
+        },
+        CgroupLimits(3.0),
+    ),
+    "version 2 whose files are links of the tree": (
+        {
+            "proc/self/cgroup": "0::/\n",
+            "files/max": f"{GIB}\n",
+            "files/current": "5\n",
+            "files/stat": "inactive_file 2\n",
+            "files/cpu": "100000 100000\n",
+            f"{V1_MOUNT}/cgroup.controllers": "memory\n",
+            f"{V1_MOUNT}/cpu.max": "-> /files/cpu",
+            f"{V1_MOUNT}/memory.high": "-> /files/max",
+            f"{V1_MOUNT}/memory.current": "-> /files/current",
+            f"{V1_MOUNT}/memory.stat": "-> /files/stat",
+        },
+        CgroupLimits(1.0, GIB, GIB - 3),
+    ),
     "a quota of version 1 without a period": (
         {"proc/self/cgroup": "3:cpu:/\n", f"{V1_MOUNT}/cpu/cpu.cfs_quota_us": "200000\n"},
         CgroupLimits(),
@@ -234,7 +277,12 @@ LIMITS: dict[str, tuple[dict[str, str], CgroupLimits]] = {
 @pytest.mark.parametrize("name", LIMITS)
 def test_control_groups(tmp_path: Path, name: str) -> None:
     files, expected = LIMITS[name]
-    assert cgroup_limits(lay(tmp_path / "root", files)) == expected
+    root = lay(tmp_path / "root", files)
+    for path, text in files.items():
+        if text.startswith("-> "):  # an absolute link, which means a place in the tree
+            (root / path).unlink()
+            (root / path).symlink_to(text[3:])
+    assert cgroup_limits(root) == expected
 
 
 def block(number: int, package: int, core: int) -> str:
@@ -437,6 +485,71 @@ def test_an_interpreter_whole(tmp_path: Path, lib: str) -> None:
             include=f"{root}/opt/py/include/python3.13t", headers=True, ensurepip=True,
         ),
     )  # fmt: skip
+
+
+def test_the_kernel_that_ocloc_compiles_is_a_spirv_module_of_one_function(tmp_path: Path) -> None:
+    copy = tmp_path / "kernel.spv"
+    program = script(tmp_path / "ocloc", f'cp kernel.spv {copy}; echo image > "$2"\n')
+    assert try_ocloc(str(program), ("pvc",), {"PATH": "/usr/bin:/bin"}) == OclocAnswer()
+    words = struct.unpack(f"<{copy.stat().st_size // 4}I", copy.read_bytes())
+    assert words[:5] == (0x07230203, 0x00010000, 0, 6, 0)
+    assert _instructions(words[5:]) == [
+        ("Capability", 4), ("Capability", 5), ("Capability", 6),
+        ("ExtInstImport", 1, *struct.unpack("<3I", b"OpenCL.std\0\0")),
+        ("MemoryModel", 2, 2), ("EntryPoint", 6, 4, *struct.unpack("<2I", b"probe\0\0\0")),
+        ("TypeVoid", 2), ("TypeFunction", 3, 2),
+        ("Function", 2, 4, 0, 3), ("Label", 5), ("Return",), ("FunctionEnd",),
+    ]  # fmt: skip
+
+
+#: Codes of instructions in the specification of SPIR-V, 3.3.
+_OPERATIONS = {
+    11: "ExtInstImport", 14: "MemoryModel", 15: "EntryPoint", 17: "Capability", 19: "TypeVoid",
+    33: "TypeFunction", 54: "Function", 56: "FunctionEnd", 248: "Label", 253: "Return",
+}  # fmt: skip
+
+
+def _instructions(words: tuple[int, ...]) -> list[tuple[str | int, ...]]:
+    found: list[tuple[str | int, ...]] = []
+    while words:
+        length, code = divmod(words[0], 1 << 16)
+        found.append((_OPERATIONS[code], *words[1:length]))
+        words = words[length:]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("together", "unknown"),
+    [
+        ("Failed to parse target : bmg - invalid device:", ("bmg",)),
+        ("Could not determine device target: bmg.", ("bmg",)),
+        ("Cannot get HW Info for device bmg:", ("bmg",)),
+        ("Failed to parse target : nobody", ("pvc", "bmg")),
+    ],
+)
+def test_targets_that_ocloc_knows_alone_and_not_in_a_list(
+    tmp_path: Path, together: str, unknown: tuple[str, ...]
+) -> None:
+    text = f'case "$*" in *,*) echo "{together}"; exit 1 ;; *) echo image > "$2" ;; esac\n'
+    program = script(tmp_path / "ocloc", text)
+    answer = try_ocloc(str(program), ("pvc", "bmg"), {"PATH": "/usr/bin:/bin"})
+    assert answer == OclocAnswer(unknown, together)
+
+
+def test_an_ocloc_that_is_none(tmp_path: Path) -> None:
+    answer = try_ocloc(str(tmp_path / "none"), ("pvc",), {"PATH": "/usr/bin"})
+    assert (answer.ok, answer.unknown, bool(answer.words)) == (False, (), True)
+
+
+def test_the_report_looks_where_it_is_told(tmp_path: Path, programs: Path) -> None:
+    root = lay(tmp_path, {"one/compiler/2025.3/env/vars.sh": "", "one/setvars.sh": ""}) / "one"
+    for name in (*COMPILERS, *TOOLS):
+        script(programs / name, "exit 3\n")
+    report = host_report(environment={"PATH": f"{programs}:/bin"}, oneapi_root=root, workspace=tmp_path / "w")
+    assert report.oneapi == (OneapiFacts(str(root), "compiler", "2025.3"),)
+    assert report.disk.path == str(tmp_path)
+    assert [item.name for item in report.compilers] == ["gcc", "g++", "clang", "clang++", "icx", "icpx"]
+    assert [item.name for item in report.tools] == ["cmake", "ninja"]
 
 
 def test_what_programs_on_path_say(programs: Path) -> None:
