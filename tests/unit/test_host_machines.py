@@ -176,6 +176,11 @@ def test_rpm_is_asked_for_each_name(programs: Path) -> None:
     assert [*rpms.rpm_packages(LIVE_ROOT, ("level-zero", "libze1"))] == [("libze1", "1.21.9-1", "rpm")]
 
 
+def test_what_rpm_knows_is_part_of_the_driver(programs: Path) -> None:
+    script(programs / "rpm", "echo oneapi-level-zero 1.21.9-1\n")
+    assert DriverFacts("unknown", "oneapi-level-zero", "1.21.9-1", "rpm") in find_drivers(LIVE_ROOT)
+
+
 @pytest.mark.parametrize("text", ["exit 3\n", "kill -9 $$\n"])
 def test_an_rpm_that_says_nothing(programs: Path, text: str) -> None:
     script(programs / "rpm", text)
@@ -430,6 +435,12 @@ def test_a_file_system_that_is_not_mounted_anywhere(tmp_path: Path) -> None:
     assert nowhere == replace(here, filesystem="unknown", mount_point="unknown")
 
 
+@pytest.mark.parametrize("line", ["", " - ", "1 1 8:1 / - ext4 x", "1 1 8:1 / /", "1 1 8:1 / / rw -"])
+def test_lines_about_mounts_that_are_none(tmp_path: Path, line: str) -> None:
+    lay(tmp_path, {"proc/self/mountinfo": f"{line}\n"})
+    assert disk_facts(tmp_path, tmp_path).mount_point == "unknown"
+
+
 def test_a_folder_that_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(_path: Path) -> None:
         raise OSError
@@ -454,6 +465,7 @@ def test_the_repositories_of_a_system(tmp_path: Path) -> None:
 
 
 def test_words_and_lines_about_a_package() -> None:
+    assert package_names("python-headers", OsFacts("linuxmint", ("ubuntu",)), "3.11") == "python3.11-dev"
     debian, other = OsFacts("debian", version="12"), OsFacts("void")
     assert package_names("python-headers", debian, "3.11") == "python3.11-dev"
     assert package_names("python-headers", other).startswith("python3-dev (Debian, Ubuntu), ")
