@@ -17,6 +17,7 @@
 # make image-evidence  build images with buildah from nothing and use them (as root, about half an hour)
 # make image-guide  run the commands of docs/how-to/ci-images.md as they stand (as root, about half an hour)
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
+# make errors       rewrite tests/data/errors: the errors that unit tests expect, whole
 # make browser      open the page of "xpubuild report" and the site in chromium: widths, console, accessibility
 # make site         build the documentation as a site into site/, and check its links
 # make release      build sdist, wheel and the site of the documentation into dist/
@@ -37,7 +38,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint on-demand bench mutants slurm torture verify-mutants verify-good-runs docs plans findings components caches \
+.PHONY: help quickstart test lint on-demand bench mutants slurm torture verify-mutants verify-good-runs docs plans findings errors components caches \
 	wheels browser jobs-replay \
 	image-evidence image-guide site release clean python-gone
 
@@ -125,6 +126,10 @@ release: .venv/.dev
 findings: .venv/.dev
 	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings tests/unit/test_doctor_env_*.py \
 		tests/unit/test_doctor_gpu_*.py tests/integration/test_doctor_hosts_*.py
+
+errors: .venv/.dev
+	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings \
+		$(foreach part,audit conda index lock mirror oneapi plan source store toolchain uv,tests/unit/test_$(part)_*.py)
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture .bench

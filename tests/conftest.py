@@ -39,14 +39,16 @@ def _runs_tests(config: pytest.Config) -> bool:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run ask for every repetition of what is repeated, and "make findings" for new files."""
+    """Let a run ask for every repetition of what is repeated, and "make findings" and "errors" for files."""
     parser.addoption(
         "--thorough",
         action="store_true",
         help="repeat at every moment and place that a test knows, not at a few",
     )
     parser.addoption("--on-demand", action="store_true", help="also run the tests that take many minutes")
-    parser.addoption("--rewrite-findings", action="store_true", help="write tests/data/findings anew")
+    parser.addoption(
+        "--rewrite-findings", action="store_true", help="write tests/data/findings and errors anew"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -146,9 +148,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     elif _left and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if session.config.getoption("rewrite_findings") and session.exitstatus == pytest.ExitCode.OK:
-        from support import findings
+        from support import findings, whole_errors
 
-        findings.write_made()
+        if findings.made:
+            findings.write_made()
+        if whole_errors.made:
+            whole_errors.write_made()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -205,6 +210,23 @@ def findings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     yield watch
     if request.config.getoption("rewrite_findings"):
         findings.made[watch.test] = watch.answers()
+    else:
+        watch.check()
+
+
+@pytest.fixture(autouse=True)
+def whole_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compare the errors that unit tests expect, whole (support/whole_errors.py)."""
+    from support import whole_errors
+
+    watch = whole_errors.watch(request)
+    if watch is None:
+        yield
+        return
+    watch.install(monkeypatch)
+    yield
+    if request.config.getoption("rewrite_findings"):
+        whole_errors.made[watch.file][watch.test] = watch.few()
     else:
         watch.check()
 

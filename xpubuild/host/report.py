@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from xpubuild.documents import plain
 from xpubuild.engine.answers import FRESH, Answers
@@ -33,7 +33,7 @@ from xpubuild.host.tools import (
 )
 from xpubuild.oneapi.report import installed
 
-P = ParamSpec("P")
+Program = TypeVar("Program")
 T = TypeVar("T")
 
 _IMAGE_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -129,13 +129,15 @@ def host_report(
     )
 
 
-def _begun(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+def _begun(
+    ask: Callable[[Program, Mapping[str, str]], T], program: Program, environment: Mapping[str, str]
+) -> Future[T]:
     """Start to ask a program. The thread is a daemon: one that never ends does not keep this process."""
     future: Future[T] = Future()
 
     def work() -> None:
         try:
-            future.set_result(ask(*args, **kwargs))
+            future.set_result(ask(program, environment))
         except Exception as error:  # noqa: BLE001 - it is raised again where the answer is wanted
             future.set_exception(error)
 

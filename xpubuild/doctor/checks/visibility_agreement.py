@@ -100,7 +100,9 @@ def _level_zero(context: CheckContext, story: _Story) -> int:
     if len(devices) > len(cards):
         story.reasons.append(f"{len(devices)} tiles of {len(cards)} cards are separate devices")
     elif any(len(device.get("tiles", ())) > 1 for device in devices):
-        story.reasons.append(f"{HIERARCHY}={context.environ.get(HIERARCHY, '')}: a card is one device")
+        chosen = context.environ.get(HIERARCHY)
+        told = f"{HIERARCHY}={chosen}" if chosen else f"{HIERARCHY} is not set"
+        story.reasons.append(f"{told}: a card is one device")
     left = context.probe(enumeration).gpus
     try:
         seen = visible(context.environ.get(SELECTOR, ""), [len(device.get("tiles", ())) for device in left])

@@ -1,0 +1,310 @@
+"""What checks of GPU and driver answer where few machines lead them; tests/data/findings has it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.test_doctor_gpu_checks import LOADED, answered, at, device, facts, tree
+from unit.test_doctor_gpu_names import SYSTEMS
+
+from xpubuild.doctor.checks import (
+    driver,
+    driver_build,
+    gpu,
+    gpu_allocation,
+    gpu_kernel,
+    gpu_memory,
+    level_zero,
+    pcie,
+    render_node,
+    sycl_runtime,
+    visibility_agreement,
+)
+from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.model import Check
+from xpubuild.doctor.probes import loaders
+from xpubuild.doctor.probes.children import Ending
+from xpubuild.doctor.probes.level_zero import Enumeration, enumeration, unmasked
+from xpubuild.doctor.probes.opencl import OpenclGpus, opencl_gpus
+from xpubuild.doctor.probes.sycl import SyclDevices, sycl_devices
+from xpubuild.doctor.probes.torch_count import TorchCount, torch_count
+from xpubuild.doctor.probes.unified_runtime import UnifiedRuntime, unified_runtime
+from xpubuild.host.drivers import DriverFacts
+from xpubuild.host.gpus import GpuFacts
+from xpubuild.host.readers import LIVE_ROOT
+from xpubuild.host.report import host_report
+from xpubuild.host.system import OsFacts
+
+GIB = 1 << 30
+MAX = GpuFacts(
+    "0000:29:00.0", "0x8086", "0x0bd5", "Intel Data Center GPU Max 1550", "PVC (Xe-HPC)", "i915",
+    "/dev/dri/renderD128", accessible=True, numa_node=0, tiles=2,
+)  # fmt: skip
+NEW = replace(MAX, pci_address="0000:3a:00.0", device_id="0x9abc", name="unknown", family="unknown")
+UNBOUND = replace(MAX, pci_address="0000:9a:00.0", kernel_driver=None, render_node=None, accessible=None)
+
+
+@dataclass(frozen=True)
+class Seldom:
+    """A check, how it answers, and what it is asked about.
+
+    ``files`` and ``links`` are those of a recorded tree. Without any it is the running machine, about which
+    ``facts`` are known and ``answers`` come from probes.
+    """
+
+    check: type[Check]
+    status: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    answers: Mapping[Callable[[CheckContext], Any], Any] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+def bound(name: str, address: str = "0000:29:00.0") -> dict[str, str]:
+    """Return the link of a device to its driver."""
+    return {f"sys/bus/pci/devices/{address}/driver": f"../../drivers/{name}"}
+
+
+def os_release(system: str) -> dict[str, str]:
+    return {"etc/os-release": SYSTEMS[system]}
+
+
+def listing(*devices: dict[str, Any], **loaded: Any) -> Enumeration:
+    records = ({**LOADED, **loaded}, {"init": 0}, {"driver": {"api": "1.3", "devices": list(devices)}})
+    return answered(*records, {"done": True})
+
+
+GPU = {"type": 1, "name": "Max", "pci_address": "0000:29:00.0", "tiles": [], "integrated": False}
+RPM = (DriverFacts("rolling", "intel-opencl", "25.35.35096.9", "rpm"),)
+NOT_IMPORTED = TorchCount(ending=Ending("status", ({"stage": "import torch"},), status=1))
+TWO_LOADERS = facts(libze1=("unknown", "1.21.9.0"), level_zero=("unknown", "1.21.9.0"))
+ONE_CARD = {**GPU, "tiles": [{}, {}], "memory_bytes": 64 * GIB}
+SMALL = {**GPU, "name": "Arc", "memory_bytes": 16 * GIB, "max_allocation_bytes": 4 * GIB}
+BUILT_IN = {**GPU, "name": "Arc of the processor", "pci_address": "0000:00:02.0", "integrated": True}
+NO_LIBRARY: dict[str, Any] = {"libraries": [], "version": "", "lacks": []}
+
+
+def layers(seen: Enumeration, torch: TorchCount | None = None) -> dict[Callable[..., Any], Any]:
+    """Return what the layers above the kernel list, OpenCL nothing."""
+    return {
+        enumeration: seen,
+        unmasked: seen,
+        opencl_gpus: OpenclGpus(Ending("ok")),
+        sycl_devices: SyclDevices(None),
+        torch_count: torch or TorchCount(),
+    }
+
+
+def of_torch(**changes: Any) -> TorchCount:
+    usual = {"version": "2.8.0+xpu", "built": True, "count": 1, "ending": Ending("ok")}
+    return TorchCount(**{**usual, **changes})
+
+
+def runtime(**changes: Any) -> dict[Callable[..., Any], Any]:
+    usual: dict[str, Any] = {"loader": Path("/opt/env/lib/libur_loader.so.0"), "ending": Ending("ok")}
+    return {unified_runtime: UnifiedRuntime(**{**usual, **changes})}
+
+
+def agreement(status: str, *gpus: GpuFacts, **changes: Any) -> Seldom:
+    return Seldom(visibility_agreement.Agreement, status, facts={"gpus": gpus}, **changes)
+
+
+SELDOM = {
+    "two loaders of Rocky": Seldom(
+        driver.LoaderSource, "warn", os_release("rocky"), facts={"drivers": TWO_LOADERS}
+    ),
+    "two loaders of SLES": Seldom(
+        driver.LoaderSource, "warn", os_release("sles"), facts={"drivers": TWO_LOADERS}
+    ),
+    "one RPM repository": Seldom(
+        driver.LoaderSource,
+        "ok",
+        os_release("rocky"),
+        facts={
+            "drivers": (replace(RPM[0], package="level-zero"), replace(RPM[0], package="intel-level-zero"))
+        },
+    ),
+    "two families of RPMs": Seldom(
+        driver.Mixed,
+        "fail",
+        os_release("rocky"),
+        facts={"drivers": (*RPM, *facts(libze_intel_gpu1=("lts-2350", "1.3.27642")))},
+    ),
+    "no GPU that needs a driver": Seldom(driver.Family, "skip"),
+    "no GPU that needs headers": Seldom(driver_build.Headers, "skip"),
+    "RPMs of an image": Seldom(driver.Family, "skip", {"var/lib/rpm/rpmdb.sqlite": ""}),
+    "a new card beside a Max": Seldom(
+        gpu.GpuSupported, "ok", {**device(), **device("0000:3a:00.0", "0x9abc")}
+    ),
+    "a misspelled switch": Seldom(
+        gpu_allocation.SingleAllocation,
+        "warn",
+        answers={unmasked: listing(SMALL)},
+        environ={"UR_L0_USE_RELAXED_ALLOCATION_LIMITS": "1"},
+    ),
+    "a Max for a virtual machine": Seldom(gpu_kernel.KernelDriver, "fail", device(), bound("vfio-pci")),
+    "a Max under another driver": Seldom(gpu_kernel.KernelDriver, "fail", device(), bound("pciback")),
+    "a command line of Rocky": Seldom(
+        gpu_kernel.KernelDriver, "fail", {**device(), **os_release("rocky"), "proc/cmdline": "ro nomodeset"}
+    ),
+    "a command line of another system": Seldom(
+        gpu_kernel.KernelDriver, "fail", {**device(), "proc/cmdline": "ro nomodeset"}
+    ),
+    "no firmware to read about": Seldom(gpu_kernel.Firmware, "skip", device()),
+    "a virtual function": Seldom(
+        gpu_memory.MemoryAndTiles,
+        "warn",
+        {**device(), "sys/bus/pci/devices/0000:28:00.0/vendor": "0x8086"},
+        {"sys/bus/pci/devices/0000:29:00.0/physfn": "../0000:28:00.0"},
+        answers={unmasked: listing({**GPU, "memory_bytes": 32 * GIB})},
+    ),
+    "a crash with last words": Seldom(
+        level_zero.Enumerate,
+        "fail",
+        answers={
+            unmasked: Enumeration(
+                Ending("crash", ({"stage": "zeInit"},), words="Abort\nterminate called", status=-6)
+            )
+        },
+    ),
+    "an error of a driver": Seldom(
+        level_zero.Enumerate,
+        "fail",
+        answers={
+            unmasked: answered(
+                {"stage": "zeInit", "libraries": ["/usr/lib/libze_intel_gpu.so.1.6"], "init": 0x70000001}
+            )
+        },
+    ),
+    "a loader that crashes": Seldom(
+        level_zero.Loader,
+        "fail",
+        answers={enumeration: answered({"stage": "dlopen"}, how="crash", status=-11)},
+    ),
+    "a loader before another": Seldom(
+        level_zero.Loader,
+        "ok",
+        answers={enumeration: listing()},
+        environ={"LD_LIBRARY_PATH": "{tmp}/module"},
+    ),
+    "a loader without a version": Seldom(
+        level_zero.Versions, "skip", answers={unmasked: answered(NO_LIBRARY, {"init": 0})}
+    ),
+    "no window of memory": Seldom(pcie.MemoryWindow, "skip", device()),
+    "a node that udev did not make": Seldom(
+        render_node.RenderNode,
+        "fail",
+        facts={"gpus": (replace(MAX, render_node="/dev/dri/renderD99999"),), "os": OsFacts(container="none")},
+    ),
+    "a node of a tree": Seldom(
+        render_node.RenderNode,
+        "skip",
+        {**device(), "sys/bus/pci/devices/0000:29:00.0/drm/renderD128/dev": "226:128"},
+        bound("xe"),
+    ),
+    "no GPU with a node": Seldom(render_node.RenderNode, "skip", device()),
+    "an adapter that does not load": Seldom(
+        sycl_runtime.SyclAdapters,
+        "fail",
+        answers=runtime(failed=(("libur_adapter_level_zero.so.0", "libumf.so.1: no such file"),)),
+    ),
+    "a loader of adapters that crashes": Seldom(
+        sycl_runtime.SyclAdapters, "fail", answers=runtime(ending=Ending("crash", status=-11))
+    ),
+    "a loader of adapters that does not load": Seldom(
+        sycl_runtime.SyclAdapters,
+        "fail",
+        answers=runtime(ending=Ending("status", ({"load_error": "libstdc++.so.6: too old"},), status=1)),
+    ),
+    "adapters without a device": Seldom(sycl_runtime.SyclAdapters, "ok", answers=runtime()),
+    "two devices of an adapter": Seldom(
+        sycl_runtime.SyclAdapters,
+        "ok",
+        answers=runtime(adapters=({"adapter": "level_zero", "platforms": [{"devices": 2}]},)),
+    ),
+    "a card without a driver": agreement("ok", MAX, UNBOUND, answers=layers(listing(ONE_CARD))),
+    "a card that cannot be opened": agreement(
+        "ok",
+        MAX,
+        replace(MAX, pci_address="0000:3b:00.0", accessible=False),
+        answers=layers(listing(ONE_CARD)),
+    ),
+    "a card that the driver does not know": agreement("ok", MAX, NEW, answers=layers(listing(ONE_CARD))),
+    "a card that Level Zero lost": agreement(
+        "fail", MAX, replace(MAX, pci_address="0000:3b:00.0"), answers=layers(listing(ONE_CARD))
+    ),
+    "a driver that tells no addresses": agreement(
+        "fail",
+        MAX,
+        replace(MAX, pci_address="0000:3b:00.0"),
+        answers=layers(listing({**ONE_CARD, "pci_address": None})),
+    ),
+    "tiles that are one device": agreement(
+        "ok",
+        MAX,
+        answers=layers(listing(ONE_CARD), of_torch()),
+        environ={"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"},
+    ),
+    "tiles that are two devices": agreement("ok", MAX, answers=layers(listing(GPU, GPU), of_torch(count=2))),
+    "a torch that is not imported": agreement(
+        "ok",
+        MAX,
+        answers=layers(listing(GPU), NOT_IMPORTED),
+    ),
+    "a torch without XPU": agreement(
+        "ok", MAX, answers=layers(listing(GPU), of_torch(version="2.8.0+cpu", built=False, count=0))
+    ),
+    "a torch that lost a device": agreement(
+        "fail", MAX, answers=layers(listing(GPU, GPU), of_torch(count=1))
+    ),
+    "a torch that crashes": agreement(
+        "fail",
+        MAX,
+        answers=layers(
+            listing(GPU),
+            of_torch(ending=Ending("crash", ({"stage": "torch.xpu.device_count"},), status=-6)),
+        ),
+    ),
+    "a GPU of the processor that torch ignores": agreement(
+        "ok",
+        MAX,
+        replace(MAX, pci_address="0000:00:02.0", device_id="0x7d55", family="MTL", tiles=None),
+        answers=layers(listing(GPU, BUILT_IN), of_torch()),
+    ),
+}
+
+
+def asked(seldom: Seldom, folder: Path) -> CheckContext:
+    """Return the machine, or the tree with these files."""
+    if seldom.files:
+        root = tree(folder / "tree", seldom.files)
+        for name, target in seldom.links.items():
+            place = root / name
+            (place.parent / target).mkdir(parents=True, exist_ok=True)
+            place.symlink_to(target)
+        return at(root, seldom.environ, **seldom.facts)
+    tree(folder, {"module/libze_loader.so.1": ""})
+    environ = {name: value.replace("{tmp}", str(folder)) for name, value in seldom.environ.items()}
+    host = replace(host_report(folder / "nothing"), **seldom.facts)
+    return CheckContext(host, environ, LIVE_ROOT)
+
+
+@pytest.mark.parametrize("name", SELDOM)
+def test_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    seldom = SELDOM[name]
+    monkeypatch.setattr(loaders, "FOLDERS", ())
+    context = asked(seldom, tmp_path)
+    if seldom.answers:
+        monkeypatch.setattr(CheckContext, "probe", lambda _, ask: seldom.answers[ask])
+    assert seldom.check().run(context).status == seldom.status
+
+
+def test_a_machine_without_a_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "has_pci", lambda _context: False)
+    context = CheckContext(host_report(tmp_path), {}, LIVE_ROOT)
+    assert gpu.GpuPresent().run(context).status == "fail"

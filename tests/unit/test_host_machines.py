@@ -1,0 +1,580 @@
+"""Whole machines as the kernel, package managers and programs describe them, and all that is made of it.
+
+The texts have the form of real ones; numbers and names are made up.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.test_host_capacity import lay
+
+from xpubuild.distribution import System
+from xpubuild.host import rpms
+from xpubuild.host.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
+from xpubuild.host.cgroup import CgroupLimits, cgroup_limits
+from xpubuild.host.disk import DiskFacts, disk_facts
+from xpubuild.host.drivers import DriverFacts, find_drivers
+from xpubuild.host.gpus import GpuFacts, find_gpus
+from xpubuild.host.ocloc import OclocAnswer, try_ocloc
+from xpubuild.host.packages import install_commands, package_names, system_of
+from xpubuild.host.pythons import PythonFacts, find_pythons
+from xpubuild.host.readers import LIVE_ROOT
+from xpubuild.host.report import OneapiFacts, host_report
+from xpubuild.host.system import OsFacts, os_facts
+from xpubuild.host.tools import COMPILERS, TOOLS, CompilerFacts, ToolFacts, locate, probe_compiler, probe_tool
+
+GIB = 1 << 30
+
+
+def dpkg(*stanzas: str) -> str:
+    return "\n\n".join(stanzas) + "\n"
+
+
+def stanza(name: str, version: str, status: str = "install ok installed") -> str:
+    return f"Package: {name}\nStatus: {status}\nVersion: {version}\nDepends: libze1\n libze-intel-gpu1: x\n"
+
+
+def repository(stream: str) -> str:
+    return f"deb [arch=amd64] https://packages.example/gpu/ubuntu jammy{stream} unified\n"
+
+
+LTS2 = DriverFacts("lts2-2523", "libze-intel-gpu1", "25.18.33578.38-1146", "dpkg")
+LOADER = DriverFacts("unknown", "libze1", "1.21.9", "dpkg")
+
+DRIVERS: dict[str, tuple[dict[str, str], tuple[DriverFacts, ...]]] = {
+    "nothing": ({}, ()),
+    "driver first, then by name": (
+        {
+            "var/lib/dpkg/status": dpkg(
+                stanza("bash", "5.2"),
+                stanza("libze1", "1.21.9"),
+                stanza("intel-opencl-icd", "25.18.33578.38-1146"),
+                stanza("libze-intel-gpu1", "25.18.33578.38-1146"),
+            )
+        },
+        (
+            LTS2,
+            DriverFacts("lts2-2523", "intel-opencl-icd", "25.18.33578.38-1146", "dpkg"),
+            LOADER,
+        ),
+    ),
+    "half installed, purged and without a version": (
+        {
+            "var/lib/dpkg/status": dpkg(
+                stanza("libze-intel-gpu1", "1", "install ok half-configured"),
+                stanza("intel-level-zero-gpu", "1.3.27642", "deinstall ok config-files"),
+                "Package: libze1\nStatus: install ok installed\n",
+            )
+        },
+        (),
+    ),
+    "held": (
+        {"var/lib/dpkg/status": dpkg(stanza("libze1", "1.21.9", "hold ok installed"))},
+        (replace(LOADER, source="dpkg (hold ok installed)"),),
+    ),
+    "a distroless image": (
+        {"var/lib/dpkg/status.d/libze1": "Package: libze1\nVersion: 1.21.9\n"},
+        (LOADER,),
+    ),
+    "files alone": (
+        {
+            "usr/lib/x86_64-linux-gnu/libze_intel_gpu.so.1.3.27642": "",
+            "usr/local/lib/libze_intel_gpu.so.1.6.33578.11": "",
+            "usr/lib64/libze_intel_gpu.so.1": "",
+        },
+        (
+            DriverFacts("lts-2350", "libze_intel_gpu.so", "1.3.27642", "/usr/lib/x86_64-linux-gnu"),
+            DriverFacts("lts2-2523", "libze_intel_gpu.so", "1.6.33578.11", "/usr/local/lib"),
+        ),
+    ),
+    "files beside a package of the driver": (
+        {
+            "var/lib/dpkg/status": dpkg(stanza("libze-intel-gpu1", "25.18.33578.38-1146")),
+            "usr/lib64/libze_intel_gpu.so.1.3.27642": "",
+        },
+        (LTS2,),
+    ),
+    "files beside a loader": (
+        {
+            "var/lib/dpkg/status": dpkg(stanza("libze1", "1.21.9")),
+            "usr/lib64/libze_intel_gpu.so.1.3.27642": "",
+        },
+        (DriverFacts("lts-2350", "libze_intel_gpu.so", "1.3.27642", "/usr/lib64"), LOADER),
+    ),
+    "modules": (
+        {"sys/module/xe/refcnt": "0", "sys/module/i915/version": "1.25.2\n"},
+        (DriverFacts("kernel", "i915", "1.25.2", "sysfs"), DriverFacts("kernel", "xe", "unknown", "sysfs")),
+    ),
+}
+
+
+#: Every package that is told, and the family that its version stands for (the loader's: none).
+KNOWN = {
+    "intel-level-zero": "rolling", "intel-level-zero-gpu": "rolling", "libze-intel-gpu1": "rolling",
+    "intel-ocloc": "rolling", "intel-opencl": "rolling", "intel-opencl-icd": "rolling",
+    "level-zero": "unknown", "libze1": "unknown", "oneapi-level-zero": "unknown",
+}  # fmt: skip
+
+
+def test_every_package_of_the_driver_is_known(tmp_path: Path) -> None:
+    version = "25.35.35096.9"
+    text = dpkg(*(stanza(name, version) for name in KNOWN))
+    found = find_drivers(lay(tmp_path, {"var/lib/dpkg/status": text}))
+    assert found == tuple(DriverFacts(family, name, version, "dpkg") for name, family in KNOWN.items())
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_drivers(tmp_path: Path, name: str) -> None:
+    files, expected = DRIVERS[name]
+    assert find_drivers(lay(tmp_path / "root", files)) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "family"),
+    [
+        ({"etc/apt/sources.list": repository("")}, "rolling"),
+        ({"etc/apt/sources.list.d/a.list": repository("/lts/2523")}, "lts2-2523"),
+        ({"etc/apt/sources.list.d/a.list.save": repository("")}, "lts2-2523"),
+        ({"etc/apt/sources.list.d/a.list": f"  # {repository('')}"}, "lts2-2523"),
+        ({"etc/apt/sources.list.d/a.list": repository(""), "etc/apt/sources.list": repository("/lts/2523")},
+         "lts2-2523"),
+        ({"etc/apt/sources.list.d/a.sources": "URIs: https://ppa.example/kobuk-team/intel-graphics/ubuntu\n"},
+         "rolling"),
+        ({"etc/yum.repos.d/gpu.repo": "baseurl=https://x.example/gpu/ubuntu noble client\n"}, "rolling"),
+        ({"etc/zypp/repos.d/gpu.repo": "baseurl=https://x.example/gpu/ubuntu noble client\n"}, "rolling"),
+        ({"etc/yum.repos.d/gpu.txt": "baseurl=https://x.example/gpu/ubuntu noble client\n"}, "lts2-2523"),
+    ],
+)  # fmt: skip
+def test_the_repository_decides_where_two_streams_have_one_version(
+    tmp_path: Path, files: dict[str, str], family: str
+) -> None:
+    status = {"var/lib/dpkg/status": dpkg(stanza("libze-intel-gpu1", "25.18.33578.38-1146"))}
+    assert find_drivers(lay(tmp_path, {**status, **files})) == (replace(LTS2, family=family),)
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder in front of PATH."""
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setattr(rpms, "_database", lambda _root: "/var/lib/rpm")
+    return tmp_path / "bin"
+
+
+def test_rpm_is_asked_for_each_name(programs: Path) -> None:
+    script(programs / "rpm", 'echo "$*" >&2; [ "$1 $2" = "-q --qf" ] || exit 2; echo "$5 1.21.9-1"; exit 1\n')
+    assert [*rpms.rpm_packages(LIVE_ROOT, ("level-zero", "libze1"))] == [("libze1", "1.21.9-1", "rpm")]
+
+
+def test_what_rpm_knows_is_part_of_the_driver(programs: Path) -> None:
+    script(programs / "rpm", "echo oneapi-level-zero 1.21.9-1\n")
+    assert DriverFacts("unknown", "oneapi-level-zero", "1.21.9-1", "rpm") in find_drivers(LIVE_ROOT)
+
+
+@pytest.mark.parametrize("text", ["exit 3\n", "kill -9 $$\n"])
+def test_an_rpm_that_says_nothing(programs: Path, text: str) -> None:
+    script(programs / "rpm", text)
+    assert [*rpms.rpm_packages(LIVE_ROOT, ("libze1",))] == []
+
+
+def test_nothing_is_run_for_a_tree(programs: Path, tmp_path: Path) -> None:
+    script(programs / "rpm", f"touch {tmp_path}/run; echo libze1 1.21.9-1\n")
+    assert [*rpms.rpm_packages(tmp_path, ("libze1",))] == []
+    assert not (tmp_path / "run").exists()
+
+
+V1_MOUNT = "sys/fs/cgroup"
+LIMITS: dict[str, tuple[dict[str, str], CgroupLimits]] = {
+    "nothing": ({}, CgroupLimits()),
+    "version 2 beside version 1": (
+        {
+            "proc/self/cgroup": "4:memory:/job\n0::/job\n",
+            f"{V1_MOUNT}/unified/job/cpu.max": "50000 100000\n",
+            f"{V1_MOUNT}/memory/job/memory.limit_in_bytes": f"{2 * GIB}\n",
+            f"{V1_MOUNT}/memory/job/memory.usage_in_bytes": f"{3 * GIB}\n",
+        },
+        CgroupLimits(0.5, 2 * GIB, 0),
+    ),
+    "the lower of the two limits, page cache given back": (
+        {
+            "proc/self/cgroup": "0::/a/b\n",
+            f"{V1_MOUNT}/cgroup.controllers": "memory\n",
+            f"{V1_MOUNT}/a/b/memory.max": f"{8 * GIB}\n",
+            f"{V1_MOUNT}/a/b/memory.high": f"{6 * GIB}\n",
+            f"{V1_MOUNT}/a/b/memory.current": f"{5 * GIB}\n",
+            f"{V1_MOUNT}/a/b/memory.stat": f"active_file 7\ninactive_file {4 * GIB}\ninactive_file x\n",
+            f"{V1_MOUNT}/a/memory.max": f"{7 * GIB}\n",
+            f"{V1_MOUNT}/a/memory.current": f"{3 * GIB}\n",
+        },
+        CgroupLimits(None, 6 * GIB, 4 * GIB),
+    ),
+    "more page cache than is used": (
+        {
+            "proc/self/cgroup": "0::/\n",
+            f"{V1_MOUNT}/cgroup.controllers": "memory\n",
+            f"{V1_MOUNT}/memory.max": f"{GIB}\n",
+            f"{V1_MOUNT}/memory.current": "5\n",
+            f"{V1_MOUNT}/memory.stat": "inactive_file 9\n",
+        },
+        CgroupLimits(None, GIB, GIB),
+    ),
+    "what is no number": (
+        {
+            "proc/self/cgroup": "0::/\nbroken\n",
+            f"{V1_MOUNT}/cgroup.controllers": "cpu\n",
+            f"{V1_MOUNT}/cpu.max": "100000 0\n",
+            f"{V1_MOUNT}/memory.max": "0\n",
+            f"{V1_MOUNT}/memory.stat": "inactive_file many\n",
+        },
+        CgroupLimits(),
+    ),
+    "version 1 whose files are links of the tree": (
+        {
+            "proc/self/cgroup": "3:cpu:/\n",
+            "files/period": "100000\n",
+            "files/quota": "300000\n",
+            f"{V1_MOUNT}/cpu/cpu.cfs_period_us": "-> /files/period",
+            f"{V1_MOUNT}/cpu/cpu.cfs_quota_us": "-> /files/quota",
+        },
+        CgroupLimits(3.0),
+    ),
+    "version 2 whose files are links of the tree": (
+        {
+            "proc/self/cgroup": "0::/\n",
+            "files/max": f"{GIB}\n",
+            "files/current": "5\n",
+            "files/stat": "inactive_file 2\n",
+            "files/cpu": "100000 100000\n",
+            f"{V1_MOUNT}/cgroup.controllers": "memory\n",
+            f"{V1_MOUNT}/cpu.max": "-> /files/cpu",
+            f"{V1_MOUNT}/memory.high": "-> /files/max",
+            f"{V1_MOUNT}/memory.current": "-> /files/current",
+            f"{V1_MOUNT}/memory.stat": "-> /files/stat",
+        },
+        CgroupLimits(1.0, GIB, GIB - 3),
+    ),
+    "a quota of version 1 without a period": (
+        {"proc/self/cgroup": "3:cpu:/\n", f"{V1_MOUNT}/cpu/cpu.cfs_quota_us": "200000\n"},
+        CgroupLimits(),
+    ),
+    "a controller that is not this process's": (
+        {
+            "proc/self/cgroup": "3:cpuset:/\n",
+            f"{V1_MOUNT}/cpu/cpu.cfs_quota_us": "200000\n",
+            f"{V1_MOUNT}/cpu/cpu.cfs_period_us": "100000\n",
+            f"{V1_MOUNT}/memory/memory.limit_in_bytes": f"{GIB}\n",
+        },
+        CgroupLimits(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_control_groups(tmp_path: Path, name: str) -> None:
+    files, expected = LIMITS[name]
+    root = lay(tmp_path / "root", files)
+    for path, text in files.items():
+        if text.startswith("-> "):  # an absolute link, which means a place in the tree
+            (root / path).unlink()
+            (root / path).symlink_to(text[3:])
+    assert cgroup_limits(root) == expected
+
+
+def block(number: int, package: int, core: int) -> str:
+    return f"processor\t: {number}\nmodel name\t: Max CPU\nphysical id\t: {package}\ncore id\t\t: {core}\n"
+
+
+CPUS: dict[str, tuple[str, CgroupLimits, CpuFacts]] = {
+    "nothing": ("", CgroupLimits(), CpuFacts()),
+    "a quota where nothing else is known": ("", CgroupLimits(2.5), CpuFacts(quota=2.5, usable=3)),
+    "two packages with one core id": (
+        "\n".join((block(0, 0, 0), block(1, 1, 0), block(2, 1, 0))),
+        CgroupLimits(64.0),
+        CpuFacts("Max CPU", 3, 2, None, 64.0, 3),
+    ),
+    "less than one": (block(0, 0, 0), CgroupLimits(0.2), CpuFacts("Max CPU", 1, 1, None, 0.2, 1)),
+    "no cores, and a block about the board": (
+        "processor: 0\nBogoMIPS: 2\n\nprocessor: 1\n\nHardware : board\nmodel name: no CPU\n",
+        CgroupLimits(),
+        CpuFacts(logical=2, usable=2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CPUS)
+def test_processors(tmp_path: Path, name: str) -> None:
+    text, limits, expected = CPUS[name]
+    assert cpu_facts(lay(tmp_path / "root", {"proc/cpuinfo": text} if text else {}), limits) == expected
+
+
+MEMORY = "MemTotal: 9 kB\nMemAvailable: 7 kB\nSwapTotal: 5 kB\nSwapFree: 3 kB\nno colon\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "limits", "expected"),
+    [
+        ("", CgroupLimits(), MemoryFacts()),
+        ("", CgroupLimits(None, 10, 4), MemoryFacts(cgroup_limit_bytes=10, usable_bytes=4)),
+        (MEMORY, CgroupLimits(), MemoryFacts(9216, 7168, 5120, 3072, None, 7168)),
+        (MEMORY, CgroupLimits(None, 8000, 6000), MemoryFacts(9216, 7168, 5120, 3072, 8000, 6000)),
+        (MEMORY.replace("7 kB", "? kB"), CgroupLimits(), MemoryFacts(9216, None, 5120, 3072)),
+    ],
+)
+def test_memory(tmp_path: Path, text: str, limits: CgroupLimits, expected: MemoryFacts) -> None:
+    assert memory_facts(lay(tmp_path, {"proc/meminfo": text}), limits) == expected
+
+
+def pci(address: str, **attributes: str) -> dict[str, str]:
+    usual = {"vendor": "0x8086", "device": "0x0bd5", "class": "0x038000", "numa_node": "0"}
+    place = f"sys/bus/pci/devices/{address}"
+    return {f"{place}/{name}": f"{value}\n" for name, value in {**usual, **attributes}.items()}
+
+
+CARD = GpuFacts(
+    "0000:29:00.0",
+    "0x8086",
+    "0x0bd5",
+    "Intel Data Center GPU Max 1550",
+    "PVC (Xe-HPC)",
+    None,
+    None,
+    None,
+    0,
+    2,
+)
+GPUS: dict[str, tuple[dict[str, str], dict[str, str], tuple[GpuFacts, ...]]] = {
+    "one without a driver": (pci("0000:29:00.0"), {}, (CARD,)),
+    "in the order of addresses, in capitals, elsewhere": (
+        {**pci("0000:9a:00.0", vendor="0X8086", device="0X0BD5", numa_node="3"), **pci("0000:29:00.0")},
+        {},
+        (CARD, replace(CARD, pci_address="0000:9a:00.0", numa_node=3)),
+    ),
+    "another vendor's number is not Intel's": (
+        pci("0000:01:00.0", vendor="0x1002", numa_node="-1"),
+        {},
+        (GpuFacts("0000:01:00.0", "0x1002", "0x0bd5", "unknown", "unknown", None, None, None, None, None),),
+    ),
+    "one node of two, tiles of the second card": (
+        {
+            **pci("0000:29:00.0"),
+            "sys/bus/pci/devices/0000:29:00.0/drm/card0/dev": "226:0",
+            "sys/bus/pci/devices/0000:29:00.0/drm/card1/gt/gt0/id": "0",
+            "sys/bus/pci/devices/0000:29:00.0/drm/card1/gt/gtx/id": "0",
+            "sys/bus/pci/devices/0000:29:00.0/drm/renderD130/dev": "226:130",
+            "dev/dri/renderD130": "",
+        },
+        {"sys/bus/pci/devices/0000:29:00.0/driver": "../../drivers/i915"},
+        (replace(CARD, kernel_driver="i915", render_node="/dev/dri/renderD130", accessible=True, tiles=1),),
+    ),
+    "tiles of xe, no folder of them": (
+        pci("0000:29:00.0"),
+        {"sys/bus/pci/devices/0000:29:00.0/driver": "../../drivers/xe"},
+        (replace(CARD, kernel_driver="xe"),),
+    ),
+    "what lacks a file": (
+        {
+            "sys/bus/pci/devices/0000:29:00.0/class": "0x038000",
+            "sys/bus/pci/devices/0000:2a:00.0/vendor": "0",
+        },
+        {},
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_gpus(tmp_path: Path, name: str) -> None:
+    files, links, expected = GPUS[name]
+    root = lay(tmp_path / "root", files)
+    for place, target in links.items():
+        (root / place).symlink_to(target)
+    assert find_gpus(root) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, OsFacts()),
+        (
+            {
+                "usr/lib/os-release": "ID = debian\nNAME=Debian\nVERSION_ID=12\nno equals\n",
+                "proc/sys/kernel/osrelease": "6.1.0\n",
+                "proc/self/cgroup": "0::/lxc/x\n",
+            },
+            OsFacts("debian", (), "12", "Debian", "6.1.0", container="lxc"),
+        ),
+        (
+            {
+                "etc/os-release": "ID=a\nID_LIKE='b c'\nPRETTY_NAME=x\\\n",
+                "proc/self/cgroup": "0::/libpod-1\n",
+            },
+            OsFacts("a", ("b", "c"), name="x\\", container="podman"),
+        ),
+        ({"proc/self/cgroup": "1:name=systemd:/docker/x\n"}, OsFacts(container="docker")),
+    ],
+)
+def test_systems(tmp_path: Path, files: dict[str, str], expected: OsFacts) -> None:
+    assert os_facts(lay(tmp_path / "root", files)) == expected
+
+
+def test_a_file_system_that_is_not_mounted_anywhere(tmp_path: Path) -> None:
+    here = disk_facts(tmp_path)
+    nowhere = replace(
+        disk_facts(tmp_path, tmp_path), free_bytes=here.free_bytes, inodes_free=here.inodes_free
+    )
+    assert nowhere == replace(here, filesystem="unknown", mount_point="unknown")
+
+
+@pytest.mark.parametrize("line", ["", " - ", "1 1 8:1 / - ext4 x", "1 1 8:1 / /", "1 1 8:1 / / rw -"])
+def test_lines_about_mounts_that_are_none(tmp_path: Path, line: str) -> None:
+    lay(tmp_path, {"proc/self/mountinfo": f"{line}\n"})
+    assert disk_facts(tmp_path, tmp_path).mount_point == "unknown"
+
+
+def test_a_folder_that_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_path: Path) -> None:
+        raise OSError
+
+    lay(tmp_path, {"proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/a rw\n"})
+    monkeypatch.setattr("os.statvfs", gone)
+    assert disk_facts(tmp_path, tmp_path) == DiskFacts(str(tmp_path), filesystem="ext4", mount_point="/")
+
+
+def test_the_repositories_of_a_system(tmp_path: Path) -> None:
+    lay(
+        tmp_path,
+        {
+            "etc/apt/sources.list": "deb https://a.example x\n# deb https://b.example x\n",
+            "etc/apt/sources.list.d/c.list": "deb https://c.example x\n",
+            "etc/apt/sources.list.d/d.save": "deb https://d.example x\n",
+        },
+    )
+    facts = OsFacts("ubuntu", ("debian",), "24.04")
+    expected = System(("ubuntu", "debian"), "24.04", "deb https://a.example x\ndeb https://c.example x")
+    assert system_of(facts, tmp_path) == expected
+
+
+def test_words_and_lines_about_a_package() -> None:
+    assert package_names("python-headers", OsFacts("linuxmint", ("ubuntu",)), "3.11") == "python3.11-dev"
+    debian, other = OsFacts("debian", version="12"), OsFacts("void")
+    assert package_names("python-headers", debian, "3.11") == "python3.11-dev"
+    assert package_names("python-headers", other).startswith("python3-dev (Debian, Ubuntu), ")
+    assert install_commands("python-headers", debian) == (
+        "sudo apt-get update", "sudo apt-get install -y python3-dev",
+    )  # fmt: skip
+
+
+def installation(root: Path, lib: str, *, name: str = "python3.13t") -> Path:
+    lay(
+        root,
+        {
+            f"opt/py/bin/{name}": "\x7fELF stand-in",
+            f"opt/py/{lib}/{name}/os.py": "",
+            f"opt/py/{lib}/{name}/ensurepip/__init__.py": "",
+            f"opt/py/include/{name}/Python.h": "",
+        },
+    )
+    return root
+
+
+@pytest.mark.parametrize("lib", ["lib", "lib64"])
+def test_an_interpreter_whole(tmp_path: Path, lib: str) -> None:
+    root = installation(tmp_path / "image", lib)
+    path = "/opt/py/bin/python3.13t"
+    assert find_pythons("/opt/py/bin:/opt/py/bin", root) == (
+        PythonFacts(
+            path, "3.13", "CPython", None, free_threaded=True, virtual=False, base_executable=path,
+            include=f"{root}/opt/py/include/python3.13t", headers=True, ensurepip=True,
+        ),
+    )  # fmt: skip
+
+
+def test_the_kernel_that_ocloc_compiles_is_a_spirv_module_of_one_function(tmp_path: Path) -> None:
+    copy = tmp_path / "kernel.spv"
+    program = script(tmp_path / "ocloc", f'cp kernel.spv {copy}; echo image > "$2"\n')
+    assert try_ocloc(str(program), ("pvc",), {"PATH": "/usr/bin:/bin"}) == OclocAnswer()
+    words = struct.unpack(f"<{copy.stat().st_size // 4}I", copy.read_bytes())
+    assert words[:5] == (0x07230203, 0x00010000, 0, 6, 0)
+    assert _instructions(words[5:]) == [
+        ("Capability", 4), ("Capability", 5), ("Capability", 6),
+        ("ExtInstImport", 1, *struct.unpack("<3I", b"OpenCL.std\0\0")),
+        ("MemoryModel", 2, 2), ("EntryPoint", 6, 4, *struct.unpack("<2I", b"probe\0\0\0")),
+        ("TypeVoid", 2), ("TypeFunction", 3, 2),
+        ("Function", 2, 4, 0, 3), ("Label", 5), ("Return",), ("FunctionEnd",),
+    ]  # fmt: skip
+
+
+#: Codes of instructions in the specification of SPIR-V, 3.3.
+_OPERATIONS = {
+    11: "ExtInstImport", 14: "MemoryModel", 15: "EntryPoint", 17: "Capability", 19: "TypeVoid",
+    33: "TypeFunction", 54: "Function", 56: "FunctionEnd", 248: "Label", 253: "Return",
+}  # fmt: skip
+
+
+def _instructions(words: tuple[int, ...]) -> list[tuple[str | int, ...]]:
+    found: list[tuple[str | int, ...]] = []
+    while words:
+        length, code = divmod(words[0], 1 << 16)
+        found.append((_OPERATIONS[code], *words[1:length]))
+        words = words[length:]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("together", "unknown"),
+    [
+        ("Failed to parse target : bmg - invalid device:", ("bmg",)),
+        ("Could not determine device target: bmg.", ("bmg",)),
+        ("Cannot get HW Info for device bmg:", ("bmg",)),
+        ("Failed to parse target : nobody", ("pvc", "bmg")),
+    ],
+)
+def test_targets_that_ocloc_knows_alone_and_not_in_a_list(
+    tmp_path: Path, together: str, unknown: tuple[str, ...]
+) -> None:
+    text = f'case "$*" in *,*) echo "{together}"; exit 1 ;; *) echo image > "$2" ;; esac\n'
+    program = script(tmp_path / "ocloc", text)
+    answer = try_ocloc(str(program), ("pvc", "bmg"), {"PATH": "/usr/bin:/bin"})
+    assert answer == OclocAnswer(unknown, together)
+
+
+def test_an_ocloc_that_is_none(tmp_path: Path) -> None:
+    answer = try_ocloc(str(tmp_path / "none"), ("pvc",), {"PATH": "/usr/bin"})
+    assert (answer.ok, answer.unknown, bool(answer.words)) == (False, (), True)
+
+
+def test_the_report_looks_where_it_is_told(tmp_path: Path, programs: Path) -> None:
+    root = lay(tmp_path, {"one/compiler/2025.3/env/vars.sh": "", "one/setvars.sh": ""}) / "one"
+    for name in (*COMPILERS, *TOOLS):
+        script(programs / name, "exit 3\n")
+    report = host_report(environment={"PATH": f"{programs}:/bin"}, oneapi_root=root, workspace=tmp_path / "w")
+    assert report.oneapi == (OneapiFacts(str(root), "compiler", "2025.3"),)
+    assert report.disk.path == str(tmp_path)
+    assert [item.name for item in report.compilers] == ["gcc", "g++", "clang", "clang++", "icx", "icpx"]
+    assert [item.name for item in report.tools] == ["cmake", "ninja"]
+
+
+def test_what_programs_on_path_say(programs: Path) -> None:
+    script(
+        programs / "icpx", "echo 'Intel(R) oneAPI DPC++/C++ Compiler 2025.3.1 (x)'; echo Target: x86 >&2\n"
+    )
+    script(programs / "ninja", "echo 1.13.0.git >&2\n")
+    script(programs / "cmake", "echo cmake version 3.31.6; exit 1\n")
+    environment = {"PATH": f"{programs}:/usr/bin:/bin"}
+    found = locate(("icpx", "ninja", "cmake", "no-such-program"), environment["PATH"])
+    assert found == {name: f"{programs}/{name}" for name in ("icpx", "ninja", "cmake")}
+    assert probe_compiler(found["icpx"], environment) == CompilerFacts(
+        "icpx", found["icpx"], "icx", "2025.3.1", "x86"
+    )
+    assert probe_tool(found["ninja"], environment) == ToolFacts("ninja", found["ninja"], "1.13.0")
+    assert probe_tool(found["cmake"], environment) == ToolFacts("cmake", found["cmake"])
