@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import copy
 import io
-import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from support import shown_runs
 from support.data_files import DATA
+from support.shown_runs import coded
 from support.varied import Varied
 from xpubuild.errors import XpuBuildError
 from xpubuild.ui import (
@@ -83,10 +84,6 @@ def _drawn(view: Callable[[Document], Sequence[Part]], terminal: Terminal) -> Te
     return lambda document: rich_parts.render(view(document), terminal)
 
 
-def _coded(text: str) -> str:
-    return re.sub(r"\x1b\[([0-9;]*)m", r"<\1>", text)
-
-
 def _error(document: Document) -> XpuBuildError:
     given = document["error"]
     error = XpuBuildError(
@@ -128,7 +125,12 @@ _MOMENT = time.mktime((2026, 1, 2, 3, 4, 5, 0, 0, -1))
 _STARTED = tuple(_MOMENT + seconds for seconds in (0, 30, 4000, 4100))
 _EXPLAINED = tuple(Varied("explain", number, {}).document for number in range(4))
 _LINES = [{"line": 5, "text": "::text of a line"}, {"line": 6, "text": "another"}]
-_SAID: tuple[dict[str, Any], ...] = ({"file": "a file", "lines": _LINES}, {}, {"lines": _LINES}, {"lines": ["no line"]})
+_SAID: tuple[dict[str, Any], ...] = (
+    {"file": "a file", "lines": _LINES},
+    {},
+    {"lines": _LINES},
+    {"lines": ["no line"]},
+)
 _STATUS: Mapping[str, tuple[Any, ...]] = {
     "locked_by": ({"pid": 7777, "command": "one command", "host": "h", "since": "now"}, None),
     "runs[].started": _STARTED,
@@ -285,18 +287,21 @@ VIEWS: dict[str, View] = {
     "report-page": View("report", _page, _REPORT, 2),
     "error": View("error", lambda d: error_text.render(_error(d), PIPE), _ERROR),
     "error-terminal": View("error", lambda d: error_text.render(_error(d), SCREEN), _ERROR),
-    "error-colour": View("error", lambda d: _coded(error_text.render(_error(d), COLOURED)), _ERROR, 1),
-    "doctor-colour": View("doctor", lambda d: _coded(doctor_view.doctor_text(d, COLOURED)), _LIKE_ERROR, 1),
+    "error-colour": View("error", lambda d: coded(error_text.render(_error(d), COLOURED)), _ERROR, 1),
+    "doctor-colour": View("doctor", lambda d: coded(doctor_view.doctor_text(d, COLOURED)), _LIKE_ERROR, 1),
     "explain-terminal": View("explain", _drawn(explain_view.explain_view, SCREEN), {}, 1),
     "recipes-show-verbose-terminal": View("recipe", _drawn(recipe_view.recipe_view, SCREEN), _RECIPE, 1),
     "recipes-bump-wide": View("recipes-bump", _drawn(views.bump_view, WIDE), {}, 1),
     "status-wide": View("status", _drawn(views.status_view, WIDE), _STATUS, 1),
     "error-summary": View("error", _summarised, _ERROR, 1),
 }
+NAMES = (*VIEWS, *shown_runs.TEXTS)
 
 
 def text_of(name: str) -> str:
-    """Return what the file of a view holds: the texts of its documents."""
+    """Return what a file holds: the texts of the documents of a view, or what is shown of runs."""
+    if name in shown_runs.TEXTS:
+        return shown_runs.TEXTS[name]()
     view = VIEWS[name]
     texts = []
     for number in range(view.documents):
@@ -309,9 +314,9 @@ def rewrite() -> None:
     """Write every file, and remove those that no view has."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in FOLDER.iterdir():
-        if path.stem not in VIEWS:
+        if path.stem not in NAMES:
             path.unlink()
-    for name in VIEWS:
+    for name in NAMES:
         (FOLDER / f"{name}.txt").write_text(text_of(name), "utf-8")
 
 

@@ -1,4 +1,4 @@
-"""What a person reads of a document, whole: the text of each view is that of tests/data/views.
+"""What a person reads of documents, plans and runs, whole: the texts are those of tests/data/views.
 
 ``support.view_files`` says of each view which document it shows, and how.
 """
@@ -13,20 +13,20 @@ import pkgutil
 import pytest
 from support import view_files
 from support.data_files import compare
-from support.view_files import FOLDER, VIEWS, text_of
+from support.view_files import FOLDER, NAMES, text_of
 
 from xpubuild import ui
 from xpubuild.ui import verify_view
 from xpubuild.verify.model import CheckResult
 
 
-@pytest.mark.parametrize("name", VIEWS)
-def test_what_a_view_shows_of_a_document(name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_shown(name: str) -> None:
     compare((FOLDER / f"{name}.txt").read_text("utf-8"), text_of(name), "make views")
 
 
 def test_every_file_is_of_a_view() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == {*VIEWS}
+    assert {path.stem for path in FOLDER.iterdir()} == {*NAMES}
 
 
 def test_every_view_of_a_document_is_compared() -> None:
