@@ -100,13 +100,17 @@ class _Clock:
     def __init__(self) -> None:
         self.now = T0
 
+    def __call__(self) -> float:
+        return self.now
+
 
 def _lines(level: Level, *, github: bool = False, color: bool = False) -> str:
     texts = []
     for name, events in RUNS.items():
         stream, clock = io.StringIO(), _Clock()
         terminal = Terminal(stream, live=False, color=color, unicode=True)
-        sink = GithubSink(terminal, level) if github else PlainSink(terminal, level, lambda: clock.now)  # noqa: B023
+        kind = GithubSink if github else PlainSink
+        sink = kind(terminal, level, clock)
         for event in events[:-1]:
             clock.now = event.time
             sink.emit(event)

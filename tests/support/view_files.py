@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support import shown_runs
-from support.data_files import DATA
+from support import shown_jobs, shown_runs
+from support.data_files import DATA, dumped
 from support.shown_runs import coded
 from support.varied import Varied
 from xpubuild.errors import XpuBuildError
+from xpubuild.report.trace import trace
 from xpubuild.ui import (
     check_view,
     config_view,
@@ -285,6 +286,7 @@ VIEWS: dict[str, View] = {
     "config-init": View("config-init", _of(config_view.written_view)),
     "report": View("report", lambda d: shown(written_view(d, Path("a page"), Path("a trace")))),
     "report-page": View("report", _page, _REPORT, 2),
+    "report-trace": View("report", lambda d: dumped(trace(d)), _REPORT, 1),
     "error": View("error", lambda d: error_text.render(_error(d), PIPE), _ERROR),
     "error-terminal": View("error", lambda d: error_text.render(_error(d), SCREEN), _ERROR),
     "error-colour": View("error", lambda d: coded(error_text.render(_error(d), COLOURED)), _ERROR, 1),
@@ -295,13 +297,14 @@ VIEWS: dict[str, View] = {
     "status-wide": View("status", _drawn(views.status_view, WIDE), _STATUS, 1),
     "error-summary": View("error", _summarised, _ERROR, 1),
 }
-NAMES = (*VIEWS, *shown_runs.TEXTS)
+_TEXTS = {**shown_runs.TEXTS, **shown_jobs.TEXTS}
+NAMES = (*VIEWS, *_TEXTS)
 
 
 def text_of(name: str) -> str:
-    """Return what a file holds: the texts of the documents of a view, or what is shown of runs."""
-    if name in shown_runs.TEXTS:
-        return shown_runs.TEXTS[name]()
+    """Return what a file holds: the texts of the documents of a view, or what is made for runs and jobs."""
+    if name in _TEXTS:
+        return _TEXTS[name]()
     view = VIEWS[name]
     texts = []
     for number in range(view.documents):
