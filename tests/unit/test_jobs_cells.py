@@ -119,7 +119,7 @@ def test_every_option_is_handed_on_or_known_not_to_be() -> None:
     require_possible(PlanOptions("r"))
     for given, option in (({"editable": True}, "--editable"), ({"env": "conda"}, "--env conda")):
         with pytest.raises(UsageError) as caught:
-            require_possible(PlanOptions("r", **given))  # type: ignore[arg-type]
+            require_possible(PlanOptions("r", **given))
         assert caught.value.what == f"{option} cannot be built by jobs"
         assert caught.value.fix.startswith(f"leave out {option},")
 
