@@ -166,7 +166,7 @@ def test_interpreters_that_cannot_run_the_checks(tmp_path: Path) -> None:
 
 def results(*statuses: str) -> tuple[CheckResult, ...]:
     return tuple(
-        CheckResult(f"a.c{number}", f"title {number}", "a", status, 1.5, f"detail {number}")
+        CheckResult(f"a.c{number}", f"title {number}", "a", status, 1.5, f"detail {number}")  # type: ignore[arg-type]
         for number, status in enumerate(statuses)
     )
 
