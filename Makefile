@@ -14,6 +14,7 @@
 # make jobs-replay  replay compilations as processes that hold their memory, below a real limit (as root; about 10 minutes)
 # make docs         regenerate docs/reference, docs/schema and docs/checks
 # make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment; tests/data/images
+# make views        rewrite tests/data/views: what a person reads of documents, plans and runs, and job scripts
 # make image-evidence  build images with buildah from nothing and use them (as root, about half an hour)
 # make image-guide  run the commands of docs/how-to/ci-images.md as they stand (as root, about half an hour)
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
@@ -38,7 +39,8 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint on-demand bench mutants slurm torture verify-mutants verify-good-runs docs plans findings errors components caches \
+.PHONY: help quickstart test lint on-demand bench mutants slurm torture verify-mutants verify-good-runs docs plans views findings errors \
+	components caches \
 	wheels browser jobs-replay \
 	image-evidence image-guide site release clean python-gone
 
@@ -109,6 +111,9 @@ docs: .venv/.dev
 
 plans: .venv/.dev
 	@"$(PY)" scripts/update-plans.py
+
+views: .venv/.dev
+	@PYTHONPATH=tests "$(PY)" -m support.view_files
 
 image-evidence: .venv/.dev
 	@"$(PY)" scripts/image-evidence.py $(IMAGE_ARGS)

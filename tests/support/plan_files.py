@@ -13,15 +13,23 @@ from typing import Any
 from urllib.parse import quote
 
 from support.data_files import DATA, dumped, placed
-from support.plans import plan_of
 from support.releases import recipe_of
 from xpubuild.compatibility.situation import Situation
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.model import Command, Plan, Step
 from xpubuild.packages.conda.lockfile import write_lock
 from xpubuild.packages.conda.model import CondaLock, CondaPackage
-from xpubuild.planning.planner import requirement_names
-from xpubuild.planning.request import Choice, Compilers, Downloads, Facts, OneapiFacts, Request, Resolved
+from xpubuild.planning.context import Context
+from xpubuild.planning.planner import make_context, make_plan, requirement_names
+from xpubuild.planning.request import (
+    Choice,
+    Compilers,
+    Downloads,
+    Facts,
+    OneapiFacts,
+    Request,
+    Resolved,
+)
 from xpubuild.recipe.load import requirement_file
 
 FOLDER = DATA / "plans"
@@ -61,15 +69,15 @@ def _oneapi(version: str) -> OneapiFacts:
     )
 
 
-def plan_for(
+def context_for(
     name: str,
     *,
     oneapi: str | None = None,
     facts: Mapping[str, Any] | None = None,
     workspace: str = _WORKSPACE,
     **asked: Any,
-) -> Plan:
-    """Return the plan of a recipe for a made-up host: for XPU where it has a oneAPI, else for the CPU."""
+) -> Context:
+    """Return what the plan of a recipe is made from, for a made-up host: with a oneAPI for XPU."""
     loaded = recipe_of(name)
     request = Request(loaded, Path(workspace), target="cpu" if oneapi is None else "xpu", **asked)
     every = Choice(request.target or "cpu", 1, tuple(loaded.recipe.components), None, (), {})
@@ -90,7 +98,12 @@ def plan_for(
             python=("3.12.4",), gcc="13.2.0", host_compiler="GNU",
         ),
     )  # fmt: skip
-    return plan_of(request, replace(known, **(facts or {})))
+    return make_context(request, replace(known, **(facts or {})))
+
+
+def plan_for(name: str, **asked: Any) -> Plan:
+    """Return the plan of a recipe for such a host."""
+    return make_plan(context_for(name, **asked))
 
 
 _MIRROR = Downloads(

@@ -1,0 +1,193 @@
+"""A build as words of commands, whole: every option that jobs hand on, and the folder of a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.documents import check
+from support.plan_files import context_for
+
+from xpubuild.engine.model import Plan, Step
+from xpubuild.errors import UsageError
+from xpubuild.gather.options import PlanOptions
+from xpubuild.gather.prepare import Prepared
+from xpubuild.installing.asked import LockOptions
+from xpubuild.jobs.asked import Asked
+from xpubuild.jobs.cells import cell_of, last_steps, require_possible
+from xpubuild.jobs.model import KINDS, Cell
+from xpubuild.planning.planner import make_plan
+
+CONTEXT = context_for("quickstart")
+PREPARED = Prepared(make_plan(CONTEXT), CONTEXT, {}, 1.0)
+BASE = Cell(
+    id="quickstart", recipe="quickstart", lock_digest=PREPARED.plan.lock_digest, fetch=("quickstart",),
+    install=("quickstart",), steps=("ops.install",), python="/usr/bin/python3.12", device="cpu",
+)  # fmt: skip
+#: Option -> its value, the words that fetching and installing have of it.
+BOTH: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "with_": (("vision", "audio"), ("--with", "vision,audio")),
+    "without": (("ops",), ("--without", "ops")),
+    "target": ("xpu", ("--target", "xpu")),
+}
+#: The same of installing alone.
+HERE: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "cxx11_abi": ("0", ("--cxx11-abi", "0")),
+    "arch": (("pvc", "bmg"), ("--arch", "pvc,bmg")),
+    "store": ((Path("/a store"), Path("/another")), ("--store", "/a store", "--store", "/another")),
+    "jobs": ("8", ("--jobs", "8")),
+    "oneapi_root": (Path("/opt/oneapi"), ("--oneapi-root", "/opt/oneapi")),
+    "compile_cache": ("sccache", ("--compile-cache", "sccache")),
+    "compile_cache_remote": ("redis://host", ("--compile-cache-remote", "redis://host")),
+    "oneapi_mode": ("setvars", ("--oneapi-mode", "setvars")),
+    "extra_path": ((Path("/a"), Path("/b")), ("--extra-path", "/a:/b")),
+    "extra_library_path": ((Path("/c"),), ("--extra-library-path", "/c")),
+}
+
+
+def cell(lock: LockOptions | None = None, **options: Any) -> Cell:
+    return cell_of(PlanOptions(**{"recipe": "quickstart", **options}), lock or LockOptions(), PREPARED)
+
+
+def test_each_option_is_handed_on() -> None:
+    for name, (value, words) in BOTH.items():
+        wanted = ("quickstart", *words)
+        assert cell(**{name: value}) == replace(BASE, fetch=wanted, install=wanted)
+    for name, (value, words) in HERE.items():
+        assert cell(**{name: value}) == replace(BASE, install=("quickstart", *words))
+    assert cell(update=True) == replace(BASE, fetch=("quickstart", "--update"))
+    assert cell(variant="minimal") == replace(
+        BASE, id="quickstart-minimal", fetch=("quickstart", "--variant", "minimal"),
+        install=("quickstart", "--variant", "minimal"),
+    )  # fmt: skip
+    assert cell(workspace=Path("/shared/ws")) == replace(BASE, workspace="/shared/ws")
+
+
+def test_all_options_at_once_in_one_order() -> None:
+    both = tuple(word for _, words in BOTH.values() for word in words)
+    here = tuple(word for _, words in HERE.values() for word in words)
+    every = {name: value for name, (value, _) in {**BOTH, **HERE}.items()}
+    assert cell(**every) == replace(
+        BASE, fetch=("quickstart", *both), install=("quickstart", *both, *here)
+    )  # fmt: skip
+
+
+def test_an_interpreter_by_name_and_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/u")
+    for given, word in (
+        ("python3.12", "python3.12"), ("bin/python3.12", f"{tmp_path}/bin/python3.12"),
+        ("~/bin/python3.12", "/home/u/bin/python3.12"),
+    ):  # fmt: skip
+        words = ("quickstart", "--python", word)
+        assert cell(python=given) == replace(
+            BASE, id="quickstart-python3.12", fetch=words, install=words
+        )  # fmt: skip
+
+
+def test_recipes_and_locks_are_named_for_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given, word in (("a.yaml", f"{tmp_path}/a.yaml"), ("b/c", f"{tmp_path}/b/c"), (None, "quickstart")):
+        assert cell(recipe=given) == replace(BASE, fetch=(word,), install=(word,))
+    lock = f"{tmp_path}/quickstart.lock.yaml"
+    compatible = ("--lock-policy", "compatible")
+    found = cell(LockOptions(locked=True), variant="v")
+    assert found.fetch == (lock, "--variant", "v")
+    assert found.install == ("quickstart", "--lock", lock, *compatible, "--variant", "v")
+    found = cell(LockOptions(file=Path("/a.lock.yaml"), policy="exact"), recipe=None)
+    assert found == replace(
+        BASE, fetch=("/a.lock.yaml",), install=("--lock", "/a.lock.yaml", "--lock-policy", "exact")
+    )  # fmt: skip
+    Path("of.lock.yaml").write_text("schema: xpubuild.lock/1\n")
+    of = f"{tmp_path}/of.lock.yaml"
+    assert cell(recipe="of.lock.yaml") == replace(BASE, fetch=(of,), install=("--lock", of, *compatible))
+
+
+def test_every_option_is_handed_on_or_known_not_to_be() -> None:
+    """What is not said again decides nothing on a node, is refused, or is the folder's own."""
+    known = {"recipe", "workspace", "variant", "python", "update", *BOTH, *HERE}
+    refused, of_the_folder = {"editable", "env"}, {"mirror", "offline"}
+    nothing = {"report", "telling", "resolved"}
+    without = {
+        "allow_dirty", "portable", "runtime", "store_read_only", "installer", "conda_lock", "conda_channel",
+    }  # fmt: skip
+    assert {field.name for field in fields(PlanOptions)} == (
+        known | refused | of_the_folder | nothing | without
+    )
+    require_possible(PlanOptions("r"))
+    for given, option in (({"editable": True}, "--editable"), ({"env": "conda"}, "--env conda")):
+        with pytest.raises(UsageError) as caught:
+            require_possible(PlanOptions("r", **given))
+        assert caught.value.what == f"{option} cannot be built by jobs"
+        assert caught.value.fix.startswith(f"leave out {option},")
+
+
+def test_steps_that_wait_for_the_verification_are_left_out() -> None:
+    steps = (
+        Step("a", ""), Step("tool", ""), Step("b", "", needs=("a",), tools=("tool",)), Step("c", ""),
+        Step("verify", "", needs=("b",)), Step("after", "", needs=("verify",)),
+        Step("last", "", needs=("after", "c")),
+    )  # fmt: skip
+    assert last_steps(Plan("r", "/ws", "", steps, {})) == ("b", "c")
+
+
+def asked(output: Path | None, *matrix: str) -> Asked:
+    return Asked("slurm", matrix, output, {kind: {} for kind in KINDS}, ("xpubuild",), "")
+
+
+def test_the_folder_of_a_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Asked, "_cell", staticmethod(lambda options, lock: cell_of(options, lock, PREPARED)))
+    document = asked(tmp_path / "out", "recipes=quickstart", "pythons=3.11,3.12").write(
+        PlanOptions(None), LockOptions()
+    )
+    check(document, "planned-jobs")
+    names = [job.pop("name") for job in document["jobs"]]
+    assert [name.rpartition("-")[0] for name in names] == [
+        f"xb-quickstart-{version}-{kind}" for version in ("3.11", "3.12") for kind in KINDS
+    ]
+    first, second = names[:4], names[4:]
+    assert document == {
+        "schema": "xpubuild.planned-jobs/1", "folder": f"{tmp_path}/out", "scheduler": "slurm",
+        "submit": f"{tmp_path}/out/submit",
+        "jobs": [
+            {"kind": kind, "needs": needs}
+            for fetch, build, verify, _ in (first, second)
+            for kind, needs in zip(
+                KINDS, ([], [fetch], [build], [fetch, build, verify]), strict=True
+            )
+        ],
+    }  # fmt: skip
+    assert (tmp_path / "out" / "submit").is_file()
+
+
+def test_builds_of_one_name_and_folders_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Asked, "_cell", staticmethod(lambda options, lock: cell_of(options, lock, PREPARED)))
+    (tmp_path / "some.yaml").write_text("recipes: [quickstart, a.yaml, b.yaml]\n")
+    for matrix, folder in (
+        ((), "quickstart-slurm"),
+        (("recipes=quickstart",), "quickstart-slurm.2"),
+        (("some.yaml",), "some-slurm"),
+    ):  # fmt: skip
+        place = tmp_path / folder if folder.endswith(".2") else None
+        document = asked(place, *matrix).write(PlanOptions(None), LockOptions())
+        assert document["folder"] == f"{tmp_path}/{folder}"
+    names = [job["name"] for job in document["jobs"] if job["kind"] == "build"]
+    assert [name.rpartition("-build-")[0] for name in names] == [
+        "xb-quickstart", "xb-quickstart.2", "xb-quickstart.3",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "option"), [({"recipe": "r"}, "RECIPE"), ({"workspace": Path("/ws")}, "--workspace")]
+)
+def test_a_matrix_and_one_build_exclude_each_other(given: dict[str, Any], option: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        asked(None, "recipes=r").write(PlanOptions(**{"recipe": None, **given}), LockOptions())
+    assert caught.value.what == f"--matrix and {option} cannot be combined"
+    assert caught.value.fix == f"leave out {option}"

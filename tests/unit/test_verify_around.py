@@ -1,0 +1,290 @@
+"""What stands around the checks, as whole objects: target, options, errors, reports, baselines, a tree."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.fake_target import FakeTarget
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.errors import ToolchainError, UsageError, XpuBuildError
+from xpubuild.verify import baseline
+from xpubuild.verify.baseline import Baseline
+from xpubuild.verify.catalogue import select
+from xpubuild.verify.child import require_interpreter
+from xpubuild.verify.harness import run_suite
+from xpubuild.verify.model import CheckResult, VerifyReport
+from xpubuild.verify.reports import failure, write_reports
+from xpubuild.verify.suite import source_tree, triton_pairing
+from xpubuild.verify.suite.backends import BACKENDS
+from xpubuild.verify.suite.context import CheckFailedError, CheckSkippedError, SuiteContext
+from xpubuild.verify.target import Target, check_options, resolve_target
+
+
+def told(error: XpuBuildError) -> tuple[Any, ...]:
+    """Return all that the user reads of an error."""
+    return (type(error), error.what, error.why, error.fix, tuple(error.commands), error.evidence)
+
+
+DECIDING = {
+    "ZE_AFFINITY_MASK": "0",
+    "CUDA_VISIBLE_DEVICES": "1",
+    "LD_LIBRARY_PATH": "/lib",
+    "OMP_NUM_THREADS": "2",
+}
+
+
+def test_an_interpreter_keeps_what_decides_about_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "bin" / "some-python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    for name, value in DECIDING.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("UNRELATED", "1")
+    monkeypatch.setenv("PATH", f"{python.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    env = {**base_environment(), **DECIDING}
+    assert "UNRELATED" not in env
+    for given in ("some-python", "bin/some-python", "~/bin/some-python", str(python)):
+        assert resolve_target(given, None, None) == Target(python, env, "xpu")
+    assert resolve_target(str(python), tmp_path / "ignored", "cuda") == Target(python, env, "cuda")
+    with pytest.raises(UsageError) as caught:
+        resolve_target(None, None, None)
+    assert told(caught.value) == (
+        UsageError, "nothing to verify", "", "pass --python, --workspace or a recipe", (), {},
+    )  # fmt: skip
+
+
+def test_a_workspace_is_verified_for_what_it_was_built_for(tmp_path: Path) -> None:
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "receipt.json").write_text('{"summary": {"target": "cpu"}}')
+    found = resolve_target(None, tmp_path, None)
+    python = tmp_path / "env" / "bin" / "python"
+    assert (found.python, found.device, found.source) == (python, "cpu", None)
+    assert found.env["VIRTUAL_ENV"] == str(tmp_path / "env")
+    assert found.env["PATH"].startswith(f"{python.parent}:")
+    (tmp_path / "src" / "torch").mkdir(parents=True)
+    (tmp_path / "receipt.json").write_text("{}")
+    assert replace(resolve_target(None, tmp_path, None), env={}) == Target(
+        python, {}, "xpu", tmp_path / "src" / "torch"
+    )
+    assert resolve_target(None, tmp_path, "cuda").device == "cuda"
+
+
+def test_options_that_were_not_passed_are_left_out() -> None:
+    assert check_options(None) == {}
+    assert check_options(Path("/src"), ("a", "b"), ("t",), seconds=5, shard=None, empty="") == {
+        "source": "/src", "models": "a,b", "tests": "t", "seconds": "5",
+    }  # fmt: skip
+
+
+GROUPS = "a check id, a group, or a pattern that matches a check"
+ERRORS: list[tuple[dict[str, Any], tuple[str, str, str, tuple[str, ...]]]] = [
+    (
+        {"device": "tpu"},
+        ("unknown device 'tpu'", "known devices: xpu, cuda, cpu", "use one of these devices", ()),
+    ),
+    (
+        {"require": ["none"]},
+        ("unknown part 'none'", "known parts: ops, vision, audio, triton", "use one of these parts", ()),
+    ),
+    (
+        {"only": ["import"], "skip": ["import"]},
+        (
+            "no checks are left to run", "--skip excludes every selected check: import", "skip fewer checks",
+            ("xpubuild verify --list",),
+        ),
+    ),
+    (
+        {"require": ["triton"], "skip": ["compile.triton_kernel"]},
+        (
+            "--require triton and --skip exclude each other", "--skip takes away compile.triton_kernel",
+            "drop one of the two options", (),
+        ),
+    ),
+    (
+        {"only": ["zzz"]},
+        (
+            "no check matches 'zzz'", f"it is not {GROUPS}", "use an id or group from the list of checks",
+            ("xpubuild verify --list",),
+        ),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "error"), ERRORS)
+def test_what_cannot_be_selected(given: dict[str, Any], error: tuple[Any, ...]) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(**{"device": "cpu", "suite": "smoke", **given})
+    assert told(caught.value) == (UsageError, *error, {})
+
+
+def test_interpreters_that_cannot_run_the_checks(tmp_path: Path) -> None:
+    env, python = base_environment(), tmp_path / "python"
+
+    def refused(*packages: str) -> tuple[Any, ...]:
+        with pytest.raises(ToolchainError) as caught:
+            require_interpreter(python, env, tmp_path, packages)
+        return told(caught.value)[1:]
+
+    assert refused() == (
+        f"there is no Python interpreter at {python}",
+        "verify runs its checks in the interpreter in which torch is installed",
+        "select it with --python, or build the workspace first with 'xpubuild install'", (), {},
+    )  # fmt: skip
+    fix = "use --python to select a Python 3.9 or newer with torch installed"
+    for body, why, status in (
+        ("echo one >&2; echo two >&2; exit 3", "it is not a working Python: two", 3),
+        ("echo out", "it is not a working Python: out", 0),
+        ("exit 1", "it is not a working Python:", 1),
+        (r"""printf '\036{"event": "hello", "version": [3, 8, 1]}\n'""", "it is Python 3.8.1", 0),
+    ):
+        python.write_text(f"#!/bin/sh\n{body}\n")
+        python.chmod(0o755)
+        assert refused() == (
+            f"{python} cannot run the checks", why, fix, (), {"status": status, "timed_out": False},
+        )  # fmt: skip
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    require_interpreter(python, env, tmp_path, ["json"])
+    assert refused("json", "no_such_a", "no_such_b") == (
+        f"{python} lacks no_such_a, no_such_b",
+        "PyTorch's operator database imports what its wheels do not require",
+        "install it into the environment of the interpreter",
+        (f"{python} -m pip install no_such_a no_such_b",), {},
+    )  # fmt: skip
+
+
+def results(*statuses: str) -> tuple[CheckResult, ...]:
+    return tuple(
+        CheckResult(f"a.c{number}", f"title {number}", "a", status, 1.5, f"detail {number}")  # type: ignore[arg-type]
+        for number, status in enumerate(statuses)
+    )
+
+
+def test_the_error_of_a_failed_run_names_some_and_counts_the_rest() -> None:
+    report = VerifyReport(
+        "full", "/env/bin/python", results("pass", *["fail"] * 4, "crash", "timeout", "skip")
+    )
+    error = failure(report, ("--workspace", "/w s"))
+    assert error is not None
+    bad = [f"a.c{number}" for number in range(1, 7)]
+    said = [f"a.c{number} (fail): detail {number}" for number in range(1, 5)]
+    assert told(error)[1:] == (
+        "6 of 8 checks failed",
+        "; ".join([*said, "a.c5 (crash): detail 5", "and 1 more"]),
+        "run only the failing checks to see their complete output",
+        ("xpubuild verify --workspace '/w s' --device xpu --suite full --only a.c1,a.c2,a.c3 --json",),
+        {"failed": bad},
+    )  # fmt: skip
+    five = failure(replace(report, checks=results(*["fail"] * 5)))
+    assert five is not None
+    assert "more" not in five.why
+    assert failure(replace(report, checks=results("pass", "skip"))) is None
+
+
+def test_reports_are_written_where_asked(tmp_path: Path) -> None:
+    report = VerifyReport("smoke", "/p", results("pass"), operators={"total": 1})
+    write_reports(report, json_file=tmp_path / "r.json", junit_file=tmp_path / "r.xml")
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert document == json.loads(json.dumps(report.to_json()))
+    assert document["operators"] == {"total": 1}
+    assert (tmp_path / "r.xml").read_bytes().startswith(b"<?xml")
+    write_reports(report, json_file=None, junit_file=None)
+    assert {path.name for path in tmp_path.iterdir()} == {"r.json", "r.xml"}
+
+
+def test_a_baseline_is_kept_where_the_new_run_measured_nothing(tmp_path: Path) -> None:
+    cells = {"device": "a GPU", "driver": "1", "torch": "2.13", "passed": ["add float32"], "bad": []}
+    first = Baseline("a GPU", "2.12", {"speed.copy": {"copy_gb_s": 5.0}}, cells)
+    path = tmp_path / "baseline.json"
+    baseline.write(first, path)
+    assert baseline.read(path) == first
+    assert json.loads(path.read_text()) == {
+        "schema": "xpubuild.verify-baseline/1", "device": "a GPU", "torch": "2.12",
+        "speeds": {"speed.copy": {"copy_gb_s": 5.0}}, "operators": cells,
+    }  # fmt: skip
+    fast = replace(results("pass")[0], id="speed.launch", metrics={"launch_us": 3, "batch": 8, "gb_s": "inf"})
+    report = VerifyReport("speed", "/p", (fast,), {"version": "2.13"}, {"name": "a GPU"})
+    made = Baseline("a GPU", "2.13", {"speed.launch": {"launch_us": 3.0}})
+    assert baseline.of_report(report) == made
+    baseline.update(report, path)
+    assert baseline.read(path) == replace(made, operators=cells)
+    baseline.update(replace(report, checks=()), path)
+    assert baseline.read(path) == replace(made, operators=cells)
+    baseline.update(replace(report, checks=(), device={"name": "another"}), path)
+    assert baseline.read(path) == Baseline("another", "2.13")
+    baseline.update(report, tmp_path / "new.json")
+    assert baseline.read(tmp_path / "new.json") == made
+
+
+def test_the_tree_of_the_option_source(tmp_path: Path) -> None:
+    def context(**options: str) -> SuiteContext:
+        return SuiteContext(BACKENDS["cpu"], frozenset(), options)
+
+    with pytest.raises(CheckSkippedError, match=r"^needs a PyTorch source tree \(--source\)$"):
+        source_tree.tree(context())
+    with pytest.raises(CheckFailedError, match=f"^the --source folder {tmp_path}/no does not exist$"):
+        source_tree.tree(context(source=f"{tmp_path}/no"))
+    assert source_tree.tree(context(source=str(tmp_path))) == tmp_path
+    (tmp_path / "one.py").touch()
+    assert source_tree.script(tmp_path, "one.py") == tmp_path / "one.py"
+    with pytest.raises(CheckFailedError, match=r"contains no two\.py: it is not a PyTorch source tree, or"):
+        source_tree.script(tmp_path, "two.py")
+    source_tree.need_packages("it", ["json"])
+    with pytest.raises(CheckFailedError, match=r"^it needs no_a, no_b, which are not installed$"):
+        source_tree.need_packages("it", ["no_a", "json", "no_b"])
+    assert source_tree.names(context(models="a,,b"), "models", ["c"]) == ["a", "b"]
+    assert source_tree.names(context(), "models", ["c"]) == ["c"]
+
+
+def _distribution(folder: Path, name: str, version: str, *requires: str) -> None:
+    metadata = folder / f"{name.replace('-', '_')}-{version}.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {one}" for one in requires)]
+    metadata.write_text("Metadata-Version: 2.1\n" + "\n".join(lines) + "\n")
+
+
+def test_which_triton_is_installed_and_which_one_torch_requires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert (triton_pairing.distributions(), triton_pairing.pinned()) == ({}, {})
+    _distribution(tmp_path, "pytorch-triton-xpu", "3.5.0")
+    _distribution(tmp_path, "triton", "3.4.0")
+    _distribution(
+        tmp_path, "torch", "2.13.0", "pytorch_triton_xpu==3.5.0 ; platform_system == 'Linux'",
+        "triton (==3.4.0)", "numpy==1.0", "triton-xpu>=3", "triton-xpu==9 ; extra == 'optional'",
+    )  # fmt: skip
+    installed = {"triton": "3.4.0", "pytorch-triton-xpu": "3.5.0"}
+    assert (triton_pairing.distributions(), triton_pairing.pinned()) == (installed, installed)
+
+
+def test_lanes_run_beside_each_other_and_the_log_has_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    target = FakeTarget(tmp_path / "env", {"model.resnet_block": "crash"})
+    names = ["operators.pointwise", "ops.import", "model.resnet_block"]
+    known = {check.id for check in select(device="xpu", suite="full")}
+    names = [
+        next(name for name in sorted(known) if name.startswith(f"{one.partition('.')[0]}.")) for one in names
+    ]
+    report = run_suite(
+        target.python, device="xpu", env=base_environment(), work=tmp_path / "w", only=names, suite="full"
+    )
+    log = (tmp_path / "w" / "verify.log").read_text()
+    for name in names:
+        assert f"output of {name}\n" in log
+        assert (tmp_path / "w").joinpath(f"{name.partition('.')[0]}.log").is_file()
+    assert [check.id for check in report.checks if check.id in names] == names
+    assert {check.status for check in report.checks} == {"pass"}

@@ -1,0 +1,211 @@
+"""The program that runs checks in the target's interpreter, itself: its records, whole, without a torch.
+
+A script in the place of that interpreter declares a few checks beside the shipped ones and runs
+``suite/run.py``; its ``torch`` has only what is called before the first check.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.imports import ROOT
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.verify.child import Child, ChildEnd
+from xpubuild.verify.suite import run as program
+
+_TORCH = """
+import contextlib, types
+
+float32, float64, calls = "float32", "float64", []
+no_grad = contextlib.nullcontext
+
+
+def full(size, value, dtype, device):
+    return (size, value, dtype, device)
+
+
+ops = types.SimpleNamespace(
+    aten=types.SimpleNamespace(exp=lambda numbers: calls.append(("exp", numbers)), sin=calls.append)
+)
+"""
+_PROGRAM = """
+import sys
+
+sys.path.insert(0, {root!r})
+from xpubuild.verify.suite import run
+
+load = run._load_suite
+
+
+def load_more():
+    load()
+    registry, context = (sys.modules[f"xpubuild_verify_suite.{{name}}"] for name in ("registry", "context"))
+
+    def declared(name, **given):
+        return registry.check(f"fake.{{name}}", name, **{{"needs": (), **given}})
+
+    @declared("good")
+    def good(c):
+        print("on stdout")
+        print("on stderr", file=sys.stderr)
+        c.progress("half")
+        c.note("one note"), c.note("another")
+        c.warn("a warning")
+        c.metric("endless", float("inf")), c.metric("a", 1.5)
+        c.facts["device"] = {{"name": "fake", "options": c.options, "planned": c.planned}}
+        c.facts["torch"] = {{"calls": c.torch.calls, "required": sorted(c.required)}}
+
+    @declared("within")
+    def within(c):
+        c.within("an_error", 0.5, 1.0)
+        c.within("another_error", 2.0, 1.0)
+
+    @declared("absent")
+    def absent(c):
+        c.absent("part", "no part here")
+
+    @declared("required")
+    def required(c):
+        c.absent("vision", "no vision here")
+
+    @declared("fault")
+    def fault(c):
+        raise context.CheckFaultError("the reference is NaN")
+
+    @declared("raises")
+    def raises(c):
+        raise ValueError("a first line\\nand a second")
+
+    @declared("long")
+    def long(c):
+        context.require(False, "x" * 5000)
+
+    @declared("needs", needs=("fake.good", "fake.absent"))
+    def needs(c):
+        raise AssertionError("never run")
+
+    @declared("deep", needs=("fake.needs",))
+    def deep(c):
+        raise AssertionError("never run")
+
+    @declared("last", needs=("fake.good",))
+    def last(c):
+        sys.stdout.write("no newline")
+        context.require(True, "not said")
+
+
+run._load_suite = load_more
+sys.exit(run.main(sys.argv[2:]))
+"""
+NAMES = [
+    f"fake.{name}"
+    for name in (
+        "good", "within", "absent", "required", "fault", "raises", "long", "needs", "deep", "last"
+    )
+]  # fmt: skip
+
+
+def run(folder: Path, names: list[str]) -> tuple[list[dict[str, Any]], list[tuple[str, ...]], ChildEnd]:
+    """Return the records of a run, the output before each, and its end."""
+    (folder / "torch.py").write_text(_TORCH)
+    python = folder / "python"
+    python.write_text(f"#!{sys.executable}\n{_PROGRAM.format(root=str(ROOT))}")
+    python.chmod(0o755)
+    records: list[dict[str, Any]] = []
+    outputs: list[tuple[str, ...]] = []
+
+    def on_record(record: dict[str, Any], output: tuple[str, ...]) -> None:
+        records.append(record)
+        outputs.append(output)
+
+    child = Child(
+        python, "cpu", ["vision", "ops"], {**base_environment(), "PYTHONPATH": str(folder)}, folder,
+        io.BytesIO(), dict.fromkeys(names, 60.0), on_record, options={"source": "/a=b", "tests": "t"},
+    )  # fmt: skip
+    return records, outputs, child.run(names)
+
+
+def test_every_way_in_which_a_check_ends(tmp_path: Path) -> None:
+    records, outputs, end = run(tmp_path, NAMES)
+    processes = {record.pop("process") for record in records if record["event"] == "start"}
+    assert len(processes) == 1
+    assert processes != {os.getpid()}
+    for record in records:
+        if record["event"] == "result":
+            assert record.pop("duration_s") >= 0
+
+    def result(name: str, status: str, detail: str, **more: Any) -> dict[str, Any]:
+        return {
+            "event": "result", "id": f"fake.{name}", "status": status, "detail": detail, "metrics": {},
+            "warnings": [], **more,
+        }  # fmt: skip
+
+    def started(name: str) -> dict[str, Any]:
+        return {"event": "start", "id": f"fake.{name}"}
+
+    numbers = [[[16], 0.5, dtype, "cpu"] for dtype in ("float32", "float64")]
+    calls = [call for one in numbers for call in (["exp", one], one)]
+    limits = {"an_error": 0.5, "an_error_limit": 1.0, "another_error": 2.0, "another_error_limit": 1.0}
+    assert records == [
+        started("good"),
+        {"event": "progress", "id": "fake.good", "detail": "half"},
+        {
+            "event": "facts",
+            "device": {"name": "fake", "options": {"source": "/a=b", "tests": "t"}, "planned": NAMES},
+            "torch": {"calls": calls, "required": ["ops", "vision"]},
+        },
+        result(
+            "good", "pass", "one note; another", metrics={"endless": "inf", "a": 1.5}, warnings=["a warning"]
+        ),
+        started("within"),
+        result("within", "fail", "another error is 2, the limit is 1", metrics=limits),
+        started("absent"),
+        result("absent", "skip", "no part here"),
+        started("required"),
+        result("required", "fail", "no vision here; --require makes this a failure"),
+        started("fault"),
+        result("fault", "fail", "the check is at fault, not the device: the reference is NaN"),
+        started("raises"),
+        result("raises", "fail", "ValueError: a first line"),
+        started("long"),
+        result("long", "fail", "x" * 1500),
+        result("needs", "skip", "needs fake.absent, which was skipped"),
+        result("deep", "skip", "needs fake.absent, which was skipped"),
+        started("last"),
+        result("last", "pass", ""),
+    ]  # fmt: skip
+    said = dict(zip([(record["event"], record.get("id")) for record in records], outputs, strict=True))
+    assert sorted(said["result", "fake.good"]) == ["on stderr", "on stdout"]
+    raised = said["result", "fake.raises"]
+    assert raised[0] == "Traceback (most recent call last):"
+    assert raised[-2:] == ("ValueError: a first line", "and a second")
+    assert said["result", "fake.last"] == ("no newline",)
+    assert (end.running, end.timed_out) == (None, False)
+
+
+def test_where_torch_is_imported_by_a_check_it_is_not_before(tmp_path: Path) -> None:
+    records, _, end = run(tmp_path, ["import.torch"])
+    assert [record["event"] for record in records] == ["start", "result"]
+    assert records[1]["status"] == "fail"
+    assert not end.timed_out
+
+
+@pytest.mark.parametrize("missing", [[], ["no_such_package"]])
+def test_hello_says_what_is_missing(
+    missing: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [word for name in ["json", *missing] for word in ("--needs", name)]
+    assert program.main(["--hello", *words]) == 0
+    mark, _, text = capfd.readouterr().out.partition("\x1e")
+    assert mark == ""
+    assert json.loads(text) == {
+        "event": "hello", "version": list(sys.version_info[:3]), "implementation": "CPython",
+        "missing": missing,
+    }  # fmt: skip
