@@ -96,6 +96,63 @@ def test_the_command_is_of_the_kind_that_helped_in_the_thread() -> None:
             "AG-python-or-numpy-abi",
             "python --version",
         ),
+        # Whose the name is decides, in the words of every compiler and loader.
+        (
+            "frob.cpp(180): error C2039: 'frob': is not a member of '_ts'",
+            "AG-python-or-numpy-abi",
+            "python --version",
+        ),
+        (
+            "frob.c:3:7: Fehler: »_PyFrob_Get« wurde in diesem Gültigkeitsbereich nicht deklariert",
+            "AG-python-or-numpy-abi",
+            "python --version",
+        ),
+        (
+            "ImportError: dlopen(/x/frob.so, 0x0002): symbol not found in flat namespace '_PyFrob_Get'",
+            "AG-python-or-numpy-abi",
+            "python --version",
+        ),
+        (
+            "frob.c:9:3: error: lvalue required as left operand of frob\n    9 |   PyArray_FLAGS(x) |= 1;",
+            "AG-python-or-numpy-abi",
+            "numpy<2",
+        ),
+        (
+            "/s/a.cpp:6:4: Error\uff1a\u2018struct at::Frob\u2019 has no member named \u2018frob\u2019",
+            "AM-extension-abi",
+            "grep -i torch",
+        ),
+        (
+            "/pytorch/aten/src/ATen/frob.cpp:65:47: error: 'class at::Frob' has no member named 'frob'",
+            "G-pin-mismatch-or-broken-main",
+            "git clean -xfd",
+        ),
+        (
+            "/src/triton/lib/a.cpp:3:1: error: 'Frob' is not a member of 'mlir::frob'",
+            "Q-triton-llvm-download",
+            "llvm-hash.txt",
+        ),
+        (
+            "frob.cpp:9:3: error: expected primary-expression before '>' token\n   x.data_ptr<uint8_t>();",
+            "AM-extension-abi",
+            "grep -i torch",
+        ),
+        # A message that is no warning, although it has the word.
+        (
+            "NotImplementedError: The operator 'a::b' is not currently implemented for the XPU. WARNING: x",
+            "W-upstream-bug",
+            "PYTORCH_ENABLE_XPU_FALLBACK=1",
+        ),
+        (
+            "AttributeError: type object 'CompiledKernel' has no attribute 'frob_hook'",
+            "F-wrong-torch-or-triton-package",
+            "grep -iE 'torch|triton'",
+        ),
+        (
+            "slurmstepd: error: pyxis: couldn't start container",
+            "Z-single",
+            "--no-container-entrypoint",
+        ),
         (
             "/lib64/libc.so.6: version `GLIBC_2.38' not found (required by /x/frob)",
             "AC-glibc-too-old",

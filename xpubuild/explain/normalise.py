@@ -51,8 +51,9 @@ _PREFIX = re.compile(
 _MOST_PREFIXES = 4
 # What pip draws round the output of a build backend.
 _DRAWN = re.compile(r"[ ]{0,12}[\u2502\u2570\u2500\u00d7>]{1,4}[ ]{0,4}")
-# Curved, low, reversed, doubled and angled quotes, the acute accent, the backquote, and ".
+# Curved, low, reversed, doubled and angled quotes, the acute accent, the backquote, and "; the wide colon.
 _QUOTES = dict.fromkeys((0x2018, 0x2019, 0x201A, 0x201B, 0x201C, 0x201D, 0xB4, 0xAB, 0xBB, 0x60, 0x22), "'")
+_QUOTES[0xFF1A] = ": "
 _BLANKS = re.compile(r"\s{1,4096}")
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +34,6 @@ from xpubuild.host.tools import (
 )
 from xpubuild.oneapi.report import installed
 
-Program = TypeVar("Program")
 T = TypeVar("T")
 
 _IMAGE_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -105,13 +105,14 @@ def host_report(
     tools = locate(TOOLS, search_path) if live else {}
     selected = python or (Path(path) if (path := locate(("python3",), search_path).get("python3")) else None)
     # An interpreter takes longer to start than a compiler, so it is the first.
-    chosen = _begun(probe_python, selected, env, answers=answers) if live and selected else None
+    chosen = _begun(partial(probe_python, selected, env, answers=answers)) if live and selected else None
     asked_compilers = [
-        (_begun(probe_compiler, path, env, answers), CompilerFacts(name, path))
+        (_begun(partial(probe_compiler, path, env, answers)), CompilerFacts(name, path))
         for name, path in compilers.items()
     ]
     asked_tools = [
-        (_begun(probe_tool, path, env, answers), ToolFacts(name, path)) for name, path in tools.items()
+        (_begun(partial(probe_tool, path, env, answers)), ToolFacts(name, path))
+        for name, path in tools.items()
     ]
     end = time.monotonic() + _DEADLINE_S
     silent = PythonFacts(str(selected), error="timed out")
@@ -129,15 +130,13 @@ def host_report(
     )
 
 
-def _begun(
-    ask: Callable[[Program, Mapping[str, str]], T], program: Program, environment: Mapping[str, str]
-) -> Future[T]:
+def _begun(ask: Callable[[], T]) -> Future[T]:
     """Start to ask a program. The thread is a daemon: one that never ends does not keep this process."""
     future: Future[T] = Future()
 
     def work() -> None:
         try:
-            future.set_result(ask(program, environment))
+            future.set_result(ask())
         except Exception as error:  # noqa: BLE001 - it is raised again where the answer is wanted
             future.set_exception(error)
 
