@@ -90,7 +90,7 @@ def choose(
     pip: dict[str, str] | None = None,
     settings: dict[str, str] | None = None,
 ) -> Installer:
-    monkeypatch.setattr("xpubuild.packages.uv.program.find_uv", lambda *_: program)
+    monkeypatch.setattr("xpubuild.packages.uv.program.find_uv", lambda *_, **_more: program)
     for name, value in (settings or {}).items():
         monkeypatch.setenv(name, value)
     options = PlanOptions(recipe="quickstart", installer=asked, env=env)
