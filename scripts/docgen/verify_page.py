@@ -51,13 +51,15 @@ Weights and data are generated from fixed seeds and are the same everywhere.
 The group `operators` has tables: each case is an operator in one use, with its inputs. It runs in float32,
 plain, with strided and permuted inputs and arriving gradients of other numbers, with more than 2^16 elements,
 with a NaN that has to reach the result (where one need not, with nothing but NaN), and in the device's short
-types; gradients are compared too. References are computed in
-float64 on the CPU; where the CPU is the device, by another process that is started without `PYTHONPATH` and
-the user's packages. The limits are those of a backward stable algorithm: how much a result changes with its
-inputs is measured on the reference. Three are compared: the largest error of an element, the norm of all
-errors, and a factor that all elements share, so that 1 % is seen in bfloat16 too. A case whose operator
-this torch does not have, or a type without a kernel, is counted in the metrics. A reference that is NaN or
-warns fails the check and says that the check is at fault.
+types; gradients are compared too. References are computed in float64 on the CPU; where the CPU is the
+device, by another process. Like the tested interpreter it is started without `PYTHONPATH`, and it has
+none of the user's packages. The limits are those of a backward stable algorithm: how much a result
+changes with its inputs is measured on the reference. Three are compared: the largest error of an element,
+the norm of all errors, and a factor that all elements share, so that 1 % is seen in bfloat16 too where a
+result is rounded only a few times. A torch that is wrong in every process, that of the references too, is
+its own reference on a CPU: what is seen then is only what two of its kernels compute differently. A case
+whose operator this torch does not have, or a type without a kernel, is counted in the metrics. A
+reference that is NaN or warns fails the check and says that the check is at fault.
 
 The group `workloads` has tables of the same kind, with the same limits: a case is a small network or program.
 Its reference is a definition in float64, where one is shorter than the network itself. A case also runs in

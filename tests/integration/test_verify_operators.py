@@ -48,6 +48,24 @@ def test_references_are_of_a_process_that_is_not_changed(target: Target, warm: P
     assert "bitwise_not" in by_id(report)["operators.truth"].detail
 
 
+def test_two_percent_in_bfloat16_alone_are_seen(target: Target, warm: Path) -> None:
+    report = target.verify(
+        "operators.norms",
+        suite="full",
+        mutation=(
+            "library = torch.library.Library('aten', 'IMPL')\n"
+            "kernel = torch.library.get_kernel('aten::native_layer_norm', 'CPU')\n"
+            "def off(keys, x, *more):\n"
+            "    first, *rest = kernel.call_boxed(keys, x, *more)\n"
+            "    return (first * 1.02 if x.dtype == torch.bfloat16 else first, *rest)\n"
+            "library.impl('native_layer_norm', off, 'CPU', with_keyset=True, allow_override=True)"
+        ),
+        python=warm,
+    )
+    assert bad(report) == {"operators.norms": "fail"}
+    assert "layer_norm (bfloat16" in by_id(report)["operators.norms"].detail
+
+
 @pytest.mark.parametrize(
     ("code", "check", "words"),
     [

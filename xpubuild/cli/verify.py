@@ -8,6 +8,16 @@ import click
 
 from xpubuild.cli import names, options
 
+#: Options that only some suites read.
+_OF_SUITES = {
+    "source": ("dynamo", "upstream"),
+    "models": ("dynamo",),
+    "tests": ("upstream",),
+    "operators": ("ops",),
+    "minutes": ("ops",),
+    "results": ("ops",),
+}
+
 
 @click.command(name="verify", short_help="Test an installed PyTorch on the device.")
 @click.argument("recipe", required=False, shell_complete=names.workspaces)
@@ -50,7 +60,7 @@ from xpubuild.cli import names, options
 @options.names_option("--tests", help="Test files for upstream (default: a selection).", envvar=None)
 @options.names_option("--operators", help="Operators for ops (default: all).", envvar=None)
 @options.option(
-    "--minutes", type=click.FloatRange(min=0), default=0, metavar="N", envvar=None,
+    "--minutes", type=click.FloatRange(min=0, min_open=True), default=None, metavar="N", envvar=None,
     help="Start no operator of ops after N minutes; the most used run first.",
 )  # fmt: skip
 @options.path_option(
@@ -105,7 +115,7 @@ def command(
     models: tuple[str, ...],
     tests: tuple[str, ...],
     operators: tuple[str, ...],
-    minutes: float,
+    minutes: float | None,
     results: Path | None,
     baseline: Path | None,
     update_baseline: bool,
@@ -135,14 +145,13 @@ def command(
     from xpubuild.verify import baseline as speeds
     from xpubuild.verify.catalogue import select
     from xpubuild.verify.harness import run_suite
-    from xpubuild.verify.reports import failure, write_reports
+    from xpubuild.verify.reports import failure, require_places, write_reports
     from xpubuild.verify.target import check_options, resolve_target
     from xpubuild.workspace.layout import Layout
 
     if list_:
         return _list(as_json)
-    if update_baseline and baseline is None:
-        raise click.UsageError("--update-baseline needs --baseline FILE")
+    given = _given(suite, no_gpu=no_gpu)
     if no_gpu:
         device, suite = "cpu", "image"
     root = None if python else existing(workspace, recipe)
@@ -150,8 +159,9 @@ def command(
         require_free(root)
     target = resolve_target(python, root, device)
     compared = None if update_baseline else baseline
-    earlier = speeds.read(compared) if compared else None
+    earlier = speeds.before(baseline, update=update_baseline)
     folder = results or (Layout(root).verify_operators if root else None)
+    require_places(output, junit, results and results / "operators.json")
     chosen = select(device=target.device, suite=suite, only=only, require=require, skip=skip)
     printer = CheckPrinter(total=len(chosen), quiet=quiet)
     cancel = Cancel()
@@ -183,20 +193,46 @@ def command(
             baseline=earlier,
             cancel=cancel,
         )
-    if baseline and update_baseline:
-        speeds.update(report, baseline)
-    write_reports(report, json_file=output, junit_file=junit)
     document = report.to_json()
     summarise(f"xpubuild verify: {document['status']}", summary_view(document))
     if not as_json:
         show(verify_view(document, quiet=quiet))
-    error = failure(report, ("--workspace", str(root)) if root is not None else ())
+    if baseline and update_baseline:
+        speeds.update(report, baseline)
+    write_reports(report, json_file=output, junit_file=junit)
+    error = failure(report, ("--workspace", str(root)) if root is not None else (), given)
     if error is not None:
         error.document = document
         raise error
     if as_json:
         print_json(document)
     return 0
+
+
+def _given(suite: str, *, no_gpu: bool) -> list[str]:
+    """Return the options that say how checks run, as they were given; one without effect is refused."""
+    context = click.get_current_context()
+    if context.params["update_baseline"] and context.params["baseline"] is None:
+        raise click.UsageError("--update-baseline needs --baseline FILE")
+    command_line = click.core.ParameterSource.COMMANDLINE
+    asked = {
+        param.name: str(param.opts[0])
+        for param in context.command.params
+        if param.name and context.get_parameter_source(param.name) == command_line
+    }
+    if no_gpu and "suite" in asked:
+        raise click.UsageError("--no-gpu runs the checks of an image; it has no --suite")
+    for name, suites in _OF_SUITES.items():
+        if name in asked and (no_gpu or suite not in suites):
+            raise click.UsageError(f"{asked[name]} has no effect without --suite {' or '.join(suites)}")
+    if "only" in asked and not context.params["only"]:
+        raise click.UsageError("--only is empty; name checks, or omit it")
+    words: list[str] = []
+    for name in (*_OF_SUITES, "data", "baseline", "require"):
+        if name in asked:
+            value = context.params[name]
+            words += [asked[name], ",".join(value) if isinstance(value, tuple) else str(value)]
+    return words
 
 
 def _list(as_json: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from xpubuild.engine.files import write_atomic
 from xpubuild.errors import UsageError
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.verify.model import VerifyReport
+from xpubuild.verify.reports import require_places
 from xpubuild.verify.suite.database_table import to_accept
 from xpubuild.verify.suite.metrics import direction, share
 
@@ -102,6 +104,21 @@ def update(report: VerifyReport, path: Path) -> None:
     write(made.with_rest_of(read(path)) if path.is_file() else made, path)
 
 
+def before(path: Path | None, *, update: bool) -> Baseline | None:
+    """Return the baseline to compare a run with; one to ``update`` must be usable too, or not there yet.
+
+    Raises:
+        UsageError: the file is not a baseline.
+        NoSpaceError, ToolchainError: it cannot be written.
+    """
+    if path is None or not update:
+        return None if path is None else read(path)
+    if os.path.lexists(path):
+        read(path)
+    require_places(path)
+    return None
+
+
 def read(path: Path) -> Baseline:
     """Return a stored baseline.
 
@@ -139,6 +156,5 @@ def _unusable(path: Path, why: str) -> UsageError:
     return UsageError(
         f"{path} cannot be used as a baseline",
         why=why,
-        fix="create one on this machine with --update-baseline",
-        commands=(f"xpubuild verify --suite speed --baseline '{path}' --update-baseline",),
+        fix="use another file, or remove this one and let the same command make it, with --update-baseline",
     )

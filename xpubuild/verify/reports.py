@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from xpubuild.documents import plain
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import explained, write_atomic
 from xpubuild.engine.junit import Case, junit
-from xpubuild.errors import VerifyError
+from xpubuild.engine.temporary import new_draft
+from xpubuild.errors import ToolchainError, VerifyError
 from xpubuild.verify.model import CheckInfo, CheckResult, VerifyReport
 from xpubuild.verify.target import DEFAULT_DEVICE
 
@@ -24,11 +28,48 @@ def checks_document(checks: Sequence[CheckInfo]) -> dict[str, Any]:
 
 
 def write_reports(report: VerifyReport, *, json_file: Path | None, junit_file: Path | None) -> None:
-    """Write the requested reports; an interrupted write leaves no partial file."""
+    """Write the requested reports; an interrupted write leaves no partial file.
+
+    Raises:
+        NoSpaceError, ToolchainError: one cannot be written.
+    """
     if json_file is not None:
-        write_atomic(json_file, (json.dumps(report.to_json(), indent=1) + "\n").encode())
+        _write(json_file, (json.dumps(report.to_json(), indent=1) + "\n").encode())
     if junit_file is not None:
-        junit_file.write_bytes(junit_report(report))
+        _write(junit_file, junit_report(report))
+
+
+def require_places(*paths: Path | None) -> None:
+    """Refuse places where no report can be written, before the run that takes long.
+
+    Raises:
+        NoSpaceError, ToolchainError: naming the file.
+    """
+    for path in filter(None, paths):
+        with _told(path):
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, draft = new_draft(path.parent)
+            os.close(descriptor)
+            draft.unlink()
+
+
+def _write(path: Path, data: bytes) -> None:
+    with _told(path):
+        write_atomic(path, data)
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Explain what the operating system says of a report's place; /proc says that it is not there."""
+    try:
+        with explained(path, "writing a report"):
+            yield
+    except FileNotFoundError as error:
+        raise ToolchainError(
+            f"the report {path} cannot be written", why=str(error.strerror), fix="use another folder"
+        ) from error
 
 
 def junit_report(report: VerifyReport) -> bytes:
@@ -46,10 +87,13 @@ def _case(check: CheckResult) -> Case:
     )  # fmt: skip
 
 
-def failure(report: VerifyReport, target: Sequence[str] = ()) -> VerifyError | None:
+def failure(
+    report: VerifyReport, target: Sequence[str] = (), given: Sequence[str] = ()
+) -> VerifyError | None:
     """Return the error of a failed verification, None if it passed.
 
-    ``target`` are the arguments that selected what was verified; by default the interpreter.
+    ``target`` are the arguments that selected what was verified, by default the interpreter; ``given`` those
+    that said how its checks run.
     """
     bad = [check for check in report.checks if check.bad]
     if not bad:
@@ -60,13 +104,15 @@ def failure(report: VerifyReport, target: Sequence[str] = ()) -> VerifyError | N
         f"{len(bad)} of {len(report.checks)} checks failed",
         why=named + more,
         fix="run only the failing checks to see their complete output",
-        commands=(_again(report, target or ("--python", report.python), [check.id for check in bad[:3]]),),
+        commands=(
+            _again(report, target or ("--python", report.python), given, [check.id for check in bad[:3]]),
+        ),
         evidence={"failed": [check.id for check in bad]},
     )
 
 
-def _again(report: VerifyReport, target: Sequence[str], ids: Sequence[str]) -> str:
+def _again(report: VerifyReport, target: Sequence[str], given: Sequence[str], ids: Sequence[str]) -> str:
     """Return the command that runs some checks again, on the same device and in the same suite."""
     device = ["--device", str(report.device.get("type", DEFAULT_DEVICE))]
     how = ["--no-gpu"] if report.suite == "image" else [*device, "--suite", report.suite]
-    return shlex.join(["xpubuild", "verify", *target, *how, "--only", ",".join(ids), "--json"])
+    return shlex.join(["xpubuild", "verify", *target, *how, *given, "--only", ",".join(ids), "--json"])

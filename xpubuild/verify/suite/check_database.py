@@ -134,8 +134,10 @@ class _Results:
     def finish(self) -> dict[str, Any]:
         """Write table and picture, and return the table."""
         document = self.table.document()
-        (self._folder / "operators.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-        (self._folder / "operators.html").write_text(page(document), "utf-8")
+        for name, text in (("json", json.dumps(document, indent=1) + "\n"), ("html", page(document))):
+            draft = self._folder / f"operators.{name}.new"
+            draft.write_text(text, "utf-8")
+            draft.replace(self._folder / f"operators.{name}")
         return document
 
 

@@ -1,0 +1,80 @@
+"""What verify refuses before its first check, and the command that runs failing checks again."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from support.cli import Xpubuild
+
+from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.verify import baseline
+from xpubuild.verify.baseline import Baseline
+from xpubuild.verify.model import CheckResult, VerifyReport
+from xpubuild.verify.reports import failure, require_places, write_reports
+
+
+def test_a_place_where_no_report_can_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
+    report = VerifyReport("smoke", "/p", ())
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file" / "r.xml", Path("/proc/r.json")):
+        writing = partial(write_reports, report, json_file=None, junit_file=path)
+        for act in (partial(require_places, None, path), writing):
+            with pytest.raises(ToolchainError) as caught:
+                act()
+            assert str(path) in f"{caught.value.what} {caught.value.why}"
+            assert caught.value.fix
+    require_places(tmp_path / "new" / "r.json", None)
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_baseline_to_update_must_be_usable_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "sub" / "baseline.json"
+    assert baseline.before(None, update=False) is None
+    assert baseline.before(path, update=True) is None
+    path.write_text("{")
+    for update in (True, False):
+        with pytest.raises(UsageError, match="cannot be used as a baseline") as caught:
+            baseline.before(path, update=update)
+        assert caught.value.fix.startswith("use another file, or remove this one")
+    baseline.write(Baseline("a GPU", "2.12"), path)
+    assert baseline.before(path, update=True) is None
+    assert baseline.before(path, update=False) == Baseline("a GPU", "2.12")
+
+
+def test_the_command_that_runs_failing_checks_again_has_the_options_of_the_run() -> None:
+    report = VerifyReport(
+        "ops", "/p", (CheckResult("a.c0", "title", "a", "fail", 1.5, "wrong"),), device={"type": "cpu"}
+    )
+    error = failure(report, (), ["--operators", "add,mul", "--results", "/w s"])
+    assert error is not None
+    (command,) = error.commands
+    words = "--python /p --device cpu --suite ops --operators add,mul --results '/w s' --only a.c0 --json"
+    assert command == f"xpubuild verify {words}"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--source", "/tmp"), "--source has no effect without --suite dynamo or upstream"),
+        (("--suite", "upstream", "--models", "x"), "--models has no effect without --suite dynamo"),
+        (("--minutes", "1"), "--minutes has no effect without --suite ops"),
+        (("--suite", "ops", "--minutes", "0"), "'--minutes'"),
+        (("--no-gpu", "--suite", "full"), "--no-gpu runs the checks of an image"),
+        (("--no-gpu", "--results", "/tmp"), "--results has no effect"),
+        (("--only", ","), "--only is empty"),
+        (("--update-baseline",), "--update-baseline needs --baseline FILE"),
+    ],
+)
+def test_options_without_effect_are_refused(xpubuild: Xpubuild, words: tuple[str, ...], told: str) -> None:
+    result = xpubuild("verify", "--python", sys.executable, "--device", "cpu", *words)
+    assert (result.status, told in result.err) == (2, True), result.err
+
+
+def test_a_report_that_cannot_be_written_ends_before_the_first_check(xpubuild: Xpubuild) -> None:
+    result = xpubuild("verify", "--python", sys.executable, "--device", "cpu", "--junit", "/proc/x.xml")
+    assert result.status == 40
+    assert "/proc/x.xml cannot be written" in result.err
+    assert "import.torch" not in result.err
