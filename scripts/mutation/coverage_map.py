@@ -24,9 +24,32 @@ _BATCH = 12
 _BATCH_S = 3600.0
 
 
-def digest(path: Path) -> str:
-    """Return what tells one content of a file from another."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def digest(*paths: Path) -> str:
+    """Return what tells one content of files from another."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
+
+
+def content(root: Path, file: str) -> str:
+    """Return what tells one state of a test file from another: its text and that of test code it imports.
+
+    Data that a test reads does not count: a map only says which tests to try.
+    """
+    return digest(*(root / name for name in (file, *sorted(_helpers(root, file) - {file}))))
+
+
+@functools.cache
+def _helpers(root: Path, file: str) -> set[str]:
+    """Return the files beside the tests that one of them imports, and what those import."""
+    top = root / Path(file).parts[0]
+    found: set[str] = set()
+    todo = [root / file]
+    while todo:
+        for name in _imports(todo.pop()):
+            path = top / f"{name.replace('.', '/')}.py"
+            if path.is_file() and (helper := path.relative_to(root).as_posix()) not in found:
+                found.add(helper)
+                todo.append(path)
+    return found
 
 
 class Recording:
@@ -90,8 +113,8 @@ class Map:
         self.recordings: dict[str, Recording] = {}
         for path in sorted(folder.glob("*/about.json")):
             recording = Recording(path.parent)
-            for file, content in recording.about["files"].items():
-                if file in test_files and digest(root / file) == content:
+            for file, then in recording.about["files"].items():
+                if file in test_files and content(root, file) == then:
                     self.recordings[file] = recording
         self.seconds: dict[str, float] = {}
         self._shared: dict[str, list[str]] = {}  # the fixtures that a test has in common with others
@@ -177,7 +200,7 @@ def record(space: Workspace, folder: Path, files: list[str], sources: list[str],
     gone = {*run.failed, *run.skipped}
     about = {
         "tree": str(space.tree),
-        "files": {file: digest(space.root / file) for file in files},
+        "files": {file: content(space.root, file) for file in files},
         "passed": {test: round(seconds, 3) for test, seconds in run.seconds.items() if test not in gone},
         "fixtures": json.loads((space.state / "fixtures.json").read_text("utf-8")),
         "launched": _launched(space),

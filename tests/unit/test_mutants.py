@@ -174,3 +174,24 @@ def test_what_becomes_of_mutants(tree: Path, tmp_path: Path) -> None:
     ] == [1, 0]
     assert "recording" not in again[0]
     assert again[0].splitlines()[-1] == again[1].splitlines()[-1] == said.splitlines()[-1]
+
+
+def test_a_test_file_is_recorded_anew_when_what_it_imports_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(SCRIPTS)
+    from mutation import coverage_map
+
+    def state(change: str) -> str:
+        (tmp_path / "tests" / change).write_text(f"import support.first, support.second\nhere = {change!r}\n")
+        coverage_map._imports.cache_clear()
+        coverage_map._helpers.cache_clear()
+        return coverage_map.content(tmp_path, "tests/test_it.py")
+
+    (tmp_path / "tests/support").mkdir(parents=True)
+    (tmp_path / "tests/test_it.py").write_text("import os, support.first\n")
+    seen = [
+        state(name) for name in ("support/other.py", "support/first.py", "support/second.py", "test_it.py")
+    ]
+    assert len(set(seen)) == 4
+    assert state("support/other.py") == seen[-1]
