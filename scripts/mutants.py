@@ -70,23 +70,45 @@ def _passes(test: str, space: Workspace, few: list[str], lines: Map, options: ar
     return True
 
 
+def _rounds(tests: list[str], lines: Map, options: argparse.Namespace) -> Iterator[list[str]]:
+    """Yield the tests of a mutant: as many as fit a third of the budget at a time, a slow one alone."""
+    for _ in range(options.rounds):
+        if few := lines.few(tests, options.tests, options.budget / 3) or tests[:1]:
+            yield list(few)
+        tests = [test for test in tests if test not in few]
+
+
+def _judge(
+    changed: tuple[str, str], few: list[str], space: Workspace, lines: Map, options: argparse.Namespace
+) -> tuple[str, str]:
+    """Try a text of a file on these tests; those that fail without the change are removed."""
+    status, by = "survived", ""
+    while few:
+        budget_s = max(options.budget, 3 * sum(lines.seconds[test] for test in few))
+        status, by = verdict(space, *changed, few, budget_s)
+        if status != "killed" or by not in few or _passes(by, space, few, lines, options):
+            break
+        few.remove(by)
+        status, by = "broken", "its tests fail unchanged"
+    return status, by
+
+
 def _try(
     mutant: Mutant, project: Project, lines: Map, spaces: SimpleQueue[Workspace], options: argparse.Namespace
 ) -> Result:
     text = project.texts[mutant.path]
     tests = lines.candidates(mutant, text)
-    few = lines.few(tests[: 4 * options.tests], options.tests, options.budget / 3)
-    status, by = "no coverage", "its tests are too slow" if tests else ""
+    status, by = "no coverage", ""
     if not lines.knows(mutant.path, text):
         by = "the file is newer than the map"
     space = spaces.get()
+    tried = 0
     try:
-        while few:
-            status, by = verdict(space, mutant.path, mutant.apply(text), few, options.budget)
-            if status != "killed" or by not in few or _passes(by, space, few, lines, options):
+        for few in _rounds(tests, lines, options):
+            status, by = _judge((mutant.path, mutant.apply(text)), few, space, lines, options)
+            tried += len(few)
+            if status != "survived":
                 break
-            few.remove(by)
-            status, by = "broken", "its tests fail unchanged"
         reading = project.scope["reading"]
         if reading and status in ("survived", "no coverage"):
             seen, test = verdict(space, mutant.path, mutant.apply(text), reading, options.budget)
@@ -96,8 +118,8 @@ def _try(
         spaces.put(space)
     return {
         "id": mutant.id, "path": mutant.path, "line": mutant.line, "kind": mutant.kind,
-        "status": status, "by": by, "tests": len(few), "of": len(tests), "diff": project.diff(mutant),
-        "allowed": [options.tests, options.budget],
+        "status": status, "by": by, "tests": tried, "of": len(tests), "diff": project.diff(mutant),
+        "allowed": [options.tests * options.rounds, options.budget],
     }  # fmt: skip
 
 
@@ -115,7 +137,7 @@ def _known(path: Path, tree: str, options: argparse.Namespace) -> dict[str, Resu
         if result["tree"] != tree or result["status"] == "broken":
             continue
         tests, seconds = result["allowed"]
-        enough = tests >= options.tests and seconds >= options.budget
+        enough = tests >= options.tests * options.rounds and seconds >= options.budget
         if result["status"] in _NOTICED or 0 < result["tests"] == result["of"] or enough:
             found[result["id"]] = result
     return found
@@ -231,10 +253,16 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="PATH", help="a file or folder of the sources")
     parser.add_argument("--test-folders", nargs="+", metavar="FOLDER", help="default: those of scope.yaml")
     parser.add_argument(
-        "--tests", type=int, default=80, help="tests of a mutant at most (default: %(default)s)"
+        "--tests", type=int, default=80, help="tests of a mutant at a time (default: %(default)s)"
     )
     parser.add_argument(
-        "--budget", type=float, default=60.0, help="seconds of a mutant (default: %(default)s)"
+        "--rounds",
+        type=int,
+        default=4,
+        help="how often more tests are tried where none notices (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--budget", type=float, default=60.0, help="seconds of these tests (default: %(default)s)"
     )
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default: %(default)s)")
     parser.add_argument("--resume", action="store_true", help="take results of earlier runs on the same tree")

@@ -162,27 +162,105 @@ class Map:
     def candidates(self, mutant: Mutant, text: str) -> list[str]:
         """Return the tests that may notice a mutant, the most promising first.
 
-        What runs at import runs for whoever imports the module: the tests of its functions, and those of the
-        files that import it. Tests of these files come first, eight of each in turn, the quick ones first.
+        What runs at import runs for whoever imports the module: first come tests of functions that use what
+        the statement defines, then those of the module's functions and of the files that import it.
         """
         importing = {file for file in self.recordings if _module(mutant.path) in _imports(self.root / file)}
         first, last = mutant.statement
-        found: set[str] = set()
+        found = self._running(mutant.path, text, range(first, last + 1))
+        if not mutant.at_import:
+            return self._ranked(found, importing)
+        users: set[str] = set()
+        for path, using, lines in self._uses(mutant, text):
+            users |= self._running(path, using, lines)
         for recording in self._all():
-            found |= recording.tests(mutant.path, text, range(first, last + 1))
-            if mutant.at_import:
-                found |= recording.tests(mutant.path, text)
-        if mutant.at_import:
-            found |= {test for test in self.seconds if test.partition("::")[0] in importing}
+            found |= recording.tests(mutant.path, text)
+        found |= {test for test in self.seconds if test.partition("::")[0] in importing}
+        return self._ranked(users, importing) + self._ranked(found - users, importing)
+
+    def _running(self, path: str, text: str, lines: Iterable[int]) -> set[str]:
+        numbers = list(lines)
+        return {test for recording in self._all() for test in recording.tests(path, text, numbers)}
+
+    def _uses(self, mutant: Mutant, text: str) -> Iterator[tuple[str, str, list[int]]]:
+        """Yield the files with functions that use what a statement defines, and the lines that do."""
+        names = names_of(text, mutant.statement[0])
+        yield mutant.path, text, lines_using(text, names)
+        module = _module(mutant.path)
+        for path in (self.root / Path(mutant.path).parts[0]).rglob("*.py") if names else ():
+            if module in _imports(path) and path != self.root / mutant.path:
+                other = path.read_text("utf-8")
+                yield path.relative_to(self.root).as_posix(), other, lines_using(other, names)
+
+    def _ranked(self, tests: set[str], importing: set[str]) -> list[str]:
+        """Return tests, files that import the module first: eight of each in turn, quick ones first."""
         by_file = defaultdict(list)
-        for test in sorted(found & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
+        for test in sorted(tests & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
             by_file[test.partition("::")[0]].append(test)
         ranked = [
             ((file not in importing) + rank // 8, rank, self.seconds[test], test)
-            for file, tests in by_file.items()
-            for rank, test in enumerate(tests)
+            for file, of_file in by_file.items()
+            for rank, test in enumerate(of_file)
         ]
         return [test for *_, test in sorted(ranked)]
+
+
+def names_of(text: str, line: int) -> set[str]:
+    """Return what the statement of a line, in no function, defines, and what is defined by means of that."""
+    names: set[str] = set()
+    statements = [(node, _targets(node)) for node in _at_import(ast.parse(text))]
+    for node, targets in statements:
+        if node.lineno <= line <= (node.end_lineno or node.lineno):
+            names = targets  # the innermost one comes last
+    while more := {
+        name
+        for node, targets in statements
+        if not isinstance(node, ast.ClassDef) and not targets <= names and names & _named(node)
+        for name in targets - names
+    }:
+        names |= more
+    return names
+
+
+def lines_using(text: str, names: set[str]) -> list[int]:
+    """Return the lines in functions that have one of these names."""
+    return sorted(
+        {
+            node.lineno
+            for function in ast.walk(ast.parse(text))
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+            for statement in function.body
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Name | ast.Attribute) and _named(node, deep=False) & names
+        }
+    )
+
+
+def _at_import(node: ast.Module | ast.ClassDef) -> Iterator[ast.stmt]:
+    for statement in node.body:
+        yield statement
+        if isinstance(statement, ast.ClassDef):
+            yield from _at_import(statement)
+
+
+def _targets(node: ast.stmt) -> set[str]:
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return {node.name}
+        case ast.Assign():
+            return {name for target in node.targets for name in _named(target)}
+        case ast.AnnAssign():
+            return _named(node.target)
+    return set()
+
+
+def _named(node: ast.AST, *, deep: bool = True) -> set[str]:
+    nodes = ast.walk(node) if deep else (node,)
+    return {
+        one.id if isinstance(one, ast.Name) else one.attr
+        for one in nodes
+        if isinstance(one, ast.Name | ast.Attribute)
+    }
 
 
 def record(space: Workspace, folder: Path, files: list[str], sources: list[str], without: list[str]) -> str:
