@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 
 Family = Literal["debian", "rhel", "suse", "arch"]
@@ -35,7 +35,7 @@ _STREAM, _FIRST_STREAM = "2523", "2350"
 NOT_TRIED = "not tried here"
 
 
-@dataclass(frozen=True)
+@frozen
 class System:
     """``names``: ID and ID_LIKE of os-release; ``repositories``: lines that set up package repositories."""
 

@@ -31,6 +31,21 @@ def test_write_atomic_writes_the_whole_and_leaves_nothing_else(folder: Path) -> 
     assert stat.S_IMODE(target.stat().st_mode) == 0o644
 
 
+def test_write_changed_leaves_a_file_with_this_content_alone(folder: Path) -> None:
+    target, linked = folder / "plan.json", folder / "linked.json"
+    files.write_changed(target, b"one")
+    first = target.stat()
+    files.write_changed(target, b"one")
+    assert target.stat() == first
+    target.chmod(0o600)
+    files.write_changed(target, b"two")
+    assert (target.read_bytes(), stat.S_IMODE(target.stat().st_mode)) == (b"two", 0o644)
+    linked.symlink_to(target)
+    files.write_changed(linked, b"two")
+    assert not linked.is_symlink()
+    assert linked.read_bytes() == b"two"
+
+
 def test_write_atomic_flushes_file_and_folder_before_it_returns(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

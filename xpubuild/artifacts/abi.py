@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from xpubuild.artifacts.elf import ElfObject, Symbols
 from xpubuild.artifacts.mangling import old_abi_in
 from xpubuild.documents import plain
+from xpubuild.frozen import frozen
 
 NEW, OLD = 1, 0
 #: A majority must be this many times the minority, or the object counts as mixed.
@@ -39,7 +39,7 @@ _OF_STD = re.compile(r"_Z(?:GT[tn]|GV|GR|T[VTISWH]|T[hv]n?\d+_(?:n?\d+_)?)?N?[rV
 _SUPPORT = re.compile(r"_ZNSs(?:4_Rep|C[12]E|D[12]Ev|aSERKSs|6assignERKSs|4swapERSs)")
 
 
-@dataclass(frozen=True)
+@frozen
 class AbiCount:
     """How many symbols speak for either ABI, with the first names of each side, imports before the rest."""
 

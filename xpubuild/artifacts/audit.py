@@ -35,6 +35,7 @@ from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, Closure, Linker
 from xpubuild.artifacts.record import hash_file
 from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 
 __all__ = [
     "AuditPolicy",
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Object:
     elf: ElfObject
     abi: AbiCount
@@ -197,7 +198,7 @@ def _object_report(name: str, item: _Object, closure: Closure) -> ObjectReport:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class WheelProof:
     """A step made exactly one wheel, and it passes the audit.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from xpubuild.artifacts.abi import AbiCount
 from xpubuild.documents import plain
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 
 Severity = Literal["error", "warning"]
 _MOST_SHOWN = 5
@@ -48,7 +49,7 @@ _FIXES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class AuditPolicy:
     """What a wheel must be.
 
@@ -75,7 +76,7 @@ class AuditPolicy:
         return everything if self.device_targets is not None else _without(everything, "device_targets")
 
 
-@dataclass(frozen=True)
+@frozen
 class Finding:
     """One thing that is wrong; ``object`` is the file in the wheel, ``symbol_or_path`` what it is about."""
 
@@ -86,7 +87,7 @@ class Finding:
     message: str
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceCode:
     """The device code of one object: numbers of images and kernels.
 
@@ -101,7 +102,7 @@ class DeviceCode:
     compressed: int
 
 
-@dataclass(frozen=True)
+@frozen
 class ObjectReport:
     """One shared object. ``abi_from`` names the symbol table that the counts come from.
 
@@ -125,7 +126,7 @@ class ObjectReport:
         return {**plain(self), "abi": self.abi.verdict, "abi_counts": self.abi.to_json()}
 
 
-@dataclass(frozen=True)
+@frozen
 class AuditReport:
     """The result of one audit. ``abi`` is the verdict of all objects together, ``size`` is in bytes."""
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xpubuild.artifacts.elf_headers import read_sections
 from xpubuild.artifacts.zstd import MAGIC as ZSTD
 from xpubuild.artifacts.zstd import unpacked
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 
 SPIRV, NATIVE, LLVM_IR, UNKNOWN = "SPIR-V", "native", "LLVM IR", "unknown"
 _SPIRV = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
@@ -44,7 +44,7 @@ class UnreadableImageError(ValueError):
     """A device image is cut off, or is none."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Device:
     """A GPU that native code is for: its version, such as 12.60.7, and the number of its core, 0 if unknown.
 
@@ -60,7 +60,7 @@ class Device:
         return self.config.rpartition(".")[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class Code:
     """What one image is: ``kind`` is one of the names above; ``devices`` are those of native code."""
 

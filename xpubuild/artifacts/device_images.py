@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.artifacts.device_code import Code, UnreadableImageError, read_code
@@ -22,6 +21,7 @@ from xpubuild.artifacts.elf import mapped
 from xpubuild.artifacts.elf_headers import Section, damaged, read_layout, read_sections
 from xpubuild.artifacts.elf_pointers import Pointers
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 
 #: What a library with device images needs from the SYCL runtime.
 REGISTERS = "__sycl_register_lib"
@@ -43,7 +43,7 @@ _MOST_ENTRIES = 1 << 20
 _PADDING = 64
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceImage:
     """One image: the target it was registered for, what it is, and the names of its kernels.
 

@@ -10,18 +10,19 @@ whole one.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import InstalledDist, prefix_of
 from xpubuild.engine.files import write_atomic
+from xpubuild.frozen import frozen
 
 NOTE = ".xpubuild-uv.json"
 
 
-@dataclass(frozen=True)
+@frozen
 class Note:
     """Normalised names of distributions."""
 

@@ -12,12 +12,13 @@ import mmap
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO
 
 from xpubuild.artifacts.elf_headers import Layout, damaged, inside, read_layout
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 
 MAGIC = b"\x7fELF"
 _BITS_64 = 64
@@ -38,7 +39,7 @@ def _number_of(tag: str) -> int:
     return int(ENUM_D_TAG[tag])
 
 
-@dataclass(frozen=True)
+@frozen
 class Symbols:
     """Names of one symbol table, local symbols left out of ``defined`` and ``undefined``."""
 
@@ -48,7 +49,7 @@ class Symbols:
     local: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class ElfObject:
     """One ELF file. ``rpath`` and ``runpath`` are split at colons and keep ``$ORIGIN``.
 

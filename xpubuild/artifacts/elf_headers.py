@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from elftools.common.exceptions import ELFError
 
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -28,7 +28,7 @@ DAMAGE = (
 _SHF_WRITE, _SHF_ALLOC = 1, 2
 
 
-@dataclass(frozen=True)
+@frozen
 class Layout:
     """Where things are in the file, taken from the headers and checked against its size."""
 
@@ -43,7 +43,7 @@ class Layout:
     dynsym_count: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Section:
     """A section that has bytes in the file; ``kind`` is a name such as SHT_RELA, or a number as text.
 

@@ -11,7 +11,6 @@ import hashlib
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from xpubuild.artifacts.repair import remove_dist
 from xpubuild.artifacts.site_packages import InstalledDist, declared, installed_dists, record_entries
 from xpubuild.engine.files import write_atomic
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 
 #: Import packages that several distributions bring under different names.
 PACKAGES = ("torch", "triton")
@@ -98,7 +98,7 @@ def portable_hold(python: str, name: str, file: str) -> tuple[str, ...]:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class HeldProof:
     """torch and triton are still what was installed, and nobody else brings their files.
 

@@ -9,7 +9,6 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -30,6 +29,7 @@ from xpubuild.artifacts.site_packages import (
 )
 from xpubuild.artifacts.wheel import record_of
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 
 _THREADS = 4
 _MOST_SHOWN = 3
@@ -64,7 +64,7 @@ def wheel_matches_installed(wheel: Path, site_packages: Path) -> list[str]:
     return content_problems(entries)
 
 
-@dataclass(frozen=True)
+@frozen
 class InstalledProof:
     """Distributions are installed, file by file as their RECORD says."""
 

@@ -11,7 +11,7 @@ import posixpath
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from pathlib import Path
 from xpubuild.artifacts.elf import ElfObject, is_elf, read_shared_object
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import query
+from xpubuild.frozen import frozen
 
 #: Libraries that come with a driver or its loader, never with a wheel.
 DRIVER_LIBRARIES = ("libcuda.so.*", "libnvidia-ml.so.*", "libze_loader.so.*", "libOpenCL.so.*")
@@ -32,7 +33,7 @@ _SYCL = re.compile(r"libsycl(?:-preview)?\.so\.\d+")
 _INTERPRETER = re.compile(r"_?Py[A-Z_]")
 
 
-@dataclass(frozen=True)
+@frozen
 class Provider:
     """Where a library was found: ``how`` is wheel, elsewhere, rpath, search or system."""
 
@@ -42,7 +43,7 @@ class Provider:
     elf: ElfObject = field(repr=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class Missing:
     """A library that nothing provides; ``chain`` leads from the object to the one that needs it."""
 
@@ -50,7 +51,7 @@ class Missing:
     chain: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Closure:
     """Everything one object pulls in. ``allowed`` are libraries that the policy expects on the target."""
 
@@ -64,7 +65,7 @@ class Closure:
         return not self.missing and not self.allowed
 
 
-@dataclass(frozen=True)
+@frozen
 class _Node:
     label: str
     folder: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.record import parse_record
 from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.frozen import frozen
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LEVELS_BELOW_PREFIX = 3
 
 
-@dataclass(frozen=True)
+@frozen
 class RecordEntry:
     """One line of an installed RECORD; ``size`` is in bytes, None where RECORD does not say."""
 
@@ -31,7 +31,7 @@ class RecordEntry:
     size: int | None
 
 
-@dataclass(frozen=True)
+@frozen
 class InstalledDist:
     """One ``.dist-info`` folder. ``name`` is normalised."""
 

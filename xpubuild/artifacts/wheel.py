@@ -11,7 +11,7 @@ import hashlib
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +27,7 @@ from xpubuild.artifacts.wheel_metadata import (
 from xpubuild.engine.files import explained
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 
 _CHUNK = 1 << 20
 _HARMLESS_BYTES, _MOST_RATIO, _MOST_MEMBERS = 256 << 20, 100, 1_000_000
@@ -34,7 +35,7 @@ _HARMLESS_BYTES, _MOST_RATIO, _MOST_MEMBERS = 256 << 20, 100, 1_000_000
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError, csv.Error)
 
 
-@dataclass(frozen=True)
+@frozen
 class Member:
     """One file of a wheel, with the hash of what is really in it."""
 
@@ -44,7 +45,7 @@ class Member:
     is_elf: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class WheelContents:
     """What a wheel holds, and what is wrong with it as a package."""
 

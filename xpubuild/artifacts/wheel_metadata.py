@@ -7,7 +7,6 @@ import re
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
@@ -16,9 +15,10 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class WheelProblem:
     """Something that is wrong with a wheel as a package; ``path`` is the member concerned, or the wheel."""
 
@@ -27,7 +27,7 @@ class WheelProblem:
     message: str
 
 
-@dataclass(frozen=True)
+@frozen
 class WheelName:
     """What a wheel's file name claims: the normalised name, the version, and every tag it expands to."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from xpubuild.frozen import frozen
 
 Kind = Literal["ccache", "sccache"]
 #: What --compile-cache accepts; auto is the first of ``Kind`` that is installed.
@@ -12,7 +14,7 @@ Wanted = Literal["auto", "ccache", "sccache", "none"]
 Family = Literal["C++", "SYCL", "link", "AOT"]
 
 
-@dataclass(frozen=True)
+@frozen
 class CompileCache:
     """The program, and what it is told beside what the plan knows (workspace, component).
 
@@ -32,7 +34,7 @@ class CompileCache:
     """Where objects are kept, for people."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FamilyCounts:
     """What became of the calls of one kind of compiler in the last attempt at a step."""
 
@@ -49,7 +51,7 @@ class FamilyCounts:
     """Why calls missed or were not cached, in words: how many."""
 
 
-@dataclass(frozen=True)
+@frozen
 class StepCounts:
     """The counts of one step that compiled."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError, SourceIntegrityError, XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.check import check as check_mirror
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.git import Git
@@ -28,7 +28,7 @@ from xpubuild.workspace.layout import Layout
 _SHOWN = 3
 
 
-@dataclass(frozen=True)
+@frozen
 class Check:
     """A check of the workspace at ``root``; ``cache`` is the user's cache folder of xpubuild."""
 

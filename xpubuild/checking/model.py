@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from xpubuild.documents import plain
+from xpubuild.frozen import frozen
 
 Kind = Literal["package", "start-up file", "wheel", "receipt", "source", "repository", "mirror"]
 #: What was fetched and is kept; damage to anything else is damage to what was installed or built.
 KEPT = frozenset({"source", "repository", "mirror"})
 
 
-@dataclass(frozen=True)
+@frozen
 class Damage:
     """Something that is not what was installed, built or fetched."""
 

@@ -6,7 +6,6 @@ Files are removed and never written over: a cache or another workspace may have 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.artifacts.repair import KEEP, remove_dist
@@ -15,6 +14,7 @@ from xpubuild.checking.model import Damage
 from xpubuild.checking.sources import restore
 from xpubuild.engine.files import remove_tree
 from xpubuild.engine.journal import Journal
+from xpubuild.frozen import frozen
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.toolchain.envmark import write_mark
 from xpubuild.workspace.layout import Layout
@@ -24,7 +24,7 @@ _WHY = "found damaged by xpubuild check"
 BY_INSTALL = frozenset({"package", "wheel", "receipt"})
 
 
-@dataclass(frozen=True)
+@frozen
 class Repair:
     """Repairs the workspace at ``root``, whose lock the caller holds."""
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.checking.model import Damage, Found
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.source import notes
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.git import Git
 from xpubuild.source.worktree import Missing, Repository, find_git_dir, inspect, walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Sources:
     """The checkouts in ``folder``; ``store`` are the user's bare repositories, ``scratch`` a folder."""
 

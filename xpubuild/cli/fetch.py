@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from xpubuild.cli import options
+from xpubuild.frozen import frozen
 
 if TYPE_CHECKING:
     from xpubuild.engine.events import Sink
@@ -88,7 +88,7 @@ def command(
     return 0
 
 
-@dataclass(frozen=True)
+@frozen
 class Task:
     """What the command line requests."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from packaging.version import Version
 
 from xpubuild.compatibility.conditions import Case, holds
 from xpubuild.compatibility.situation import Answer, Reason
+from xpubuild.frozen import frozen
 
 #: AOT targets of the devices of each family; a GPU that is known by its family alone has one of them.
 TARGETS_OF_FAMILY: dict[str, tuple[str, ...]] = {
@@ -33,7 +33,7 @@ _DEVICE = re.compile(
 _UNKNOWN_TO_OCLOC = {"lts-2350": re.compile(r"(?:bmg|cri|arl|lnl|ptl|wcl|nvl|xe[23]p?|mtl-[uh])(?:-.*)?")}
 
 
-@dataclass(frozen=True)
+@frozen
 class AotList:
     """The targets of one call of ocloc, and whether the build makes it; ``instead`` is how to avoid it."""
 

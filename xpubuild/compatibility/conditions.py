@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from xpubuild.compatibility.situation import Answer, Concern, Reason, Situation
 from xpubuild.compatibility.versions import fits
+from xpubuild.frozen import frozen
 from xpubuild.recipe.model import Fact, Recipe
 
 Condition = Mapping[Literal["gcc", "oneapi", "python"], str]
 _WORDS = {"gcc": "GCC", "oneapi": "oneAPI", "python": "Python"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Case:
     """A recipe, a situation, and the oneAPI and Python that would be used; None where not known."""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from xpubuild.frozen import frozen
 from xpubuild.recipe.values import DriverFamily, GpuFamily, Target
 
 Answer = Literal["yes", "no", "unknown"]
 Concern = Literal["builds", "runs", "note"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Situation:
     """What is there and what is wanted; None (null) is "not known", an empty list is "none there"."""
 
@@ -40,7 +41,7 @@ class Situation:
     """AOT targets of this build that the ocloc here does not compile; None where it was not tried."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Reason:
     """One constraint that is not met, or not known to be met."""
 
@@ -66,7 +67,7 @@ class Reason:
         return f"needs {self.wanted}; {self.found}" if self.wanted else self.found
 
 
-@dataclass(frozen=True)
+@frozen
 class Lost:
     """A feature that the build would lack."""
 
@@ -83,7 +84,7 @@ class Lost:
         return f"{'' if self.certain else 'perhaps '}{self.feature}{because}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Standing:
     """How upstream stands to the oneAPI that would be used; ``Verdict.runs`` is about the driver."""
 
@@ -98,7 +99,7 @@ class Standing:
     """Known changes of the sources without which it does not build."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Verdict:
     """Whether a release can be built and run, why not, and what it would lack."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from xpubuild.configuration.files import line_of, read
@@ -23,13 +22,14 @@ from xpubuild.configuration.model import (
 )
 from xpubuild.configuration.values import WrongValueError, converted
 from xpubuild.errors import RecipeError, did_you_mean
+from xpubuild.frozen import frozen
 
 _MOST_TOLD = 5
 #: The login of a URL: a mistyped line about a proxy is shown, its password is not.
 _LOGIN = re.compile(r"//[^/@\s]+@")
 
 
-@dataclass(frozen=True)
+@frozen
 class Checked:
     """What a file sets, and what is wrong with it; lines of values are found with ``line``."""
 
@@ -43,7 +43,7 @@ class Checked:
         return line_of(self.text, key)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Wrong:
     key: Key
     value: Any

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
 
 from xpubuild.configuration.checking import Checked, check, failure
 from xpubuild.configuration.files import sources
 from xpubuild.configuration.model import SHARED, TABLES, Commands, Item, Key, Value
+from xpubuild.frozen import frozen
 
 #: A command that shows or does a part of what another one does has its settings too, below its own.
 _LIKE: Mapping[Key, tuple[Key, ...]] = {("plan",): (("install",),), ("rehearse",): (("install",),)}
@@ -18,7 +18,7 @@ _ENTERED = "XPUBUILD_ENTERED"
 _applied: set[str] = set()
 
 
-@dataclass(frozen=True)
+@frozen
 class Configuration:
     """The files that hold for one command line, that which wins last."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from xpubuild.frozen import frozen
 
 Kind = Literal["flag", "choice", "number", "text", "texts", "lines", "jobs", "path", "place", "folders"]
 Layer = Literal["site", "user", "project"]
@@ -33,7 +34,7 @@ PROJECT_OPTIONS = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class Form:
     """A regular expression that the whole text fits, and what that is in words: "must be WORDS"."""
 
@@ -41,7 +42,7 @@ class Form:
     words: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Setting:
     """One key: how its value is written, and what it means."""
 
@@ -55,7 +56,7 @@ class Setting:
     form: Form | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Source:
     """A configuration file: whose it is, and where."""
 
@@ -63,7 +64,7 @@ class Source:
     path: Path
 
 
-@dataclass(frozen=True)
+@frozen
 class Item:
     """A value that a file sets. ``line`` is 0 where nobody has asked for it."""
 
@@ -72,7 +73,7 @@ class Item:
     source: Source
 
 
-@dataclass(frozen=True)
+@frozen
 class Problem:
     """Something wrong in a file; ``line`` counts from 1, 0 where the file as a whole is meant."""
 

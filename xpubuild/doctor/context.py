@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from xpubuild.frozen import frozen
 from xpubuild.host.disk import DiskFacts, disk_facts
 from xpubuild.host.readers import LIVE_ROOT, inside
 
@@ -21,7 +22,7 @@ T = TypeVar("T")
 Profile = Literal["build", "run"]
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckContext:
     """Everything that a check can read.
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 
 _TABLE = Path(__file__).with_name("families.yaml")
 
 
-@dataclass(frozen=True)
+@frozen
 class Beyond:
     """What part of a family no check detects, and why."""
 
@@ -20,7 +20,7 @@ class Beyond:
     why: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Family:
     """One family; ``about`` is half a sentence."""
 

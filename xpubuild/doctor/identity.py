@@ -12,10 +12,10 @@ import pwd
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.redact import Redactor
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import read_text
 
 _SHORTEST = 2
@@ -80,7 +80,7 @@ _PUBLIC = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Identity:
     """Known personal data: names, which are matched as whole words, and home folders."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from xpubuild.frozen import frozen
 
 if TYPE_CHECKING:
     from xpubuild.doctor.context import CheckContext, Profile
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 Status = Literal["ok", "warn", "fail", "skip", "error"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Fix:
     """What to do about a finding."""
 
@@ -22,7 +24,7 @@ class Fix:
     """What to type, on the distribution of the host."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Outcome:
     """The outcome of one check; ``detail`` is one or two sentences, ``evidence`` plain JSON values."""
 

@@ -7,13 +7,13 @@ import fnmatch
 import importlib
 import pkgutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xpubuild.doctor import checks as shipped_checks
 from xpubuild.doctor.context import Profile
 from xpubuild.doctor.model import Check
 from xpubuild.doctor.plugins import broken, classes_of, fault, plugin_checks
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 
 #: Groups in the order in which they are shown and in which a cause comes before its effects; those that are
 #: not named here follow by name.
@@ -24,7 +24,7 @@ GROUPS = (
 _ALL: frozenset[Profile] = frozenset({"build", "run"})
 
 
-@dataclass(frozen=True)
+@frozen
 class Selection:
     """What is run, in order, and the ids of what is shown: the rest only serves what was asked for.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from xpubuild.doctor.context import Profile
 from xpubuild.doctor.model import Check, Fix, Outcome, Status
 from xpubuild.doctor.registry import Selection, docs_of, group_of
+from xpubuild.frozen import frozen
 
 if TYPE_CHECKING:
     from xpubuild.doctor.context import CheckContext
@@ -20,7 +21,7 @@ BLOCKED_BY = "blocked_by"
 _BAD = ("fail", "error")
 
 
-@dataclass(frozen=True)
+@frozen
 class Result:
     """One check and its result, as documents show it; ``evidence`` holds plain JSON values only."""
 
@@ -73,7 +74,7 @@ class Result:
         return replace(self, detail=redact(self.detail), evidence=plain_json(self.evidence, redact), fix=fix)
 
 
-@dataclass(frozen=True)
+@frozen
 class Report:
     """The results that are shown, and the context and profiles of the run."""
 

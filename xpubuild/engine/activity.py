@@ -7,17 +7,18 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import psutil
+
+from xpubuild.frozen import frozen
 
 _SHOWN = 3
 #: Programs that make one file of others; a shell with ``-c`` is none.
 _TOOL = re.compile(r"(.*(cc|\+\+|clang|icx|icpx|nvcc|ld|lld|mold|ar|ocloc)([-.]?[0-9.]+)?|ccache|sccache)")
 
 
-@dataclass(frozen=True)
+@frozen
 class Unit:
     """A compiler or linker that runs: what it makes, for how many seconds, with how many bytes below it."""
 
@@ -26,7 +27,7 @@ class Unit:
     memory_bytes: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Activity:
     """Bytes of all processes together, and the units that have run longest."""
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xpubuild.frozen import frozen
+
 #: As many folders above a file name it among those of a build, wherever the build's folder is.
 _PARTS = 3
 _OUTPUT = re.compile(r"\s-o\s+('[^']+'|\"[^\"]+\"|\S+)")
@@ -45,7 +47,7 @@ def wall_shares(spans: Sequence[tuple[float, float]]) -> list[float]:
     return found
 
 
-@dataclass(frozen=True)
+@frozen
 class History:
     """Seconds of an earlier build by edge, as ``wall_shares`` counts them."""
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import graphlib
 import heapq
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from xpubuild.engine.model import Step
+from xpubuild.frozen import frozen
 
 #: Steps that run at the same time, at most.
 WIDTH = 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Estimate:
     """What a step is expected to take; None where nothing tells."""
 
@@ -27,7 +27,7 @@ class Estimate:
 UNKNOWN = Estimate()
 
 
-@dataclass(frozen=True)
+@frozen
 class Total:
     """What steps are expected to take together; those that nothing tells of count as nothing."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Protocol
 
+from xpubuild.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Event:
     """Base of all events; ``time`` is seconds since the epoch."""
 
@@ -17,7 +19,7 @@ class Event:
         return {"event": _KEBAB[type(self)], **asdict(self)}
 
 
-@dataclass(frozen=True)
+@frozen
 class RunStarted(Event):
     """A plan begins: ``steps`` is (id, title) in order, ``done`` the ids that need no work."""
 
@@ -27,7 +29,7 @@ class RunStarted(Event):
     done: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class StepStarted(Event):
     """A step begins to run; ``reason`` says why it is not up to date."""
 
@@ -37,7 +39,7 @@ class StepStarted(Event):
     reason: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class StepOutput(Event):
     """One line a command printed, secrets removed."""
 
@@ -45,7 +47,7 @@ class StepOutput(Event):
     line: str
 
 
-@dataclass(frozen=True)
+@frozen
 class StepProgress(Event):
     """Counted progress inside a step; ``rate`` in units per second and ``eta_s`` in seconds, 0 if unknown."""
 
@@ -58,7 +60,7 @@ class StepProgress(Event):
     detail: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class RunForecast(Event):
     """What is left: ``left_s`` seconds for the whole, ``steps`` is (id, seconds left) of those that run;
     ``unknown`` are steps of which no time is known, which count as 0. ``memory_bytes`` of all commands;
@@ -71,7 +73,7 @@ class RunForecast(Event):
     longest: tuple[tuple[str, float, int], ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class StepFinished(Event):
     """A step ended; ``status`` is done, up-to-date, failed or cancelled."""
 
@@ -83,7 +85,7 @@ class StepFinished(Event):
     detail: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Notice(Event):
     """Something to tell the user; ``level`` is info, warning or error."""
 
@@ -92,7 +94,7 @@ class Notice(Event):
     step: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class RunFinished(Event):
     """The plan ended; ``status`` is ok, failed or cancelled."""
 

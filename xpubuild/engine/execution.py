@@ -7,7 +7,6 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,12 +30,13 @@ from xpubuild.errors import (
     ToolchainError,
     XpuBuildError,
 )
+from xpubuild.frozen import frozen
 
 #: Where a child xpubuild leaves its error document.
 ERROR_FILE = "XPUBUILD_ERROR_FILE"
 
 
-@dataclass(frozen=True)
+@frozen
 class Setting:
     """What every step of a run shares."""
 

@@ -173,6 +173,14 @@ def write_atomic(path: Path, data: bytes) -> None:
             stream.write(data)
 
 
+def write_changed(path: Path, data: bytes) -> None:
+    """As ``write_atomic``; a file that has this content already is left alone, and nothing is flushed."""
+    with contextlib.suppress(OSError):
+        if not path.is_symlink() and path.is_file() and path.read_bytes() == data:
+            return
+    write_atomic(path, data)
+
+
 def publish_file(source: Path, folder: Path) -> Path:
     """Move a finished file into ``folder`` (same file system) after flushing it; return its new place."""
     with explained(folder, f"publishing {source.name}"):

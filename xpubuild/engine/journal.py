@@ -12,7 +12,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from xpubuild.engine.journal_errors import translated
 from xpubuild.engine.journal_place import led, led_step
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 
 _SETTLE = "INSERT INTO place (id, path) VALUES (1, ?) ON CONFLICT(id) DO UPDATE SET path=excluded.path"
 _LEAD_STEP = (
@@ -34,7 +34,7 @@ _VERSION = 1
 _PATIENCE_S = 30.0
 
 
-@dataclass(frozen=True)
+@frozen
 class StepRecord:
     """The last known state of a step; ``status`` is running, done or failed."""
 
@@ -49,7 +49,7 @@ class StepRecord:
     detail: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Amount:
     """What a step took besides time and memory."""
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from xml.etree import ElementTree as ET
+
+from xpubuild.frozen import frozen
 
 # Characters that XML 1.0 has no way to write; torch prints colour codes.
 _UNWRITABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass(frozen=True)
+@frozen
 class Case:
     """A check. ``problem`` is told where it is ``bad``, ``output`` in any case.
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
 from xpubuild.errors import XpuBuildError
+from xpubuild.frozen import frozen
 
 #: First word of a command that is xpubuild itself; the runner replaces it by its own interpreter, so that a
 #: plan (and its fingerprints) does not depend on where xpubuild is installed.
 XPUBUILD = "xpubuild"
 
 
-@dataclass(frozen=True)
+@frozen
 class Command:
     """One process.
 
@@ -79,14 +80,14 @@ class Proof(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Stop:
     """Continuing is pointless: the command is stopped and the user gets this error."""
 
     error: XpuBuildError
 
 
-@dataclass(frozen=True)
+@frozen
 class Caution:
     """A warning for the user while the command continues; ``lines`` are the tool's own.
 
@@ -169,7 +170,7 @@ class Keeper(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Publish:
     """Move the files of ``stage`` into ``folder`` after the checks passed; earlier outputs of the step are
     removed."""
@@ -179,7 +180,7 @@ class Publish:
     pattern: str = "*"
 
 
-@dataclass(frozen=True)
+@frozen
 class Step:
     """A unit of work: runs if its fingerprint is not in the journal, is done when its checks passed.
 
@@ -219,7 +220,7 @@ class Step:
     keeper: Keeper | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Plan:
     """What an install will do, in topological order, and everything a person or program asks about it.
 

@@ -11,8 +11,9 @@ import math
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from xpubuild.frozen import frozen
 
 _SHORTEST_GAP_S = 0.2
 _LONGEST_DETAIL = 160
@@ -41,7 +42,7 @@ _WRITTEN = re.compile(r"\s-o\s+('[^']+'|\"[^\"]+\"|\S+)")
 _BUILDING = re.compile(r"(Building|Linking) \S+ (?:[\w ]*\s)?(\S+)")
 
 
-@dataclass(frozen=True)
+@frozen
 class Progress:
     """Where a command is: ``rate`` in units per second, ``eta_s`` in seconds; 0 where unknown.
 
@@ -56,7 +57,7 @@ class Progress:
     detail: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class _Line:
     """What one line says. ``fresh``: earlier counts are over; ``urgent``: shown even right after another."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from dataclasses import dataclass
+
+from xpubuild.frozen import frozen
 
 
 def how_ended(returncode: int) -> str:
@@ -15,7 +16,7 @@ def how_ended(returncode: int) -> str:
     return f"exited with code {returncode}"
 
 
-@dataclass(frozen=True)
+@frozen
 class ProcessResult:
     """How one command ended. ``returncode`` is negative where a signal ended it, as in ``subprocess``."""
 
@@ -48,7 +49,7 @@ class ProcessResult:
         return how_ended(self.returncode)
 
 
-@dataclass(frozen=True)
+@frozen
 class QueryResult:
     """The whole output of a short command.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from xpubuild.engine.fingerprint import file_sha256
@@ -12,6 +12,7 @@ from xpubuild.engine.journal_place import MADE_IN
 from xpubuild.engine.lock import began_under, described
 from xpubuild.engine.model import Plan, Step
 from xpubuild.errors import XpuBuildError
+from xpubuild.frozen import frozen
 
 #: The witness that stands for a step's ``outputs_stamp``.
 OUTPUTS = "*"
@@ -21,7 +22,7 @@ PUBLISHED = "published_sha256"
 CHANGED = "its inputs changed"
 
 
-@dataclass(frozen=True)
+@frozen
 class StepState:
     """``done`` or ``to-do``, and why."""
 
@@ -89,7 +90,7 @@ def _only_touched(record: StepRecord, changed: Sequence[str]) -> bool:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class Elsewhere:
     """What is known besides the journal: who uses the workspace now, and where it was made if not here."""
 

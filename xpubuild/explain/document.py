@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from xpubuild.explain.resembling import NOTHING_ALIKE, Resemblance, shipped_know
 from xpubuild.explain.scan import Outcome, scan, scan_file
 from xpubuild.explain.searchterms import search_terms
 from xpubuild.explain.topics import hint
+from xpubuild.frozen import frozen
 
 _DOCTOR = "xpubuild doctor "
 _MOST_PLACES = 20
 
 
-@dataclass(frozen=True)
+@frozen
 class Explanation:
     """What a log says: its first error, and the likely causes, best first."""
 
@@ -45,7 +46,7 @@ class Explanation:
         return {"schema": "xpubuild.explain/1", **plain(self), "search_terms": list(self.search_terms)}
 
 
-@dataclass(frozen=True)
+@frozen
 class Circumstances:
     """What is known besides the log: the host's distribution, what doctor found, facts such as xpu-wanted.
 

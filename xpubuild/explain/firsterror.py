@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from xpubuild.explain.line import Line
 from xpubuild.explain.normalise import undrawn
 from xpubuild.explain.signature import MAX_DISTANCE
+from xpubuild.frozen import frozen
 
 _BEFORE = 3
 _AFTER = 8
@@ -183,7 +183,7 @@ _WRAPPER_RULES = _combined(_WRAPPERS)
 _COMPLAINT_RULES = _combined(_COMPLAINTS)
 
 
-@dataclass(frozen=True)
+@frozen
 class FirstError:
     """The first error of the log: not a warning, and not the report of somebody else's error."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -13,13 +12,14 @@ from pydantic import ValidationError
 from xpubuild.errors import RecipeError
 from xpubuild.explain.entities import Row, places
 from xpubuild.explain.signature import Fact, Nearby, Signature, SignatureFile
+from xpubuild.frozen import frozen
 from xpubuild.resources import docs_page
 from xpubuild.safe_yaml import read_yaml
 
 _FOLDERS = tuple(Path(__file__).with_name(name) for name in ("signatures", "kinds", "tables"))
 
 
-@dataclass(frozen=True)
+@frozen
 class Rules:
     """All signatures and facts, checked."""
 

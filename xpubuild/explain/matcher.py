@@ -12,6 +12,7 @@ from xpubuild.explain.line import Line
 from xpubuild.explain.normalise import canonical
 from xpubuild.explain.prefilter import trigger
 from xpubuild.explain.signature import Fact, Matcher, Nearby, Signature
+from xpubuild.frozen import frozen
 
 # A matcher whose line is everywhere and whose surroundings never fit must not cost more and more.
 _MOST_LOOKS = 2000
@@ -25,7 +26,7 @@ _WARNING = re.compile(
 _DIGITS = "0123456789"  # the alternatives of a pattern name one entity path, path2, ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Match:
     """A signature matches at a line, if the facts that its matcher requires are true."""
 
@@ -45,7 +46,7 @@ class _Entry:
     done: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class _FactEntry:
     name: str
     literals: tuple[str, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -16,6 +16,7 @@ from xpubuild.explain.matcher import Match
 from xpubuild.explain.resembling import Resemblance
 from xpubuild.explain.resolve import resolve
 from xpubuild.explain.signature import Signature
+from xpubuild.frozen import frozen
 
 _MOST_FINDINGS = 10
 _NEAR_LINES = 40
@@ -29,7 +30,7 @@ LEAST_SHARE = 0.25
 _HIGHEST = 0.99
 
 
-@dataclass(frozen=True)
+@frozen
 class LikelyCause:
     """A likely cause."""
 

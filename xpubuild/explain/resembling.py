@@ -7,11 +7,11 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from xpubuild.explain.normalise import canonical
+from xpubuild.frozen import frozen
 
 _FILE = Path(__file__).with_name("known-failures.txt")
 _WORD = re.compile(r"[a-z][a-z_+]{0,80}(?:\d{1,8}(?![\w.]))?|-\d{1,5}|0x[0-9a-f]{1,16}|\d{3}\b")
@@ -36,7 +36,7 @@ class Known(NamedTuple):
     words: frozenset[str]
 
 
-@dataclass(frozen=True)
+@frozen
 class Resemblance:
     """The nearest known failures, and the share of each family among them (0 to 1)."""
 

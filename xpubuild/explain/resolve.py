@@ -11,6 +11,7 @@ from xpubuild.distribution import System
 from xpubuild.explain.entities import OPTIONAL, PLACE, Row, places
 from xpubuild.explain.matcher import Match
 from xpubuild.explain.signature import for_system
+from xpubuild.frozen import frozen
 
 # How a package is installed and found, by the names of distributions that signatures use.
 _INSTALL = {
@@ -30,7 +31,7 @@ _FIND = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Told:
     """What is said about one match."""
 

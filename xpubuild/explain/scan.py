@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from xpubuild.errors import UsageError
@@ -16,6 +16,7 @@ from xpubuild.explain.matcher import Match, Matching
 from xpubuild.explain.normalise import plain
 from xpubuild.explain.prefilter import Prefilter
 from xpubuild.explain.signature import MAX_DISTANCE
+from xpubuild.frozen import frozen
 
 # "[3/10] Building CXX object error.cpp.o": what ninja is about to do is never an error.
 _STATUS = re.compile(rb"\[\d{1,7}/\d{1,7}\] [A-Z]")
@@ -36,7 +37,7 @@ _MOST_AROUND = 6 << 20
 _ABOVE, _BELOW, _MOST_PLACES = 2, 5, 200
 
 
-@dataclass(frozen=True)
+@frozen
 class Outcome:
     """What was found in a log of ``lines`` lines."""
 
@@ -48,7 +49,7 @@ class Outcome:
     surroundings: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Around:
     """The neighbours of the line from ``start`` to ``end`` in a buffer in which \\n ends every line."""
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from xpubuild.frozen import frozen
+
 _HEAD = re.compile(r"(\s{0,8})CMake (?:Warning|Error|Deprecation Warning)\b")
 _LONGEST_MESSAGE = 40
 _LONGEST_LINE = 8192
@@ -13,7 +15,7 @@ _LONGEST_LINE = 8192
 _PATIENCE = 2
 
 
-@dataclass(frozen=True)
+@frozen
 class Message:
     """A message of CMake, or any other line: numbered ``lines``, and all of them as one ``text``."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,13 @@ from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import InstalledDist, declared, installed_dists
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.packages.requirements import marker_environment
 
 _MOST_SHOWN = 3
 
 
-@dataclass(frozen=True)
+@frozen
 class CompleteProof:
     """The dependencies of ``names`` are installed, and excluded distributions are not.
 
@@ -96,7 +96,7 @@ class CompleteProof:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class ComponentsCompleteProof(CompleteProof):
     """The same for the components, after the last of them: pip installs each without its dependencies.
 

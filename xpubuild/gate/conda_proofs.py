@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.host.pythons import PATIENT_S, probe_python
 from xpubuild.packages.conda.host_libstdcxx import STDLIB, machine_need, provided
 from xpubuild.packages.conda.install import lock_digest, python_version
@@ -17,7 +17,7 @@ from xpubuild.packages.conda.traps import kind_of
 from xpubuild.toolchain.mkl import DISTRIBUTIONS, MklStaticProof
 
 
-@dataclass(frozen=True)
+@frozen
 class CondaEnvironmentProof:
     """The environment matches the lock and can build for XPU. ``root`` is the root folder of the host."""
 

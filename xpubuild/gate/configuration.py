@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.frozen import frozen
 from xpubuild.gate.cmake_lines import Message, Messages
 from xpubuild.gate.expectation import OFF
 
@@ -27,7 +27,7 @@ _WORDS = {
 _REQUESTED, _DEFAULT = "requested", "upstream's default"
 
 
-@dataclass(frozen=True)
+@frozen
 class SwitchFound:
     """A switch of the build: what was requested (None for nothing), what CMake has, and why."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.errors import BuildError
+from xpubuild.frozen import frozen
 from xpubuild.gate.sycl_commands import home_of
 
 
@@ -20,7 +20,7 @@ def configured_folder(source: str, folders: Sequence[str]) -> Path | None:
     return None
 
 
-@dataclass(frozen=True)
+@frozen
 class ConfiguredProof:
     """One of ``folders`` holds what CMake writes at the end of a configuration of ``source``."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from packaging.version import Version
 
+from xpubuild.frozen import frozen
 from xpubuild.gate.rules import GateRule
 
 _ON = frozenset({"1", "on", "true", "yes", "y"})
@@ -19,7 +20,7 @@ OFF = frozenset({"0", "off", "false", "no", "n", ""})
 _NO_TARGET = frozenset({"none", "nothing"})
 
 
-@dataclass(frozen=True)
+@frozen
 class Expectation:
     """What was requested: the build's environment, and where its files must be.
 

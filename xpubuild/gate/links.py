@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class LinksProof:
     """Each link leads to its program: link -> program."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,10 @@ from xpubuild.artifacts.abi import classify
 from xpubuild.artifacts.elf import read_shared_object
 from xpubuild.artifacts.installed import wheel_matches_installed
 from xpubuild.errors import AuditError, ToolchainError, VerifyError
+from xpubuild.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class EnvironmentProof:
     """The environment has its own interpreter of the planned version."""
 
@@ -77,7 +77,7 @@ def find_wheel(folder: Path, dist: str) -> Path:
     return found[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class SameWheelProof:
     """The installed files are those of the wheel that was built."""
 
@@ -107,7 +107,7 @@ class SameWheelProof:
         return {"wheel": wheel.name}
 
 
-@dataclass(frozen=True)
+@frozen
 class AbiOfInstalledProof:
     """The C++ ABI of an installed distribution, read from the symbols of its libraries."""
 
@@ -142,7 +142,7 @@ class AbiOfInstalledProof:
         return {"cxx11_abi": verdict, "symbols": dict(counts)}
 
 
-@dataclass(frozen=True)
+@frozen
 class VerifyProof:
     """The verify report exists and has no failure."""
 

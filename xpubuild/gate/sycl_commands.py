@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from xpubuild.frozen import frozen
+
 _SCRIPT = re.compile(r" -P \"?([^\"]{1,4000}?\.o(?:\.[A-Za-z]{1,40})?\.cmake)(?=\"|\s|$)")
 _TARGET = re.compile(r"/CMakeFiles/([^/\s\"]{1,200})\.dir/")
 _SET = re.compile(r"^set\((\w+)(?: +(.*?))?\)(?: #.*)?$")
@@ -27,7 +29,7 @@ NO_SYCL = "no SYCL commands"
 _PREVIEW = ("-D__INTEL_PREVIEW_BREAKING_CHANGES", "-fpreview-breaking-changes")
 
 
-@dataclass(frozen=True)
+@frozen
 class SyclGroup:
     """The SYCL sources of one CMake target, which share their options and are linked for the device together.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
 from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
 from xpubuild.errors import RecipeError
+from xpubuild.frozen import frozen
 
 #: What pip takes where ``pyproject.toml`` names no backend, or is not there (PEP 517).
 LEGACY = "setuptools.build_meta:__legacy__"
@@ -24,7 +24,7 @@ _SCIKIT = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class TreeKind:
     """``backend`` is what pip will call, ``requires`` what the tree says that needs to be there."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from xpubuild.frozen import frozen
 from xpubuild.gate.expectation import Expectation
 
 if TYPE_CHECKING:
     from xpubuild.gate.step_watcher import StepWatcher
 
 
-@dataclass(frozen=True)
+@frozen
 class WatchStep:
     """Makes the watcher of one attempt; a plan holds this and does not read anything.
 

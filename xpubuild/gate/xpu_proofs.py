@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import QueryResult, probe
 from xpubuild.errors import NoXpuError
+from xpubuild.frozen import frozen
 from xpubuild.gate.proofs import find_wheel
 
 _LIBRARY = "torch/lib/libtorch_xpu.so"
@@ -42,7 +43,7 @@ print("\\x1e" + json.dumps({
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class XpuWheelProof:
     """The wheel has libtorch_xpu.so, and kernels of torch-xpu-ops in it or in other libraries."""
 
@@ -85,7 +86,7 @@ class XpuWheelProof:
         return {"xpu_kernels": kernels}
 
 
-@dataclass(frozen=True)
+@frozen
 class XpuInstalledProof:
     """The torch that the interpreter imports was compiled for XPU and the requested GPUs.
 

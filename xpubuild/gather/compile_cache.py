@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import platformdirs
+
 from xpubuild.caching.model import CompileCache, Kind, Wanted
+from xpubuild.engine.answers import Answers, says_itself
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.places import existing
 from xpubuild.engine.process import probe
+from xpubuild.engine.results import QueryResult
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import ToolchainError, UsageError
 from xpubuild.planning.request import Compilers, OneapiFacts
@@ -176,8 +180,14 @@ def _proper(compilers: Compilers, environment: Mapping[str, str]) -> tuple[str, 
     """Return GCC's compilers proper: an update may change them and leave the driver as it is."""
     if compilers.kind != "gcc":
         return ()
-    said = probe([compilers.cxx, "-print-prog-name=cc1plus"], env=environment).stdout.strip()
-    proper = Path(said)
+    answers = Answers(platformdirs.user_cache_path("xpubuild") / "answers")
+    said = answers.probe([compilers.cxx, "-print-prog-name=cc1plus"], env=environment, decides=_names_proper)
+    proper = Path(said.stdout.strip())
     if not proper.is_absolute():
         return ()
     return tuple(str(path) for path in (proper.with_name("cc1"), proper) if path.is_file())
+
+
+def _names_proper(result: QueryResult, program: Path) -> Sequence[str] | None:
+    """Return the compiler that a driver named: it is another one when that is gone or changed."""
+    return None if says_itself(program, ["cc1plus"]) is None else (result.stdout.strip(),)

@@ -6,11 +6,11 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, RecipeError, UnsatisfiableError, UsageError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.store import Mirror
 from xpubuild.packages.conda.channels import read_condarc, resolve
 from xpubuild.packages.conda.engines import find_engines
@@ -25,7 +25,7 @@ from xpubuild.workspace.layout import Layout
 NAME = "conda-lock.yml"
 
 
-@dataclass(frozen=True)
+@frozen
 class CondaRequest:
     """What ``--env conda`` asks for. ``python`` is --python: a version such as 3.12, or None for this one.
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from xpubuild.frozen import frozen
 
 _AUTH = re.compile(r"--jobserver-auth=fifo:(\S+)")
 _JOBS = re.compile(r"(?:^|\s)-j(\d+)\b")
 
 
-@dataclass(frozen=True)
+@frozen
 class Jobserver:
     """``makeflags`` is what tells make 4.4 and ninja 1.13 of it, ``jobs`` how many slots it has."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from xpubuild.compatibility.constraints import solve
@@ -12,6 +12,7 @@ from xpubuild.compatibility.host import CMAKE_ID, of_host
 from xpubuild.compatibility.situation import Situation, Verdict
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UnsatisfiableError
+from xpubuild.frozen import frozen
 from xpubuild.host.pythons import probe_python
 from xpubuild.host.readers import UNKNOWN
 from xpubuild.host.report import HostReport
@@ -26,7 +27,7 @@ from xpubuild.toolchain.pythons import resolve_python
 from xpubuild.workspace.activation import ENTERED, read_receipt
 
 
-@dataclass(frozen=True)
+@frozen
 class Chosen:
     """The release that was taken, for which target, and why, in one line."""
 

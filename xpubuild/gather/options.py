@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +12,7 @@ from xpubuild.artifacts.site_packages import runtime_folder
 from xpubuild.caching.model import Wanted
 from xpubuild.engine.events import NullSink, Sink
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.remote.location import Location
 from xpubuild.oneapi.selection import Mode
 from xpubuild.planning.request import EnvKind, InstallerKind, Request, Resolved
@@ -24,7 +24,7 @@ from xpubuild.workspace.moved import place_of
 MOST_JOBS = 4096
 
 
-@dataclass(frozen=True)
+@frozen
 class PlanOptions:
     """The build options as the command line gives them."""
 

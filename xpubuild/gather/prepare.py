@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.model import Plan
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import UnsatisfiableError, XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.gather.facts import facts_of
 from xpubuild.gather.newest_release import built_in, choose_release, entered, situation_for
 from xpubuild.gather.offline_compiler import older_gcc
@@ -38,7 +39,7 @@ from xpubuild.toolchain.pythons import resolve_python
 from xpubuild.workspace.odd import require_plain
 
 
-@dataclass(frozen=True)
+@frozen
 class Prepared:
     """A plan with the facts it was made from."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
@@ -14,6 +13,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
+from xpubuild.frozen import frozen
 from xpubuild.mirror.remote.copying import bring_copy
 from xpubuild.mirror.remote.http import HttpRemote
 from xpubuild.mirror.remote.location import Location
@@ -55,7 +55,7 @@ def remote_of(location: Location, cancel: Cancel | None = None) -> Remote:
     return HttpRemote(location, read_config(base_environment()), cancel)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Told:
     """Tells of a copy as of a run with one step, only where something is brought."""
 

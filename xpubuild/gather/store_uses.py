@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
 from xpubuild.errors import FetchError, UsageError, XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.gather.options import default_workspace
 from xpubuild.store.collect import Used
 from xpubuild.store.evidence import identity_of
@@ -20,7 +21,7 @@ from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.overview import workspaces_in
 
 
-@dataclass(frozen=True)
+@frozen
 class Uses:
     """What a workspace refers to: steps by the identities of their wheels, lock digests, sha256 of wheels."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
 
+from xpubuild.frozen import frozen
 from xpubuild.mirror.entries import WHEELS
 from xpubuild.mirror.remote.location import Location
 from xpubuild.store.folder import FolderStore
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xpubuild.mirror.remote.transport import Remote
 
 
-@dataclass(frozen=True)
+@frozen
 class Stores:
     """The stores of an install, in the order they are asked; ``read_only`` says why none is written."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.frozen import frozen
 from xpubuild.host.cgroup import CgroupLimits
 from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, read_text
 
 
-@dataclass(frozen=True)
+@frozen
 class CpuFacts:
     """``affinity`` is how many CPUs the scheduler may use for this process, ``quota`` the cgroup's share.
 
@@ -26,7 +26,7 @@ class CpuFacts:
     usable: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class MemoryFacts:
     """Bytes. ``usable_bytes`` is what can be had without swapping, within the cgroup's limit."""
 

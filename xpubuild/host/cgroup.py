@@ -7,16 +7,16 @@ documentation: admin-guide/cgroup-v2 and cgroup-v1/memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import LIVE_ROOT, entries, exists, read_int, read_text
 
 # Version 1 writes "no limit" as the largest multiple of the page size.
 _NO_LIMIT = 1 << 60
 
 
-@dataclass(frozen=True)
+@frozen
 class CgroupLimits:
     """``cpus`` is the quota in CPUs (1.5 is possible). ``memory_room_bytes`` is what may still be allocated.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.places import existing
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, read_text
 
 # Field numbers of /proc/self/mountinfo count from 0 here; proc(5) counts from 1.
@@ -15,7 +15,7 @@ _MOUNT_POINT = 4
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
-@dataclass(frozen=True)
+@frozen
 class DiskFacts:
     """``free_bytes`` is what a user without privileges may take.
 

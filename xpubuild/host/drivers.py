@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, entries, exists, read_text
 from xpubuild.host.rpms import rpm_packages
 
@@ -36,7 +36,7 @@ _STREAM = {"2350": "lts-2350", "2523": "lts2-2523"}
 _MODULES = ("i915", "xe")
 
 
-@dataclass(frozen=True)
+@frozen
 class DriverFacts:
     """One package, library or kernel module of the GPU driver.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.frozen import frozen
 from xpubuild.host.pci_names import INTEL, PciName, intel_gpu
 from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, entries, inside, link_name, read_int, read_text
 
@@ -17,7 +17,7 @@ _TILE = re.compile(r"(tile|gt)\d+")
 _MULTI_TILE_FAMILY = "PVC"
 
 
-@dataclass(frozen=True)
+@frozen
 class GpuFacts:
     """A display controller, of whatever vendor; the fields are the contract of doctor's ``host.gpus``."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from xpubuild.frozen import frozen
 
 _GIB = 1 << 30
 #: One part of so many of the memory, and at least a GiB, is for all that is no compiler.
 _RESERVE = 20
 
 
-@dataclass(frozen=True)
+@frozen
 class JobPlan:
     """``reason`` says in words where the number comes from.
 
@@ -24,7 +25,7 @@ class JobPlan:
     other_jobs: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class LargeUnit:
     """Units that need far more memory than the rest: most ``each_bytes``, one ``largest_bytes``."""
 

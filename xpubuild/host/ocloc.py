@@ -10,12 +10,12 @@ import re
 import shutil
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.process import query
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 
 PROGRAM = "ocloc"
 _DEADLINE_S = 60.0
@@ -43,7 +43,7 @@ _INSTRUCTIONS: tuple[tuple[int, ...], ...] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class OclocAnswer:
     """What ocloc did with a list of targets: ``unknown`` are those that it does not know.
 

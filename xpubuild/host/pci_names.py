@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from xpubuild.frozen import frozen
 
 INTEL = "0x8086"
 _TABLE = Path(__file__).with_name("pci_ids.yaml")
 
 
-@dataclass(frozen=True)
+@frozen
 class PciName:
     """``targets`` are the ahead-of-time compilation targets; ``tiles`` is None where no source states it."""
 

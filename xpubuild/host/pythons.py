@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from xpubuild.engine.answers import FRESH, Answers
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.results import QueryResult
 from xpubuild.errors import XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, exists, inside, read_bytes, read_text
 
 _DEADLINE_S = 10.0
@@ -60,7 +61,7 @@ print(json.dumps({
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class PythonFacts:
     """``headers`` is whether Python.h is there, ``ensurepip`` whether ``python -m venv`` can work.
 

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 from xpubuild.documents import plain
 from xpubuild.engine.answers import FRESH, Answers
 from xpubuild.engine.environment import base_environment
+from xpubuild.frozen import frozen
 from xpubuild.host.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
 from xpubuild.host.cgroup import cgroup_limits
 from xpubuild.host.disk import DiskFacts, disk_facts
@@ -42,7 +42,7 @@ _IMAGE_PATH = "/usr/local/bin:/usr/bin:/bin"
 _DEADLINE_S = 20.0
 
 
-@dataclass(frozen=True)
+@frozen
 class PythonReport:
     """``selected`` is the interpreter that was asked for (or python3 on PATH); ``found`` all on PATH."""
 
@@ -50,7 +50,7 @@ class PythonReport:
     found: tuple[PythonFacts, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class OneapiFacts:
     """One component of a oneAPI installation; ``version`` is the name of its folder."""
 
@@ -59,7 +59,7 @@ class OneapiFacts:
     version: str
 
 
-@dataclass(frozen=True)
+@frozen
 class HostReport:
     """What this machine is. Text that could not be read is `unknown`, a number or yes/no is null."""
 

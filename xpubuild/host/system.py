@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import LIVE_ROOT, UNKNOWN, exists, read_text
 
 _MARKERS = (
@@ -17,7 +17,7 @@ _MARKERS = (
 _CGROUP_WORDS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
 
 
-@dataclass(frozen=True)
+@frozen
 class OsFacts:
     """``id``, ``id_like``, ``version`` and ``name`` as os-release(5) has them; ``libc`` as 'glibc 2.36'.
 

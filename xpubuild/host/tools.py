@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.answers import FRESH, Answers, Decides, says_itself
 from xpubuild.engine.environment import usable_path
 from xpubuild.engine.results import QueryResult
 from xpubuild.errors import XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import UNKNOWN
 
 _DEADLINE_S = 10.0
@@ -29,7 +29,7 @@ _KINDS = (
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
-@dataclass(frozen=True)
+@frozen
 class CompilerFacts:
     """``kind`` is gcc, clang or icx by what the program says, not by its name; ``target`` is its triple."""
 
@@ -40,7 +40,7 @@ class CompilerFacts:
     target: str = UNKNOWN
 
 
-@dataclass(frozen=True)
+@frozen
 class ToolFacts:
     """A program and its version."""
 

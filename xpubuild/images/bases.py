@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
 from xpubuild.distribution import System
 from xpubuild.errors import UsageError, did_you_mean
+from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 
 _TABLE = Path(__file__).with_name("bases.yaml")
@@ -17,7 +18,7 @@ _TABLE = Path(__file__).with_name("bases.yaml")
 Stage = Literal["build", "runtime"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Base:
     """One system: ``image`` is its full name, ``python`` the program of version ``python_version``.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.executables import resolve_executable
 from xpubuild.engine.process import Cancel, run
 from xpubuild.errors import BuildError, ToolchainError, UsageError
+from xpubuild.frozen import frozen
 from xpubuild.images.model import CACHE
 from xpubuild.images.request import Format
 
@@ -35,7 +35,7 @@ _OWN = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Job:
     """One build of ``file`` in ``folder``; ``tag`` names the result, of Apptainer a file."""
 

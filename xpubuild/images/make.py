@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.gather.options import PlanOptions, request_of
 from xpubuild.images.apptainer import apptainer
 from xpubuild.images.bases import base_named
@@ -35,7 +35,7 @@ from xpubuild.resources import recipes_dir
 _NAMES: Mapping[Format, str] = {"containerfile": "Containerfile", "apptainer": "image.def"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Rendered:
     """A rendered file, and what it copies from ``CONTEXT``: by path there, a text or the file itself."""
 
@@ -56,7 +56,7 @@ class Rendered:
             files.write_atomic(file, self.text.encode())
 
 
-@dataclass(frozen=True)
+@frozen
 class Asked:
     """What the command line says about an image; ``more`` are options of the builder."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from xpubuild.frozen import frozen
 from xpubuild.images.bases import Base
 
 #: Where the build stage keeps what later builds use again: the workspace, pip's files, git repositories.
@@ -19,7 +20,7 @@ RECORD = "/usr/share/xpubuild"
 USER, USER_ID = "torch", 10001
 
 
-@dataclass(frozen=True)
+@frozen
 class Run:
     """Shell lines that follow each other while none fails.
 
@@ -36,7 +37,7 @@ class Run:
     indexes: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Copy:
     """Files of the build's folder, or of the build stage, that become part of the image."""
 
@@ -46,14 +47,14 @@ class Copy:
     from_build: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Env:
     """Variables for all that follows, and for whoever runs the image."""
 
     variables: Mapping[str, str]
 
 
-@dataclass(frozen=True)
+@frozen
 class User:
     """A new user without rights, as whom all that follows runs, and the image."""
 
@@ -64,7 +65,7 @@ class User:
 Instruction = Run | Copy | Env | User
 
 
-@dataclass(frozen=True)
+@frozen
 class Image:
     """What is rendered: ``remade_by`` is the command that renders it again."""
 

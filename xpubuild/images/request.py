@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from xpubuild.compatibility.constraints import solve
 from xpubuild.compatibility.situation import Situation
 from xpubuild.distribution import lacking, note
 from xpubuild.errors import UnsatisfiableError
+from xpubuild.frozen import frozen
 from xpubuild.images.bases import Base
 from xpubuild.oneapi.bundles import load_bundles
 from xpubuild.oneapi.constraint import specifier
@@ -24,7 +24,7 @@ Format = Literal["containerfile", "apptainer"]
 CONTEXT = "xpubuild-image"
 
 
-@dataclass(frozen=True)
+@frozen
 class ImageRequest:
     """A recipe, resolved for one base.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import RecipeError, UsageError
+from xpubuild.frozen import frozen
 from xpubuild.gather.options import PlanOptions
 from xpubuild.gather.prepare import Prepared, prepare
 from xpubuild.locking.files import is_lock
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _SUFFIX = ".lock.yaml"
 
 
-@dataclass(frozen=True)
+@frozen
 class LockOptions:
     """The lock options of the command line: ``--locked``, ``--lock FILE`` and how the machine is compared."""
 

@@ -193,10 +193,10 @@ def _before_the_steps(
     journal.add_made("install", [*plan.files, str(layout.plan)])
     # For a report of this install: what would be planned later may differ.
     told = json.dumps(plan_document(plan, states), indent=1)
-    files.write_atomic(layout.plan, Redactor.from_environment(os.environ)(told).encode())
+    files.write_changed(layout.plan, Redactor.from_environment(os.environ)(told).encode())
     keep_resolved(layout, prepared.facts.resolved)
     for path, text in plan.files.items():
-        files.write_atomic(Path(path), text.encode())
+        files.write_changed(Path(path), text.encode())
         if text.startswith("#!"):
             Path(path).chmod(0o755)
     # pip writes its reports there, also where a recipe has no requirement file.

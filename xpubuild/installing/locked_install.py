@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.model import Proof, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import LockMismatchError
+from xpubuild.frozen import frozen
 from xpubuild.gather.conda_packages import file_name
 from xpubuild.gather.options import PlanOptions
 from xpubuild.gather.prepare import Prepared, prepare
@@ -120,7 +121,7 @@ def _locked(proof: Proof, lock: model.Lock, component: str) -> Proof:
     return LockedProof(proof, lock, component) if isinstance(proof, TreeProof | ServedProof) else proof
 
 
-@dataclass(frozen=True)
+@frozen
 class LockedProof:
     """The check of a source, and that it matches the lock.
 

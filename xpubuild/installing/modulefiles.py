@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.engine.places import make_shared
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.recipe.order import is_release_name, order_of
 from xpubuild.workspace.modulefile import FAMILY, MARK, file_name, modulefile
 
@@ -18,7 +18,7 @@ _DEFAULT = ".modulerc"
 _SHARED = 0o644
 
 
-@dataclass(frozen=True)
+@frozen
 class Modules:
     """Where modulefiles go, their form (lmod or tcl), and the site's modules that bring oneAPI."""
 

@@ -10,7 +10,6 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,6 +25,7 @@ from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.index import read_manifest
 
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
@@ -34,7 +34,7 @@ _DAMAGE = ("record", "changed", "damaged", "duplicate")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
-@dataclass(frozen=True)
+@frozen
 class Origin:
     """Where pip took a package from, as its report says."""
 
@@ -42,7 +42,7 @@ class Origin:
     sha256: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Supply:
     """Where prebuilt wheels come from. ``texts`` are the requirement files, ``origins`` what pip reported."""
 

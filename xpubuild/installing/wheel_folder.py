@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from xpubuild.engine.execution import damaged_wheel
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel, run
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 from xpubuild.installing.prebuilt_wheels import Supply
 from xpubuild.workspace.layout import Layout
 
@@ -31,7 +31,7 @@ REQUIREMENTS = "requirements.txt"
 PAGE = "index.html"
 
 
-@dataclass(frozen=True)
+@frozen
 class WheelFolder:
     """The folder to fill, from the workspace with this layout.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.gather.options import PlanOptions
 from xpubuild.installing.asked import LockOptions, prepare_as_asked
 from xpubuild.jobs.cells import cell_of, require_possible
@@ -17,7 +18,7 @@ from xpubuild.jobs.model import KINDS, Cell, Request, Scheduler, jobs_of, nodes_
 from xpubuild.jobs.render import files_of
 
 
-@dataclass(frozen=True)
+@frozen
 class Asked:
     """What the command line and the configuration say about jobs.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from xpubuild.errors import RecipeError, UsageError
+from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml_strict
 from xpubuild.untrusted import UntrustedError, read_text
 
@@ -20,7 +20,7 @@ _KEYS = (*_LISTS, "exclude")
 _OF_ROW = {"recipe": 0, "python": 1, "variant": 2}
 
 
-@dataclass(frozen=True)
+@frozen
 class Row:
     """One combination; None is what the command line says."""
 

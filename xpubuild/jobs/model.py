@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from xpubuild.errors import RecipeError
+from xpubuild.frozen import frozen
 
 Kind = Literal["fetch", "build", "verify", "report"]
 Scheduler = Literal["slurm", "pbs"]
@@ -19,7 +19,7 @@ _TIME = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)", re.ASCII)
 _DIGEST_CHARACTERS = 12
 
 
-@dataclass(frozen=True)
+@frozen
 class Nodes:
     """A kind of nodes, as ``[jobs.KIND]`` of the configuration has it; empty is the scheduler's default."""
 
@@ -75,7 +75,7 @@ def _wrong(kind: Kind, name: str, value: str, what: str) -> RecipeError:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class Cell:
     """One build: what is fetched, installed and verified, as words of the commands.
 
@@ -94,7 +94,7 @@ class Cell:
     workspace: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Job:
     """A job: ``needs`` are done first, ``after`` has only ended. A report is about its ``needs``."""
 
@@ -105,7 +105,7 @@ class Job:
     after: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Request:
     """Everything that decides the folder's files.
 

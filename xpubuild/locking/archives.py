@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from xpubuild.engine.model import Proof
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import RecipeError, SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.locking import model
 from xpubuild.locking.plain import clean_url
 from xpubuild.mirror.archives import in_mirror
@@ -74,7 +74,7 @@ def _ordered(found: Iterable[model.Archive]) -> tuple[model.Archive, ...]:
     return tuple(sorted(found, key=lambda item: item.key))
 
 
-@dataclass(frozen=True)
+@frozen
 class LockedArchivesProof:
     """The check of what was unpacked for a build, and that it is what the lock has."""
 

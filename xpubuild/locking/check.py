@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from xpubuild.documents import plain
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import LockMismatchError, UsageError, XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.gather.open_commits import keep_resolved
 from xpubuild.gather.options import PlanOptions
 from xpubuild.gather.prepare import Prepared, git_store, prepare
@@ -28,7 +29,7 @@ from xpubuild.workspace.layout import Layout
 _TREE = ".tree"
 
 
-@dataclass(frozen=True)
+@frozen
 class Verdict:
     """The result of checking a lock. ``open`` lists wheels without a known hash."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from xpubuild.frozen import frozen
 from xpubuild.locking.items import Item, items
 from xpubuild.locking.model import Lock
 
 _MOST_LISTED = 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Difference:
     """One thing that is not what a lock says."""
 

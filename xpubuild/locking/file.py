@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
 from xpubuild.errors import LockMismatchError, RecipeError, UsageError
+from xpubuild.frozen import frozen
 from xpubuild.locking import model
 from xpubuild.locking.canonical import dump, lock_digest, machine_digest
 from xpubuild.locking.compare import Difference, differences
@@ -16,7 +16,7 @@ from xpubuild.locking.lock import read_lock
 from xpubuild.locking.machine import machine_differences
 
 
-@dataclass(frozen=True)
+@frozen
 class Written:
     """A lock and its file; ``problem`` is what was wrong with the existing file."""
 

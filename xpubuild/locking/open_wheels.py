@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from packaging.version import Version
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.store import Mirror
 from xpubuild.packages.index.choice import matches
 from xpubuild.packages.index.config import IndexConfig, read_config
@@ -67,7 +67,7 @@ def _of_indexes(
         yield from (item.sha256 for item in files if item.sha256 is not None)
 
 
-@dataclass(frozen=True)
+@frozen
 class LockedWheelProof:
     """The proof that pip installed a wheel with a hash of the lock; ``report`` is what pip wrote."""
 

@@ -11,10 +11,10 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from xpubuild.documents import built, plain
+from xpubuild.frozen import frozen
 from xpubuild.untrusted import json_value
 
 Kind = Literal["git", "wheel", "sdist", "conda", "archive", "set"]
@@ -54,7 +54,7 @@ class EntryError(ValueError):
     """A manifest entry is not what xpubuild writes; the text says what is wrong."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FileRecord:
     """One file: its path below the mirror, its size in bytes and its sha256."""
 
@@ -63,7 +63,7 @@ class FileRecord:
     sha256: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry:
     """What belongs together in a mirror: a repository, a file or a set.
 

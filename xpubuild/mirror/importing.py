@@ -12,6 +12,7 @@ from typing import BinaryIO
 from xpubuild.engine.files import explained
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.check import check
 from xpubuild.mirror.entries import MANIFEST, Entry, EntryError, FileRecord, parse
 from xpubuild.mirror.failures import damage_error
@@ -36,7 +37,7 @@ from xpubuild.mirror.writing import Stage
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True)
+@frozen
 class Imported:
     """What an import brought: ``new`` are the entries that the mirror did not have, or had otherwise."""
 

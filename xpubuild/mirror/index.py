@@ -11,11 +11,11 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from xpubuild.engine.files import remove_tree, write_atomic
+from xpubuild.frozen import frozen
 from xpubuild.mirror.entries import (
     FILES,
     GIT,
@@ -40,7 +40,7 @@ _END = b"]}"
 MOST_BYTES = 256 << 20
 
 
-@dataclass(frozen=True)
+@frozen
 class Manifest:
     """The entries of a mirror by id, and what is wrong with where they are written."""
 

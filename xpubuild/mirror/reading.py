@@ -6,11 +6,11 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.entries import FileRecord
 
 _CHUNK = 1 << 20
@@ -19,7 +19,7 @@ COMMITTING = ".commit-"
 STAGING = ".stage-"
 
 
-@dataclass(frozen=True)
+@frozen
 class Damage:
     """Something in a mirror that is not what its index says."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 from xpubuild.documents import plain
+from xpubuild.frozen import frozen
 from xpubuild.mirror.entries import (
     EntryError,
     canonical,
@@ -23,7 +23,7 @@ SCHEMA = "xpubuild.mirror-set/1"
 _DIGITS = 16
 
 
-@dataclass(frozen=True)
+@frozen
 class RepositoryUse:
     """One commit that a build needs. ``path`` is its place below ``component``'s tree, "" for the top.
 
@@ -43,7 +43,7 @@ class RepositoryUse:
         return entry_id("git", mirror_name(self.url, len(self.commit)))
 
 
-@dataclass(frozen=True)
+@frozen
 class MirrorSet:
     """What the build of ``recipe`` needs for these Python versions."""
 

@@ -8,9 +8,9 @@ there.
 from __future__ import annotations
 
 import tarfile
-from dataclasses import dataclass
 
 from xpubuild.documents import plain
+from xpubuild.frozen import frozen
 from xpubuild.mirror.entries import EntryError, FileRecord, is_name, read_as, require_record, sealed, unsealed
 
 FIRST = "MANIFEST.json"
@@ -20,7 +20,7 @@ BLOCK = tarfile.BLOCKSIZE
 LARGEST_MANIFEST = 1 << 29
 
 
-@dataclass(frozen=True)
+@frozen
 class Contents:
     """What an export holds: its members in order, and the digest that names the export."""
 
@@ -55,7 +55,7 @@ def read_contents(data: bytes) -> Contents:
     return Contents(members, str(document["digest"]))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Listed:
     members: tuple[FileRecord, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from xpubuild.engine.events import Sink
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.entries import INDEX, MANIFEST, MARK, Entry, entry_id
 from xpubuild.mirror.failures import damage_error
 from xpubuild.mirror.reading import Damage
@@ -51,7 +52,7 @@ from xpubuild.source.git import Git
 _PACKAGES = "Python and conda packages, archives"
 
 
-@dataclass(frozen=True)
+@frozen
 class Fetch:
     """One fetch into the mirror at ``path``; ``config`` is pip's configuration, read where it is needed."""
 

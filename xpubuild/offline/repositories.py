@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from xpubuild.errors import FetchError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.sets import RepositoryUse
 from xpubuild.planning.inputs import Repository
 from xpubuild.source.bare import RepositoryStore
@@ -22,7 +23,7 @@ from xpubuild.source.pin import Pin
 _JOBS = 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Unknown:
     """A repository that the build clones, at a commit that its tree does not say plainly."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import platformdirs
@@ -15,6 +15,7 @@ import platformdirs
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import LockMismatchError
+from xpubuild.frozen import frozen
 from xpubuild.gather.conda_packages import file_name
 from xpubuild.gather.facts import conda_lock_of
 from xpubuild.gather.open_commits import resolve
@@ -42,7 +43,7 @@ from xpubuild.workspace.layout import Layout
 _NO_COMPILER = Compilers("", "", "0")
 
 
-@dataclass(frozen=True)
+@frozen
 class Wanted:
     """Inputs, the Python versions they are for, and the commits of tags that were looked up: (url, ref)."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 
 _TABLE = Path(__file__).with_name("bundles.yaml")
@@ -29,7 +29,7 @@ def line_of(text: str) -> str | None:
     return None if version is None else f"{version.major}.{version.minor}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Bundle:
     """One row of the table. ``components`` holds full versions, None where no source states one."""
 
@@ -45,7 +45,7 @@ class Bundle:
         return None if version is None else line_of(version)
 
 
-@dataclass(frozen=True)
+@frozen
 class Bundles:
     """The whole table."""
 

@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from xpubuild.engine.process import QueryResult, query
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.oneapi.dump import Dump, parse_dump
 from xpubuild.oneapi.envdiff import EnvDiff, diff
 from xpubuild.oneapi.finding import Finding
@@ -43,7 +43,7 @@ def clean_environment(caller_env: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-@dataclass(frozen=True)
+@frozen
 class Request:
     """What is to be sourced. ``arguments`` go to the first script, which must then be an entry script.
 
@@ -67,7 +67,7 @@ class Request:
         require_trusted((*self.scripts, *self.hashed), self.root, self.owners)
 
 
-@dataclass(frozen=True)
+@frozen
 class Capture:
     """The environment before and after, and how the scripts behaved."""
 

@@ -8,12 +8,12 @@ Unified layout: ``<root>/<version>/etc/<component>/vars.sh``, usable only throug
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from packaging.version import Version
 
+from xpubuild.frozen import frozen
 from xpubuild.oneapi.bundles import parse_version
 from xpubuild.oneapi.finding import Finding
 from xpubuild.oneapi.paths import SLASH, folders, is_file, is_link, resolve_inside
@@ -25,7 +25,7 @@ LATEST = "latest"
 _OLDEST = Version("0")
 
 
-@dataclass(frozen=True)
+@frozen
 class Component:
     """One installed component.
 

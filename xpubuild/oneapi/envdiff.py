@@ -7,11 +7,12 @@ was captured in an empty environment can be applied to one that has search paths
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from xpubuild.documents import plain
 from xpubuild.engine.fingerprint import digest
+from xpubuild.frozen import frozen
 
 #: Variables that hold a list separated by colons (facts on what oneAPI scripts set, and their relatives).
 PATH_LIKE = frozenset({
@@ -64,7 +65,7 @@ def normalise(environment: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-@dataclass(frozen=True)
+@frozen
 class PathChange:
     """What happened to one search path: entries in front, entries behind, entries that went away."""
 
@@ -78,7 +79,7 @@ class PathChange:
         return (*self.prepend, *(entry for entry in existing if entry not in moved), *self.append)
 
 
-@dataclass(frozen=True)
+@frozen
 class EnvDiff:
     """A typed difference: plain values, names taken away, changes of search paths."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.fingerprint import digest
 from xpubuild.errors import ToolchainError, UnsatisfiableError, XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.oneapi import advice, cache
 from xpubuild.oneapi.capture import DEADLINE_S, Capture, Request, capture, clean_environment
 from xpubuild.oneapi.components import Component, list_components
@@ -24,7 +24,7 @@ from xpubuild.oneapi.validate import Validation, validate
 __all__ = ["OneapiEnvironment", "OneapiNeeds", "installed", "oneapi_environment"]
 
 
-@dataclass(frozen=True)
+@frozen
 class OneapiEnvironment:
     """A oneAPI environment that was proved usable.
 

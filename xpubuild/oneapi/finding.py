@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from xpubuild.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Finding:
     """A warning: ``code`` is for programs, ``message`` for people."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.oneapi.paths import SLASH, folders, is_file, resolve_inside
 
 COMPONENT_SCRIPT = Path("env") / "vars.sh"
@@ -15,7 +15,7 @@ UNIFIED_ENTRY = "oneapi-vars.sh"
 SETVARS = "setvars.sh"
 
 
-@dataclass(frozen=True)
+@frozen
 class Root:
     """An installation: ``path`` as it was found, ``real`` without links, ``origin`` in words.
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 from xpubuild.errors import RecipeError, ToolchainError, UnsatisfiableError
+from xpubuild.frozen import frozen
 from xpubuild.oneapi import advice
 from xpubuild.oneapi.bundles import line_of, load_bundles
 from xpubuild.oneapi.components import COMPILER, LATEST, Component, latest_drift
@@ -22,7 +23,7 @@ from xpubuild.oneapi.stack import mixed_stack
 Mode = Literal["components", "setvars", "unified"]
 
 
-@dataclass(frozen=True)
+@frozen
 class OneapiNeeds:
     """What a recipe needs of oneAPI.
 
@@ -40,7 +41,7 @@ class OneapiNeeds:
     optional: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Selection:
     """The chosen components in the order of the needs, and the way they are to be sourced."""
 

@@ -7,16 +7,16 @@ them. Exit code 0 is no proof: an installation without any component returns it 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 
 ALREADY_RUN = 3
 
 
-@dataclass(frozen=True)
+@frozen
 class Meaning:
     """One status in words; ``fatal`` ones leave nothing usable behind."""
 
@@ -71,7 +71,7 @@ def by_hand(script: Path) -> str:
     return f'env -i HOME="$HOME" PATH=/usr/bin:/bin bash --noprofile --norc -xc {inner}'
 
 
-@dataclass(frozen=True)
+@frozen
 class ScriptStatus:
     """How one script ended. ``entry`` tells setvars.sh and oneapi-vars.sh from component scripts."""
 

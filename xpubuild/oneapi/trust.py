@@ -7,18 +7,18 @@ import pwd
 import shlex
 import stat
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.frozen import frozen
 from xpubuild.oneapi.paths import real
 
 #: Names a comma-separated list of further owners, for sites whose software has an account of its own.
 OWNERS_VARIABLE = "XPUBUILD_TRUSTED_OWNERS"
 
 
-@dataclass(frozen=True)
+@frozen
 class _Problem:
     path: Path
     text: str

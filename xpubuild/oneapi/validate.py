@@ -6,13 +6,13 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import Version
 
 from xpubuild.engine.process import query
 from xpubuild.errors import ToolchainError, UnsatisfiableError
+from xpubuild.frozen import frozen
 from xpubuild.oneapi import advice
 from xpubuild.oneapi.capture import Capture
 from xpubuild.oneapi.components import COMPILER, Component
@@ -28,7 +28,7 @@ _VERSION = re.compile(r"Compiler (?P<version>\d+\.\d+(?:\.\d+)*)")
 _DEADLINE_S = 60.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Validation:
     """What was found out: the compiler's own version ("2025.1.1") and what is odd."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
@@ -11,6 +10,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from xpubuild.errors import RecipeError
+from xpubuild.frozen import frozen
 
 _HASH = re.compile(r"--hash[=\s]\s*(\S+)")
 _SHA256 = re.compile(r"sha256:([0-9a-fA-F]{64})")
@@ -18,7 +18,7 @@ _SHA256 = re.compile(r"sha256:([0-9a-fA-F]{64})")
 _LAST_MICRO = 99
 
 
-@dataclass(frozen=True)
+@frozen
 class HashedPin:
     """One ``name==version`` of a requirements file and the sha256 (lower-case hex) that it allows.
 

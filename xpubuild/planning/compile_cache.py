@@ -7,13 +7,13 @@ setuptools and torch's cpp_extension know no launchers: they call what CC and CX
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.caching.counting import as_evidence, logs_of
 from xpubuild.caching.model import CompileCache, Family, Kind
 from xpubuild.engine.model import Command, Proof, Step
+from xpubuild.frozen import frozen
 from xpubuild.gate.links import LinksProof
 from xpubuild.planning import compiler_steps
 from xpubuild.planning.context import Context
@@ -25,7 +25,7 @@ _SWITCHED_ON = frozenset({"1", "on", "true", "yes", "y"})
 _FOR_PRECOMPILED = ("pch_defines", "time_macros")
 
 
-@dataclass(frozen=True)
+@frozen
 class HitsProof:
     """No condition: counts what became of the calls of compilers, for the receipt."""
 

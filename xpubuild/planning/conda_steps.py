@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from xpubuild.engine.model import XPUBUILD, Command, Proof, Step
+from xpubuild.frozen import frozen
 from xpubuild.gate.conda_proofs import CondaEnvironmentProof, mkl_proof
 from xpubuild.packages.conda.install import lock_digest, python_version
 from xpubuild.packages.conda.lockfile import read_lock, split_filename
@@ -31,7 +32,7 @@ _FROM_CONDA = frozenset({"cmake", "ninja", "mkl-static", "mkl-include", "onemkl-
 _ENTRY = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:==|===)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@frozen
 class CondaFacts:
     """The lock of the environment as text; it is put into the workspace for the step to read."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.compatibility.situation import Verdict
+from xpubuild.frozen import frozen
 from xpubuild.planning.request import Choice, Facts, Request
 from xpubuild.recipe.model import Component, GitSource, Recipe
 from xpubuild.workspace.layout import Layout
@@ -14,7 +14,7 @@ from xpubuild.workspace.layout import Layout
 _NOT_SOLVED = Verdict("unknown", "unknown")
 
 
-@dataclass(frozen=True)
+@frozen
 class Context:
     """What every step builder reads."""
 

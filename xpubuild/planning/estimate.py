@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xpubuild.engine.estimate import UNKNOWN, Estimate
 from xpubuild.engine.model import Plan, Step
+from xpubuild.frozen import frozen
 from xpubuild.planning.context import Context
 from xpubuild.planning.sharing import jobs_of
 from xpubuild.recipe.facts import fact_of
@@ -18,7 +19,7 @@ _TAKEN_S = 3.0
 _LOCAL = ("env", "wheel", "portable", "install", "verify")
 
 
-@dataclass(frozen=True)
+@frozen
 class Earlier:
     """A step as it was done before, in some workspace of this user."""
 
@@ -52,7 +53,7 @@ def side_by_side(jobs: int, cores: int | None) -> int:
     return jobs if cores is None else min(jobs, cores)
 
 
-@dataclass(frozen=True)
+@frozen
 class Known:
     """What was found for estimates: earlier steps, newest first, and components whose commit is cached."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from xpubuild.frozen import frozen
 from xpubuild.planning import archive_steps
 from xpubuild.planning.context import Context
 from xpubuild.planning.planner import requirement_names
@@ -12,7 +11,7 @@ from xpubuild.recipe.model import ConfigureTime
 from xpubuild.source.pin import Pin
 
 
-@dataclass(frozen=True)
+@frozen
 class Repository:
     """A pinned repository of a component; submodules and ``configure_time`` ones are found in its tree."""
 
@@ -21,7 +20,7 @@ class Repository:
     configure_time: tuple[ConfigureTime, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class RequirementFile:
     """A hashed requirement file; ``indexes`` are asked after the ones that pip is configured with."""
 
@@ -30,7 +29,7 @@ class RequirementFile:
     indexes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class OpenWheel:
     """A prebuilt wheel whose hash nobody has written down: its own ``indexes`` alone are asked."""
 
@@ -40,7 +39,7 @@ class OpenWheel:
     indexes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Archive:
     """An archive that a build would download itself.
 
@@ -58,7 +57,7 @@ class Archive:
         return f"{self.component}.{self.name}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Inputs:
     """Everything a build takes from outside, but for the machine itself; ``embedded`` comes with xpubuild."""
 

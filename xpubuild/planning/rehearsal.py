@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.runner import needed_for
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.gate.configured import ConfiguredProof
 from xpubuild.planning import front_end
 from xpubuild.planning.context import Context
 from xpubuild.planning.gate_steps import TORCH
 
 
-@dataclass(frozen=True)
+@frozen
 class Rehearsal:
     """A plan whose last step configures ``component``: the CMake of ``source``, in one of ``folders``."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
 from xpubuild.caching.model import CompileCache
 from xpubuild.compatibility.situation import Situation
+from xpubuild.frozen import frozen
 from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.recipe.values import Target
 
@@ -18,7 +19,7 @@ EnvKind = Literal["venv", "conda"]
 InstallerKind = Literal["auto", "uv", "pip"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Request:
     """The options of ``plan`` and ``install``, checked for form but not yet against the recipe."""
 
@@ -37,7 +38,7 @@ class Request:
     """The site-packages folder that portable wheels take their pins from; None for that of the workspace."""
 
 
-@dataclass(frozen=True)
+@frozen
 class OneapiFacts:
     """The oneAPI environment as captured: what it adds to a build's environment, and what it is.
 
@@ -53,7 +54,7 @@ class OneapiFacts:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Compilers:
     """The host compilers: full paths, the version to show, what fingerprints carry, gcc, clang or icx.
 
@@ -70,7 +71,7 @@ class Compilers:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@frozen
 class Resolved:
     """A commit that the recipe leaves open and that upstream was asked for."""
 
@@ -82,7 +83,7 @@ class Resolved:
     """When it was asked; the workspace keeps it until --update."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Downloads:
     """Where sources and packages come from: a mirror folder first, and the network unless ``offline``.
 
@@ -99,7 +100,7 @@ class Downloads:
         return {**mirror, "XPUBUILD_OFFLINE": "1"} if self.offline else mirror
 
 
-@dataclass(frozen=True)
+@frozen
 class Admission:
     """What compilers are admitted by; ``program`` is the text of ``engine.admit``.
 
@@ -113,7 +114,7 @@ class Admission:
     program: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Installer:
     """What installs hashed requirement files: the program ``uv``, and pip where that fails; pip alone without
     it.
@@ -137,7 +138,7 @@ class Installer:
         return f"uv {self.version} ({how} from {self.cache}), pip where it fails"
 
 
-@dataclass(frozen=True)
+@frozen
 class Facts:
     """What the planner knows about the host; gathered before, so that planning does no I/O.
 
@@ -177,7 +178,7 @@ class Facts:
     cores: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Choice:
     """The request resolved against the recipe: complete and consistent."""
 

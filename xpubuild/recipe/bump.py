@@ -13,6 +13,7 @@ from typing import Any
 from packaging.version import Version
 
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.recipe.load import available, load
 from xpubuild.recipe.model import Component, LoadedRecipe
 from xpubuild.recipe.releases import releases
@@ -23,7 +24,7 @@ from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.pin import is_id
 
 
-@dataclass(frozen=True)
+@frozen
 class Proposal:
     """One value: its key in the recipe, what the recipe has, what upstream has, and where that stands."""
 

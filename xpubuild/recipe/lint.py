@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from packaging.version import Version
 
+from xpubuild.frozen import frozen
 from xpubuild.recipe.model import Component, Recipe
 from xpubuild.recipe.switches import Switch, is_on, switches
 
@@ -28,7 +28,7 @@ _SPECIAL = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Lint:
     """What was found: ``problems`` make a recipe wrong, ``warnings`` are for its author to look at."""
 
@@ -36,7 +36,7 @@ class Lint:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class _Place:
     """The environment of one component, as the recipe has it or under one of its variants."""
 

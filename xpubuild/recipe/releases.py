@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import Version
 
 from xpubuild.errors import RecipeError
+from xpubuild.frozen import frozen
 from xpubuild.recipe.load import available, load, release_of
 from xpubuild.recipe.model import LoadedRecipe, Recipe
 
 
-@dataclass(frozen=True)
+@frozen
 class Release:
     """One release. ``name`` is what install takes, ``line`` the recipe that it is written in."""
 

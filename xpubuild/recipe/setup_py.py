@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from xpubuild.frozen import frozen
 from xpubuild.recipe.tree_text import read_text
 
 if sys.version_info >= (3, 11):
@@ -19,7 +19,7 @@ if sys.version_info >= (3, 11):
 _DEEPEST = 20
 
 
-@dataclass(frozen=True)
+@frozen
 class PythonSaid:
     """What a tree says of its Pythons: the requirement as ``text``, or why there is none.
 

@@ -5,13 +5,13 @@ The tree is authoritative: a recipe that does not match it was written for anoth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.recipe.setup_py import requires_python
 from xpubuild.recipe.tree_expected import Expected
 from xpubuild.recipe.tree_pins import XPU_PIN, compare_head, compare_pin, compare_triton, look_for_submodule
@@ -63,7 +63,7 @@ def check_tree(wanted: Expected, tree: Path, *, head: bool = True) -> TreeReport
     return report
 
 
-@dataclass(frozen=True)
+@frozen
 class RecipeTreeProof:
     """The proof of a checkout step that the recipe says of the tree what the tree says of itself."""
 

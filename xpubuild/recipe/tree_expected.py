@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.recipe.model import Recipe
 
 
-@dataclass(frozen=True)
+@frozen
 class PinFile:
     """A file of the tree that names the commit or tag of what the build clones or downloads.
 
@@ -23,7 +23,7 @@ class PinFile:
     key: str = "source.configure_time"
 
 
-@dataclass(frozen=True)
+@frozen
 class Expected:
     """What a recipe says about the source tree of one of its components."""
 

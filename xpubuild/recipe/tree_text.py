@@ -9,16 +9,17 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
+
+from xpubuild.frozen import frozen
 
 MOST_BYTES = 1 << 20
 _GIT_TAG = re.compile(r"\bGIT_TAG\s+\"?([\w./-]+)\"?\s")
 
 
-@dataclass(frozen=True)
+@frozen
 class FileText:
     """The text of a file; ``problem`` says why it cannot be read. Both are None where there is none."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
+from xpubuild.frozen import frozen
 from xpubuild.recipe.tree_text import MOST_BYTES
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.remote import remote_tags
@@ -15,7 +15,7 @@ from xpubuild.source.remote import remote_tags
 _TAG = re.compile(r"v(\d+(?:\.\d+)+)")
 
 
-@dataclass(frozen=True)
+@frozen
 class Tag:
     """A release tag of a repository."""
 
@@ -28,7 +28,7 @@ class Tag:
         return Version(self.name.removeprefix("v"))
 
 
-@dataclass(frozen=True)
+@frozen
 class Tree:
     """The tree of a commit in the user's own bare repository; its files are read, never checked out."""
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
+
+from xpubuild.frozen import frozen
 
 #: ``site``: for machines with the same modules; ``portable``: for any machine of the platform tag.
 Kind = Literal["portable", "site"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Wish:
     """What was asked for.
 
@@ -27,7 +29,7 @@ class Wish:
     builder: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Pin:
     """A distribution that the repaired wheel requires, for these libraries of it."""
 
@@ -36,7 +38,7 @@ class Pin:
     libraries: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Bundled:
     """A library that is copied into the wheel: as ``member``, with the SONAME ``soname``."""
 
@@ -48,7 +50,7 @@ class Bundled:
     """The installed distribution that it comes from, "" for none."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Edit:
     """What changes in one shared object; ``rename`` maps old to new names of needed libraries."""
 
@@ -57,7 +59,7 @@ class Edit:
     soname: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Expected:
     """Libraries that are neither in the wheel nor in a pinned distribution, by who brings them."""
 
@@ -67,7 +69,7 @@ class Expected:
     site: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Decision:
     """All that a repair does to a wheel. ``edits`` are by member, those of ``bundled`` included."""
 

@@ -12,19 +12,20 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
 from xpubuild.artifacts.record import is_record_file, record_hash
 from xpubuild.engine.files import explained, replacing
+from xpubuild.frozen import frozen
 
 _CHUNK = 1 << 20
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 _PLAIN, _PROGRAM = 0o644, 0o755
 
 
-@dataclass(frozen=True)
+@frozen
 class Changes:
     """What is other in the new wheel: ``files`` and ``texts`` by member; new members come last."""
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from xpubuild.artifacts.elf import is_elf
 from xpubuild.artifacts.site_packages import InstalledDist, installed_dists, record_entries
+from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 
 _TABLE = Path(__file__).with_name("runtime.yaml")
 
 
-@dataclass(frozen=True)
+@frozen
 class Owned:
     """A library file, and the installed distribution whose RECORD lists it."""
 
@@ -24,7 +24,7 @@ class Owned:
     dist: InstalledDist
 
 
-@dataclass(frozen=True)
+@frozen
 class Family:
     """Libraries of Intel's runtime (patterns), their oneAPI component, and those that they open by name."""
 

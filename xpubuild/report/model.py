@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from xpubuild.frozen import frozen
 from xpubuild.report.ninja_log import Edge
 
 StepStatus = Literal["done", "failed", "running", "interrupted", "to do"]
 WorkspaceStatus = Literal["complete", "failed", "running", "interrupted", "partial"]
 
 
-@dataclass(frozen=True)
+@frozen
 class ReportStep:
     """A step as it was last tried."""
 
@@ -31,7 +31,7 @@ class ReportStep:
     """Evidence: one object per proof, which `proof` names."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ReportCommand:
     """One process that was run, in any attempt."""
 
@@ -52,7 +52,7 @@ class ReportCommand:
     """(seconds after the start, bytes of the process tree); empty where it was not recorded."""
 
 
-@dataclass(frozen=True)
+@frozen
 class NinjaBuild:
     """A run of ninja in a build folder, without edges that a later run there ran again."""
 
@@ -67,7 +67,7 @@ class NinjaBuild:
     edges: tuple[Edge, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class StepExplanation:
     """What ``explain`` finds in the log of a step that failed."""
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from xpubuild.frozen import frozen
 
 NAME = ".ninja_log"
 #: Versions whose columns are those above: ninja 1.3 (2013) wrote 5.
@@ -30,7 +31,7 @@ _LARGEST_BYTES = 64 << 20
 _SAME_S = 1.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Edge:
     """One command that ninja ran."""
 
@@ -41,7 +42,7 @@ class Edge:
     duration_s: float
 
 
-@dataclass(frozen=True)
+@frozen
 class NinjaRun:
     """One run of ninja in a build folder, without edges that a later one ran again."""
 
@@ -55,7 +56,7 @@ class NinjaRun:
         return max(edge.start_s + edge.duration_s for edge in self.edges)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Line:
     start: int
     end: int

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import RecipeError
+from xpubuild.frozen import frozen
 from xpubuild.source.failures import Failure, error_for, require
 from xpubuild.source.fetching import PINS, Fetch, Retry
 from xpubuild.source.git import Git, Report, object_format
@@ -29,7 +30,7 @@ _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache m
 _INCOMPLETE = Failure("damaged", cause="objects are missing after the fetch")
 
 
-@dataclass(frozen=True)
+@frozen
 class RepositoryStore:
     """Where mirrors are and how they are filled; ``cache`` is xpubuild's cache folder, not ``git/`` in it.
 
@@ -53,7 +54,7 @@ class RepositoryStore:
         return [place for place in places if place.is_dir()]
 
 
-@dataclass(frozen=True)
+@frozen
 class BareRepository:
     """One bare mirror at ``path``. Nothing but the methods here writes to it."""
 

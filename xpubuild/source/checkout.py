@@ -9,13 +9,14 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import explained, fsync_dir, remove_tree, sync_filesystems
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.source import notes
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.discover import discover
@@ -31,7 +32,7 @@ from xpubuild.source.untouched import is_untouched
 from xpubuild.source.worktree import find_git_dir
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckoutReport:
     """What a checkout did. ``action`` is made, moved or unchanged; ``fetched`` are the URLs that went over
     the network; ``evidence`` is what ``verify_checkout`` returns.

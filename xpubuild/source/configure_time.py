@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from xpubuild.frozen import frozen
 from xpubuild.source.git import Git
 from xpubuild.source.pin import is_id, is_ref
 from xpubuild.source.urls import normalised
@@ -44,7 +44,7 @@ class ConfigureItem(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@frozen
 class ConfigurePin:
     """A repository that the build will clone, and the commit or tag at which it will check it out.
 

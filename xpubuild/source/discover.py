@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.source.bare import BareRepository, RepositoryStore
 from xpubuild.source.git import Report
 from xpubuild.source.gitmodules import read_links
@@ -16,7 +15,7 @@ _DEEPEST = 12
 _MOST = 1000
 
 
-@dataclass(frozen=True)
+@frozen
 class Node:
     """One repository. ``path`` is its place in the tree, "" for the top; ``name`` is from ``.gitmodules``."""
 
@@ -29,7 +28,7 @@ class Node:
     ref: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class SourceTree:
     """Every repository of a pin, parents first; ``fetched`` are the URLs that needed the network."""
 

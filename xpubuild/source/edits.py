@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.source.git import Git
 from xpubuild.source.gitmodules import GITLINK, TreeEntry, list_tree
 from xpubuild.source.worktree import Change, Missing, Repository
@@ -22,7 +22,7 @@ _SHOWN = 10
 _SYMLINK = "120000"
 
 
-@dataclass(frozen=True)
+@frozen
 class Edit:
     """Something that xpubuild did not put there; ``path`` is below the top, ``repository`` holds it."""
 

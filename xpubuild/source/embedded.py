@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.source.embedded_layout import DATE, IDENTITY, EmbeddedRepository, read_repositories
 from xpubuild.source.failures import require
 from xpubuild.source.git import Answer, Git
@@ -25,7 +25,7 @@ from xpubuild.source.locks import locked
 _BRANCH = "refs/heads/main"
 
 
-@dataclass(frozen=True)
+@frozen
 class EmbeddedRepos:
     """Where the repositories are: ``commit`` and ``tree`` are the top's, ``repos`` is name -> folder."""
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 from xpubuild.source.gitmodules import GITLINK
 
@@ -30,7 +30,7 @@ _MODULES = ".gitmodules"
 _NEVER = (".git", "__pycache__", "*.py[co]", "*.egg-info", ".*_cache", ".DS_Store", "*~", "*.sw[op]")
 
 
-@dataclass(frozen=True)
+@frozen
 class FileEntry:
     """One file (or submodule, with its commit as ``data``) of an embedded repository."""
 
@@ -39,7 +39,7 @@ class FileEntry:
     data: bytes
 
 
-@dataclass(frozen=True)
+@frozen
 class EmbeddedRepository:
     """One repository to be: ``path`` is its folder below the project, "" for the project itself."""
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, ToolchainError, XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.source.git import Answer, GitRun
 
 _LINES_SHOWN = 8
 
 
-@dataclass(frozen=True)
+@frozen
 class Failure:
     """One failed git command. ``reason`` is a word of ``_TABLE``; ``transient`` where a retry may help.
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.process import Cancel
+from xpubuild.frozen import frozen
 from xpubuild.source.failures import Failure, diagnose
 from xpubuild.source.git import Git, Report, stopped
 from xpubuild.source.leftovers import remove_leftovers
@@ -23,7 +23,7 @@ _ALL_HISTORY = "--depth=2147483647"  # what git's own --unshallow stands for
 _TICK_S = 0.05
 
 
-@dataclass(frozen=True)
+@frozen
 class Retry:
     """How often and how long to try. A command that says nothing for ``stall_s`` seconds is stopped."""
 
@@ -32,7 +32,7 @@ class Retry:
     stall_s: float = 180.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Fetch:
     """A fetch from ``url`` into the bare repository ``git_dir``; ``hold`` is its lock, held by the caller."""
 

@@ -14,7 +14,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +22,7 @@ from xpubuild.engine.executables import resolve_executable
 from xpubuild.engine.process import Cancel, ProcessResult, query, run
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import InterruptedByUserError, ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.source.hardening import git_environment, with_settings, without_filters
 
 Report = Callable[[str], None]
@@ -38,7 +38,7 @@ _LOCAL_STALL_S = 3600.0
 _SHA256_DIGITS = 64
 
 
-@dataclass(frozen=True)
+@frozen
 class Answer:
     """The whole output of a short git command; ``stdout`` as git wrote it."""
 
@@ -77,7 +77,7 @@ class _Stall(Cancel):
         return self.by_caller or time.monotonic() - self._heard > self._limit_s
 
 
-@dataclass(frozen=True)
+@frozen
 class GitRun:
     """How a long git command ended; ``stalled`` where it was stopped because it had gone silent."""
 

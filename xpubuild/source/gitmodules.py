@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.source.git import Git
 from xpubuild.source.urls import is_local, is_relative, problem_with, resolve_relative, without_login
 
@@ -23,7 +23,7 @@ _SYMLINK = "120000"
 _FILE = ".gitmodules"
 
 
-@dataclass(frozen=True)
+@frozen
 class TreeEntry:
     """One line of a recursive tree listing; ``path`` is relative to the repository."""
 
@@ -32,7 +32,7 @@ class TreeEntry:
     path: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Link:
     """A submodule: the commit its parent names, and where that is said to be found."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.source.edits import find_edits, refuse
 from xpubuild.source.git import Git
 from xpubuild.source.gitmodules import read_links
@@ -152,7 +152,7 @@ def _content(file: Path) -> bytes:
     return f"file {mode} {file_sha256(file)}\n".encode("ascii")
 
 
-@dataclass(frozen=True)
+@frozen
 class TreeProof:
     """The proof of a checkout step: the folder is the pinned tree and holds no edit. Cheap: two short git
     calls for each repository.

@@ -10,10 +10,10 @@ files that hold what one of the noted commits has are ours, and the same call ca
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.files import sync_filesystems
+from xpubuild.frozen import frozen
 from xpubuild.source import notes
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.discover import SourceTree, discover
@@ -30,7 +30,7 @@ _Moving = Mapping[str, set[str]] | None
 Seen = tuple[tuple[Repository | Missing, ...], _Moving]
 
 
-@dataclass(frozen=True)
+@frozen
 class Move:
     """One move of the checkout at ``place``; ``hold`` is its lock."""
 

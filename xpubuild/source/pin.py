@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from typing import Any
 
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import RecipeError
+from xpubuild.frozen import frozen
 from xpubuild.source.urls import problem_with
 
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -16,7 +16,7 @@ _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REF = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock$|/\.|[./]$))[A-Za-z0-9._/+@-]{1,200}")
 
 
-@dataclass(frozen=True)
+@frozen
 class Pin:
     """A commit (40 or 64 hex digits) of the repository at ``url``, with its recursive submodules.
 

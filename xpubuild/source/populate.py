@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.discover import Node, SourceTree
 from xpubuild.source.failures import diagnose, error_for, require
@@ -26,7 +27,7 @@ _OURS = "xpubuild.url"
 _TRASH = "xpubuild-trash"
 
 
-@dataclass(frozen=True)
+@frozen
 class Populate:
     """Fills the checkout at ``top``; ``hold`` is its lock, which every git that writes keeps."""
 

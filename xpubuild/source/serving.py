@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.documents import plain
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.source.bare import RepositoryStore
 from xpubuild.source.configure_time import ConfigureItem, ConfigurePin, configure_time_pins
 from xpubuild.source.discover import Node, discover
@@ -36,7 +36,7 @@ LIST = "served.json"
 _HEAD = "refs/heads/xpubuild-"
 
 
-@dataclass(frozen=True)
+@frozen
 class Served:
     """A repository that is served: the build's git gets ``commit`` for ``asked_for`` of ``url``.
 
@@ -165,7 +165,7 @@ def _users(environ: Mapping[str, str]) -> list[Path]:
     return [*found, Path(home) / ".gitconfig"] if home else found
 
 
-@dataclass(frozen=True)
+@frozen
 class ServedProof:
     """The proof that what the build will clone is there, at the pins of its tree and whole."""
 

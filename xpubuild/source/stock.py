@@ -6,17 +6,17 @@ The receiving git hashes every object that comes: damaged objects are rejected, 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.source.failures import Failure, diagnose
 from xpubuild.source.fetching import PINS
 from xpubuild.source.git import Git, Report
 
 
-@dataclass(frozen=True)
+@frozen
 class Origin:
     """A repository of this machine that objects are taken from."""
 

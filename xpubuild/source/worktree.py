@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.source.git import Answer, Git
 from xpubuild.source.gitmodules import GITLINK, TreeEntry
 
 _TRACKED_FIELDS = {"1": 8, "2": 9, "u": 10}  # columns before the path in porcelain v2
 
 
-@dataclass(frozen=True)
+@frozen
 class Change:
     """A path that is not as HEAD has it. ``kind`` is modified, untracked, unmerged or hidden.
 
@@ -27,7 +27,7 @@ class Change:
     staged: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Repository:
     """One repository of a checkout. ``path`` is its place below the top, "" for the top itself.
 
@@ -50,7 +50,7 @@ class Repository:
         return f"{self.path}/{path}" if self.path else path
 
 
-@dataclass(frozen=True)
+@frozen
 class Missing:
     """A submodule whose repository is not there; ``files`` where its folder holds something all the same."""
 

@@ -7,19 +7,19 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import fsync_dir
 from xpubuild.engine.temporary import DRAFT, new_draft
+from xpubuild.frozen import frozen
 from xpubuild.store.folder import FolderStore
 from xpubuild.store.record import RECORD, WHEEL, Record
 
 _DAY_S = 86_400.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Used:
     """What refers to kept wheels: build identities, lock digests, and sha256 of wheels in workspaces."""
 
@@ -36,7 +36,7 @@ class Used:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class Rubbish:
     """A file that can go; ``size`` is in bytes."""
 

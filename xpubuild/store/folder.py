@@ -14,7 +14,6 @@ import os
 import shlex
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +21,7 @@ from xpubuild.engine.files import explained, fsync_dir
 from xpubuild.engine.places import make_shared
 from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.entries import WHEELS
 from xpubuild.store.record import DISTRIBUTION, MOST_BYTES, RECORD, Record, RecordError, read_record
 from xpubuild.store.trust import Trust
@@ -35,7 +35,7 @@ NOT_A_FOLDER = "it is not a folder"
 NOT_THERE = "it is not there"
 
 
-@dataclass(frozen=True)
+@frozen
 class FolderStore:
     """The store in ``root``. ``own`` is the user's, which is made where it is missing."""
 

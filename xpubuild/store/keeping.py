@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from xpubuild.errors import XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.store.evidence import IDENTITY, TAKEN
 from xpubuild.store.folder import FolderStore
 from xpubuild.store.identity import differences
@@ -43,7 +44,7 @@ class Store(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Found:
     """What the stores answered: the record and whose it is, or what could not be asked, and what is nearest.
 
@@ -123,7 +124,7 @@ def _nearest(
     return best
 
 
-@dataclass(frozen=True)
+@frozen
 class NotKept:
     """The keeper of a step whose wheel no store can have; ``why`` says so in the plan."""
 

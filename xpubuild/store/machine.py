@@ -13,7 +13,7 @@ import platform
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from xpubuild.artifacts.elf import is_elf
 from xpubuild.artifacts.linkage import system_libraries
 from xpubuild.engine.process import probe
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.host.ocloc import find_ocloc
 from xpubuild.store.contents import Contents, headers, libraries
 
@@ -43,7 +44,7 @@ _SYSTEM = frozenset({"/", "/usr", "/usr/local"})
 _PIP = ("PIP_CONFIG_SETTINGS", "PIP_GLOBAL_OPTION", "PIP_BUILD_OPTION")
 
 
-@dataclass(frozen=True)
+@frozen
 class Toolchain:
     """What a build is given: its whole environment, its compilers, and the folders of oneAPI's components.
 

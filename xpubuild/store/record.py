@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
+from xpubuild.frozen import frozen
 from xpubuild.mirror.entries import WHEELS
 from xpubuild.store.identity import identity
 from xpubuild.untrusted import json_value
@@ -33,7 +33,7 @@ class RecordError(ValueError):
     """The text is no record of the wheel that it is named for; the message says why."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Record:
     """A kept wheel. ``size`` is in bytes; ``inputs`` is what ``store.identity`` made the identity of.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.files import explained
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.entries import FileRecord
 from xpubuild.mirror.remote.location import Location
 from xpubuild.mirror.remote.transport import Remote
@@ -18,7 +18,7 @@ from xpubuild.store.record import Record, RecordError, read_record, record_path
 from xpubuild.store.trust import Trust
 
 
-@dataclass(frozen=True)
+@frozen
 class ServedStore:
     """The store at ``location``; ``connect`` makes what reads it, and is called when it is first needed."""
 

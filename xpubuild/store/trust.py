@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.mirror.remote.location import Location, parse_mirror
 from xpubuild.oneapi.trust import OWNERS_VARIABLE, owners
 
@@ -21,7 +21,7 @@ STORES_VARIABLE = "XPUBUILD_TRUSTED_STORES"
 _UNNAMED = ", and no [trust] stores of your configuration names it"
 
 
-@dataclass(frozen=True)
+@frozen
 class Trust:
     """``stores`` are URLs and paths that are believed, ``owners`` the ids of users."""
 

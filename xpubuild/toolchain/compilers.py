@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import ToolchainError, UnsatisfiableError
+from xpubuild.frozen import frozen
 from xpubuild.host.packages import install_commands, package_names
 from xpubuild.host.readers import UNKNOWN
 from xpubuild.host.system import OsFacts
@@ -27,7 +27,7 @@ _C_OF_CXX = (("clang++", "clang"), ("icpx", "icx"), ("g++", "gcc"), ("c++", "cc"
 _VERSIONED = re.compile(r"g\+\+-\d+")
 
 
-@dataclass(frozen=True)
+@frozen
 class HostCompilers:
     """The C and C++ compiler of a build, with full paths."""
 

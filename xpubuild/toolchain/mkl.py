@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
 
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 
 #: What a static link against the sequential or the GNU OpenMP threading layer takes.
 ARCHIVES = ("libmkl_core.a", "libmkl_intel_lp64.a", "libmkl_sequential.a", "libmkl_gnu_thread.a")
@@ -22,7 +22,7 @@ _MACRO = re.compile(
 _DIST_INFO = re.compile(r"([A-Za-z0-9_.]+)-([^-]+)\.dist-info")
 
 
-@dataclass(frozen=True)
+@frozen
 class MklStaticProof:
     """``version`` is the pinned one ('2026.2.0'), or None where the recipe pins none."""
 

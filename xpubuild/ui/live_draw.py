@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from xpubuild.engine.events import StepProgress
+from xpubuild.frozen import frozen
 from xpubuild.ui import format as show
 from xpubuild.ui import live_state as state
 from xpubuild.ui import wording
@@ -37,7 +37,7 @@ _STYLES = {
 _ENDINGS = {"ok": ("finished in", "bold green"), "failed": ("failed after", "bold red")}
 
 
-@dataclass(frozen=True)
+@frozen
 class Glyphs:
     """The characters of the picture."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from xpubuild.frozen import frozen
 from xpubuild.ui.live_state import CANCELLED, FAILED, PENDING, RUNNING, StepView
 
 
-@dataclass(frozen=True)
+@frozen
 class Row:
     """One row: a step, its second line (``below``), or words for steps left out (``step`` is None).
 

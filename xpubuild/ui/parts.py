@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from xpubuild.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Column:
     """A column of a table; numbers stand to the right."""
 
@@ -14,7 +16,7 @@ class Column:
     right: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Table:
     """Rows of text; each row has one cell per column."""
 
@@ -23,7 +25,7 @@ class Table:
     title: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Facts:
     """Pairs of name and value, shown below each other."""
 
@@ -31,7 +33,7 @@ class Facts:
     title: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Commands:
     """Command lines to be copied, under a title."""
 
@@ -39,7 +41,7 @@ class Commands:
     title: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Sentences:
     """Whole sentences, each beginning on a line of its own."""
 
@@ -47,7 +49,7 @@ class Sentences:
     title: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Record:
     """A name with a value, and what is known about them."""
 
@@ -56,7 +58,7 @@ class Record:
     about: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Records:
     """Names and values, each followed by an indented line about it: for texts that fit no column."""
 

@@ -7,8 +7,8 @@ included, leaves a terminal that needs no repair. A frame is one write, so it do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from xpubuild.frozen import frozen
 from xpubuild.ui.terminal import Terminal
 
 # Synchronised output (mode 2026): terminals that know it show the frame at once, others ignore it.
@@ -18,7 +18,7 @@ _CLEAR_LINE = "\x1b[K"
 _CLEAR_BELOW = "\x1b[J"
 
 
-@dataclass(frozen=True)
+@frozen
 class DrawnLine:
     """Text with its colour codes, and the cells it takes without them."""
 

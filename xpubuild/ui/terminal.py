@@ -8,10 +8,10 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TextIO
 
 from xpubuild.engine.unprintable import without_unprintable
+from xpubuild.frozen import frozen
 
 _FALSE = frozenset({"", "0", "false", "no"})
 # CSI, OSC and two-character escape sequences, as ECMA-48 defines them.
@@ -79,7 +79,7 @@ def disconnect(stream: TextIO) -> None:
         os.close(null)
 
 
-@dataclass(frozen=True)
+@frozen
 class Terminal:
     """A stream and what may be written to it.
 

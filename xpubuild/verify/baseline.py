@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import write_atomic
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.verify.model import VerifyReport
 from xpubuild.verify.reports import require_places
@@ -22,7 +23,7 @@ SCHEMA = "xpubuild.verify-baseline/1"
 FRACTION = 0.9
 
 
-@dataclass(frozen=True)
+@frozen
 class Baseline:
     """Speeds by check and metric, and the device they are of."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args
 
 from xpubuild.documents import plain
+from xpubuild.frozen import frozen
 
 SCHEMA = "xpubuild.verify/1"
 CheckStatus = Literal["pass", "fail", "skip", "crash", "timeout"]
@@ -14,7 +15,7 @@ STATUSES: tuple[CheckStatus, ...] = get_args(CheckStatus)
 _BAD = frozenset({"fail", "crash", "timeout"})
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckInfo:
     """A check that verify can run."""
 
@@ -27,7 +28,7 @@ class CheckInfo:
     deadline_s: float
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckResult:
     """One check and its result."""
 
@@ -51,7 +52,7 @@ class CheckResult:
         return self.status in _BAD
 
 
-@dataclass(frozen=True)
+@frozen
 class VerifyReport:
     """All results of one run; ``torch`` and ``device`` are empty if the checks that read them failed."""
 

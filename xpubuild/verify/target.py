@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.workspace.activation import assignments, read_receipt
 from xpubuild.workspace.layout import Layout
 
@@ -33,7 +33,7 @@ _CALLERS_PREFIXES = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Target:
     """The interpreter, its complete environment, the device, and the tree that torch was built from."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.journal_place import led
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.errors import SourceIntegrityError, UsageError
+from xpubuild.frozen import frozen
 from xpubuild.source.integrity import dirty_digest
 from xpubuild.source.untouched import is_untouched
 
@@ -21,7 +22,7 @@ _RUN_FILES = (
 _FOLDERS = ("wheels", "logs", "build", "src", "env")
 
 
-@dataclass(frozen=True)
+@frozen
 class Removal:
     """What will be (or was) removed, and what is kept because it holds the user's edits."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from xpubuild.engine.disk import disk_usage
 from xpubuild.engine.files import remove_tree
 from xpubuild.engine.lock import held_by
 from xpubuild.errors import XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.workspace.clean import remove
 from xpubuild.workspace.overview import age_of, unused_since, workspaces_in
 
@@ -18,7 +19,7 @@ from xpubuild.workspace.overview import age_of, unused_since, workspaces_in
 CACHES = ("git", "archives", "conda", "mirrors", "oneapi")
 
 
-@dataclass(frozen=True)
+@frozen
 class Chosen:
     """Folders with their sizes, what is kept and why; ``caches`` says what they are."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from xpubuild.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Layout:
     """Where things are in a workspace (docs/reference/workspace.md)."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +17,7 @@ from xpubuild.engine import files
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.journal_place import led
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.toolchain.envmark import read_mark, write_mark
 from xpubuild.workspace.layout import Layout
 
@@ -28,7 +28,7 @@ _HOME = "CMAKE_HOME_DIRECTORY:INTERNAL="
 Kind = Literal["moved", "copied", "renamed"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Moved:
     """Where a workspace was made, and where it is now.
 

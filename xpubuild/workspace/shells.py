@@ -11,10 +11,10 @@ import os
 import pwd
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.temporary import new_folder
+from xpubuild.frozen import frozen
 
 _BASH = """\
 if [ -f ~/.bashrc ]; then . ~/.bashrc; fi
@@ -45,7 +45,7 @@ function fish_prompt; printf '%s' {mark}; xpubuild_own_prompt; end
 _SHS = frozenset({"sh", "dash", "ash", "ksh", "mksh", "ksh93"})
 
 
-@dataclass(frozen=True)
+@frozen
 class Start:
     """The program to become, and its environment."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.doctor.context import CheckContext
@@ -13,6 +12,7 @@ from xpubuild.doctor.look.places import listed, real, same, shown
 from xpubuild.doctor.look.sites import Site, library_folders, site
 from xpubuild.doctor.look.toolkits import sourced, version_of
 from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import entries
 from xpubuild.oneapi.bundles import line_of
 from xpubuild.oneapi.components import COMPILER
@@ -31,7 +31,7 @@ _RUNTIME = "intel-sycl-rt"
 _END = 1 << 18
 
 
-@dataclass(frozen=True)
+@frozen
 class Double:
     """One library name in two places: the file that is found first, and the other one."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.places import inside, listed, real
 from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import entries
 
 _LIBRARY = "libfabric.so.1"
@@ -73,7 +73,7 @@ class ShadowLibfabric(Check):
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class _Fabric:
     """``first`` is the libfabric that MPI loads, ``of_ccl`` oneCCL's, ``own`` is Intel MPI's."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import probe
 from xpubuild.errors import XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import UNKNOWN
 from xpubuild.host.tools import CompilerFacts, locate, probe_tool
 from xpubuild.oneapi.constraint import specifier
@@ -39,7 +39,7 @@ _DEADLINE_S = 8.0
 _SYNTAX_ONLY = ("-fsycl", "-fsyntax-only", "-x", "c++", "/dev/null")
 
 
-@dataclass(frozen=True)
+@frozen
 class Icpx:
     """One icpx: where it is, and how it was found."""
 

@@ -7,13 +7,13 @@ import errno
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import probe, query
 from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import LIVE_ROOT, read_text
 from xpubuild.host.tools import locate
 
@@ -25,7 +25,7 @@ _FIELDS = 4
 _KIB = 1024
 
 
-@dataclass(frozen=True)
+@frozen
 class Written:
     """The result of writing a small file. ``problem`` is empty, or why it could not be written or run.
 
@@ -74,7 +74,7 @@ def ignores_capitals(folder: Path) -> bool:
         return False
 
 
-@dataclass(frozen=True)
+@frozen
 class Room:
     """The remaining quota; None means unlimited."""
 

@@ -6,12 +6,12 @@ import configparser
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.places import home, inside, shown
 from xpubuild.doctor.look.sites import Site, site
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import read_text
 
 _TRUE = frozenset({"1", "yes", "true", "on", "y", "t"})
@@ -20,7 +20,7 @@ _DEFAULT_INDEX = re.compile(r'^PyPI = PackageIndex\(\s*"(https://[^"]+)"', re.MU
 _SECTIONS = ("global", "install", "wheel", "download")
 
 
-@dataclass(frozen=True)
+@frozen
 class Setting:
     """One setting: ``name`` as its long option without dashes in front, ``origin`` a file or a variable.
 

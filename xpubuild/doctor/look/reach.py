@@ -9,9 +9,10 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import SplitResult, unquote, urlsplit
+
+from xpubuild.frozen import frozen
 
 if TYPE_CHECKING:
     import ssl
@@ -24,7 +25,7 @@ _CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE"
 Cause = Literal["", "dns", "refused", "timeout", "proxy", "proxy-auth", "tls", "unreachable", "server"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Reached:
     """The result for one server; ``cause`` is empty if it responded. No text contains a user or password."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpubuild.artifacts.site_packages import InstalledDist, installed_dists
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.places import home, inside, listed, real
+from xpubuild.frozen import frozen
 from xpubuild.host.pythons import PythonFacts
 from xpubuild.host.readers import UNKNOWN, read_text
 
@@ -22,7 +22,7 @@ _REQUIRES = re.compile(r"^Requires-Dist:\s*(.+?)\s*$", re.MULTILINE | re.IGNOREC
 _SETTING = re.compile(r"^\s*([a-z-]+)\s*=\s*(.*?)\s*$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@frozen
 class Site:
     """The folders that an interpreter imports from, the first first, and the distributions in them.
 

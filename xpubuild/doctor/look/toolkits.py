@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.places import inside, listed, real
 from xpubuild.errors import ToolchainError, UnsatisfiableError, XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.oneapi.bundles import load_bundles
 from xpubuild.oneapi.components import COMPILER, Component, list_components
 from xpubuild.oneapi.paths import is_file
@@ -31,7 +31,7 @@ LIST_VARIABLES = ("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CMAKE_PREFIX_PATH
 ANY_VERSION = ">=0"
 
 
-@dataclass(frozen=True)
+@frozen
 class Installed:
     """One installation with its components."""
 
@@ -39,7 +39,7 @@ class Installed:
     components: tuple[Component, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Sourced:
     """One component's folder in the environment: ``variable`` is set to it or lists it."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.artifacts.site_packages import InstalledDist
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.sites import Site, site
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import exists, read_text
 
 _VERSION = re.compile(r"^__version__ *(?:: *[^=]+)?= *['\"]([^'\"]+)['\"]", re.MULTILINE)
@@ -16,7 +16,7 @@ _CUDA = re.compile(r"^cuda *(?:: *[^=]+)?= *(?:['\"]([^'\"]+)['\"]|None)", re.MU
 _HIP = re.compile(r"^hip *(?:: *[^=]+)?= *(?:['\"]([^'\"]+)['\"]|None)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@frozen
 class Torch:
     """The installed torch: ``version`` is that in version.py; ``cuda`` and ``hip`` are versions, or empty.
 

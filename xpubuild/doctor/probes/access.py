@@ -7,7 +7,6 @@ import grp
 import os
 import pwd
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.model import Fix
 from xpubuild.doctor.probes.machine import contained
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import read_text
 
 #: What the kernel shows for an owner that the user namespace does not map (proc(5), overflowgid).
@@ -24,7 +24,7 @@ _OWNER, _GROUP, _OTHERS = 0o600, 0o060, 0o006  # read and write
 _ENTRY_BYTES, _HEADER_BYTES = 8, 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Opened:
     """One attempt to open a node; ``error`` is the errno or 0, ``listed`` its access control list."""
 

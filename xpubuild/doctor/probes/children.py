@@ -6,13 +6,13 @@ import json
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.doctor.context import CheckContext
 from xpubuild.engine.process import probe
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 
 #: Timeout for enumeration by a driver; a node with eight cards needs a second or two.
 DEADLINE_S = 8.0
@@ -23,7 +23,7 @@ DEADLINE_VARIABLE = "XPUBUILD_DOCTOR_DRIVER_SECONDS"
 _LAST_WORDS = 400
 
 
-@dataclass(frozen=True)
+@frozen
 class Ending:
     """How a subprocess ended: ``how`` is ok, crash, hang, status or missing (it could not be started).
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.children import Ending, script
+from xpubuild.frozen import frozen
 
 MASK = "ZE_AFFINITY_MASK"
 HIERARCHY = "ZE_FLAT_DEVICE_HIERARCHY"
@@ -30,7 +30,7 @@ RESULTS = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Enumeration:
     """One enumeration; ``code`` is the result of zeInit or a later call, None if none returned."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.children import Ending, script
+from xpubuild.frozen import frozen
 from xpubuild.host.readers import entries, exists, read_text
 
 VENDORS = "/etc/OpenCL/vendors"
@@ -13,7 +12,7 @@ _FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/l
 _INTEL = "igdrcl"
 
 
-@dataclass(frozen=True)
+@frozen
 class OpenclGpus:
     """``gpus`` are the names of Intel's GPUs."""
 

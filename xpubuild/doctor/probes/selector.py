@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from xpubuild.frozen import frozen
 
 SELECTOR = "ONEAPI_DEVICE_SELECTOR"
 _BACKENDS = frozenset({"*", "level_zero", "opencl", "cuda", "hip", "native_cpu", "offload"})
@@ -21,7 +22,7 @@ class SelectorError(ValueError):
     """The value does not follow the grammar: SYCL programs end with an exception at their first device."""
 
 
-@dataclass(frozen=True)
+@frozen
 class _Filter:
     away: bool
     backend: str

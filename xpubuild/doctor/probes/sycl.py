@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import dataclass
 
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.children import Ending, child
+from xpubuild.frozen import frozen
 
 # Older: "[ext_oneapi_level_zero:gpu:0] Intel...", newer: "[level_zero:gpu][level_zero:0] Intel...".
 _LINE = re.compile(r"\[(?:ext_oneapi_)?(?P<backend>[a-z_]+):(?P<kind>[a-z]+)(?::\d+)?\]", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@frozen
 class SyclDevices:
     """``program`` is None where there is no sycl-ls; ``lines`` are those that name a device."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.children import Ending, child
+from xpubuild.frozen import frozen
 
 #: Importing torch from a network file system is slow.
 SECONDS = 20.0
@@ -26,7 +25,7 @@ print(json.dumps({"built": built, "count": xpu.device_count() if built else 0}),
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class TorchCount:
     """``version`` is None without a torch that can be imported; ``built`` whether it is an XPU build.
 

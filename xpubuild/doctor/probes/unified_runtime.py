@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.places import listed
 from xpubuild.doctor.look.sites import Site, site
 from xpubuild.doctor.probes.children import Ending, script
+from xpubuild.frozen import frozen
 
 LOADER = "libur_loader.so.0"
 # The loader tries each adapter beside itself, then by name alone; those that are not installed are no fault.
@@ -22,7 +22,7 @@ _FAILED = re.compile(
 LOG = "level:info;output:stderr"
 
 
-@dataclass(frozen=True)
+@frozen
 class UnifiedRuntime:
     """``loader`` is None where there is none; ``failed`` are installed adapters and why they do not load."""
 

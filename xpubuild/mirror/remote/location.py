@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 
 Scheme = Literal["http", "https", "ssh"]
 
@@ -22,7 +23,7 @@ _SHORT_HASH = 12
 _ONE_SLASH = re.compile(rf"(?:{'|'.join(_PORTS)}):/(?!/)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@frozen
 class Location:
     """Where a mirror is served. ``login`` is "user:password" as it stood in an http URL: never shown.
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from xpubuild.frozen import frozen
 
 #: What is unpacked for a build, in the folder of the archives.
 LIST = "archives.json"
 ENDINGS = (".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")
 
 
-@dataclass(frozen=True)
+@frozen
 class Archive:
     """An archive that a build asks for; ``sha256`` is None where upstream states none.
 
@@ -26,7 +27,7 @@ class Archive:
     folder: str = "."
 
 
-@dataclass(frozen=True)
+@frozen
 class Held:
     """An archive that is here, at ``path``, and what it is."""
 

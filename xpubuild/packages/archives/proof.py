@@ -7,11 +7,11 @@ import os
 import shlex
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.packages.archives.model import LIST
 
 
@@ -33,7 +33,7 @@ def unpacked_stamp(into: Path) -> int:
     return total
 
 
-@dataclass(frozen=True)
+@frozen
 class UnpackedProof:
     """The proof that what was unpacked for a build is still there, file by file with its size."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
@@ -17,6 +17,7 @@ from xpubuild.engine.files import write_atomic
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.packages.archives.model import Archive, Finder, Held, file_name
 from xpubuild.packages.index.config import read_config
 from xpubuild.packages.index.download import download
@@ -27,7 +28,7 @@ FIRST = "first.json"
 _DIGITS = 16
 
 
-@dataclass(frozen=True)
+@frozen
 class Supply:
     """Where archives come from: ``find`` (a mirror) first, then the cache, then the network."""
 

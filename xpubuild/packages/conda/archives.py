@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +16,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, replacing
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.packages.conda.channels import Channel, with_access
 from xpubuild.packages.conda.model import CondaPackage
 from xpubuild.packages.index.config import read_config
@@ -28,7 +29,7 @@ Finder = Callable[[CondaPackage], Path | None]
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True)
+@frozen
 class Supply:
     """Where archives come from: ``find`` (a mirror) first, then the cache, then the channel.
 

@@ -7,19 +7,20 @@ channels comes from the recipe or ``--conda-channel``, never from ``.condarc``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.packages.conda.urls import address, without_credentials
 from xpubuild.safe_yaml import read_yaml
 from xpubuild.untrusted import read_text
 
 
-@dataclass(frozen=True)
+@frozen
 class Channel:
     """``address`` may carry credentials and is never shown; ``shown`` is what locks and messages have."""
 
@@ -31,7 +32,7 @@ class Channel:
         return without_credentials(self.address) if "://" in self.address else self.address
 
 
-@dataclass(frozen=True)
+@frozen
 class Condarc:
     """The part of the user's settings that says where a channel is."""
 

@@ -12,17 +12,17 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 
 #: In the order in which they are taken; micromamba needs no Python of its own.
 EXECUTABLES = ("micromamba", "mamba", "conda")
 _VARIABLES = ("MAMBA_EXE", "CONDA_EXE")
 
 
-@dataclass(frozen=True)
+@frozen
 class Engines:
     """Paths of what was found; ``rattler`` is an interpreter that has py-rattler."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.artifacts.elf import is_elf, read_shared_object
 from xpubuild.errors import AuditError
+from xpubuild.frozen import frozen
 from xpubuild.packages.conda.libstdcxx import glibcxx, newest
 
 STDLIB = "libstdc++.so.6"
@@ -17,7 +17,7 @@ FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib", 
 DRIVER = ("libze_intel_gpu.so.1*", "libze_loader.so.1*")
 
 
-@dataclass(frozen=True)
+@frozen
 class CxxNeed:
     """The newest symbol version (``GLIBCXX_3.4.30``) that this machine needs, and the file that needs it."""
 

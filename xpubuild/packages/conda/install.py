@@ -14,12 +14,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.engine.process import query
 from xpubuild.errors import RecipeError, ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.host.pythons import probe_python
 from xpubuild.packages.conda import by_rattler, traps
 from xpubuild.packages.conda.archives import Supply, bring, explicit_lines, hashes
@@ -35,7 +35,7 @@ from xpubuild.untrusted import read_text
 _DEADLINE_S = 1800.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Installation:
     """What is to be made and with what."""
 

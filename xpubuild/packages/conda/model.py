@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from xpubuild.frozen import frozen
 
 #: The platform of every lock: XPU builds are for 64-bit x86 Linux.
 PLATFORM = "linux-64"
@@ -17,7 +19,7 @@ VIRTUAL = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class CondaPackage:
     """One package archive of a lock. ``size`` is in bytes, None where the lock does not say.
 
@@ -51,7 +53,7 @@ class CondaPackage:
         return f"{self.name} {self.version}"
 
 
-@dataclass(frozen=True)
+@frozen
 class CondaLock:
     """A lock: packages by name, the channels that were asked, and what was left out of the solution."""
 

@@ -9,11 +9,11 @@ import io
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import write_atomic
+from xpubuild.frozen import frozen
 from xpubuild.packages.conda.model import CondaPackage
 
 # Where and when something was unpacked; another machine or run has other values.
@@ -22,7 +22,7 @@ _INCIDENTAL = ("extracted_package_dir", "indexed_timestamp", "link", "requested_
 _REMOVED = frozenset({"REQUESTED", "direct_url.json"})
 
 
-@dataclass(frozen=True)
+@frozen
 class Installed:
     """One record of ``conda-meta``; ``files`` are relative to the prefix."""
 

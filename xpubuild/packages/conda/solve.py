@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import RecipeError, UnsatisfiableError, UsageError
+from xpubuild.frozen import frozen
 from xpubuild.packages.conda import by_conda_lock, by_rattler, traps
 from xpubuild.packages.conda.channels import Channel
 from xpubuild.packages.conda.engines import Engines, missing
@@ -18,7 +19,7 @@ from xpubuild.packages.conda.lockfile import write_lock
 from xpubuild.packages.conda.model import VIRTUAL, CondaLock
 
 
-@dataclass(frozen=True)
+@frozen
 class Wanted:
     """What is asked for. ``glibcxx`` is the newest symbol version that the machine's driver needs."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import unquote, urlsplit
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -23,6 +23,7 @@ from packaging.utils import (
 from packaging.version import Version
 
 from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
 from xpubuild.packages.requirements import releases
 
 _PYTHON = re.compile(r"3\.\d+(\.\d+)?t?")
@@ -34,7 +35,7 @@ _ANY_PLATFORM = "linux"
 _FILENAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!~-]*")
 
 
-@dataclass(frozen=True)
+@frozen
 class Offer:
     """A file that an index or wheel folder offers. ``url`` is exact and may hold secrets: never shown."""
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from urllib.request import proxy_bypass
 
 from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.packages.index.credentials import Credentials, login_of, origin_of, without_login
 from xpubuild.packages.index.pipconf import pip_settings, switched_on
 
@@ -46,7 +47,7 @@ def local_path(place: str) -> Path | None:
     return None if "://" in place else Path(place)
 
 
-@dataclass(frozen=True)
+@frozen
 class IndexConfig:
     """Indexes and wheel folders in the order in which pip asks them, and how they are reached.
 

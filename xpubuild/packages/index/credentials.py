@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import netrc
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from xpubuild.frozen import frozen
 
 _PORTS = {"http": 80, "https": 443}
 Origin = tuple[str, str, int]
@@ -35,7 +37,7 @@ def origin_of(url: str) -> Origin:
     return scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(scheme, 0)
 
 
-@dataclass(frozen=True)
+@frozen
 class Credentials:
     """Logins by origin, and those of a netrc file by host."""
 

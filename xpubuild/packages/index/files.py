@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from xpubuild.engine.fingerprint import file_sha256
+from xpubuild.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class RemoteFile:
     """A wheel or source distribution of an index or wheel folder; ``dist`` is canonical, ``size`` in bytes.
 

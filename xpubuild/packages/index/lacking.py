@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.packages.index.config import IndexConfig
 
 # Somebody waits for the answer, and nothing depends on it.
 _TIMEOUT_S = 5.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Prebuilt:
     """A wheel that a build takes prebuilt.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from packaging.version import Version
 
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.packages.index.choice import Offer, matches
 from xpubuild.packages.index.pages import Sources
 from xpubuild.packages.requirements import HashedPin
@@ -17,7 +17,7 @@ _AGAIN = "then run the same command again"
 _CPYTHON = re.compile(r"cp3(\d+)")
 
 
-@dataclass(frozen=True)
+@frozen
 class Need:
     """One pin for one interpreter."""
 

@@ -6,18 +6,18 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
 from xpubuild.packages.index.files import RemoteFile
 
 _NAME_OF_HASH = 12
 
 
-@dataclass(frozen=True)
+@frozen
 class Part:
     """An open file beside the place of a download; the stream is at its end."""
 

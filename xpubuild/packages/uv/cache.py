@@ -13,13 +13,13 @@ import glob
 import os
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import InstalledDist, RecordEntry, installed_dists, record_entries
 from xpubuild.engine.places import WRITABLE_BY_OTHERS
+from xpubuild.frozen import frozen
 from xpubuild.packages.index.credentials import without_login
 
 _POINTERS = (".http", ".rev")
@@ -28,7 +28,7 @@ _URL = re.compile(rb"https?://[\x21-\x7e]{1,2000}?\.whl")
 _FILE = re.compile(rb"[A-Za-z0-9._+!-]{1,300}\.whl")
 
 
-@dataclass(frozen=True)
+@frozen
 class Wheel:
     """A wheel that uv has unpacked: sha256 (hex), file name, and where it came from, "" for a local file."""
 

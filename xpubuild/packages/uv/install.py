@@ -11,7 +11,7 @@ import functools
 import json
 import platform
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -31,6 +31,7 @@ from xpubuild.artifacts.site_packages import (
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.engine.process import Cancel, run
 from xpubuild.errors import InterruptedByUserError, ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.packages.index.config import IndexConfig, local_path, read_config
 from xpubuild.packages.requirements import HashedPin, hashed_pins, marker_environment
 from xpubuild.packages.uv.cache import make_cache, not_ours, wheel_of
@@ -43,7 +44,7 @@ _EXTRA_RETRIES = 1
 _PIP_INSTALLS = "nothing has to be done: pip installs what uv could not"
 
 
-@dataclass(frozen=True)
+@frozen
 class Installation:
     """What is installed where. ``indexes`` are the recipe's, each tried after the configured ones have
     failed.

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import Version
@@ -17,6 +16,7 @@ from xpubuild.engine.answers import FRESH, Answers, says_itself
 from xpubuild.engine.environment import usable_path
 from xpubuild.engine.results import QueryResult, how_ended
 from xpubuild.errors import XpuBuildError
+from xpubuild.frozen import frozen
 
 #: The first that makes hard links where the file system has no reflinks (uv's changelog, 0.10.5, #18104).
 OLDEST = "0.10.5"
@@ -24,7 +24,7 @@ _VERSION = re.compile(r"^uv (\d+\.\d+\.\d+)")
 _DEADLINE_S = 10.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Program:
     """The program uv; where it cannot be used, ``why`` says that, and ``remedy`` a command to mend it."""
 

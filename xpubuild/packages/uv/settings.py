@@ -8,10 +8,11 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
 from xpubuild.packages.index.config import IndexConfig, local_path
 from xpubuild.packages.index.pipconf import switched_on
 
@@ -32,7 +33,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT")
 
 
-@dataclass(frozen=True)
+@frozen
 class Said:
     """Options of uv, and its whole environment, which may hold logins."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from xpubuild.frozen import frozen
 
 #: Of all the time in which something ran: a longer pause is drawn this long.
 _LONGEST_PAUSE = 0.03
 
 
-@dataclass(frozen=True)
+@frozen
 class Pause:
     """A pause that is drawn shorter than it was: where it ends (percent), and how long it was."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from xpubuild.frozen import frozen
 
 WIDTH = 1000
 #: Units that a memory or jobs picture is high.
@@ -17,7 +18,7 @@ _NAMED = 40
 _KINDS = ((".o", "compile"), (".obj", "compile"), (".so", "link"), (".a", "link"))
 
 
-@dataclass(frozen=True)
+@frozen
 class Window:
     """The stretch of time that a picture shows, in seconds of any clock."""
 
@@ -30,7 +31,7 @@ class Window:
         return WIDTH * min(max(moment - self.start, 0.0), length) / length if length > 0 else 0.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Placed:
     """An edge with its place: begin and end in the window's clock, and the lane from the top."""
 
