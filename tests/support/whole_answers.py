@@ -40,6 +40,7 @@ WATCHED: Mapping[str, tuple[str, ...]] = {
         "audit_wheel.findings", "audit_wheel.objects", "WheelProof:describe", "WheelProof:key",
     ),
     "test_audit_wheelfile": ("read_wheel.problems",),
+    "test_compatibility_whole": ("solve", "aot_lists", "row"),
     "test_conda_channels": ("read_condarc",),
     "test_conda_traps": ("kind_of", "keep_out"),
     "test_lock_parts": (
