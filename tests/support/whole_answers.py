@@ -47,6 +47,8 @@ WATCHED: Mapping[str, tuple[str, ...]] = {
         "requirement_file", "python_part", "conda_part", "oneapi_part", "machine_part", "differences",
         "machine_differences",
     ),
+    "test_recipe_bump_text": ("document", "recipe_text"),
+    "test_recipe_checked": ("check_recipes", "catalogue"),
     "test_recipe_facts": ("problems", "shown"),
     "test_recipe_lint": ("problems",),
     "test_recipe_patches": ("check_recipes",),
@@ -64,6 +66,7 @@ WATCHED: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 #: Libraries, compilers and programs of the machine are in their answers.
 _OF_THE_MACHINE = {
+    "test_a_link_in_a_circle_is_not_followed",
     "test_a_damaged_library_is_an_audit_error_or_harmless",
     "test_the_systems_own_libraries_are_found",
     "test_drivers_and_the_policys_own_may_be_missing",
