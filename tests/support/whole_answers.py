@@ -55,6 +55,7 @@ WATCHED: Mapping[str, tuple[str, ...]] = {
     "test_recipe_refused": ("problems", "check_recipes"),
     "test_recipe_tree": ("found", "RecipeTreeProof:check", "RecipeTreeProof:describe", "RecipeTreeProof:key"),
     "test_recipe_tree_files": ("found.problems", "found.not_checked", "requires_python"),
+    "test_repairing_decide": ("decided",),
     "test_toolchain_compilers": ("choose_compilers",),
     "test_toolchain_complete": ("CompleteProof:describe", "CompleteProof:key"),
     "test_toolchain_environment": (
