@@ -62,7 +62,10 @@ WATCHED: Mapping[str, tuple[str, ...]] = {
         "explain_pip_failure", "make_env_command", "repair_env_command", "install_command",
         "leave_out_command",
     ),
-    "test_toolchain_mkl": ("MklStaticProof:key",),
+    "test_toolchain_pip_words": (
+        "explain_pip_failure", "not_fetched", "not_offered", "install_command", "repair_env_command",
+    ),
+    "test_toolchain_mkl": ("MklStaticProof:key", "MklStaticProof:describe"),
     "test_uv_settings": ("reason_for_pip", "find_uv"),
 }  # fmt: skip
 #: Libraries, compilers and programs of the machine are in their answers.
