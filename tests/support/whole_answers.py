@@ -31,11 +31,17 @@ FOLDER = DATA / "answers"
 WATCHED: Mapping[str, tuple[str, ...]] = {
     "test_audit_abi": ("classify",),
     "test_audit_device_code": ("read_device_images", "audited"),
+    "test_audit_findings": (
+        "machine_findings", "abi_findings", "linkage_findings", "outside_findings", "symbol_findings",
+        "rpath_findings", "forbidden_findings", "sycl_findings", "string_findings", "device_findings",
+        "summary",
+    ),
     "test_audit_installed": (
         "verify_installed", "wheel_matches_installed", "damaged_dists", "repair", "InstalledProof:describe",
         "InstalledProof:key",
     ),
     "test_audit_linkage": ("Linker:closure", "Linker:unresolved", "missing_versions"),
+    "test_audit_places": ("metadata_problems", "read_wheel.problems"),
     "test_audit_report": (
         "audit_wheel.findings", "audit_wheel.objects", "WheelProof:describe", "WheelProof:key",
     ),
@@ -68,9 +74,10 @@ WATCHED: Mapping[str, tuple[str, ...]] = {
     "test_toolchain_mkl": ("MklStaticProof:key", "MklStaticProof:describe"),
     "test_uv_settings": ("reason_for_pip", "find_uv"),
 }  # fmt: skip
-#: Libraries, compilers and programs of the machine are in their answers.
+#: Libraries, compilers, programs, the Python or the zlib of the machine are in their answers.
 _OF_THE_MACHINE = {
     "test_a_link_in_a_circle_is_not_followed",
+    "test_wheels_that_would_fill_the_disk",
     "test_a_damaged_library_is_an_audit_error_or_harmless",
     "test_the_systems_own_libraries_are_found",
     "test_drivers_and_the_policys_own_may_be_missing",
