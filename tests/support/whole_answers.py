@@ -53,6 +53,10 @@ WATCHED: Mapping[str, tuple[str, ...]] = {
         "requirement_file", "python_part", "conda_part", "oneapi_part", "machine_part", "differences",
         "machine_differences",
     ),
+    "test_lock_proofs": (
+        "borrowed_archives", "options_of", "different_items", "machine_differences", "Verdict:document",
+        "write_lock.differences",
+    ),
     "test_recipe_bump_text": ("document", "recipe_text"),
     "test_recipe_checked": ("check_recipes", "catalogue"),
     "test_recipe_facts": ("problems", "shown"),
