@@ -26,7 +26,7 @@ from support.whole_errors import short
 from xpubuild.errors import XpuBuildError
 
 FOLDER = DATA / "answers"
-#: File in tests/unit -> what is compared there: a function, its answer's attribute (function.attribute), or a
+#: File of tests -> what is compared there: a function, its answer's attribute (function.attribute), or a
 #: method (Class:method). None of them may depend on the machine.
 WATCHED: Mapping[str, tuple[str, ...]] = {
     "test_audit_abi": ("classify",),
@@ -49,6 +49,7 @@ WATCHED: Mapping[str, tuple[str, ...]] = {
     "test_compatibility_whole": ("solve", "aot_lists", "row"),
     "test_conda_channels": ("read_condarc",),
     "test_conda_traps": ("kind_of", "keep_out"),
+    "test_index_wanted": ("wanted_files", "wanted_open", "with_sizes"),
     "test_lock_parts": (
         "requirement_file", "python_part", "conda_part", "oneapi_part", "machine_part", "differences",
         "machine_differences",
@@ -87,6 +88,7 @@ _OF_THE_MACHINE = {
     "test_drivers_and_the_policys_own_may_be_missing",
     "test_the_machines_own_gcc_is_the_default",
 }
+_PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")
 _HASH = re.compile(r"\b[0-9a-f]{64}\b")
 #: What a library says differs between its versions.
 _SAID = re.compile(
@@ -123,7 +125,7 @@ class Watch:
             answer = list(answer) if isinstance(answer, Iterator) else answer
             wanted = operator.attrgetter(attribute)(answer) if attribute else answer
             text = json.dumps(placed(_plain(wanted), self._places))
-            text = _SAID.sub(r"\1{said}", _HASH.sub("{sha256}", text))
+            text = _SAID.sub(r"\1{said}", _PORT.sub("{port}", _HASH.sub("{sha256}", text)))
             self._answers.append({name: json.loads(text)})
             return answer
 
@@ -174,7 +176,7 @@ def _stored(file: str) -> dict[str, list[Any]]:
 def watch(request: pytest.FixtureRequest) -> Watch | None:
     """Return what watches this test, or None where it is none of those that are watched."""
     path, function = request.path, request.function
-    if path.parent.name != "unit" or path.stem not in WATCHED or function.__name__ in _OF_THE_MACHINE:
+    if path.stem not in WATCHED or function.__name__ in _OF_THE_MACHINE:
         return None
     if getattr(function, "is_hypothesis_test", False):
         return None
