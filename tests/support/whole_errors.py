@@ -34,7 +34,8 @@ FILES = tuple(
 SERVED = ("test_index_",)
 #: Its error quotes a library without having its exception behind it.
 _QUOTES = "test_the_proof_gives_evidence_or_names_the_file"
-_HASH = re.compile(r"\b[0-9a-f]{64}\b")
+#: Hashes, and the name in a cache that is one of a place of the test.
+_HASH = re.compile(r"\b[0-9a-f]{64}\b|(?<=/cache/)[0-9a-f]{16}\b")
 _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+")
 #: What follows is requests' and OpenSSL's, or changes with each new recipe.
 _SAID = re.compile(
