@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -218,8 +219,9 @@ def test_options_that_ask_for_a_lock(
 ) -> None:
     loaded = type("Loaded", (), {"recipe": recipe()})
     monkeypatch.setattr(options, "load", lambda _: loaded)
-    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}" if name != "python3.1" else None)
-    monkeypatch.setattr("sys.version_info", type("V", (), {"major": 3, "minor": 12})())
+    which = {"which": lambda name: f"/bin/{name}" if name != "python3.1" else None}
+    monkeypatch.setattr(options, "shutil", SimpleNamespace(**which))
+    monkeypatch.setattr(options, "sys", SimpleNamespace(version_info=SimpleNamespace(major=3, minor=12)))
     assert options_of(lock, python=python).recipe == "2.8"
     assert options_of(lock, recipe="/a/file.yaml", python=python).recipe == "/a/file.yaml"
     components = {name: RECIPE["components"][name] for name in ("ops", "vision")}
@@ -231,8 +233,8 @@ def test_options_that_ask_for_a_lock(
 def test_an_interpreter_of_the_default_version_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = type("Loaded", (), {"recipe": recipe()})
     monkeypatch.setattr(options, "load", lambda _: loaded)
-    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr("sys.version_info", type("V", (), {"major": 3, "minor": 11})())
+    monkeypatch.setattr(options, "shutil", SimpleNamespace(which=lambda name: f"/bin/{name}"))
+    monkeypatch.setattr(options, "sys", SimpleNamespace(version_info=SimpleNamespace(major=3, minor=11)))
     assert options_of(changed(env="venv")).python is None
 
 
