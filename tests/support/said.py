@@ -41,6 +41,15 @@ def program(folder: Path, name: str, says: str = "") -> Program:
     return Program(str(script), notes)
 
 
+def sleeper(folder: Path, name: str) -> Program:
+    """Make a program that does nothing until it is stopped."""
+    folder.mkdir(parents=True, exist_ok=True)
+    script = folder / name
+    script.write_text("#!/bin/sh\nexec sleep 600\n")
+    script.chmod(0o755)
+    return Program(str(script), folder / f".{name}.jsonl")
+
+
 def answer(text: str) -> str:
     """Return the shell line that prints a text."""
     return f"cat <<'END'\n{text}\nEND"

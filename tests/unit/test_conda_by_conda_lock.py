@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.said import answer, program
+from support.said import answer, program, sleeper
 
 from xpubuild.errors import XpuBuildError
 from xpubuild.packages.conda import by_conda_lock
@@ -87,7 +87,7 @@ def test_one_without_a_lock_one_that_hangs_and_one_that_is_missing(
         with pytest.raises(XpuBuildError):
             solved(engines, tmp_path / "scratch")
     monkeypatch.setattr(by_conda_lock, "_DEADLINE_S", 0.3)
-    slow = program(tmp_path, "slow", "exec sleep 600")
+    slow = sleeper(tmp_path, "slow")
     with pytest.raises(XpuBuildError):
         solved(Engines(conda="/c/conda", conda_lock=slow.path), tmp_path / "scratch")
 

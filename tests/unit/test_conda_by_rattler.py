@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.said import answer, program
+from support.said import answer, program, sleeper
 
 from xpubuild.errors import XpuBuildError
 from xpubuild.packages.conda import by_rattler
@@ -105,7 +105,7 @@ def test_an_installation_is_told_the_hashes(tmp_path: Path) -> None:
 def test_one_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_rattler, "_SOLVE_S", 0.3)
     monkeypatch.setattr(by_rattler, "_INSTALL_S", 0.3)
-    engines = engine(tmp_path, "exec sleep 600")
+    engines = Engines(rattler=sleeper(tmp_path, "python").path)
     with pytest.raises(XpuBuildError):
         solved(engines, tmp_path)
     with pytest.raises(XpuBuildError):

@@ -52,7 +52,8 @@ def test_the_places_and_names() -> None:
 
 def test_which_gcc_has_which_version_first() -> None:
     assert {number[2]: gcc for number, gcc in FIRST_GCC.items()} == {
-        25: "8.1", 26: "9.1", 27: "9.2", 28: "9.3", 29: "11.1", 30: "12.1", 31: "13.1", 32: "13.2", 33: "14.1",
+        25: "8.1", 26: "9.1", 27: "9.2", 28: "9.3", 29: "11.1", 30: "12.1", 31: "13.1", 32: "13.2",
+        33: "14.1",
         34: "15.1",
     }  # fmt: skip
     assert (gcc_for("GLIBCXX_3.4"), gcc_for("GLIBCXX_3.4.25"), gcc_for("GLIBCXX_3.4.35")) == (
