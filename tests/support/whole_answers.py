@@ -58,6 +58,7 @@ WATCHED: Mapping[str, tuple[str, ...]] = {
         "borrowed_archives", "options_of", "different_items", "machine_differences", "Verdict:document",
         "write_lock.differences",
     ),
+    "test_recipe_bump_looked_up": ("found",),
     "test_recipe_bump_text": ("document", "recipe_text"),
     "test_recipe_checked": ("check_recipes", "catalogue"),
     "test_recipe_facts": ("problems", "shown"),
@@ -95,7 +96,7 @@ _SAID = re.compile(
     r"(it is not valid TOML: |it cannot be parsed: |RECORD cannot be used: (?='))[^\"]*|Expected semi[^\"]*"
 )
 #: Fields that are what a test itself made.
-_GIVEN = {"elf"}
+_GIVEN = {"elf", "base"}
 #: Answers with more characters are stored by their digest.
 _LONG = 6000
 
