@@ -58,11 +58,9 @@ class Session:
     """A server, in memory."""
 
     def __init__(self, *answers: Any) -> None:
-        self.config, self.answers, self.asked = (
-            IndexConfig((), retries=1),
-            iter(answers),
-            list[dict[str, str]](),
-        )
+        logins = Credentials({("https", "a.example", 443): ("me", "secret-word")})
+        self.config = IndexConfig((), retries=1, credentials=logins)
+        self.answers, self.asked = iter(answers), list[dict[str, str]]()
 
     def ask(self, url: str, *, headers: dict[str, str], stream: bool) -> Answer:
         assert (url, stream, headers.pop("Accept-Encoding")) == (URL, True, "identity")
@@ -145,9 +143,8 @@ def test_one_that_does_not(answers: list[Any], more: dict[str, Any]) -> None:
 
 def test_tries_that_bring_something_are_not_counted(waits: list[float]) -> None:
     rest = [Answer(DATA[at : at + 2], CUT, status=206, begins=f"bytes {at}-9/10") for at in (2, 4, 6)]
-    session = Session(
-        Answer(DATA[:2], CUT), *rest, Answer(CUT), Answer(DATA[8:], status=206, begins="bytes 8-")
-    )
+    cut, last = (Answer(*pieces, status=206, begins="bytes 8-") for pieces in ((CUT,), (DATA[8:],)))
+    session = Session(Answer(DATA[:2], CUT), *rest, cut, last)
     assert moved(session) == DATA
     assert waits == [0.0, 0.0, 0.0, 0.0, 0.25]
 
