@@ -84,6 +84,8 @@ def moved(session: Session, *, before: bytes = b"", told: list[int] | None = Non
 
 
 CUT = urllib3.exceptions.ProtocolError("cut")
+NOTHING = [Answer(CUT, status=206, begins="bytes 2-9/10")] * 3
+EMPTY = [Answer(status=206, begins="bytes 2-9/10", length="7")] * 3
 
 
 @pytest.fixture(autouse=True)
@@ -123,21 +125,25 @@ def test_a_file_arrives_whole(answers: list[Answer], before: bytes, asked: list[
 
 
 @pytest.mark.parametrize(
-    ("answers", "more"),
+    ("answers", "more", "why"),
     [
-        ([Answer(status=404)], {}), ([Answer(status=416)], {}),
-        ([requests.exceptions.ConnectionError("secret-word")], {}),
-        ([Answer(CUT)] * 3, {}), ([Answer(b"01", CUT), Answer(CUT), Answer(CUT)], {}),
-        ([Answer(b"wrong data")], {}), ([Answer(b"0" * 11, b"more")], {}), ([Answer(b"x")], {"size": None}),
-        ([Answer(b"01")] + [Answer(status=206, begins="bytes 2-")] * 2, {}),
-        ([Answer(b"01", length="9")] + [Answer(status=206, begins="bytes 2-", length="7")] * 2,
-         {"size": None}),
+        ([Answer(status=404)], {}, "answered 404 Because"),
+        ([Answer(status=416)], {}, "answered 416 Because"),
+        ([requests.exceptions.ConnectionError("secret-word")], {}, "could not be reached: ****"),
+        ([Answer(CUT)] * 3, {}, "the connection was cut 2 times at 0 bytes: cut"),
+        ([Answer(b"01", CUT), *NOTHING[:2]], {}, "the connection was cut 2 times at 2 bytes: cut"),
+        ([Answer(b"01"), *EMPTY[:2]], {}, "was cut 2 times at 2 bytes: 2 of 9 bytes were received"),
+        ([Answer(b"01", length="9"), *EMPTY], {"size": None}, "at 2 bytes: 2 of 9 bytes were received"),
+        ([Answer(status=416), Answer(CUT), Answer(CUT)], {"before": b"0"}, "cut 2 times at 0 bytes: cut"),
+        ([Answer(b"wrong data")], {}, "gave 10 bytes"), ([Answer(b"0" * 11, b"more")], {}, "gave 11 bytes"),
+        ([Answer(b"x")], {"size": None}, "gave 1 bytes"),
     ],
-    ids=range(10),
+    ids=range(11),
 )  # fmt: skip
-def test_one_that_does_not(answers: list[Any], more: dict[str, Any]) -> None:
+def test_one_that_does_not(answers: list[Any], more: dict[str, Any], why: str) -> None:
     with pytest.raises(XpuBuildError) as caught:
         moved(Session(*answers), **more)
+    assert why in caught.value.why
     assert "secret-word" not in str(caught.value.to_json())
 
 
