@@ -18,7 +18,7 @@
 # make image-evidence  build images with buildah from nothing and use them (as root, about half an hour)
 # make image-guide  run the commands of docs/how-to/ci-images.md as they stand (as root, about half an hour)
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
-# make errors       rewrite tests/data/errors: the errors that unit tests expect, whole
+# make errors       rewrite tests/data/errors and answers: errors that unit tests expect, and some answers, whole
 # make browser      open the page of "xpubuild report" and the site in chromium: widths, console, accessibility
 # make site         build the documentation as a site into site/, and check its links
 # make release      build sdist, wheel and the site of the documentation into dist/
@@ -134,7 +134,8 @@ findings: .venv/.dev
 
 errors: .venv/.dev
 	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings \
-		$(foreach part,audit conda index lock mirror oneapi plan source store toolchain uv,tests/unit/test_$(part)_*.py)
+		$(foreach part,audit compatibility conda constraints index lock mirror oneapi plan recipe repairing source store toolchain uv,tests/unit/test_$(part)_*.py) \
+		tests/integration/test_index_*.py
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture .bench

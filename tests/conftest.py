@@ -148,12 +148,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     elif _left and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if session.config.getoption("rewrite_findings") and session.exitstatus == pytest.ExitCode.OK:
-        from support import findings, whole_errors
+        from support import findings, whole_answers, whole_errors
 
-        if findings.made:
-            findings.write_made()
-        if whole_errors.made:
-            whole_errors.write_made()
+        for stored in (findings, whole_answers, whole_errors):
+            if stored.made:
+                stored.write_made()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -227,6 +226,23 @@ def whole_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     yield
     if request.config.getoption("rewrite_findings"):
         whole_errors.made[watch.file][watch.test] = watch.few()
+    else:
+        watch.check()
+
+
+@pytest.fixture(autouse=True)
+def whole_answers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compare what functions answer in unit tests, whole (support/whole_answers.py)."""
+    from support import whole_answers
+
+    watch = whole_answers.watch(request)
+    if watch is None:
+        yield
+        return
+    watch.install(request.module, monkeypatch)
+    yield
+    if request.config.getoption("rewrite_findings"):
+        whole_answers.made[watch.file][watch.test] = watch.answers()
     else:
         watch.check()
 

@@ -26,12 +26,22 @@ FOLDER = DATA / "errors"
 FILES = tuple(
     f"test_{part}_"
     for part in (
-        "audit", "conda", "index", "lock", "mirror", "oneapi", "plan", "source", "store", "toolchain", "uv",
+        "audit", "compatibility", "conda", "constraints", "index", "lock", "mirror", "oneapi", "plan",
+        "recipe", "repairing", "source", "store", "toolchain", "uv",
     )
 )  # fmt: skip
+#: In tests/integration: their servers are of this process.
+SERVED = ("test_index_",)
 #: Its error quotes a library without having its exception behind it.
 _QUOTES = "test_the_proof_gives_evidence_or_names_the_file"
-_HASH = re.compile(r"\b[0-9a-f]{64}\b")
+#: Hashes, and the name in a cache that is one of a place of the test.
+_HASH = re.compile(r"\b[0-9a-f]{64}\b|(?<=/cache/)[0-9a-f]{16}\b")
+_PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+")
+#: What follows is requests' and OpenSSL's, or changes with each new recipe.
+_SAID = re.compile(
+    r"(could not be reached|no answer in time|rejected the connection|is not trusted|could not be read): "
+    r"(?:[^()\"]|\(_ssl[^)]*\))*|(known recipes): [^\"]*"
+)
 #: The longest name of a test that is stored as it is.
 _LONGEST = 120
 #: More errors than this are those of a test that damages something in many places.
@@ -61,7 +71,8 @@ class Watch:
                 document["why"] = "{cause}"
                 places = {**places, **({str(cause): "{cause}"} if " " in str(cause) else {})}
             plain = json.dumps(placed(json.loads(json.dumps(document, default=str)), places))
-            self.errors.append(json.loads(_HASH.sub("{sha256}", plain)))
+            plain = _PORT.sub("{port}", _HASH.sub("{sha256}", plain))
+            self.errors.append(json.loads(_SAID.sub(r"\1\2: {said}", plain)))
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Listen to ``pytest.raises``."""
@@ -119,15 +130,15 @@ def _stored(file: str) -> list[Error]:
 def watch(request: pytest.FixtureRequest) -> Watch | None:
     """Return what watches this test, or None where it is none of those that are watched."""
     path = request.path
-    if path.parent.name != "unit" or not path.name.startswith(FILES):
+    if not path.name.startswith({"unit": FILES, "integration": SERVED}.get(path.parent.name, ())):
         return None
     if getattr(request.function, "is_hypothesis_test", False) or request.function.__name__ == _QUOTES:
         return None
     own = {str(request.getfixturevalue("tmp_path")): "{tmp}"} if "tmp_path" in request.fixturenames else {}
-    return Watch(path.stem, _short(request.node.name), own)
+    return Watch(path.stem, short(request.node.name), own)
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     """Return the name of a test, or its beginning and a digest where a parameter is a whole file."""
     if len(name) <= _LONGEST:
         return name
@@ -139,7 +150,7 @@ def write_made() -> None:
     texts = {
         path.stem: path.read_text("utf-8")
         for path in FOLDER.glob("*.yaml")
-        if path.stem not in made and (ROOT / "tests" / "unit" / f"{path.stem}.py").exists()
+        if path.stem not in made and any((ROOT / "tests").glob(f"*/{path.stem}.py"))
     }
     for file, tests in made.items():
         found: dict[str, list[str]] = defaultdict(list)

@@ -17,6 +17,12 @@ def tree(tmp_path: Path) -> Path:
     return write_tree(tmp_path / "tree")
 
 
+def chained(links: int) -> str:
+    """Return a setup.py with a requirement that a chain of names leads to."""
+    names = "".join(f"M{number} = M{number - 1} + ''\n" for number in range(1, links))
+    return f"M0 = '>=3.7'\n{names}setup(python_requires=M{links - 1})"
+
+
 @pytest.mark.parametrize(
     ("files", "answer"),
     [
@@ -30,6 +36,23 @@ def tree(tmp_path: Path) -> Path:
         ({"setup.py": "setup(python_requires='.'.join(open('/etc/passwd')))"}, None),
         ({"setup.py": "setup(python_requires='three')"}, None),
         ({"setup.py": "setup(name='x')"}, None),
+        ({"setup.py": chained(10)}, ">=3.7"),
+        ({"setup.py": chained(11)}, None),
+        ({"setup.py": "setup(python_requires='.'.join(map(str, (3, '7'))))"}, None),
+        ({"setup.py": "setup(python_requires='>=' + '.'.join(map(str, [3, 7])))"}, ">=3.7"),
+        ({"setup.py": "setup(python_requires='>=' + '.'.join(map(int, [3, 7])))"}, None),
+        ({"setup.py": "setup(python_requires='>=' + '.'.join(map(str, [3, 7], x=1)))"}, None),
+        ({"setup.py": "setup(python_requires='>=' + '.'.join(filter(str, [3, 7])))"}, None),
+        ({"setup.py": "setup(python_requires='>=' + '.'.join([3.5]))"}, None),
+        ({"setup.py": "setup(python_requires='>=' + 3.join(['7']))"}, None),
+        ({"setup.py": "setup(python_requires='>=' + '.'.join(['3'], ['7']))"}, None),
+        ({"setup.py": "M = '7'\nsetup(python_requires=f'>=3.{M:>2}')"}, None),
+        ({"setup.py": "setup(python_requires='>=4' - '1')"}, None),
+        ({"setup.py": "a = b = '>=3.7'\nsetup(python_requires=b)"}, ">=3.7"),
+        ({"setup.py": "a.b = '>=3.7'\nM: str\nsetup(python_requires=M)"}, None),
+        ({"setup.py": "def setup(x): pass\nother.setup(python_requires='>=3.7')"}, ">=3.7"),
+        ({"setup.py": "setups(python_requires='>=3.7')\nx.y().z(python_requires='>=3.7')"}, None),
+        ({"setup.py": "setup(python_requires=37)"}, None),
         ({"setup.py": "def ("}, None),
         ({"setup.py": "\x00"}, None),
         (

@@ -13,7 +13,6 @@ from urllib3.util.retry import Retry
 
 from xpubuild.packages.index.config import IndexConfig
 from xpubuild.packages.index.credentials import origin_of, without_login
-from xpubuild.packages.index.threads import WORKERS
 from xpubuild.untrusted import described
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class IndexSession(requests.Session):
             respect_retry_after_header=False,
         )
         for prefix in ("https://", "http://"):
-            self.mount(prefix, HTTPAdapter(max_retries=retry, pool_maxsize=WORKERS))
+            self.mount(prefix, HTTPAdapter(max_retries=retry))
         for host in config.trusted_hosts:
             for end in ("/",) if ":" in host else ("/", ":"):
                 self.mount(f"https://{host}{end}", _TrustingAdapter(max_retries=retry))

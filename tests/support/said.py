@@ -1,0 +1,55 @@
+"""Programs that note how they are called, and answer what a test says."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_NOTE = """\
+import json, os, sys
+given = sys.stdin.read() if not sys.stdin.isatty() else ""
+note = {"argv": sys.argv[2:], "env": dict(os.environ), "cwd": os.getcwd(), "stdin": given}
+open(sys.argv[1], "a").write(json.dumps(note) + "\\n")
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program at ``path``."""
+
+    path: str
+    notes: Path
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Return argv, env, cwd and stdin of each call."""
+        text = self.notes.read_text("utf-8") if self.notes.exists() else ""
+        return [json.loads(line) for line in text.splitlines()]
+
+
+def program(folder: Path, name: str, says: str = "") -> Program:
+    """Make a program that notes each call and then runs a few lines of shell."""
+    folder.mkdir(parents=True, exist_ok=True)
+    note, script, notes = folder / f".{name}.py", folder / name, folder / f".{name}.jsonl"
+    note.write_text(_NOTE)
+    words = " ".join(shlex.quote(word) for word in (sys.executable, "-I", str(note), str(notes)))
+    script.write_text(f'#!/bin/sh\n{words} "$@"\n{says}\n')
+    script.chmod(0o755)
+    return Program(str(script), notes)
+
+
+def sleeper(folder: Path, name: str) -> Program:
+    """Make a program that does nothing until it is stopped."""
+    folder.mkdir(parents=True, exist_ok=True)
+    script = folder / name
+    script.write_text("#!/bin/sh\nexec sleep 600\n")
+    script.chmod(0o755)
+    return Program(str(script), folder / f".{name}.jsonl")
+
+
+def answer(text: str) -> str:
+    """Return the shell line that prints a text."""
+    return f"cat <<'END'\n{text}\nEND"

@@ -1,0 +1,141 @@
+"""Who brings each library that a wheel needs, and whether the runtime is the one of a lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.artifacts import install_by_hand, tiny_elf
+from support.locks import example
+
+from xpubuild.artifacts.elf import ElfObject
+from xpubuild.errors import XpuBuildError
+from xpubuild.locking import model
+from xpubuild.repairing.decide import Decider, fits, hashed_name, library_folder
+from xpubuild.repairing.locked import require_locked
+from xpubuild.repairing.model import Decision, Wish
+from xpubuild.repairing.policy import Platforms
+from xpubuild.repairing.runtime import Runtime, component_of, is_runtime, loaded_by
+
+
+def elf(*needed: str, **more: Any) -> ElfObject:
+    values = {"kind": "ET_DYN", "machine": "EM_X86_64", "bits": 64, "little_endian": True, **more}
+    return ElfObject(needed=needed, **values)
+
+
+def test_names_and_folders_of_bundled_libraries(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    assert hashed_name("libx.so.1.2", tmp_path / "x") == "libx-e3b0c442.so.1.2"
+    assert library_folder("my-demo", {"top.so": elf()}) == "my_demo.libs"
+    assert library_folder("demo", {"a/x.so": elf(), "b/y.so": elf(), "b/c/z.so": elf()}) == "b/lib"
+    assert fits("libtorch_cpu.so", ("libtorch_*.so",))
+    assert not fits("libx.so", ())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """An environment with a part of Intel's runtime, as its wheels have it, and a torch."""
+    env = tmp_path / "env"
+    site = env / "lib" / "python3.12" / "site-packages"
+    site.mkdir(parents=True)
+    (env / "pyvenv.cfg").write_text("version = 3.12\n")
+    libraries = {
+        "intel-sycl-rt": {
+            "../../libsycl.so.8": tiny_elf(soname="libsycl.so.8", needed=["libur_loader.so.0"])
+        },
+        "intel-cmplr-lib-ur": {"../../libur_loader.so.0": tiny_elf(soname="libur_loader.so.0")},
+        "torch": {"torch/lib/libc10.so": tiny_elf(soname="libc10.so"), "torch/lib/libtext.so": b"text"},
+    }  # fmt: skip
+    for name, files in libraries.items():
+        install_by_hand(site, name, "2025.3.1", files)
+    (site / "left-1.dist-info").mkdir()
+    return site
+
+
+def test_the_libraries_of_an_environment(site: Path) -> None:
+    runtime = Runtime(site)
+    assert [item.library for item in runtime.matching(("*",))] == [
+        "libc10.so",
+        "libsycl.so.8",
+        "libur_loader.so.0",
+    ]
+    assert runtime.folders() == (site / "torch" / "lib", site.parents[1])
+    owned = runtime.find("libsycl.so.8")
+    assert owned is not None
+    assert (owned.path, owned.dist.name) == (site.parents[1] / "libsycl.so.8", "intel-sycl-rt")
+    assert runtime.find("libtext.so") is None
+    assert (Runtime(None).folders(), Runtime(None).site_packages) == ((), None)
+    assert (component_of("libsycl.so.8"), component_of("libc.so.6")) == ("compiler", None)
+    assert is_runtime("libsycl.so.8")
+    assert loaded_by("libc.so.6") == ()
+    assert "libur_adapter_level_zero.so.?" in loaded_by("libur_loader.so.0")
+
+
+LIBRARIES = ("libc.so.6", "libsycl.so.8", "libc10.so", "libinside.so")
+
+
+def decided(site: Path, wish: dict[str, Any], needed: tuple[str, ...]) -> Decision:
+    asked = Wish(**{"runtime": site, **wish})
+    objects = {
+        "demo/_C.so": elf(*needed, runpath=("/build/lib", "$ORIGIN/lib")), "demo/lib/libinside.so": elf(),
+    }  # fmt: skip
+    platforms = Platforms(["EM_X86_64"])
+    return Decider("demo", objects, asked, Runtime(asked.runtime), platforms).decide()
+
+
+@pytest.mark.parametrize(
+    ("wish", "needed"),
+    [
+        ({}, LIBRARIES), ({"bundle": True}, ("libsycl.so.8",)),
+        ({"kind": "site"}, (*LIBRARIES, "libze_loader.so.1", "libnowhere.so")), ({}, ("libze_loader.so.1",)),
+        ({"runtime": None}, ("libtorch_xpu.so", "libc10.so")),
+    ],
+    ids=range(5),
+)  # fmt: skip
+def test_who_brings_what(site: Path, wish: dict[str, Any], needed: tuple[str, ...]) -> None:
+    assert decided(site, wish, needed).expected is not None
+
+
+@pytest.mark.parametrize(
+    ("wish", "needed"),
+    [
+        ({}, ("libnowhere.so", "libmissing.so")), ({"runtime": None}, ("libsycl.so.8",)),
+        ({"bundle": True}, ("libsycl.so.8", "libc10.so")), ({}, tuple(f"lib{n}.so" for n in "abcdefg")),
+    ],
+    ids=range(4),
+)  # fmt: skip
+def test_what_nobody_brings(site: Path, wish: dict[str, Any], needed: tuple[str, ...]) -> None:
+    with pytest.raises(XpuBuildError):
+        decided(site, wish, needed)
+
+
+@pytest.mark.parametrize(
+    ("pins", "components"),
+    [
+        ({}, {"compiler": "2025.3"}), ({}, {"compiler": "2025.2"}), ({}, {}),
+        ({"intel_sycl_rt": "2025.3.1"}, {}), ({"intel-sycl-rt": "2025.3.2"}, {}),
+        ({"intel-cmplr-lib-ur": "what"}, {"compiler": "2024"}),
+    ],
+    ids=range(6),
+)  # fmt: skip
+def test_the_runtime_is_that_of_the_lock(
+    site: Path, pins: dict[str, str], components: dict[str, str]
+) -> None:
+    lock = example()
+    wheels = tuple(
+        model.Wheel(component="x", dist=name, version=version, hashes=None) for name, version in pins.items()
+    )
+    known = lock.machine.oneapi
+    assert known is not None
+    oneapi = known.model_copy(update={"components": components})
+    changed = lock.model_copy(update={
+        "python": lock.python.model_copy(update={"wheels": wheels, "requirements": {}}), "conda": None,
+        "machine": lock.machine.model_copy(update={"oneapi": oneapi}),
+    })  # fmt: skip
+    right = components.get("compiler", "2025.3") == "2025.3" and pins.get("intel-sycl-rt") is None
+    if right and not pins.get("intel-cmplr-lib-ur"):
+        require_locked(site, changed)
+        return
+    with pytest.raises(XpuBuildError):
+        require_locked(site, changed)

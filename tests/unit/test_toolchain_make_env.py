@@ -1,0 +1,155 @@
+"""What virtualenv is told, what its failures come to, and interpreters and folders that are refused."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support.said import Program, program, sleeper
+
+from xpubuild.errors import XpuBuildError
+from xpubuild.host.pythons import PythonFacts
+from xpubuild.host.system import OsFacts
+from xpubuild.toolchain import make_env
+from xpubuild.toolchain.envmark import MARK, check_name, read_mark, require_ours, write_mark
+from xpubuild.toolchain.pythons import require_python, resolve_python
+
+DEBIAN = OsFacts(id="debian")
+
+
+def refuses(action: Callable[[], object]) -> None:
+    with pytest.raises(XpuBuildError):
+        action()
+
+
+def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> Program:
+    folder = tmp_path / "bin"
+    made = sleeper(folder, "python") if says == "sleep" else program(folder, "python", says)
+    # Of that module alone: what supervises processes is started with it too.
+    monkeypatch.setattr(make_env, "sys", SimpleNamespace(executable=made.path))
+    return made
+
+
+def test_virtualenv_is_run_without_the_users_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = tmp_path / "my env"
+    env.mkdir()
+    tool = interpreter(tmp_path, monkeypatch, f": >'{env}/pyvenv.cfg'")
+    make_env._run_virtualenv(env, Path("/usr/bin/python3.99"))
+    (call,) = tool.calls()
+    *argv, data = call["argv"]
+    assert argv == [
+        "-m", "virtualenv", "--python", "/usr/bin/python3.99", "--no-download", "--no-periodic-update",
+        "--no-vcs-ignore", "--no-setuptools", str(env), "--app-data",
+    ]  # fmt: skip
+    assert not Path(data).exists()
+    assert call["env"]["VIRTUALENV_CONFIG_FILE"] == "/dev/null"
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "true", "exit 3", "echo first; echo; echo last >&2; exit 1",
+        "echo x; echo ' No space left on device'; exit 1",
+        "for i in $(seq 30); do echo line $i; done; exit 1", "sleep",
+    ],
+    ids=range(6),
+)  # fmt: skip
+def test_a_virtualenv_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    interpreter(tmp_path, monkeypatch, says)
+    if says == "sleep":
+        monkeypatch.setattr(make_env, "_DEADLINE_S", 0.3)
+    (tmp_path / "env").mkdir()
+    refuses(lambda: make_env._run_virtualenv(tmp_path / "env", Path("/usr/bin/python3.99")))
+
+
+def test_an_interpreter_that_does_not_run_makes_nothing(tmp_path: Path) -> None:
+    refuses(lambda: make_env.make_env(tmp_path / "env", tmp_path / "no such python"))
+    assert not (tmp_path / "env").exists()
+
+
+def test_the_kind_of_an_interpreter() -> None:
+    facts = PythonFacts("/p", version="3.13.1+", implementation="CPython", free_threaded=True)
+    assert make_env._minor(facts) == "CPython 3.13t"
+    assert make_env._minor(PythonFacts("/p", version="3.12", implementation="PyPy")) == "PyPy 3.12"
+
+
+@pytest.mark.parametrize("name", ["a:b", "a\nb"])
+def test_names_that_path_cannot_hold(name: str) -> None:
+    refuses(lambda: check_name(Path("/w") / name))
+
+
+def test_marks_and_what_is_not_ours(tmp_path: Path) -> None:
+    env = tmp_path / "env"
+    require_ours(env)
+    env.mkdir()
+    require_ours(env)
+    assert read_mark(env) is None
+    write_mark(env, {"state": "making", "base": "é"})
+    assert (env / MARK).read_text() == '{\n "base": "\\u00e9",\n "state": "making"\n}\n'
+    (env / "more").write_text("")
+    require_ours(env)
+    for text in ("[]", "{", ""):
+        (env / MARK).write_text(text)
+        assert read_mark(env) is None
+        refuses(lambda: require_ours(env))
+    (tmp_path / "file").write_text("")
+    refuses(lambda: require_ours(tmp_path / "file"))
+    (tmp_path / "link").symlink_to("nowhere")
+    refuses(lambda: require_ours(tmp_path / "link"))
+    drafts = tmp_path / "drafts"
+    drafts.mkdir()
+    (drafts / f".{MARK}.x").write_text("")
+    require_ours(drafts)
+
+
+GOOD = PythonFacts(
+    "/usr/bin/python3", version="3.12.4", implementation="CPython", bits=64, headers=True, include="/i",
+    base_executable="/usr/bin/python3.12",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "needs"),
+    [
+        ({"error": "it crashed"}, ">=3.10"), ({"implementation": "PyPy"}, ">=3.10"), ({"bits": 32}, ">=3.10"),
+        ({"version": "3.9.1"}, ">=3.10"), ({"version": "what"}, ">=3.10"), ({}, "<3.12"),
+        ({"headers": False}, ">=3.10"), ({"headers": False, "version": "3.13.0rc1"}, ">=3.10"),
+    ],
+    ids=range(8),
+)  # fmt: skip
+def test_interpreters_that_cannot_be_used(changes: dict[str, object], needs: str) -> None:
+    facts = PythonFacts(**{**vars(GOOD), **changes})  # type: ignore[arg-type]
+    if facts.error:
+        from xpubuild.toolchain.pythons import _require_kind
+
+        refuses(lambda: _require_kind(facts))
+        return
+    refuses(lambda: require_python(Path(GOOD.executable), needs, system=DEBIAN, known=facts))
+
+
+@pytest.mark.parametrize("version", ["3.12.4", "3.13.0+", "3.14.0rc1"])
+def test_one_that_is_known_is_not_asked(version: str) -> None:
+    facts = PythonFacts(**{**vars(GOOD), "version": version})
+    assert require_python(Path(GOOD.executable), ">=3.10", system=DEBIAN, known=facts) is facts
+
+
+def test_interpreters_are_named_in_every_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = program(tmp_path / "bin", "python3")
+    env = {"PATH": str(tmp_path / "bin")}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert resolve_python("python3", env) == Path(made.path)
+    assert resolve_python("bin/python3", {}) == Path(made.path)
+    assert resolve_python("~/bin/python3", {}) == Path(made.path)
+    monkeypatch.setattr(sys, "_base_executable", made.path)
+    assert resolve_python(None, {}) == Path(made.path)
+    monkeypatch.setattr(sys, "_base_executable", "")
+    monkeypatch.setattr(sys, "executable", made.path)
+    assert resolve_python(None, {}) == Path(made.path)
+    for given in ("3.99", "pythonx", "./gone", ".", "..", "", str(tmp_path)):
+        refuses(lambda given=given: resolve_python(given, env))
