@@ -18,6 +18,7 @@ from support import (
     shown_configuration,
     shown_explanations,
     shown_jobs,
+    shown_parts,
     shown_runs,
     shown_workspaces,
 )
@@ -307,7 +308,8 @@ VIEWS: dict[str, View] = {
 _TEXTS: dict[str, Callable[[], str]] = {
     name: text
     for module in (
-        shown_commands, shown_configuration, shown_explanations, shown_jobs, shown_runs, shown_workspaces,
+        shown_commands, shown_configuration, shown_explanations, shown_jobs, shown_parts,
+        shown_runs, shown_workspaces,
     )
     for name, text in module.TEXTS.items()
 }  # fmt: skip
