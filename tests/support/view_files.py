@@ -19,6 +19,7 @@ from support import (
     shown_explanations,
     shown_jobs,
     shown_parts,
+    shown_reports,
     shown_runs,
     shown_workspaces,
 )
@@ -309,7 +310,7 @@ _TEXTS: dict[str, Callable[[], str]] = {
     name: text
     for module in (
         shown_commands, shown_configuration, shown_explanations, shown_jobs, shown_parts,
-        shown_runs, shown_workspaces,
+        shown_reports, shown_runs, shown_workspaces,
     )
     for name, text in module.TEXTS.items()
 }  # fmt: skip
