@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections import defaultdict
@@ -17,8 +19,15 @@ from unittest import mock
 import click
 import yaml
 
+from support.data_files import placed
+from support.entered import CHANGES, make_workspace
+from support.imports import ROOT
+from support.shown_workspaces import dist
+from xpubuild import __version__, resources
 from xpubuild.cli import names
 from xpubuild.cli.app import COMMANDS, cli, run
+from xpubuild.configuration import lookup
+from xpubuild.distribution import UNKNOWN_SYSTEM
 from xpubuild.engine.journal import Journal
 
 #: How an option completes: by the function's name, which a closure does not tell.
@@ -27,7 +36,7 @@ _COMPLETIONS: dict[Any, str] = {
 }
 _PARTS = (
     "param_type_name", "name", "opts", "secondary_opts", "envvar", "required", "nargs", "multiple",
-    "metavar", "expose_value", "is_flag", "show_default", "hidden",
+    "metavar", "expose_value", "is_flag", "show_default", "hidden", "help",
 )  # fmt: skip
 #: What is so of most.
 _USUAL = {"nargs": 1, "expose_value": True, "param_type_name": "option"}
@@ -197,6 +206,82 @@ store gc
 """
 
 
+#: Command lines that do something, one after the other in one folder, and what they write.
+_RESULTS = """
+status --workspace with-steps --json
+status one --json
+status --all --json
+env --workspace entered
+env --workspace entered --format fish
+env --workspace entered --format csh
+env --workspace entered --format lmod
+env --workspace entered --format tcl --depends-on oneapi/1,gcc
+env --workspace entered --shell json
+env --workspace entered --json
+check ./with-steps --json
+check with-steps/
+report ./with-steps --output page.html --trace trace.json
+clean --workspace with-steps --dry-run
+clean --workspace with-steps --step a --dry-run --json
+clean --workspace with-steps
+clean --workspace with-steps --json
+clean --workspace with-steps --yes --step a
+clean --workspace with-steps --yes --json
+clean --older 1d --json
+clean --older 2w --dry-run
+clean --caches --dry-run --json
+clean --caches --json
+clean --caches --yes
+clean --caches --yes --json
+store list
+store list --json
+store size --json
+store size --store store
+store check --json
+store check
+store gc --dry-run --json
+store gc --yes
+store push one --store store --json
+config
+config --json
+config --recipe recipes/ours.yaml
+config check
+config check --json
+config init --output new/config.toml
+config init --output new/xpubuild.toml --json
+config check new/config.toml new/xpubuild.toml
+recipes show quickstart
+recipes check quickstart --json
+recipes check
+doctor --list --only gpu.present,python
+doctor --list --only gpu.present --skip gpu -v
+doctor --list --only gpu.present --json
+doctor --list --profile run --only build
+doctor --list --profile build --only toolchain.git
+verify --list --json
+explain a-log
+explain a-log --json
+explain a-log --doctor doctor.json
+explain -
+plumbing ci-script
+plumbing leave-out installed one nothing
+plumbing repair-env installed
+plumbing repair-env installed --held held.txt
+plumbing hold installed two new/held.txt
+image quickstart --base debian-12 --output new/Containerfile
+image quickstart --base debian-12 --output new/Containerfile -q
+"""
+#: What another machine or moment makes otherwise.
+_MEASURED = (
+    (_SIZE, "{size}"),
+    (re.compile(r"\b1[6-9]\d{8}(?:\.\d+)?\b"), "{time}"),
+    (re.compile(r"(?<=duration_s: )[\d.e-]+"), "{s}"),
+    (re.compile(r"(?<=size_bytes: )[1-9]\d*"), "{size}"),
+    (re.compile(r"\[\d:\d\d:\d\d\]"), "[{time}]"),
+    (re.compile(r"\b\d+(?:\.\d)? s\b"), "{s}"),
+)
+
+
 def _files(folder: Path) -> None:
     for name in ("here", "with-a-journal", "with-steps", "data/xpubuild/one", "data/xpubuild/two", "home"):
         (folder / name).mkdir(parents=True)
@@ -211,6 +296,55 @@ def _files(folder: Path) -> None:
     (cache / "objects").write_bytes(b"x" * 2000)
 
 
+def _more_files(folder: Path) -> None:
+    """Add what commands that do something need."""
+    make_workspace(folder / "entered", "2.8", {**CHANGES, "set": {"A": "a b"}})
+    with Journal(folder / "with-steps" / "journal.db") as journal:
+        for step in ("a", "b"):
+            journal.begin(step, f"of {step}")
+            journal.done(step, evidence=[], witnesses={}, published=[])
+            path = folder / "with-steps" / "build" / step
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("12345")
+            journal.add_made(step, [str(path)])
+    for name, text in {
+        "etc/xpubuild/config.toml": "[options]\njobs = 3\n[plan]\njobs = 4\n",
+        "config/xpubuild/config.toml": '# mine\n[install]\nlock-timeout = 2\n[proxies]\nno = ["a"]\n',
+        "recipes/xpubuild.toml": "[options]\njobs = 5\n",
+        "recipes/ours.yaml": "schema: 1\nname: ours\ntitle: t\nextends: quickstart\n",
+        "a-log": "before\nImportError: libze_loader.so.1: cannot open shared object file\n",
+        "doctor.json": '{"checks": [{"id": "level_zero.loader", "status": "fail"}]}',
+        "held.txt": "two==2.0\n",
+        "installed/pyvenv.cfg": "",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o644)
+    site = folder / "installed" / "lib" / "python3.12" / "site-packages"
+    for name in ("one", "two"):
+        dist(site, name, {f"{name}.py": name})
+    (site / "~eft-1.0.dist-info").mkdir()
+    (folder / "store").mkdir()
+    (folder / "bin").mkdir()
+    (folder / "bin" / "git").symlink_to(shutil.which("git") or "git")
+
+
+def _results() -> str:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made).resolve()
+        _files(folder)
+        _more_files(folder)
+        texts = [
+            f"==== {line}\n{called(line.split(), environment(folder), folder)}"
+            for line in _RESULTS.strip().splitlines()
+        ]
+        places = {str(resources.ci_script()): "{ci script}", str(folder): "{folder}", str(ROOT): "{checkout}"}
+        text = placed("".join(texts), {**places, __version__: "{version}"})
+        for pattern, name in _MEASURED:
+            text = pattern.sub(name, text)
+        return re.sub(r" {3,}", "  ", text)
+
+
 def environment(folder: Path) -> dict[str, str]:
     """Return what a command line in such a folder has for an environment."""
     return {
@@ -220,14 +354,26 @@ def environment(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
+#: On standard input.
+_GIVEN = b"ninja: error: frob\n"
+
+
+#: Of a longer text the beginning and the end are kept: the rest is other tests' subject.
+_MOST, _FIRST, _LAST = 40, 15, 5
+
+
 def called(words: list[str], env: dict[str, str], cwd: Path) -> str:
     """Run a command line in this process; return its status and what it wrote."""
-    out, err = io.StringIO(), io.StringIO()
-    before = Path.cwd()
+    out, err, given = (
+        io.TextIOWrapper(io.BytesIO(data), "utf-8", "surrogateescape") for data in (b"", b"", _GIVEN)
+    )
+    before, applied = Path.cwd(), set(lookup._applied)
     with (
         mock.patch.dict(os.environ, env, clear=True),
         mock.patch.object(sys, "argv", ["xpubuild", *words]),
-        mock.patch.object(sys, "stdin", io.StringIO()),
+        mock.patch.object(sys, "stdin", given),
+        # Commands that it suggests are those of the distribution.
+        mock.patch("xpubuild.host.packages.system_of", return_value=UNKNOWN_SYSTEM),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
@@ -236,12 +382,20 @@ def called(words: list[str], env: dict[str, str], cwd: Path) -> str:
             status = run(words)
         finally:
             os.chdir(before)
+            lookup._applied.intersection_update(applied)
     told = "".join(f"{name} {line}\n" for name, text in (("1", out), ("2", err)) for line in _lines(text))
     return f"{told}= {status}\n"
 
 
-def _lines(stream: io.StringIO) -> list[str]:
-    return stream.getvalue().splitlines()
+def _lines(stream: io.TextIOWrapper) -> list[str]:
+    stream.flush()
+    stream.seek(0)
+    text = stream.read()
+    if text.startswith("{"):
+        # No line is broken: how long the names of folders are makes no difference.
+        text = yaml.safe_dump(json.loads(text), sort_keys=False, default_flow_style=None, width=10**9)
+    lines = text.splitlines()
+    return lines if len(lines) <= _MOST else [*lines[:_FIRST], f"... {len(lines)} lines", *lines[-_LAST:]]
 
 
 def _mistakes() -> str:
@@ -256,4 +410,8 @@ def _mistakes() -> str:
 
 
 #: The name of the file -> the text in it.
-TEXTS: dict[str, Callable[[], str]] = {"command-line": _options, "command-mistakes": _mistakes}
+TEXTS: dict[str, Callable[[], str]] = {
+    "command-line": _options,
+    "command-mistakes": _mistakes,
+    "command-results": _results,
+}

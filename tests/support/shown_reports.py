@@ -319,7 +319,7 @@ def _built() -> str:
                         told[f"{name}{more}"] = _build(cell, asked, file)
         finally:
             os.chdir(before)
-        return _SCRATCH.sub("{scratch}", _told(folder, told))
+        return _told(folder, json.loads(_SCRATCH.sub("{scratch}", json.dumps(told))))
 
 
 def _build(cell: Cell, asked: Asked, file: Path | None) -> Any:
