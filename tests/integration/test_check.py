@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,7 +152,7 @@ def test_what_nobody_installed_is_named(world: SmallWorld) -> None:
         assert document["unowned"] == [str(other)]
         shown = world("check", str(world.workspace), "--repair")
         assert (shown.status, planted.exists()) == (60, True)
-        assert f"rm '{planted}'" in shown.err
+        assert f"rm {shlex.quote(str(planted))}" in shown.err
     finally:
         planted.unlink()
         other.unlink()

@@ -13,7 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support import shown_configuration, shown_jobs, shown_runs
+from support import (
+    shown_commands,
+    shown_configuration,
+    shown_explanations,
+    shown_jobs,
+    shown_parts,
+    shown_reports,
+    shown_runs,
+    shown_workspaces,
+)
 from support.data_files import DATA, dumped
 from support.shown_runs import coded
 from support.varied import Varied
@@ -297,7 +306,14 @@ VIEWS: dict[str, View] = {
     "status-wide": View("status", _drawn(views.status_view, WIDE), _STATUS, 1),
     "error-summary": View("error", _summarised, _ERROR, 1),
 }
-_TEXTS = {**shown_configuration.TEXTS, **shown_jobs.TEXTS, **shown_runs.TEXTS}
+_TEXTS: dict[str, Callable[[], str]] = {
+    name: text
+    for module in (
+        shown_commands, shown_configuration, shown_explanations, shown_jobs, shown_parts,
+        shown_reports, shown_runs, shown_workspaces,
+    )
+    for name, text in module.TEXTS.items()
+}  # fmt: skip
 NAMES = (*VIEWS, *_TEXTS)
 
 

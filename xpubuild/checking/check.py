@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -102,10 +103,10 @@ def failure(found: Found, root: Path, *, repaired: bool = False) -> XpuBuildErro
     kind: type[XpuBuildError] = SourceIntegrityError if kinds <= KEPT else AuditError
     planted = [item.path for item in found.damaged if item.kind == "start-up file"]
     fix = "read what each of them is"
-    commands = [f"rm {path!r}" for path in planted]
+    commands = [f"rm {shlex.quote(path)}" for path in planted]
     if kinds - {"start-up file"} and not repaired:
         fix = "make these parts anew"
-        commands.insert(0, f"xpubuild check {str(root)!r} --repair")
+        commands.insert(0, f"xpubuild check {shlex.quote(str(root))} --repair")
     elif planted:
         fix = "remove the files that you did not put there; check never removes what it did not install"
     return kind(

@@ -72,16 +72,16 @@ def write_new(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as stream:
             stream.write(text)
-    except FileExistsError as error:
+    except OSError as error:
+        if not path.exists():
+            raise UsageError(
+                f"{path} cannot be written",
+                why=error.strerror or str(error),
+                fix="write another file with --output FILE",
+            ) from error
         raise UsageError(
             f"{path} exists",
             why="it is not overwritten",
             fix="edit it, or write another file with --output FILE",
             commands=("xpubuild config check",),
-        ) from error
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written",
-            why=error.strerror or str(error),
-            fix="write another file with --output FILE",
         ) from error

@@ -54,7 +54,7 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("memory", r"(?:[^\n]{0,200}: )?(?:fatal error|internal compiler error): Killed|Killed$"),
     ("memory", r"[^\n]{0,80}Out of memory: Killed process \d|Memory cgroup out of memory"),
     ("memory", r"[^\n]{0,300}(?:std::bad_alloc|unable to execute command: Killed|Cannot allocate memory)"),
-    ("memory", r"[Kk]illed: signal terminated program|[^\n]{0,200}\b[Cc]an(?:'t|not) allocate \d"),
+    ("memory", r"[Kk]illed: signal terminated program|[^\n]{0,200}\b[Cc]an(?:['\u2019]t|not) allocate \d"),
     ("memory", r"LLVM ERROR: out of memory|[^\n]{0,200}line \d{1,7}: {1,4}\d{1,9} Killed"),
     ("disk", r"[^\n]{0,600}(?:No space left on device|Disk quota exceeded)"),
     ("compiler", r"(?:[A-Za-z]:)?[^\s:'\"][^:\n]{0,400}:\d{1,7}(?:[:.,]\d{1,6})?:\s{0,4}" + _ERROR),
@@ -146,7 +146,7 @@ _REASON = r"|No such file|[Pp]ermission denied|not found)\b"
 _COMPLAINTS: tuple[tuple[str, str], ...] = (
     (
         "tool",
-        _CALLER + r"(?:[Cc]annot|[Cc]an't|[Cc]ould not|[Uu]nable to|[Ff]ailed to" + _REASON,
+        _CALLER + r"(?:[Cc]annot|[Cc]an['\u2019]t|[Cc]ould not|[Uu]nable to|[Ff]ailed to" + _REASON,
     ),
     ("tool", r"(?:[\w./+-]{1,80}: )?(?:Error|ERROR|FATAL|Fatal|fatal error|FAILED)\b ?[:!-]|error \["),
     (
@@ -170,7 +170,7 @@ RARE_LITERALS = (
     "dependency problems", "problem:", "no match for", "nothing provides", "could not solve", "unavailable",
     "abort was called", "can\u2019t ", "can't ", "denied", "no such file", "aborted", "assertion",
     "no solution found", "curl: (", "wget: ", "wedged", "gpu hang", "applylayer", "clget",
-    "segfault",
+    "segfault", "keyboardinterrupt", "systemexit", "problem 1: ",
 )  # fmt: skip
 
 

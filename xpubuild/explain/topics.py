@@ -42,8 +42,7 @@ def _message(error: FirstError) -> str:
     """Return the text of an error; CMake writes it into the lines below."""
     if error.kind != "cmake":
         return error.text
-    below = [text for text in error.context if text.startswith("  ")]
-    return " ".join([error.text, *below])
+    return error.text + "".join(text for text in error.context if text.startswith("  "))
 
 
 def hint(error: FirstError) -> LikelyCause | None:

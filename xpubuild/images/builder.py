@@ -81,7 +81,7 @@ def chosen_builder(form: Format, named: str | None = None) -> str:
     env = base_environment()
     if named and Path(named).name not in BUILDERS[form]:
         raise UsageError(
-            f"{named} does not build a {form}",
+            f"{named} does not build the format {form}",
             why=f"those that do: {', '.join(BUILDERS[form])}",
             fix="use one of these with --builder, or another --format",
         )
@@ -91,7 +91,7 @@ def chosen_builder(form: Format, named: str | None = None) -> str:
         except ToolchainError:
             continue
         return name
-    what = f"{named} is not installed" if named else f"no builder of a {form} is installed"
+    what = f"{named} is not installed" if named else f"nothing that builds the format {form} is installed"
     raise ToolchainError(
         what,
         why=f"looked on PATH for {named or ', '.join(BUILDERS[form])}",

@@ -41,9 +41,7 @@ def read_receipt(root: Path) -> dict[str, Any]:
     except ValueError as error:
         raise _damaged(path, str(error)) from error
     if not isinstance(document, dict):
-        raise UsageError(
-            f"the receipt {path} is damaged", fix="run the same install again, which writes the receipt again"
-        )
+        raise _damaged(path, "it is no JSON object")
     return document
 
 
