@@ -132,9 +132,11 @@ findings: .venv/.dev
 	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings tests/unit/test_doctor_env_*.py \
 		tests/unit/test_doctor_gpu_*.py tests/integration/test_doctor_hosts_*.py
 
+WITH_ERRORS := audit compile conda gather index installing lock mirror newest oneapi plan recipe safe source store \
+	toolchain uv verify
 errors: .venv/.dev
 	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings \
-		$(foreach part,audit conda index lock mirror oneapi plan source store toolchain uv,tests/unit/test_$(part)_*.py)
+		$(foreach part,$(WITH_ERRORS),tests/unit/test_$(part)_*.py)
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture .bench
