@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support import shown_configuration, shown_jobs, shown_runs, shown_verify
+from support import shown_configuration, shown_distributions, shown_jobs, shown_runs, shown_verify
 from support.data_files import DATA, dumped
 from support.shown_runs import coded
 from support.varied import Varied
@@ -297,7 +297,10 @@ VIEWS: dict[str, View] = {
     "status-wide": View("status", _drawn(views.status_view, WIDE), _STATUS, 1),
     "error-summary": View("error", _summarised, _ERROR, 1),
 }
-_TEXTS = {**shown_configuration.TEXTS, **shown_jobs.TEXTS, **shown_runs.TEXTS, **shown_verify.TEXTS}
+_TEXTS = {
+    **shown_configuration.TEXTS, **shown_distributions.TEXTS, **shown_jobs.TEXTS, **shown_runs.TEXTS,
+    **shown_verify.TEXTS,
+}  # fmt: skip
 NAMES = (*VIEWS, *_TEXTS)
 
 
