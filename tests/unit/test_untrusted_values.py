@@ -128,7 +128,8 @@ def test_an_error_is_a_document_and_back(tmp_path: Path) -> None:
     document = error.to_json()
     assert document == {
         "code": "build", "exit_code": 50, "what": "what", "why": "why", "fix": "fix",
-        "commands": ["one", "two"], "log": str(tmp_path), "evidence": {"a": 1}, "explanation": error.explanation,
+        "commands": ["one", "two"], "log": str(tmp_path), "evidence": {"a": 1},
+        "explanation": error.explanation,
     }  # fmt: skip
     again = XpuBuildError.from_json(json.loads(json.dumps(document)))
     assert (type(again), again.to_json(), again.log) == (BuildError, document, tmp_path)
