@@ -1,11 +1,12 @@
 """Plans as readable data files: tests/data/plans has what each step of a few plans hands on.
 
-``make plans`` rewrites the files; a test compares. Words that only a reader sees (titles) are left out.
+``make plans`` rewrites the files; a test compares.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from urllib.parse import quote
 
 from support.data_files import DATA, dumped, placed
 from support.releases import recipe_of
+from xpubuild.caching.model import CompileCache
 from xpubuild.compatibility.situation import Situation
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.model import Command, Plan, Step
@@ -21,15 +23,19 @@ from xpubuild.packages.conda.lockfile import write_lock
 from xpubuild.packages.conda.model import CondaLock, CondaPackage
 from xpubuild.planning.context import Context
 from xpubuild.planning.planner import make_context, make_plan, requirement_names
+from xpubuild.planning.rehearsal import rehearsal
 from xpubuild.planning.request import (
+    Admission,
     Choice,
     Compilers,
     Downloads,
     Facts,
+    Installer,
     OneapiFacts,
     Request,
     Resolved,
 )
+from xpubuild.planning.script import script
 from xpubuild.recipe.load import requirement_file
 
 FOLDER = DATA / "plans"
@@ -109,6 +115,28 @@ def plan_for(name: str, **asked: Any) -> Plan:
 _MIRROR = Downloads(
     Path("/somewhere/mirror"), offline=True, pip={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/somewhere/mirror"}
 )
+_CCACHE = CompileCache(
+    "ccache", "/opt/bin/ccache", {"CCACHE_COMPILERCHECK": "content"}, hashed=("/gcc/cc1", "/gcc/cc1plus"),
+    sycl_hashed=("/oneapi/clang++",), sloppiness="locale", place="/objects, at most 25G",
+)  # fmt: skip
+_SCCACHE = CompileCache(
+    "sccache", "/opt/bin/sccache", {"SCCACHE_LOG": "sccache=debug"}, place="its own folder"
+)
+_ADMISSION = Admission(8 << 30, own_group=True, other_jobs=3, program="the program of the launcher\n")
+_CHOSEN = Compilers(
+    "/opt/gcc/bin/gcc", "/opt/gcc/bin/g++", "13.3.0", {"cc": "gcc 13.3.0", "icx": "/opt/gcc/lib"}, "gcc",
+    names={"gcc": "/opt/gcc/bin/gcc", "g++": "/opt/gcc/bin/g++"},
+    config={"icx": "--gcc-install-dir=a folder\n", "icpx": "--gcc-install-dir=another\n"},
+)  # fmt: skip
+_LINKED = Installer("/opt/my tools/uv", "1.2.3", Path("/somewhere/cache/uv"))
+_SERVED = Downloads(Path("/somewhere/mirror"), pip={"PIP_FIND_LINKS": "file:///somewhere/mirror/index.html"})
+
+
+def _rehearsed(name: str, **asked: Any) -> Plan:
+    context = context_for(name, **asked)
+    return rehearsal(context, make_plan(context)).plan
+
+
 #: Name of the file -> the plan in it. Each route through the planner is in one of them.
 PLANS: dict[str, Callable[[], Plan]] = {
     "quickstart-venv": lambda: plan_for("quickstart"),
@@ -125,7 +153,29 @@ PLANS: dict[str, Callable[[], Plan]] = {
     "2.13-xpu-editable": lambda: plan_for("2.13", oneapi="2025.3", editable=True),
     "2.6-xpu-abi-0": lambda: plan_for("2.6", oneapi="2025.0", cxx11_abi=0, with_=("triton",)),
     "main-xpu-looked-up": lambda: plan_for("main", oneapi="2025.3", facts={"resolved": _OPEN}),
-}
+    "2.13-cpu-waiting-ccache": lambda: plan_for(
+        "2.13", workspace="/somewhere/work", with_=("vision",),
+        facts={"compile_cache": _CCACHE, "admission": _ADMISSION},
+    ),
+    "2.13-xpu-portable-compilers-uv": lambda: plan_for(
+        "2.13", oneapi="2025.3", portable=True, runtime=Path("/somewhere/else/site-packages"),
+        facts={"compile_cache": _CCACHE, "compilers": _CHOSEN, "installer": _LINKED, "downloads": _SERVED},
+    ),
+    "2.8-cpu-jobserver-sccache": lambda: plan_for(
+        "2.8", workspace="/somewhere/work", with_=("vision",), portable=True,
+        facts={"compile_cache": _SCCACHE, "admission": _ADMISSION, "makeflags": " -j9 --jobserver-auth=a"},
+    ),
+    "2.13-cpu-compiler-links-dev": lambda: plan_for(
+        "2.13", variant="dev", with_=("audio",), editable=True,
+        facts={"compile_cache": replace(_CCACHE, launched=False), "admission": _ADMISSION},
+    ),
+    "quickstart-no-cache": lambda: plan_for(
+        "quickstart", portable=True, facts={"compile_cache_why": "it is too old"},
+    ),
+    "2.13-xpu-rehearsed": lambda: _rehearsed("2.13", oneapi="2025.3", with_=("vision",)),
+}  # fmt: skip
+#: The files that have the script of their plan too.
+_SCRIPTS = frozenset({"quickstart-venv", "2.13-cpu-waiting-ccache", "2.13-xpu-portable-compilers-uv"})
 
 
 def text_of(name: str) -> str:
@@ -137,6 +187,9 @@ def text_of(name: str) -> str:
         "files": {path: _lines(text.splitlines()) for path, text in plan.files.items()},
         "steps": [_step(step, plan.fingerprints[step.id]) for step in plan.steps],
     }
+    if name in _SCRIPTS:
+        blocks = re.split(r"\n\n(?=printf)", script(plan))
+        document["script"] = [_lines(block.splitlines()) for block in blocks]
     return dumped(placed(document, _PLACES))
 
 
@@ -149,7 +202,7 @@ def _said(name: str, value: Any) -> Any:
 
 def _step(step: Step, fingerprint: str) -> dict[str, Any]:
     """Return every field of a step that is not at its default."""
-    shown = _fields(step, ("title",))
+    shown = _fields(step)
     shown["commands"] = [_command(command) for command in step.commands]
     shown["proofs"] = [proof.key() for proof in step.proofs]
     return {
@@ -168,8 +221,8 @@ def _lines(lines: Sequence[str]) -> Sequence[str] | str:
     return list(lines) if sum(map(len, lines)) < _LONG else f"{len(lines)} lines, sha256 {digest(lines)}"
 
 
-def _fields(item: Any, left_out: Sequence[str] = ()) -> dict[str, Any]:
-    found = {field.name: getattr(item, field.name) for field in fields(item) if field.name not in left_out}
+def _fields(item: Any) -> dict[str, Any]:
+    found = {field.name: getattr(item, field.name) for field in fields(item)}
     return {name: _plain(value) for name, value in found.items() if value}
 
 

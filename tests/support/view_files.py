@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 from support import (
     shown_commands,
     shown_configuration,
+    shown_distributions,
     shown_explanations,
     shown_jobs,
     shown_parts,
     shown_reports,
     shown_runs,
+    shown_verify,
     shown_workspaces,
 )
 from support.data_files import DATA, dumped
@@ -309,8 +311,8 @@ VIEWS: dict[str, View] = {
 _TEXTS: dict[str, Callable[[], str]] = {
     name: text
     for module in (
-        shown_commands, shown_configuration, shown_explanations, shown_jobs, shown_parts,
-        shown_reports, shown_runs, shown_workspaces,
+        shown_commands, shown_configuration, shown_distributions, shown_explanations, shown_jobs, shown_parts,
+        shown_reports, shown_runs, shown_verify, shown_workspaces,
     )
     for name, text in module.TEXTS.items()
 }  # fmt: skip

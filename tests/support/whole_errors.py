@@ -1,8 +1,9 @@
 """Every part of the errors that unit tests expect: tests/data/errors has what, why, fix, commands, evidence.
 
-A test that expects an error with ``pytest.raises`` looks at the part that it is about; here the error that it
-got is compared as a whole with the stored one, which ``make errors`` rewrites. What a library said (the
-exception behind it) and the hashes of archives, which zlib decides, differ between versions and are left out.
+A test that expects an error with ``pytest.raises``, or of a command line, looks at the part that it is about;
+here the error that it got is compared as a whole with the stored one, which ``make errors`` rewrites. What a
+library said (the exception behind it) and the hashes of archives, which zlib decides, differ between versions
+and are left out.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from support.data_files import DATA, compare, dumped, loaded, placed, rewrite
 from support.imports import ROOT
+from xpubuild.cli import app
 from xpubuild.errors import XpuBuildError
 
 FOLDER = DATA / "errors"
@@ -26,14 +28,18 @@ FOLDER = DATA / "errors"
 FILES = tuple(
     f"test_{part}_"
     for part in (
-        "audit", "compatibility", "conda", "constraints", "index", "lock", "mirror", "oneapi", "plan",
-        "recipe", "repairing", "source", "store", "toolchain", "uv",
+        "audit", "compatibility", "compile", "conda", "constraints", "gather", "index", "installing", "lock",
+        "mirror", "newest", "oneapi", "plan", "recipe", "repairing", "safe", "source", "store", "toolchain",
+        "uv", "verify",
     )
 )  # fmt: skip
 #: In tests/integration: their servers are of this process.
 SERVED = ("test_index_",)
-#: Its error quotes a library without having its exception behind it.
-_QUOTES = "test_the_proof_gives_evidence_or_names_the_file"
+#: Their errors quote a library without having its exception behind it, or name packages of this machine.
+_NOT_ALIKE = frozenset({
+    "test_the_proof_gives_evidence_or_names_the_file",
+    "test_a_gpu_without_oneapi_is_a_matter_of_the_environment",
+})  # fmt: skip
 #: Hashes, and the name in a cache that is one of a place of the test.
 _HASH = re.compile(r"\b[0-9a-f]{64}\b|(?<=/cache/)[0-9a-f]{16}\b")
 _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+")
@@ -75,14 +81,19 @@ class Watch:
             self.errors.append(json.loads(_SAID.sub(r"\1\2: {said}", plain)))
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Listen to ``pytest.raises``."""
-        really = pytest.raises
+        """Listen to ``pytest.raises``, and to command lines that end with an error."""
+        really, really_failed = pytest.raises, app._failed
 
         def raises(*arguments: Any, **options: Any) -> Any:
             expected = really(*arguments, **options)
             return expected if isinstance(expected, pytest.ExceptionInfo) else _Listening(expected, self.take)
 
+        def failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
+            self.take(error)
+            return really_failed(error, arguments)
+
         monkeypatch.setattr(pytest, "raises", raises)
+        monkeypatch.setattr(app, "_failed", failed)
 
     def check(self) -> None:
         """Compare with what is stored."""
@@ -132,7 +143,7 @@ def watch(request: pytest.FixtureRequest) -> Watch | None:
     path = request.path
     if not path.name.startswith({"unit": FILES, "integration": SERVED}.get(path.parent.name, ())):
         return None
-    if getattr(request.function, "is_hypothesis_test", False) or request.function.__name__ == _QUOTES:
+    if getattr(request.function, "is_hypothesis_test", False) or request.function.__name__ in _NOT_ALIKE:
         return None
     own = {str(request.getfixturevalue("tmp_path")): "{tmp}"} if "tmp_path" in request.fixturenames else {}
     return Watch(path.stem, short(request.node.name), own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -52,3 +53,24 @@ def test_what_was_written_is_read() -> None:
 def test_another_type_is_named_and_not_converted(change: dict[str, Any], names: str) -> None:
     with pytest.raises(ValueError, match=names):
         built(Whole, {**plain(_WHOLE), **change})
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"kind": "three", "parts": []}, "its field 'kind' is not valid: it has a value of another type"),
+        ({"kind": "one", "parts": [{}]}, "its field 'parts' is not valid: its field 'size' is missing"),
+        ({}, "its field 'kind' is missing"),
+        ([], "it has a value of another type"),
+    ],
+)
+def test_the_whole_reason_is_said(value: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=r"^its|^it") as caught:
+        built(Whole, value)
+    assert str(caught.value) == why
+
+
+def test_what_json_knows() -> None:
+    assert plain({"a": (Path("/x"), [Part(1)]), "b": Part, "c": None}) == {
+        "a": ["/x", [{"size": 1, "ref": None}]], "b": Part, "c": None,
+    }  # fmt: skip

@@ -25,18 +25,14 @@ from xpubuild.packages.index.config import read_config
 Telling = Callable[[], Sink]
 
 
-def local_mirror(
-    given: Path | Location | None, recipe: str, *, telling: Telling, cancel: Cancel | None = None
-) -> Path | None:
-    """Return the folder of a mirror; of one that is served, its copy in the user's cache, brought up to date.
+def local_mirror(given: Location, recipe: str, *, telling: Telling, cancel: Cancel | None = None) -> Path:
+    """Return the copy of a served mirror in the user's cache, brought up to date.
 
     Raises:
         FetchError: the server cannot be reached and the copy lacks something, or there is no mirror.
         SourceIntegrityError: a file on the server is damaged.
         UsageError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    if not isinstance(given, Location):
-        return given
     into = platformdirs.user_cache_path("xpubuild") / "mirrors" / given.folder_name
     return bring_copy(
         remote_of(given, cancel), into, recipe, telling=_Told(telling, given.url), cancel=cancel

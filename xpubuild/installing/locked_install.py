@@ -167,8 +167,11 @@ def _require_served(lock: model.Lock, component: str, served: Iterable[Mapping[s
     for url in sorted({*old, *new}):
         if old.get(url) != new.get(url):
             name = f"repositories.{component}.configure_time.{url}"
-            here = new[url][0] if url in new else "not cloned"
-            there = old[url][0] if url in old else "nothing"
+            both = zip(old[url], new[url], strict=True) if url in old and url in new else ()
+            there, here = next(
+                (pair for pair in both if pair[0] != pair[1]),
+                (old[url][0] if url in old else "nothing", new[url][0] if url in new else "no clone"),
+            )
             text = f"{name}: the lock has {there}, the tree requires {here}"
             found.append(Difference(name, old.get(url), new.get(url), text))
     if found:

@@ -1,0 +1,159 @@
+"""The compilers and the offline compiler of a build for XPU: made-up programs say what real ones say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from xpubuild.artifacts.linkage import Missing
+from xpubuild.compatibility.aot import AotList
+from xpubuild.errors import ToolchainError
+from xpubuild.gather.adapters import _told
+from xpubuild.gather.build_compilers import build_compilers
+from xpubuild.gather.offline_compiler import unknown_targets
+from xpubuild.host.system import OsFacts
+from xpubuild.host.tools import CompilerFacts
+from xpubuild.planning.request import Compilers, OneapiFacts
+from xpubuild.toolchain.compilers import HostCompilers
+
+DEBIAN = OsFacts(id="debian", version="12")
+
+
+def program(path: Path, text: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def gcc(folder: Path, *, whole: bool = True) -> str:
+    """Make a GCC with its folder of libraries, and return that folder."""
+    home = folder / "lib" / "gcc" / "x" / "13"
+    home.mkdir(parents=True)
+    if whole:
+        (home / "crtbegin.o").touch()
+    for name in ("gcc", "g++"):
+        program(folder / name, f"[ \"$1\" = -print-libgcc-file-name ] && echo '{home}/libgcc.a'")
+    return str(home)
+
+
+def facts(folder: Path, kind: str = "gcc") -> HostCompilers:
+    cc, cxx = (
+        CompilerFacts(kind=kind, version="13.2.0", path=str(folder / name), target="x86_64", name=name)
+        for name in ("gcc", "g++")
+    )
+    return HostCompilers(cc, cxx)
+
+
+def oneapi(folder: Path, selected: str | None) -> OneapiFacts:
+    """Make icx and icpx; ``selected`` is the GCC that icpx says it works with."""
+    told = f"echo 'Selected GCC installation: {selected} ' >&2" if selected is not None else "exit 3"
+    for name in ("icx", "icpx"):
+        program(folder / name, told)
+    (folder / "icpx.cfg").write_text("-something")
+    return OneapiFacts(path_prefix=(str(folder),))
+
+
+def found(tmp_path: Path, selected: str | None, *, on_path: bool, whole: bool = True) -> Compilers:
+    home = gcc(tmp_path / "gcc", whole=whole)
+    given = oneapi(tmp_path / "intel", home if selected == "own" else selected)
+    if on_path:
+        given = OneapiFacts(path_prefix=(*given.path_prefix, str(tmp_path / "gcc")))
+    return build_compilers(facts(tmp_path / "gcc"), given)
+
+
+def plain(tmp_path: Path) -> Compilers:
+    key = dict.fromkeys(("cc", "cxx"), "gcc 13.2.0 x86_64")
+    folder = tmp_path / "gcc"
+    return Compilers(f"{folder}/gcc", f"{folder}/g++", "13.2.0", key, "gcc")
+
+
+@pytest.mark.parametrize(
+    ("selected", "on_path", "whole", "named", "configured"),
+    [
+        ("own", True, True, False, False),
+        ("own", False, True, True, False),
+        ("/usr/lib/gcc/other", True, True, False, True),
+        ("/usr/lib/gcc/other", False, True, True, True),
+        ("/usr/lib/gcc/other", True, False, False, False),
+        # An icpx that does not say what it takes: it may take what PATH does not lead to.
+        (None, True, True, False, False),
+        (None, False, True, True, True),
+    ],
+)
+def test_compilers_are_named_and_configured_where_others_would_be_taken(
+    tmp_path: Path, *, selected: str | None, on_path: bool, whole: bool, named: bool, configured: bool
+) -> None:
+    compilers, expected = found(tmp_path, selected, on_path=on_path, whole=whole), plain(tmp_path)
+    home, intel = tmp_path / "gcc" / "lib" / "gcc" / "x" / "13", tmp_path / "intel"
+    names = {"gcc": expected.cc, "g++": expected.cxx} if named else {}
+    line = f'--gcc-install-dir="{home}"\n'
+    config = {"icx": line, "icpx": f"@{intel}/icpx.cfg\n{line}"} if configured else {}
+    key = {**expected.key, **({"icx": str(home)} if configured else {})}
+    assert compilers == Compilers(expected.cc, expected.cxx, "13.2.0", key, "gcc", names, config)
+
+
+def test_without_oneapi_and_for_other_compilers_nothing_is_asked(tmp_path: Path) -> None:
+    assert build_compilers(facts(tmp_path / "gcc"), None) == plain(tmp_path)
+    clang = build_compilers(facts(tmp_path / "gcc", "clang"), oneapi(tmp_path / "intel", "/x"))
+    assert (clang.kind, clang.names, clang.config) == ("clang", {}, {})
+
+
+def test_a_compiler_that_does_not_start_says_nothing(tmp_path: Path) -> None:
+    home = gcc(tmp_path / "gcc")
+    (tmp_path / "gcc" / "g++").unlink()
+    compilers = build_compilers(facts(tmp_path / "gcc"), oneapi(tmp_path / "intel", f"{home}/x"))
+    assert compilers.config == {}
+
+
+LISTS = (AotList(("pvc", "bmg")), AotList(("pvc",)), AotList(("pvc",)))
+
+
+def ocloc(tmp_path: Path, text: str) -> dict[str, str]:
+    program(tmp_path / "bin" / "ocloc", text)
+    return {"PATH": f"{tmp_path}/bin{os.pathsep}/usr/bin:/bin"}
+
+
+def asked(environment: Mapping[str, str], caller: Mapping[str, str] | None = None) -> tuple[str, ...] | None:
+    return unknown_targets(LISTS, environment, caller or {}, DEBIAN)
+
+
+def test_an_ocloc_that_is_not_there() -> None:
+    assert unknown_targets((), {}, {}, DEBIAN) is None
+    with pytest.raises(ToolchainError) as caught:
+        asked({"PATH": "/nowhere"})
+    assert caught.value.evidence == {"PATH": "/nowhere", "targets": "pvc, bmg"}
+    assert "kernels ahead of time for pvc, bmg; without it" in caught.value.why
+    assert caught.value.fix.endswith(
+        "; if a module has it, load the module, or name the folder of ocloc with --extra-path and that of its"
+        " libraries with --extra-library-path"
+    )
+    assert caught.value.commands
+
+
+def test_an_ocloc_that_does_not_compile(tmp_path: Path) -> None:
+    environment = ocloc(
+        tmp_path, 'test -n "$LD_LIBRARY_PATH" || { echo no compiler >&2; exit 1; }\necho image > kernel.out'
+    )
+    for caller in ({}, {"LD_LIBRARY_PATH": f"{tmp_path}/a driver:/x"}):
+        with pytest.raises(ToolchainError):
+            asked(environment, caller)
+    (tmp_path / "a driver").mkdir()
+    (tmp_path / "a driver" / "libigc.so.2").touch()
+    with pytest.raises(ToolchainError) as caught:
+        asked(environment, {"LD_LIBRARY_PATH": f"{tmp_path}/a driver:/x"})
+    assert caught.value.commands == (f"export XPUBUILD_EXTRA_LIBRARY_PATH='{tmp_path}/a driver'",)
+
+
+def test_libraries_that_adapters_lack_are_told_with_what_brings_them() -> None:
+    hwloc = Missing("libhwloc.so.15", ("/x/a.so", "/x/libumf.so.0"))
+    other = Missing("libother.so.1", ("/x/a.so",))
+    lost = "; the SYCL runtime then drops its adapter for Level Zero without a message and finds no GPU"
+    assert _told([other]) == f"not found: libother.so.1 (needed by a.so){lost}"
+    assert _told([hwloc, other]) == (
+        f"not found: libhwloc.so.15 (needed by libumf.so.0), libother.so.1 (needed by a.so){lost}"
+        "; install oneAPI's tcm, or libhwloc15 of the distribution"
+    )

@@ -1,0 +1,87 @@
+"""What a lock does not allow: options that contradict it, and sources that are not those of the lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.locks import example, oid
+
+from xpubuild.errors import LockMismatchError
+from xpubuild.gather.options import PlanOptions
+from xpubuild.installing.locked_install import (
+    LockedProof,
+    _conda_lock_beside,
+    _require_no_contradiction,
+    _require_served,
+)
+
+LOCK = example()
+SAID = LOCK.options
+FITS: dict[str, Any] = {
+    "target": "xpu", "cxx11_abi": "1", "arch": ("pvc", "bmg"), "with_": ("ops", "triton"),
+    "without": ("vision",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"target": "cpu"}, {"variant": "full"}, {"cxx11_abi": "0"}, {"arch": ("pvc",)},
+        {"with_": ("vision",)}, {"without": ("ops", "torch")}, {"editable": True}, {"allow_dirty": True},
+        {"target": "cpu", "variant": "full", "with_": ("vision", "audio"), "editable": True},
+    ],
+)  # fmt: skip
+def test_options_that_contradict_a_lock(changes: dict[str, Any]) -> None:
+    with pytest.raises(LockMismatchError):
+        _require_no_contradiction(LOCK, PlanOptions(None, **{**FITS, **changes}))
+
+
+def test_options_that_say_what_a_lock_says(tmp_path: Path) -> None:
+    _require_no_contradiction(LOCK, PlanOptions(None, **FITS))
+    _require_no_contradiction(LOCK, PlanOptions(None))
+    path = tmp_path / "some.lock.yaml"
+    assert _conda_lock_beside(path, LOCK) is None
+    (tmp_path / "2.8.conda-lock.yml").touch()
+    assert _conda_lock_beside(path, LOCK) == tmp_path / "2.8.conda-lock.yml"
+    other = LOCK.model_copy(update={"options": SAID.model_copy(update={"env": "venv"})})
+    assert _conda_lock_beside(path, other) is None
+
+
+def served() -> list[dict[str, str]]:
+    known = LOCK.repositories["torch"].configure_time
+    found = [{"url": i.url, "commit": i.commit, "tree": i.tree, "asked_for": i.asked_for} for i in known]
+    below = [sub for item in known for sub in item.submodules]
+    return found + [{"url": i.url, "commit": i.commit, "tree": i.tree, "asked_for": i.commit} for i in below]
+
+
+@pytest.mark.parametrize("change", ["commit", "tree", "asked_for", "gone", "more"])
+def test_what_a_build_would_clone_is_what_the_lock_says(change: str) -> None:
+    found = served()
+    _require_served(LOCK, "torch", found)
+    if change == "gone":
+        del found[-1]
+    elif change == "more":
+        found.append({"url": "https://host/new.git", "commit": oid(1), "tree": oid(2), "asked_for": "main"})
+    else:
+        found[0] = {**found[0], change: oid(3)}
+    with pytest.raises(LockMismatchError):
+        _require_served(LOCK, "torch", found)
+
+
+class _Proof:
+    def describe(self) -> str:
+        return "what is served"
+
+    def key(self) -> dict[str, Any]:
+        return {"proof": "x"}
+
+    def check(self) -> dict[str, Any]:
+        return {"served": served()}
+
+
+def test_the_proof_of_a_lock_is_that_which_it_extends() -> None:
+    proof = LockedProof(_Proof(), LOCK, "torch")
+    assert (proof.describe(), proof.key()) == ("what is served, as locked", {"proof": "x"})
+    assert proof.check() == {"served": served()}

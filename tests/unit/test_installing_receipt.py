@@ -1,0 +1,155 @@
+"""A receipt, whole: of a plan, a journal and the files of a made-up workspace."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from unit.test_plan_resolved import FACTS
+
+from xpubuild import __version__
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.model import Plan, Step
+from xpubuild.engine.monitor import WATCHED
+from xpubuild.installing.receipt import make_receipt, write_receipt
+from xpubuild.planning.request import OneapiFacts, Resolved
+from xpubuild.store.evidence import TAKEN
+from xpubuild.workspace.layout import Layout
+
+STEPS = ("env", "torch", "ops.source", "ops.wheel", "vision.wheel", "vision.portable", "verify")
+TOLD = {"id": "a-warning", "text": "text", "lines": ["one", "two"], "more": "is not in a receipt"}
+COMMAND: Any = SimpleNamespace(
+    duration_s=2.00049, user_s=1.23456, system_s=0.98765, max_rss_bytes=5, peak_tree_bytes=7, returncode=0,
+    memory=(),
+)  # fmt: skip
+EVIDENCE: dict[str, list[dict[str, Any]]] = {
+    "env": [{"proof": "environment"}],
+    "torch": [],
+    "ops.source": [{"proof": "tree", "pins": [{"url": "u", "commit": "c"}]}, {"proof": "other"}],
+    "ops.wheel": [
+        {"proof": "audit", "audit": {"wheel": "/stage/ops-1.whl", "status": "ok", "sha256": "a"}},
+        {"proof": WATCHED, "warnings": [TOLD]},
+        {"proof": TAKEN, "store": "/a store"},
+    ],
+    "vision.wheel": [{"proof": "audit", "audit": {"wheel": "vision-1.whl"}}],
+    "vision.portable": [
+        {"proof": "audit", "audit": {"wheel": "vision-1-many.whl"}},
+        {"proof": "other", "audit": "none"},
+    ],
+    "verify": [],
+}
+REPORT = {
+    "status": "fail",
+    "torch": {"version": "2"},
+    "checks": [
+        {"id": status, "status": status, "duration_s": 1.5, "detail": "d"}
+        for status in ("pass", "pass", "fail", "skip", "crash", "timeout")
+    ],
+}
+ONEAPI = OneapiFacts(components=({"name": "compiler", "path": "/o"},), difference={"set": {"A": "b"}})
+
+
+def world(root: Path, done: tuple[str, ...]) -> tuple[Plan, Journal]:
+    """Make a workspace in which these steps are done, one failed, and one was done for another plan."""
+    layout, plan = Layout(root), Plan(
+        "mine", str(root), "digest", tuple(Step(name, f"title of {name}") for name in STEPS),
+        {name: f"print of {name}" for name in STEPS}, {}, {"target": "cpu"},
+    )  # fmt: skip
+    journal = Journal(layout.journal)
+    journal.start_run("mine", ["xpubuild", "install"], "1")
+    for name in STEPS:
+        journal.begin(name, f"print of {name}")
+        if name in done:
+            journal.done(name, evidence=EVIDENCE[name], witnesses={}, published=[])
+    journal.command("ops.wheel", ["make"], COMMAND, "/a log")
+    journal.command("something", ["make"], COMMAND, "/a log")
+    report = layout.pip_report("torch", "torch")
+    report.parent.mkdir(parents=True)
+    install = [
+        {"metadata": {"name": "torch", "version": "2"},
+         "download_info": {"archive_info": {"hashes": {"sha256": "b"}}}},
+        {"metadata": {"name": "sympy", "version": "1"}, "download_info": {"url": "u"}},
+        {"metadata": {"name": "numpy", "version": "3"}},
+    ]  # fmt: skip
+    report.write_text(json.dumps({"install": install}))
+    layout.verify_report.parent.mkdir(parents=True, exist_ok=True)
+    layout.verify_report.write_text(json.dumps(REPORT))
+    return plan, journal
+
+
+def test_a_receipt_says_what_was_done_and_found(tmp_path: Path) -> None:
+    plan, journal = world(tmp_path, STEPS)
+    found = Resolved("main", "c", "u", "w")
+    facts = replace(FACTS, oneapi=ONEAPI, resolved={"torch": found})
+    with journal:
+        receipt = make_receipt(plan, facts, {"os": "x"}, journal)
+        (command, _) = journal.commands()
+        journal.begin("env", "another print")
+        journal.failed("verify", "why")
+        partial = make_receipt(replace(plan, steps=plan.steps[:-1]), FACTS, {}, journal)
+    created = receipt.pop("created")
+    assert created[4] == "-" and created[10] == "T" and created[19] in "+-"  # noqa: PT018
+    layout = Layout(tmp_path)
+    assert receipt == {
+        "schema": "xpubuild.receipt/1", "xpubuild": __version__, "status": "complete", "recipe": "mine",
+        "lock_digest": "digest", "summary": {"target": "cpu"}, "host": {"os": "x"},
+        "oneapi": [{"name": "compiler", "path": "/o"}], "activation": {"oneapi": {"set": {"A": "b"}}},
+        "resolved": {"torch": {"ref": "main", "commit": "c", "url": "u", "when": "w"}},
+        "pins": [{"component": "ops", "url": "u", "commit": "c"}], "workspace": str(tmp_path),
+        "python": f"{tmp_path}/env/bin/python", "logs": f"{tmp_path}/logs",
+        "steps": [
+            {"id": name, "title": f"title of {name}", "status": "done", "fingerprint": f"print of {name}",
+             "store": "/a store" if name == "ops.wheel" else None, "evidence": EVIDENCE[name]}
+            for name in STEPS
+        ],
+        "commands": [
+            {"step": "ops.wheel", "argv": ["make"], "started": command["started"], "duration_s": 2.0,
+             "user_s": 1.235, "system_s": 0.988, "max_rss_bytes": 5, "peak_bytes": 7, "returncode": 0,
+             "log": "/a log"},
+        ],
+        "wheels": [
+            {"file": "ops-1.whl", "path": f"{tmp_path}/wheels/ops-1.whl", "wheel": "ops-1.whl",
+             "status": "ok", "sha256": "a"},
+            {"file": "vision-1-many.whl", "path": f"{tmp_path}/wheels/portable/vision-1-many.whl",
+             "wheel": "vision-1-many.whl"},
+        ],
+        "warnings": [{"step": "ops.wheel", "id": "a-warning", "text": "text", "lines": ["one", "two"]}],
+        "compile_cache": [],
+        "prebuilt": [
+            {"step": "torch", "name": "torch", "version": "2", "sha256": "b"},
+            {"step": "torch", "name": "sympy", "version": "1", "sha256": None},
+            {"step": "torch", "name": "numpy", "version": "3", "sha256": None},
+        ],
+        "verify": {
+            "status": "fail", "torch": {"version": "2"}, "device": {}, "passed": 2, "failed": 1, "skipped": 1,
+            "crashed": 1, "timed_out": 1, "report": str(layout.verify_report),
+            "checks": [{"id": check["id"], "status": check["status"], "duration_s": 1.5}
+                       for check in REPORT["checks"]],  # type: ignore[index]
+        },
+    }  # fmt: skip
+    assert (partial["status"], partial["verify"], partial["oneapi"]) == ("partial", None, [])
+    assert partial["activation"] == {"oneapi": None}
+    first = partial["steps"][0]
+    assert (first["status"], first["store"], first["evidence"]) == ("to-do", None, [])
+    write_receipt(layout, {"b": 1, "a": 2})
+    assert layout.receipt.read_text() == '{\n "a": 2,\n "b": 1\n}\n'
+
+
+@pytest.mark.parametrize("damage", ["no report", "no JSON", "not done"])
+def test_without_a_report_a_receipt_says_nothing_of_verify(tmp_path: Path, damage: str) -> None:
+    plan, journal = world(tmp_path, STEPS if damage != "not done" else STEPS[:-2])
+    report = Layout(tmp_path).verify_report
+    report.unlink()
+    if damage == "no JSON":
+        report.write_text("{")
+    with journal:
+        receipt = make_receipt(plan, FACTS, {}, journal)
+    assert receipt["verify"] is None
+    assert receipt["status"] == ("partial" if damage == "not done" else "complete")
+    assert [item["file"] for item in receipt["wheels"]][1:] == (
+        [] if damage == "not done" else ["vision-1-many.whl"]
+    )

@@ -1,0 +1,160 @@
+"""What stops an install before its first step, and what it says on its way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.engine import Recorder
+from support.plan_files import context_for
+
+from xpubuild.engine.events import Notice
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.model import Plan, Step
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import XpuBuildError
+from xpubuild.gather.options import PlanOptions
+from xpubuild.gather.prepare import Prepared
+from xpubuild.installing.asked import LockOptions, prepare_as_asked
+from xpubuild.installing.install import _adopt, _warn, check_until, open_workspace
+from xpubuild.installing.modulefiles import Modules
+from xpubuild.installing.obstacles import before_steps
+from xpubuild.planning.request import OneapiFacts
+from xpubuild.toolchain.envmark import MARK
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize("kind", ["file", "below a file", "proc", "others"])
+def test_a_folder_that_cannot_be_a_workspace(tmp_path: Path, kind: str) -> None:
+    root = tmp_path / "ws"
+    if kind in ("file", "below a file"):
+        root.touch()
+    if kind == "others":
+        root.mkdir()
+        for number in range(7):
+            (root / f"file {number}").touch()
+        (root / "journal.db-wal").touch()
+    place = {"below a file": root / "x", "proc": Path("/proc/xpubuild")}.get(kind, root)
+    with pytest.raises(XpuBuildError):
+        open_workspace(place)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (), ("receipt.json", "x"), (f"env/{MARK}", "x"), ("journal.db", "x"), ("journal.db-shm",),
+        (".lock", ".lock.owner", "journal.db-wal"),
+    ],
+)  # fmt: skip
+def test_a_folder_that_can_be_a_workspace(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        (tmp_path / "a" / "b" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "a" / "b" / name).touch()
+    open_workspace(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.parametrize(("ours", "runs"), [(True, 0), (True, 1), (False, 0)])
+def test_folders_of_a_lost_journal_are_ours(tmp_path: Path, *, ours: bool, runs: int) -> None:
+    if ours:
+        (tmp_path / "receipt.json").touch()
+    with Journal(tmp_path / "journal.db") as journal:
+        for _ in range(runs):
+            journal.start_run("x", [], "1")
+        _adopt(tmp_path, journal)
+        made = {f"{tmp_path}/build": "adopted", f"{tmp_path}/env": "adopted"}
+        assert journal.made() == (made if ours and not runs else {})
+
+
+def prepared(root: Path, summary: dict[str, Any] | None = None, **facts: Any) -> Prepared:
+    context = context_for("quickstart", facts=facts, workspace=str(root))
+    plan = Plan("quickstart", str(root), "d", (Step("env", "t"), Step("b", "t")), {}, {}, summary or {})
+    return Prepared(plan, context, {"disk": {"free_bytes": 2 * GIB}}, 2.0)
+
+
+def test_a_step_that_the_plan_does_not_have(tmp_path: Path) -> None:
+    plan = prepared(tmp_path).plan
+    for name in (None, "env", "b"):
+        check_until(plan, name)
+    with pytest.raises(XpuBuildError):
+        check_until(plan, "c")
+
+
+def test_what_is_surprising_is_said_before_the_build(tmp_path: Path) -> None:
+    sink = Recorder()
+    summary = {"chosen": "why", "loses": ["one", "two"], "notes": ["a note"]}
+    facts = {"oneapi": OneapiFacts(warnings=("of oneAPI",)), "warnings": ("of the host",)}
+    _warn(prepared(tmp_path / "a space", summary, **facts), sink)
+    _warn(prepared(tmp_path), sink)
+    notices = [event for event in sink.events if isinstance(event, Notice)]
+    space = (
+        "the path of the workspace has a space: torch.compile for the CPU cannot link there, everything else"
+    )
+    assert [(event.text, event.level) for event in notices] == [
+        (f"{space} works", "warning"), ("of oneAPI", "warning"), ("of the host", "warning"), ("why", "info"),
+        ("the build will lack: one", "warning"), ("the build will lack: two", "warning"),
+        ("a note", "warning"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("free", "todo", "told"),
+    [
+        (2 * GIB, ("env",), False), (2 * GIB - 1, ("env",), True), (2 * GIB - 1, ("b",), False),
+        (None, ("env",), False),
+    ],
+)  # fmt: skip
+def test_room_for_the_result(tmp_path: Path, free: int | None, todo: tuple[str, ...], *, told: bool) -> None:
+    given = replace(prepared(tmp_path / "ws"), host={"disk": {"free_bytes": free}})
+    found = list(before_steps(given, todo, Cancel()))
+    assert len(found) == told
+    for error in found:
+        with pytest.raises(XpuBuildError):
+            raise error
+
+
+@pytest.mark.parametrize(
+    ("given", "lock"),
+    [
+        ({"recipe": "x.lock.yaml"}, LockOptions(file=Path("y"))),
+        ({"recipe": None}, LockOptions(locked=True)),
+        ({"recipe": "quickstart"}, LockOptions(locked=True)),
+    ],
+)
+def test_locks_that_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], lock: LockOptions
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.lock.yaml").touch()
+    with pytest.raises(XpuBuildError):
+        prepare_as_asked(PlanOptions(**given), lock)
+
+
+def test_the_newest_release_is_the_default_of_modules(tmp_path: Path) -> None:
+    modules = Modules(tmp_path, "lmod", ("intel/oneapi",))
+    receipt: dict[str, Any] = {"recipe": "2.10", "activation": {"oneapi": None}}
+    ours = "-- Made by xpubuild\n"
+    (tmp_path / "xpubuild").mkdir()
+    for name, text in (
+        ("2.9.lua", ours),
+        ("main.lua", ours),
+        ("3.0.lua", "of somebody\n"),
+        (".4.0.lua", ours),
+    ):
+        (tmp_path / "xpubuild" / name).write_text(text)
+    (tmp_path / "xpubuild" / "5.0.lua").mkdir()
+    path = modules.write(tmp_path / "ws", receipt)
+    assert path == tmp_path / "xpubuild" / "2.10.lua"
+    assert 'depends_on("intel/oneapi")' in path.read_text()
+    rc = tmp_path / "xpubuild" / ".modulerc"
+    assert rc.read_text() == ("#%Module\n# Made by xpubuild.\nmodule-version xpubuild/2.10 default\n")
+    assert {file.stat().st_mode & 0o777 for file in (path, rc)} == {0o644}
+    # The mark counts at the top of a file alone.
+    path.write_text(" " * 400 + ours)
+    with pytest.raises(XpuBuildError):
+        modules.require_place("2.10")
+    path.write_text(" " * (400 - len("-- Made by xpubuild")) + ours)
+    modules.require_place("2.10")

@@ -1,0 +1,142 @@
+"""What is said of plans: in scripts, summaries, refusals and errors of pip."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.test_plan_resolved import FACTS, request
+
+from xpubuild.compatibility.situation import Reason, Situation, Verdict
+from xpubuild.planning import freeze_steps, refusal
+from xpubuild.planning.planner import make_context, make_plan
+from xpubuild.planning.request import Compilers, Downloads, Installer, OneapiFacts
+from xpubuild.planning.script import relocatable
+from xpubuild.recipe.releases import releases
+from xpubuild.resources import recipes_dir
+
+COMMIT = "4" * 40
+
+
+def pinned(name: str, **more: Any) -> dict[str, Any]:
+    source = {"url": f"https://host/{name}.git", "commit": COMMIT, **more.pop("source", {})}
+    return {"kind": "source", "dist": name, "source": source, **more}
+
+
+@pytest.mark.parametrize(
+    ("line", "moved"),
+    [
+        ("cat /ws", 'cat "$WORKSPACE"'), ("cat /ws/a /wsx /ws:/b", 'cat "$WORKSPACE"/a /wsx "$WORKSPACE":/b'),
+        ("cat '/ws/a b' /ws;", "cat ''\"$WORKSPACE\"'/a b' \"$WORKSPACE\";"),
+        ('"/ws", x', '""$WORKSPACE"", x'), ("/ws.x", "/ws.x"),
+    ],
+)  # fmt: skip
+def test_lines_of_a_script_are_moved(line: str, moved: str) -> None:
+    assert relocatable(line, "/ws") == moved
+
+
+def test_what_is_said_of_packages_and_downloads() -> None:
+    uv = Installer("/uv", "1.2", Path("/c"))
+    assert [item.told() for item in (Installer(), Installer(why="so"), uv, replace(uv, links=False))] == [
+        "", "pip (so)", "uv 1.2 (linked from /c), pip where it fails",
+        "uv 1.2 (copied, on another file system, from /c), pip where it fails",
+    ]  # fmt: skip
+    mirror = {"XPUBUILD_MIRROR": "/m"}
+    assert Downloads().environment() == {}
+    assert Downloads(Path("/m")).environment() == mirror
+    assert Downloads(Path("/m"), offline=True).environment() == {**mirror, "XPUBUILD_OFFLINE": "1"}
+    assert Downloads(offline=True).environment() == {"XPUBUILD_OFFLINE": "1"}
+
+
+def test_a_summary_says_what_is_built_and_why() -> None:
+    why = {
+        "chosen": "the newest",
+        "warnings": ("of the host",),
+        "oneapi": OneapiFacts(warnings=("of oneAPI",)),
+    }
+    changes = {"targets": ["xpu"], "target": "xpu", "components": {"torch": pinned("torch")}}
+    facts = replace(FACTS, **why, compilers=Compilers("cc", "c++", "13"))  # type: ignore[arg-type]
+    summary = dict(make_plan(make_context(request(**changes), facts)).summary)
+    assert summary == {
+        "recipe": "mine: t", "target": "xpu", "components": "torch", "torch": "from source",
+        "python": "3.11.7 (/usr/bin/python3)", "compilers": "c++ 13", "cxx11_abi": 1,
+        "variant": "as the recipe",
+        "arch": "as upstream", "jobs": "1 (asked for)", "resolved": [], "workspace": "/ws",
+        "warnings": ["of the host", "of oneAPI"], "chosen": "the newest",
+        **{name: summary[name] for name in ("notes", "loses", "not_known") if name in summary},
+    }  # fmt: skip
+
+
+REASON = Reason("gcc", "builds", "no", "GCC >=11.3", "the host has 7", "install one", "a source", "verified")
+
+
+def test_a_refusal_has_every_reason() -> None:
+    recipe = request().loaded.recipe
+    for builds, runs, verb in (("no", "no", "be built"), ("unknown", "no", "run")):
+        verdict = Verdict(builds, runs, (REASON, replace(REASON, constraint="python", todo="")))  # type: ignore[arg-type]
+        error = refusal.refused(recipe, verdict)
+        assert error.what == f"'mine' cannot {verb} here"
+        assert error.why == "; ".join(reason.text for reason in verdict.against())
+        assert error.fix == "install one"
+        assert error.evidence == {"constraints": [refusal.evidence(reason) for reason in verdict.against()]}
+    assert refusal.evidence(REASON) == {
+        "constraint": "gcc", "concern": "builds", "answer": "no", "wanted": "GCC >=11.3",
+        "found": "the host has 7", "todo": "install one", "source": "a source", "confidence": "verified",
+    }  # fmt: skip
+
+
+def test_alternatives_are_some_and_the_number_of_the_rest() -> None:
+    known = [
+        item
+        for item in releases(recipes_dir())
+        if item.version in ("2.14.0", "2.13.0", "2.12.1", "2.11.0", "2.10.0", "2.9.1", "2.8.0")
+    ]
+    here = Situation(gpu="max", gpu_targets=("pvc",), driver="rolling", oneapi=("2025.3",),
+                     python=("3.11.9",), gcc="13.2.0", host_compiler="GNU", cxx11_abi=1)  # fmt: skip
+    recipe = next(item.recipe for item in known if item.version == "2.14.0")
+    error = refusal.UnsatisfiableError("what", why="why", fix="fix", commands=("first",))
+    told = refusal.with_alternatives(error, recipe, here, known, ("--python", "x y"))
+    fitting = [item.name for item, _ in refusal.fitting(known, here) if item.recipe.name != recipe.name]
+    assert told.evidence["would_fit"] == fitting
+    assert told.commands == ("first", f"xpubuild plan {fitting[0]} --python 'x y' --cxx11-abi 1")
+    assert told.fix.startswith("fix; releases that nothing known rules out here: ")
+    assert (" older" in told.fix) == (len(fitting) > 4)
+    none = refusal.with_alternatives(refusal.UnsatisfiableError("what"), recipe, here, known[:1], ())
+    assert none.fix == "this host and these options rule out every other release too"
+    assert none.commands == ("xpubuild recipes matrix --here",)
+
+
+def explained(*tail: str) -> Any:
+    return freeze_steps.explain(("https://host/i",))(list(tail))
+
+
+def test_a_package_that_must_be_kept_or_not_be_there() -> None:
+    conflict = "ERROR: Cannot install because these package versions have conflicting dependencies."
+    held = "    The user requested (constraint) torch==2.13.0+cpu"
+    kept = explained(conflict, held, "    vision 0.2 depends on torch==2.12", "    x 1 depends on y")
+    forbidden = explained("ResolutionImpossible", "The user requested (constraint) triton<0")
+    whole = [error.to_json() for error in (kept, forbidden)]
+    fix = (
+        "use compatible versions in the requirement file, or exclude the component (--without); then run the"
+        " same command again"
+    )
+    what = "pip would replace a package that this workspace was built with: "
+    shared = {"code": "audit", "exit_code": 60, "fix": fix, "commands": ["xpubuild status"], "log": None,
+              "explanation": None}  # fmt: skip
+    wanting = ["vision 0.2 (requires torch==2.12)", "x 1 (requires y)"]
+    assert whole == [
+        {**shared, "what": f"{what}torch==2.13.0+cpu must be kept", "why": "; ".join(wanting),
+         "evidence": {"held": "torch==2.13.0+cpu", "wanting": wanting}},
+        {**shared, "what": f"{what}triton must not be installed",
+         "why": "a requirement needs another version",
+         "evidence": {"held": "triton<0", "wanting": []}},
+    ]  # fmt: skip
+    assert freeze_steps._requirement("not a requirement !") is None
+    assert explained("something else").code != "audit"
+    # What no index has is no conflict: nothing asks for another version of it.
+    gone = explained(
+        conflict, held, "The user requested torch", "Some have no matching distributions available"
+    )
+    assert gone.code != "audit"

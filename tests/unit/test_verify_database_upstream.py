@@ -1,0 +1,201 @@
+"""What is read of PyTorch's operator database, and the context of a check, with a stand-in for torch."""
+
+from __future__ import annotations
+
+import math
+import sys
+import unittest
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from xpubuild.verify.suite import database
+from xpubuild.verify.suite.backends import BACKENDS
+from xpubuild.verify.suite.context import CheckFailedError, CheckSkippedError, SuiteContext, require
+from xpubuild.verify.suite.database import differentiable, load, name_of, objections, tolerance, types_of
+
+
+class DType(str):
+    """A type of elements, by its name."""
+
+    __slots__ = ()
+
+    @property
+    def is_complex(self) -> bool:
+        return self.startswith("complex")
+
+
+TORCH = SimpleNamespace(**{name: DType(name) for name in database.TYPES if not name.startswith("uint1")})
+Decorators = list[Callable[[Any], Any]]
+
+
+class Info:
+    """An entry of the database: other types on each kind of device, and decorators by test."""
+
+    def __init__(self, name: str = "add", variant: str = "", **more: Any) -> None:
+        self.name, self.variant_test_name, self.decorators = name, variant, more.pop("decorators", [])
+        self.asked: list[tuple[Any, ...]] = []
+        self._by_test: dict[tuple[str, str], Decorators] = more.pop("by_test", {})
+        vars(self).update(more)
+
+    def supported_dtypes(self, kind: str) -> set[str]:
+        return {"cuda": {"int64", "float32"}, "xpu": {"bool"}, "cpu": {"float64", "uint16"}}[kind]
+
+    def supported_backward_dtypes(self, kind: str) -> set[str]:
+        return {"cuda": {"float32", "complex32"}, "cpu": {"float64"}}[kind]
+
+    def get_decorators(
+        self, group: str, test: str, kind: str, dtype: str, more: dict[str, Any]
+    ) -> Decorators:
+        self.asked.append((test, kind, dtype, more))
+        return self._by_test.get((test, kind), [])
+
+
+def test_names_types_and_gradients() -> None:
+    assert (name_of(Info()), name_of(Info("pad", "circular"))) == ("add", "pad.circular")
+    assert types_of(TORCH, Info(), "cpu:0") == ["float64"]
+    assert types_of(TORCH, Info(), "cuda") == types_of(TORCH, Info(), "xpu:1") == ["float32", "int64"]
+    assert types_of(TORCH, Info(dtypesIf={"cuda": ()}), "xpu") == ["float32", "int64"]
+    assert types_of(TORCH, Info(dtypesIf={"xpu": ()}), "xpu") == ["bool"]
+    found = [differentiable(TORCH, Info(), TORCH.float32, device) for device in ("xpu:0", "cuda", "cpu")]
+    assert found == [True, True, False]
+    assert differentiable(TORCH, Info(), TORCH.complex32, "cuda") is False
+
+
+def test_the_database_is_loaded_with_its_slow_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "torch.testing._internal.common_methods_invocations"
+    module = ModuleType(name)
+    vars(module)["op_db"] = [Info(), Info("pad", "circular")]
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setenv("PYTORCH_TEST_WITH_SLOW", "0")
+    assert list(load()) == ["add", "pad.circular"]
+    assert database.os.environ["PYTORCH_TEST_WITH_SLOW"] == "1"
+
+
+def needs_more(_: Any) -> Any:
+    raise AttributeError("needs a real test")
+
+
+def fails(_: Any) -> Any:
+    def test(_self: Any) -> None:
+        raise KeyError("this says nothing")
+
+    return test
+
+
+def skips(_: Any) -> Any:
+    def test(self: Any) -> None:
+        raise unittest.SkipTest(f"on {self.device_type} {self.get_primary_device()} {'x' * 200}")
+
+    return test
+
+
+@pytest.mark.parametrize(
+    ("decorators", "reason"),
+    [
+        ([], ""),
+        ([needs_more, unittest.skip("it is slow")], "upstream skips it: it is slow"),
+        ([unittest.skip("")], "upstream skips it: no reason"),
+        ([unittest.skip("x" * 200)], f"upstream skips it: {'x' * 200}"[:120]),
+        ([unittest.expectedFailure], "upstream expects it to fail"),
+        ([fails], ""),
+        ([lambda _: None], ""),
+        ([skips], f"upstream skips it: on xpu xpu {'x' * 200}"[:120]),
+    ],
+)
+def test_what_upstream_says_against_a_case(decorators: Decorators, reason: str) -> None:
+    info = Info(by_test={("test_out", "xpu"): decorators})
+    assert objections(TORCH, info, TORCH.float16, "xpu:0") == ({"out": reason} if reason else {})
+    wide = [(test, "xpu", "float64", {}) for test in ("test_fn_grad", "test_forward_mode_AD")]
+    assert info.asked == [
+        ("test_compare_cpu", "xpu", "float16", {}), ("test_compare_cpu", "cuda", "float16", {}),
+        ("test_noncontiguous_samples", "xpu", "float16", {}),
+        ("test_variant_consistency_eager", "xpu", "float16", {}), ("test_out", "xpu", "float16", {}),
+        ("test_fn_grad", "xpu", "float16", {}), wide[0],
+        ("test_forward_mode_AD", "xpu", "float16", {}), wide[1],
+    ]  # fmt: skip
+
+
+def test_what_upstream_says_of_comparisons_and_of_double_precision_holds_for_all() -> None:
+    said = {
+        ("test_compare_cpu", "cuda"): [unittest.skip("random")],
+        ("test_fn_grad", "cpu"): [unittest.skip("x")],
+    }
+    info = Info(by_test=said)
+    assert objections(TORCH, info, TORCH.complex64, "cpu") == {
+        "forward": "upstream skips it: random", "backward": "upstream skips it: x",
+    }  # fmt: skip
+    assert ("test_fn_grad", "cpu", "complex128", {}) in info.asked
+
+
+def wider(given: Any, **more: Any) -> Any:
+    return SimpleNamespace(decorators=[SimpleNamespace(d=given), SimpleNamespace()], **more)
+
+
+def test_tolerances_are_the_widest_of_uncompiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("torch.testing._comparison")
+    vars(module)["default_tolerances"] = lambda dtype: {"float32": (1e-6, 1e-5), "int64": (0, 0)}[dtype]
+    monkeypatch.setitem(sys.modules, "torch.testing._comparison", module)
+    pair = SimpleNamespace(rtol=1e-3, atol=1e-9)
+    entries = [
+        wider({"float32": pair}, device_type="cuda"), wider({"float32": 1e-4}, device_type=None),
+        wider({"float32": 5.0}, device_type="mps"), wider({"float32": 5.0}, cls_name="TestDecomp"),
+        wider({"float16": 5.0}), SimpleNamespace(d={"float32": 1e-7}), SimpleNamespace(d=7), wider(None),
+    ]  # fmt: skip
+    info = Info(decorators=entries)
+    assert tolerance(info, "float32", "xpu:0") == tolerance(info, "float32", "cuda") == (1e-3, 1e-4)
+    assert tolerance(info, "float32", "cpu") == (1e-6, 1e-4)
+    assert tolerance(info, "int64", "cpu") == (0.0, 0.0)
+
+
+def context(monkeypatch: pytest.MonkeyPatch, name: str, torch: Any) -> SuiteContext:
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    return SuiteContext(BACKENDS[name], frozenset({"ops"}), {"source": "/s"})
+
+
+def test_a_context_has_the_device_and_its_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch: Any = ModuleType("torch")
+    torch.device, torch.xpu = "device {}".format, "the module"
+    found = context(monkeypatch, "xpu", torch)
+    assert (found.torch, found.device, found.module) == (torch, "device xpu", "the module")
+    assert (found.options, found.planned, found.required) == ({"source": "/s"}, (), {"ops"})
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_full_precision_is_set_by_the_first_switch_that_there_is(
+    monkeypatch: pytest.MonkeyPatch, *, new: bool
+) -> None:
+    torch: Any = ModuleType("torch")
+    cudnn = SimpleNamespace(allow_tf32=True)
+    if new:
+        cudnn.conv = SimpleNamespace(fp32_precision="tf32")
+    torch.backends = SimpleNamespace(cudnn=cudnn)
+    context(monkeypatch, "cuda", torch).full_precision()
+    assert cudnn.allow_tf32 is new
+    assert not new or cudnn.conv.fp32_precision == "ieee"
+    torch.backends = SimpleNamespace()
+    context(monkeypatch, "cuda", torch).full_precision()
+    assert vars(torch.backends) == {}
+
+
+def test_what_a_check_reports() -> None:
+    found = SuiteContext(BACKENDS["cpu"], frozenset({"ops"}))
+    found.note("one")
+    found.warn("two")
+    for name, value in (("a", math.inf), ("b", 1.5), ("c", 3)):
+        found.metric(name, value)
+    found.within("an_error", 2.0, 2.0)
+    assert (found.notes, found.warnings) == (["one"], ["two"])
+    assert found.metrics == {"a": "inf", "b": 1.5, "c": 3, "an_error": 2.0, "an_error_limit": 2.0}
+    for value in (2.5, math.nan):
+        with pytest.raises(CheckFailedError, match=rf"^an error is {value:.3g}, the limit is 2$"):
+            found.within("an_error", value, 2.0)
+    with pytest.raises(CheckFailedError, match=r"^it is not there; --require makes this a failure$"):
+        found.absent("ops", "it is not there")
+    with pytest.raises(CheckSkippedError, match=r"^it is not there$"):
+        found.absent("vision", "it is not there")
+    require(condition=True, message="never")
+    with pytest.raises(CheckFailedError, match=r"^the message$"):
+        require([], "the message")
