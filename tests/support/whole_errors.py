@@ -1,4 +1,4 @@
-"""Every part of the errors that unit tests expect: tests/data/errors has what, why, fix, commands, evidence.
+"""Every part of the errors that tests expect: tests/data/errors has what, why, fix, commands, evidence.
 
 A test that expects an error with ``pytest.raises`` looks at the part that it is about; here the error that it
 got is compared as a whole with the stored one, which ``make errors`` rewrites. What a library said (the
@@ -26,11 +26,18 @@ FOLDER = DATA / "errors"
 FILES = tuple(
     f"test_{part}_"
     for part in (
-        "audit", "conda", "index", "lock", "mirror", "oneapi", "plan", "source", "store", "toolchain", "uv",
+        "audit", "conda", "gate", "index", "lock", "mirror", "oneapi", "plan", "source", "store", "toolchain",
+        "uv",
     )
 )  # fmt: skip
-#: Its error quotes a library without having its exception behind it.
-_QUOTES = "test_the_proof_gives_evidence_or_names_the_file"
+#: Files in tests/integration with such tests: bash is all that they run.
+WITH_BASH = tuple(
+    f"test_oneapi_{part}" for part in ("cache", "capture_trouble", "environment", "trust", "validate")
+)
+#: The system whose commands the errors have, whatever this one is.
+SYSTEM = {"ID": "debian"}
+#: One error quotes a library without having its exception behind it, one says how fast a shell was killed.
+_LEFT_OUT = ("test_the_proof_gives_evidence_or_names_the_file", "test_a_script_that_hangs")
 _HASH = re.compile(r"\b[0-9a-f]{64}\b")
 #: The longest name of a test that is stored as it is.
 _LONGEST = 120
@@ -64,7 +71,7 @@ class Watch:
             self.errors.append(json.loads(_HASH.sub("{sha256}", plain)))
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Listen to ``pytest.raises``."""
+        """Listen to ``pytest.raises``, on a system of its own."""
         really = pytest.raises
 
         def raises(*arguments: Any, **options: Any) -> Any:
@@ -72,6 +79,8 @@ class Watch:
             return expected if isinstance(expected, pytest.ExceptionInfo) else _Listening(expected, self.take)
 
         monkeypatch.setattr(pytest, "raises", raises)
+        monkeypatch.setattr("platform.freedesktop_os_release", lambda: SYSTEM)
+        monkeypatch.setattr("xpubuild.distribution.REPOSITORY_LISTS", ())
 
     def check(self) -> None:
         """Compare with what is stored."""
@@ -119,9 +128,9 @@ def _stored(file: str) -> list[Error]:
 def watch(request: pytest.FixtureRequest) -> Watch | None:
     """Return what watches this test, or None where it is none of those that are watched."""
     path = request.path
-    if path.parent.name != "unit" or not path.name.startswith(FILES):
+    if not (path.name.startswith(FILES) if path.parent.name == "unit" else path.stem in WITH_BASH):
         return None
-    if getattr(request.function, "is_hypothesis_test", False) or request.function.__name__ == _QUOTES:
+    if getattr(request.function, "is_hypothesis_test", False) or request.function.__name__ in _LEFT_OUT:
         return None
     own = {str(request.getfixturevalue("tmp_path")): "{tmp}"} if "tmp_path" in request.fixturenames else {}
     return Watch(path.stem, _short(request.node.name), own)
@@ -139,7 +148,7 @@ def write_made() -> None:
     texts = {
         path.stem: path.read_text("utf-8")
         for path in FOLDER.glob("*.yaml")
-        if path.stem not in made and (ROOT / "tests" / "unit" / f"{path.stem}.py").exists()
+        if path.stem not in made and list((ROOT / "tests").glob(f"*/{path.stem}.py"))
     }
     for file, tests in made.items():
         found: dict[str, list[str]] = defaultdict(list)
