@@ -134,7 +134,7 @@ findings: .venv/.dev
 
 errors: .venv/.dev
 	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings \
-		$(foreach part,audit conda gate index lock mirror oneapi plan source store toolchain uv,tests/unit/test_$(part)_*.py) \
+		$(foreach part,audit conda doctor_frame gate index lock mirror oneapi plan source store toolchain uv,tests/unit/test_$(part)_*.py) \
 		$(foreach part,cache capture_trouble environment trust validate,tests/integration/test_oneapi_$(part).py)
 
 clean:

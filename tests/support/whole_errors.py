@@ -26,7 +26,7 @@ FOLDER = DATA / "errors"
 FILES = tuple(
     f"test_{part}_"
     for part in (
-        "audit", "conda", "gate", "index", "lock", "mirror", "oneapi", "plan", "source", "store", "toolchain",
+        "audit", "conda", "doctor_frame", "gate", "index", "lock", "mirror", "oneapi", "plan", "source", "store", "toolchain",
         "uv",
     )
 )  # fmt: skip
