@@ -199,7 +199,8 @@ def test_the_server_of_a_url(url: str, server: str) -> None:
     [
         ("a.b.example", "b.example", True), ("a.b.example", "*.b.example:80", True),
 
-        ("b.example", ".B.example", True), ("ab.example", "b.example", False), ("a.example", "", False), ("a.example", " , ", False),
+        ("b.example", ".B.example", True), ("ab.example", "b.example", False), ("a.example", "", False),
+        ("a.example", " , ", False),
         ("a.example", "x, *", True), ("a.example", "*,", True), ("a.example", "**", False),
     ],
 )  # fmt: skip
