@@ -132,11 +132,8 @@ findings: .venv/.dev
 	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings tests/unit/test_doctor_env_*.py \
 		tests/unit/test_doctor_gpu_*.py tests/integration/test_doctor_hosts_*.py
 
-WITH_ERRORS := audit compatibility compile conda constraints gather index installing lock \
-	mirror newest oneapi plan recipe repairing safe source store toolchain uv verify
 errors: .venv/.dev
-	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings \
-		$(foreach part,$(WITH_ERRORS),tests/unit/test_$(part)_*.py) tests/integration/test_index_*.py
+	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings $$(PYTHONPATH=tests "$(PY)" -m support.whole_errors)
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture .bench

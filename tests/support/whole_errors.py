@@ -1,4 +1,4 @@
-"""Every part of the errors that unit tests expect: tests/data/errors has what, why, fix, commands, evidence.
+"""Every part of the errors that tests expect: tests/data/errors has what, why, fix, commands, evidence.
 
 A test that expects an error with ``pytest.raises``, or of a command line, looks at the part that it is about;
 here the error that it got is compared as a whole with the stored one, which ``make errors`` rewrites. What a
@@ -24,21 +24,30 @@ from xpubuild.cli import app
 from xpubuild.errors import XpuBuildError
 
 FOLDER = DATA / "errors"
-#: How the names of files in tests/unit with such tests begin: they ask neither this machine nor its programs.
-FILES = tuple(
-    f"test_{part}_"
-    for part in (
-        "audit", "compatibility", "compile", "conda", "constraints", "gather", "index", "installing", "lock",
-        "mirror", "newest", "oneapi", "plan", "recipe", "repairing", "safe", "source", "store", "toolchain",
-        "uv", "verify",
-    )
-)  # fmt: skip
-#: In tests/integration: their servers are of this process.
-SERVED = ("test_index_",)
-#: Their errors quote a library without having its exception behind it, or name packages of this machine.
-_NOT_ALIKE = frozenset({
+#: How the names of files with such tests begin, by folder: they ask this machine for nothing but bash, and
+#: servers of their own.
+BEGINNINGS = {
+    "unit": tuple(
+        f"test_{part}_"
+        for part in (
+            "audit", "compatibility", "compile", "conda", "constraints", "doctor_frame", "gate", "gather", "index",
+            "installing", "lock", "mirror", "newest", "oneapi", "plan", "recipe", "repairing", "safe", "source",
+            "store", "toolchain", "uv", "verify",
+        )
+    ),
+    "integration": (
+        "test_index_", "test_oneapi_cache", "test_oneapi_capture_trouble", "test_oneapi_environment",
+        "test_oneapi_trust", "test_oneapi_validate",
+    ),
+}  # fmt: skip
+#: The system whose commands the errors have, whatever this one is.
+SYSTEM = {"ID": "debian"}
+#: Their errors quote a library without having its exception behind it, name packages of this machine, or say how
+#: fast a shell was killed.
+_LEFT_OUT = frozenset({
     "test_the_proof_gives_evidence_or_names_the_file",
     "test_a_gpu_without_oneapi_is_a_matter_of_the_environment",
+    "test_a_script_that_hangs",
 })  # fmt: skip
 #: Hashes, and the name in a cache that is one of a place of the test.
 _HASH = re.compile(r"\b[0-9a-f]{64}\b|(?<=/cache/)[0-9a-f]{16}\b")
@@ -81,7 +90,7 @@ class Watch:
             self.errors.append(json.loads(_SAID.sub(r"\1\2: {said}", plain)))
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Listen to ``pytest.raises``, and to command lines that end with an error."""
+        """Listen to ``pytest.raises`` and to command lines that end with an error, on a system of its own."""
         really, really_failed = pytest.raises, app._failed
 
         def raises(*arguments: Any, **options: Any) -> Any:
@@ -94,6 +103,8 @@ class Watch:
 
         monkeypatch.setattr(pytest, "raises", raises)
         monkeypatch.setattr(app, "_failed", failed)
+        monkeypatch.setattr("platform.freedesktop_os_release", lambda: SYSTEM)
+        monkeypatch.setattr("xpubuild.distribution.REPOSITORY_LISTS", ())
 
     def check(self) -> None:
         """Compare with what is stored."""
@@ -141,9 +152,9 @@ def _stored(file: str) -> list[Error]:
 def watch(request: pytest.FixtureRequest) -> Watch | None:
     """Return what watches this test, or None where it is none of those that are watched."""
     path = request.path
-    if not path.name.startswith({"unit": FILES, "integration": SERVED}.get(path.parent.name, ())):
+    if not path.name.startswith(BEGINNINGS.get(path.parent.name, ())):
         return None
-    if getattr(request.function, "is_hypothesis_test", False) or request.function.__name__ in _NOT_ALIKE:
+    if getattr(request.function, "is_hypothesis_test", False) or request.function.__name__ in _LEFT_OUT:
         return None
     own = {str(request.getfixturevalue("tmp_path")): "{tmp}"} if "tmp_path" in request.fixturenames else {}
     return Watch(path.stem, short(request.node.name), own)
@@ -171,3 +182,9 @@ def write_made() -> None:
         if found:
             texts[file] = dumped([{**json.loads(text), "tests": names} for text, names in found.items()])
     rewrite(FOLDER, texts)
+
+
+if __name__ == "__main__":
+    for folder, names in BEGINNINGS.items():
+        found = sorted((ROOT / "tests" / folder).glob("test_*.py"))
+        print(*(path.relative_to(ROOT) for path in found if path.name.startswith(names)))

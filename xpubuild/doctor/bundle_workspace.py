@@ -107,10 +107,10 @@ def gate_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _messages(lines: Iterator[str]) -> Iterator[Message]:
-    joined, number = Messages(), 0
+    joined = Messages()
     for number, line in enumerate(lines, 1):
         yield from joined.feed(line.rstrip("\n"), number)
-    yield from joined.feed("", number + 1)
+    yield from joined.rest()
 
 
 def _meets(rule: GateRule, text: str) -> bool:

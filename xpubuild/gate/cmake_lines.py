@@ -53,7 +53,11 @@ class Messages:
     def patience(self) -> list[Message]:
         """Return the open message where its end is overdue; call it from time to time."""
         self._polls += 1
-        return self._end() if self._open and self._polls >= _PATIENCE else []
+        return self.rest() if self._polls >= _PATIENCE else []
+
+    def rest(self) -> list[Message]:
+        """Return the open message, where there is one: no line follows."""
+        return self._end() if self._open else []
 
     def _goes_on(self, text: str) -> bool:
         body = text.lstrip()

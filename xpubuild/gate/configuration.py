@@ -52,7 +52,7 @@ def read_messages(log: Iterable[str]) -> tuple[Message, ...]:
     joined, found = Messages(), []
     for number, line in enumerate(log, 1):
         found += joined.feed(line, number)
-    return (*found, *joined.feed("", 0), *joined.patience(), *joined.patience())
+    return (*found, *joined.rest())
 
 
 def read_switches(

@@ -29,7 +29,6 @@ class Scan:
     size: int = 0
     oldest: float = float("inf")
     majors: dict[int, Path] = field(default_factory=dict)
-    whole: bool = True
 
 
 class CachesStale(Check):
@@ -98,7 +97,6 @@ def _scan(folder: Path, until: float) -> Scan:
     objects = 0
     for parent, _, names in os.walk(folder):
         if time.monotonic() > until:
-            scan.whole = False
             break
         for name in names:
             place = Path(parent) / name

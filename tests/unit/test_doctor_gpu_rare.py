@@ -1,0 +1,104 @@
+"""More of what checks of GPU and driver answer on few machines; tests/data/findings has it whole."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.doctor_shows import shows
+from unit.test_doctor_gpu_checks import answered, at, device, tree
+from unit.test_doctor_gpu_seldom import (
+    BUILT_IN,
+    GIB,
+    GPU,
+    MAX,
+    Seldom,
+    agreement,
+    asked,
+    bound,
+    layers,
+    listing,
+    of_torch,
+)
+
+from xpubuild.doctor.checks import gpu_kernel, gpu_memory, level_zero, opencl, pcie, render_node
+from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.probes import loaders
+from xpubuild.doctor.probes.children import Ending
+from xpubuild.doctor.probes.level_zero import enumeration
+from xpubuild.doctor.probes.sycl import SyclDevices, sycl_devices
+
+TWO = {**device(), **device("0000:3a:00.0")}
+NONSENSE = {"ONEAPI_DEVICE_SELECTOR": "nonsense"}
+SYCL_LS = SyclDevices(
+    "/opt/sycl-ls", Ending("ok"), ("[level_zero:gpu][level_zero:0] Max", "[opencl:gpu] Max")
+)
+KNOWN = {**GPU, "memory_bytes": 32 * GIB}
+WINDOWS = "0x0 0xffff\nzzz\n0x10000000 0x1fffffff 0x14220c\n0x0 0x0 0x2000\n0x0 0xffffffff 0x0\n"
+
+RARE = {
+    "one of two GPUs without a driver": Seldom(gpu_kernel.KernelDriver, "warn", TWO, bound("i915")),
+    "one of two GPUs without a node": Seldom(
+        render_node.RenderNode,
+        "warn",
+        facts={"gpus": (replace(MAX, render_node="/dev/null"), replace(MAX, render_node=None))},
+    ),
+    "a GPU without a node": Seldom(
+        render_node.RenderNode, "fail", facts={"gpus": (replace(MAX, render_node=None),)}
+    ),
+    "no node to open": Seldom(render_node.RenderAccess, "skip"),
+    "a device that the kernel does not know": Seldom(
+        gpu_memory.MemoryAndTiles,
+        "ok",
+        facts={"gpus": ()},
+        answers={level_zero.unmasked: listing(KNOWN, {**GPU, "memory_bytes": None})},
+    ),
+    "an image without a loader": Seldom(level_zero.Loader, "fail", device()),
+    "an image with a loader": Seldom(
+        level_zero.Loader, "ok", {**device(), "opt/x/libze_loader.so.1": ""},
+        environ={"LD_LIBRARY_PATH": "/opt/x"},
+    ),
+    "a window of memory": Seldom(pcie.MemoryWindow, "warn", device(resource=WINDOWS), bound("i915")),
+    "a selector that is none": Seldom(
+        opencl.SyclSees,
+        "fail",
+        answers={sycl_devices: SYCL_LS, enumeration: listing(GPU, BUILT_IN)},
+        environ=NONSENSE,
+    ),
+    "a selector that is none, and all devices": Seldom(
+        opencl.SyclSees, "ok", answers={sycl_devices: SYCL_LS, enumeration: listing(GPU)}, environ=NONSENSE
+    ),
+    "a selector that is none, and torch": agreement(
+        "ok", MAX, answers=layers(listing(GPU), of_torch()), environ=NONSENSE
+    ),
+    "an enumeration that was never asked": Seldom(
+        level_zero.Versions, "skip", answers={level_zero.unmasked: answered({"stage": "start"})}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_rare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    rare = RARE[name]
+    monkeypatch.setattr(loaders, "FOLDERS", ())
+    context = asked(rare, tmp_path)
+    if rare.answers:
+        monkeypatch.setattr(CheckContext, "probe", lambda _, ask: rare.answers[ask])
+    assert rare.check().run(context).status == rare.status
+
+
+@shows("warn", "gpu.firmware")
+def test_a_buffer_of_the_kernel_whose_end_is_reached(tmp_path: Path) -> None:
+    root = tree(tmp_path, {**device(), "sys/bus/pci/drivers/xe/bind": "", "var/log/dmesg": "nothing\n"})
+    (root / "sys/bus/pci/devices/0000:29:00.0/driver").symlink_to("../../drivers/xe")
+    (root / "dev").mkdir()
+    os.mkfifo(root / "dev/kmsg")
+    os.mkfifo(root / "var/log/messages")
+    writer = os.open(root / "dev/kmsg", os.O_RDWR)
+    try:
+        os.write(writer, b"3,1,1,-;i915 0000:29:00.0: [drm] GPU HANG: ecode 12\n")
+        assert gpu_kernel.Firmware().run(at(root)).status == "warn"
+    finally:
+        os.close(writer)

@@ -1,0 +1,261 @@
+"""Source trees and what their configuration wrote: kinds, commands, SYCL groups, messages."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from xpubuild.errors import RecipeError
+from xpubuild.gate.cmake_lines import Messages
+from xpubuild.gate.configuration import read_cache, read_messages, read_switches
+from xpubuild.gate.configure_only import configure, configure_argv
+from xpubuild.gate.sycl_commands import SyclGroup, home_of, read_sycl_groups
+from xpubuild.gate.tree_kind import LEGACY, TreeKind, check, look
+
+SCIKIT = '[build-system]\nrequires = ["a"]\nbuild-backend = "scikit_build_core.build"\n'
+
+
+def tree(folder: Path, **files: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text, "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("section", "backend", "requires"),
+    [
+        ("", LEGACY, ()),
+        ("[build-system]\nrequires = []\n", LEGACY, ()),
+        ("[build-system]\nbuild-backend = 'a.b'  # x\n", "a.b", ()),
+        ("[build-system]\nrequires = [\n 'a', # 'not'\n \"b>1; x == 'y'\",\n '', \"\"]\nmore = ['c']\n",
+         LEGACY, ("a", "b>1; x == 'y'")),
+        ("[build-system]\nrequires = ['never ends',\n", LEGACY, ("never ends",)),
+        ("[other]\nrequires = ['c']\n[build-system] # it\n  requires=['d']\n[tool]\nbuild-backend = 'x'\n",
+         LEGACY, ("d",)),
+        ("\xff[build-system]", LEGACY, ()),
+    ],
+)  # fmt: skip
+def test_what_a_tree_says_of_its_build(
+    tmp_path: Path, section: str, backend: str, requires: tuple[str, ...]
+) -> None:
+    (tmp_path / "pyproject.toml").write_bytes(section.encode("latin-1"))
+    assert look(tmp_path) == TreeKind(("pyproject.toml",), backend, requires)
+    (tmp_path / "setup.py").touch()
+    both = look(tmp_path)
+    assert both == TreeKind(("pyproject.toml", "setup.py"), backend, requires)
+    assert str(both) == f"pyproject.toml and setup.py, backend {backend}"
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Path:
+    for name in ("Some_Thing", "setuptools"):
+        info = tmp_path / f"env/lib/python3.12/site-packages/{name}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (tmp_path / "env/pyvenv.cfg").touch()
+    (tmp_path / "env/bin").mkdir()
+    (tmp_path / "env/bin/python").symlink_to(sys.executable)
+    return tmp_path / "env"
+
+
+@pytest.mark.parametrize(
+    ("requires", "missing"),
+    [
+        ("", ""),
+        ("'some.thing', 'setuptools>99'", ""),
+        ("'not there', 'a_b.C', 'A-b-c>=2', 'z; python_version < \"3\"', 'y; python_version > \"3\"'",
+         "a-b-c, y"),
+    ],
+)  # fmt: skip
+def test_what_a_tree_needs_is_looked_for(tmp_path: Path, env: Path, requires: str, missing: str) -> None:
+    folder = tree(tmp_path / "t", pyproject_toml=f"[build-system]\nrequires = [{requires}]\n")
+    told = f"the tree requires {missing} to build, but the environment does not have it"
+    kind = f"{folder}: pyproject.toml, backend {LEGACY}"
+    assert list(check(folder, env, wanted="pip", settings=())) == [kind, *([told] if missing else [])]
+
+
+def test_an_old_tree_needs_setuptools(tmp_path: Path, env: Path) -> None:
+    folder = tree(tmp_path / "t", setup_py="")
+    assert list(check(folder, env, wanted="setup.py", settings=("--global-option",))) == [
+        f"{folder}: setup.py, backend {LEGACY}"
+    ]
+    (env / "lib/python3.12/site-packages/setuptools-1.0.dist-info/METADATA").unlink()
+    (env / "lib/python3.12/site-packages/setuptools-1.0.dist-info").rmdir()
+    assert list(check(folder, env, wanted="auto", settings=()))[1:] == [
+        "the tree requires setuptools to build, but the environment does not have it"
+    ]
+
+
+def test_a_tree_of_scikit_build_core(tmp_path: Path, env: Path) -> None:
+    folder = tree(tmp_path / "t", pyproject_toml=SCIKIT.replace('"a"', ""))
+    kind = f"{folder}: pyproject.toml, backend scikit_build_core.build"
+    scratch = "no build-dir in the config settings: every build starts from scratch"
+    assert list(check(folder, env, wanted="auto", settings=("build-dir",))) == [kind]
+    assert list(check(folder, env, wanted="auto", settings=("cmake.args",))) == [kind, scratch]
+
+
+@pytest.mark.parametrize(
+    "key", ["build-dir", "cmake.x", "ninja.x", "wheel.x", "editable.x", "install.x", "build.x", "skbuild.x",
+            "strict-config"],
+)  # fmt: skip
+def test_what_another_back_end_would_ignore(tmp_path: Path, env: Path, key: str) -> None:
+    folder = tree(tmp_path / "t", setup_py="")
+    with pytest.raises(RecipeError):
+        list(check(folder, env, wanted="auto", settings=(key, "--x")))
+
+
+def test_a_recipe_that_wants_what_is_not_there(tmp_path: Path, env: Path) -> None:
+    with pytest.raises(RecipeError):
+        look(tree(tmp_path / "empty"))
+    with pytest.raises(RecipeError):
+        list(check(tree(tmp_path / "t", pyproject_toml=SCIKIT), env, wanted="setup.py", settings=()))
+    with pytest.raises(RecipeError):
+        configure_argv(look(tree(tmp_path / "u", pyproject_toml="")), "py", tmp_path / "u", (), "w")
+
+
+def test_the_command_that_configures_a_tree_of_scikit_build_core(tmp_path: Path) -> None:
+    kind = look(tree(tmp_path / "t", pyproject_toml=SCIKIT))
+    assert configure_argv(kind, "py", tmp_path / "t", ("build-dir=b",), "w") == [
+        "py", "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--no-input",
+        "--disable-pip-version-check", "--verbose", "--config-settings", "build-dir=b", "--config-settings",
+        "build.targets=help", "--config-settings", "install.components=none", "--wheel-dir", "w",
+        str(tmp_path / "t"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("end", "status"), [("", 0), ("sys.exit(3)", 3), ("os.abort()", 1)])
+def test_a_tree_is_configured_where_it_is(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], end: str, status: int
+) -> None:
+    program = f"import os, sys\nprint(os.getcwd(), os.environ['PYTHONNOUSERSITE'], os.environ['A'])\n{end}\n"
+    folder = tree(tmp_path / "a tree", setup_py=program)
+    environ = {"PATH": "/usr/bin:/bin", "A": "b"}
+    assert configure(folder, Path(sys.executable), (), environ) == status
+    said = capfdbinary.readouterr().out.decode()
+    assert said.startswith(f"+ {sys.executable} setup.py build --cmake --cmake-only\n")
+    assert end == "os.abort()" or f"{folder} 1 b\n" in said
+
+
+def test_a_cache_is_read_as_far_as_it_can_be(tmp_path: Path) -> None:
+    lines = (
+        b"# A:B=C\n//x\n A:BOOL=1\nUSE_XPU:BOOL=ON\nx.y-z:PATH=\n1A:BOOL=2\nB:bool=1\n\xff:X=1\nC:X=\xff \n"
+    )
+    (tmp_path / "CMakeCache.txt").write_bytes(lines)
+    assert read_cache(tmp_path) == {"USE_XPU": "ON", "x.y-z": "", "C": "\ufffd"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("USE_XCCL", "no XCCL"), ("USE_XCCL", "OneCCL library not found"), ("USE_MKLDNN", "MKLDNN off"),
+        ("USE_MKLDNN", "no oneDNN"), ("USE_KINETO", "no Kineto"), ("USE_KINETO", "no PTI"),
+        ("USE_XPU", "without XPU"), ("USE_XPU", "no SYCL"), ("USE_NUMA", "with NUMA"),
+        ("USE_FBGEMM", "no FBGEMM"), ("USE_FBGEMM", "needs AVX2"), ("BUILD_X", "sets BUILD_X"),
+    ],
+)  # fmt: skip
+def test_a_switch_that_was_changed_names_cmakes_message(name: str, words: str) -> None:
+    log = [
+        "CMake Warning at a:1 (message):",
+        "  other",
+        "-- next",
+        f"  CMake Error at b:2: {words}",
+        "",
+        "-- end",
+    ]
+    (found,) = read_switches({name: "ON"}, {name: "OFF", "PTI_X": "ON"}, read_messages(log))
+    assert (found.name, found.requested, found.found, found.on) == (name, "ON", "OFF", False)
+    assert found.reason == f"CMake Error at b:2: {words} (line 4 of the log)"
+
+
+def test_messages_at_the_end_of_a_log_and_long_lines_count() -> None:
+    (first, last) = read_messages(["x" * 9000, "CMake Warning at a:1 (message):"])[:2]
+    assert (len(first.text), first.lines[0][0], last.lines[0][0]) == (8192, 1, 2)
+    messages = Messages()
+    assert messages.patience() == []
+    assert (
+        messages.feed("    CMake Error at a", 1) == messages.feed("", 2) == messages.feed("     b", 3) == []
+    )
+    (message, other) = messages.feed("    Not indented further", 4)
+    assert (message.text, message.lines) == (
+        "CMake Error at a b",
+        ((1, "    CMake Error at a"), (2, ""), (3, "     b")),
+    )
+    assert other.lines == ((4, "    Not indented further"),)
+    assert messages.feed("CMake Deprecation Warning at a", 5) == messages.feed("Call Stack", 6) == []
+    assert messages.patience() == []
+    assert [item.text for item in messages.patience()] == ["CMake Deprecation Warning at a Call Stack"]
+
+
+SCRIPT = """\
+set(source_file "/src/{name}.cpp") # path
+set(SYCL_executable "{compiler}")
+set(SYCL_host_compiler "{host}")
+set(SYCL_compile_definitions [==[A=1;;B]==])
+set({flags})
+set(CMAKE_HOST_FLAGS {host_flags})
+set(SYCL_host_compiler "second")
+"""
+
+
+def sycl_build(folder: Path) -> Path:
+    build = folder / "build"
+    scripts = build / "CMakeFiles/ops.dir"
+    scripts.mkdir(parents=True)
+    values = [
+        (
+            "a",
+            "/icx",
+            "",
+            "SYCL_flags -std=c++17;-fpreview-breaking-changes;-std=gnu++20",
+            "-D_GLIBCXX_USE_CXX11_ABI=1",
+        ),
+        ("b", "", "/g++", "SYCL_flags -std=c++23", "-std=c++11;-std=c++17"),
+    ]
+    for name, compiler, host, flags, host_flags in reversed(values):
+        text = SCRIPT.format(name=name, compiler=compiler, host=host, flags=flags, host_flags=host_flags)
+        (scripts / f"{name}.cpp.o.cmake").write_text(text)
+    (scripts / "none.o.cmake").write_text("set(x y)\n")
+    (folder / "a b.o.cmake").write_text((scripts / "a.cpp.o.cmake").read_text())
+    command = "  COMMAND = cmake {} -P CMakeFiles/ops.dir/{}.o.cmake /CMakeFiles/ops.dir/x\n"
+    link = "-fsycl-link -fsycl-targets=spir64_gen /CMakeFiles/{}.dir/x"
+    devices = '-Xs "-device$ pvc,bmg" "-device\\ bmg,dg2"'
+    lines = [
+        "build x: phony -fsycl-link /CMakeFiles/no.dir/\n",
+        "  COMMAND = cc -fsycl-link without a target\n",
+        *(command.format("-E", name) for name in ("a.cpp", "b.cpp", "none", "gone")),
+        f'  COMMAND = cmake -P "{folder}/a b.o.cmake" /CMakeFiles/bare.dir/x\n',
+        f"  COMMAND = icx {link.format('ops')} {devices}\n",
+        f"  COMMAND = icx {link.format('linked-only')} {devices}\n",
+    ]
+    (build / "build.ninja").write_text("".join(lines))
+    return build
+
+
+def test_groups_have_what_their_scripts_set_first(tmp_path: Path) -> None:
+    build = sycl_build(tmp_path)
+    ops, bare = read_sycl_groups(build)
+    assert ops == SyclGroup(
+        name="ops",
+        sources=("/src/a.cpp", "/src/b.cpp"),
+        aot=("pvc", "bmg", "dg2"),
+        formats=("spir64_gen",),
+        compiler="/icx",
+        host_compiler="/g++",
+        host_standard=None,
+        device_standard="20",
+        cxx11_abi=1,
+        preview=("-fpreview-breaking-changes",),
+    )
+    assert (bare.name, bare.sources, bare.aot) == ("bare", ("/src/a.cpp",), ())
+    assert [group.line() for group in (ops, bare)] == ["ops: -device pvc,bmg,dg2", "bare: -device nothing"]
+
+
+@pytest.mark.parametrize(("text", "home"), [(None, None), ("X:INTERNAL=/a\n", None),
+                         ("A:B=C\nCMAKE_HOME_DIRECTORY:INTERNAL=/a/../b \nC:D=E\n", "/b")])  # fmt: skip
+def test_the_source_folder_of_a_build(tmp_path: Path, text: str | None, home: str | None) -> None:
+    if text is not None:
+        (tmp_path / "CMakeCache.txt").write_text(text)
+    assert home_of(tmp_path) == home
