@@ -30,9 +30,9 @@ BEGINNINGS = {
     "unit": tuple(
         f"test_{part}_"
         for part in (
-            "audit", "compatibility", "compile", "conda", "constraints", "doctor_frame", "gate", "gather", "index",
-            "installing", "lock", "mirror", "newest", "oneapi", "plan", "recipe", "repairing", "safe", "source",
-            "store", "toolchain", "uv", "verify",
+            "audit", "compatibility", "compile", "conda", "constraints", "doctor_frame", "gate", "gather",
+            "index", "installing", "lock", "mirror", "newest", "oneapi", "plan", "recipe", "repairing",
+            "safe", "source", "store", "toolchain", "uv", "verify",
         )
     ),
     "integration": (
@@ -42,8 +42,8 @@ BEGINNINGS = {
 }  # fmt: skip
 #: The system whose commands the errors have, whatever this one is.
 SYSTEM = {"ID": "debian"}
-#: Their errors quote a library without having its exception behind it, name packages of this machine, or say how
-#: fast a shell was killed.
+#: Their errors quote a library without having its exception behind it, name packages of this machine, or say
+#: how fast a shell was killed.
 _LEFT_OUT = frozenset({
     "test_the_proof_gives_evidence_or_names_the_file",
     "test_a_gpu_without_oneapi_is_a_matter_of_the_environment",
@@ -187,4 +187,6 @@ def write_made() -> None:
 if __name__ == "__main__":
     for folder, names in BEGINNINGS.items():
         found = sorted((ROOT / "tests" / folder).glob("test_*.py"))
-        print(*(path.relative_to(ROOT) for path in found if path.name.startswith(names)))
+        for path in found:
+            if path.name.startswith(names):
+                sys.stdout.write(f"{path.relative_to(ROOT)}\n")
