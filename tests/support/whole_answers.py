@@ -157,7 +157,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         items = [_plain(item) for item in value]
         return items if isinstance(value, (list, tuple)) else sorted(items)
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+    plain = value is None or isinstance(value, (str, int, float))
+    return value if plain else "a function" if callable(value) else str(value)
 
 
 def _full(document: Mapping[str, Any]) -> dict[str, Any]:

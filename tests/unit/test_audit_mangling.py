@@ -57,6 +57,8 @@ NO_EVIDENCE = [
     "_Z",
     "_ZSs7",
     "_Z99999999999999999999Ss",
+    "_ZGRN1a1bE+",
+    "_Z1fILi5*EEvSs",
     "_Z" + "9" * 6000 + "Ss",
     "_Z4joinSs@GLIBCXX_3.4",
     "_Z4joinSsE",

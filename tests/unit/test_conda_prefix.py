@@ -185,6 +185,15 @@ def test_archives_that_cannot_be_had(tmp_path: Path) -> None:
     assert archives.missing_packages([here, gone], Supply(tmp_path / "cache")) == [gone]
 
 
+def test_an_archive_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / CMAKE.filename).write_bytes(b"data")
+    monkeypatch.setattr(archives, "_read", forbidden)
+    refuses(lambda: bring([CMAKE], tmp_path, Supply(tmp_path, in_folder(tmp_path)), report=lambda _: None))
+
+
 LOCK = CondaLock((CMAKE, PYTHON), ("conda-forge",), "0" * 64)
 
 

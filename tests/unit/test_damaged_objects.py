@@ -128,6 +128,26 @@ def test_more_version_records_than_are_read(tmp_path: Path, monkeypatch: pytest.
     assert "version records" in caught.value.why
 
 
+@pytest.mark.parametrize(
+    ("info", "section", "field"),
+    [(0x12, 1, "defined"), (0x12, 0, "undefined"), (0x20, 0, "undefined_weak"), (0x22, 1, "defined"),
+     (0x02, 1, "local"), (0x02, 0, "local"), (0xA2, 1, "defined"), (0x11, 0xFFF1, "defined")],
+)  # fmt: skip
+@pytest.mark.parametrize("form", [(64, "<"), (64, ">"), (32, "<")])
+def test_symbols_by_their_binding(
+    tmp_path: Path, form: tuple[int, str], info: int, section: int, field: str
+) -> None:
+    bits, order = form
+    data = bytearray(tiny_elf(bits=bits, order=order, symbols=[("name", True)]))
+    first = (64 + 2 * 56 + 24) if bits == 64 else (52 + 2 * 32 + 16)
+    place = first + (4 if bits == 64 else 12)
+    struct.pack_into(f"{order}BBH", data, place, info, 0, section)
+    path = tmp_path / "x.so"
+    path.write_bytes(bytes(data))
+    symbols = read_shared_object(path).symbols
+    assert {name: names for name, names in vars(symbols).items() if names} == {field: ("name",)}
+
+
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     refuses(lambda: read_shared_object(tmp_path / "gone.so"))
     refuses(lambda: read_device_images(tmp_path / "gone.so"))

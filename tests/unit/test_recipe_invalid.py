@@ -90,8 +90,9 @@ def test_a_recipe_that_is_not_found(folder: Path, name: str, monkeypatch: pytest
         find(name)
 
 
-def test_one_that_is_no_text_is_not_read(folder: Path) -> None:
-    for data in (b"\xff\xfe", b"a: " + b"[" * 3000, b"x" * (2 << 20)):
+def test_one_that_is_no_text_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xpubuild.recipe.load.MOST_RECIPE_BYTES", 4096)
+    for data in (b"\xff\xfe", b"a: " + b"[" * 1000, b"#" * 4097):
         (folder / "mine.yaml").write_bytes(data)
         with pytest.raises(RecipeError):
             load("mine")

@@ -107,6 +107,12 @@ def test_a_switch_that_does(release: str, env: dict[str, Any]) -> None:
     assert problems(release, env) == []
 
 
+def test_a_switch_of_the_only_target_may_be_a_number() -> None:
+    assert problems("2.6.0", {"USE_XPU": 1}, targets=["xpu"]) == []
+    assert problems("2.6.0", {"USE_XPU": 0}, targets=["cpu"], target="cpu") == []
+    assert len(problems("2.6.0", {"USE_XPU": 0}, targets=["xpu"])) == 1
+
+
 @pytest.mark.parametrize("name", sorted(EXPLICIT))
 def test_what_depends_on_the_host_must_be_said(name: str) -> None:
     env = {key: value for key, value in EXPLICIT.items() if key != name}

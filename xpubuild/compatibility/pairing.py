@@ -29,9 +29,7 @@ def chosen_components(case: Case) -> tuple[str, ...]:
 
 def version_of(case: Case, name: str) -> str | None:
     """Return the version of a component as the recipe pins it."""
-    component = case.recipe.components.get(name)
-    if component is None:
-        return None
+    component = case.recipe.components[name]
     if name == _TORCH and case.recipe.release is not None:
         # version.txt of the tag says 2.6.0a0; the wheel is built, and asked for, as 2.6.0.
         return case.recipe.release

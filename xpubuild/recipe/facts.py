@@ -9,7 +9,7 @@ from typing import Any
 from xpubuild.recipe.model import Fact, LoadedRecipe
 
 #: Parts whose keys are names of the author's choice, so a key that is not there is no misspelt one.
-_OPEN = frozenset({"env", "config_settings", "components", "variants", "patches", "facts", "when", "costs"})
+_OPEN = frozenset({"env", "config_settings", "components", "variants", "patches", "facts", "costs"})
 #: Values that are true or not, whatever the recipe's author would like.
 _OF_THE_WORLD = re.compile(
     r"(needs\.(?!disk_gib)|abi\.(?!note)|toolchain\.mkl|arch_upstream|loses|refuses|costs\."

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from xpubuild.errors import RecipeError
 from xpubuild.packages.archives.model import ENDINGS, file_name
@@ -54,10 +54,7 @@ def satisfiable(specifier: str) -> bool:
 
 
 def _around(text: str) -> Iterator[Version]:
-    try:
-        bound = Version(text.removesuffix(".*"))
-    except InvalidVersion:
-        return
+    bound = Version(text.removesuffix(".*"))
     yield bound
     epoch = f"{bound.epoch}!" if bound.epoch else ""
     *head, last = bound.release
