@@ -79,8 +79,8 @@ def test_every_cell_of_operators_is_handed_on_whole(tmp_path: Path, monkeypatch:
         "detail": "its process exited with code 5: Fatal Python error: one",
     }  # fmt: skip
     assert other == {
-        "operator": "exit", "type": "int64", "state": "not run", "detail": "it crashed in float32", "runs": {},
-        "seconds": 0.0,
+        "operator": "exit", "type": "int64", "state": "not run", "runs": {}, "seconds": 0.0,
+        "detail": "it crashed in float32",
     }  # fmt: skip
     assert early["type"] == "bool"
     assert (rest[0]["operator"], rest[0]["type"], rest[0]["detail"]) == (
