@@ -1,0 +1,145 @@
+"""An install of steps that take no time: what it writes, says and hands out; copies of served mirrors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.engine import Recorder, make_plan, shell
+from support.plan_files import context_for
+
+from xpubuild.engine.events import Notice, RunFinished, RunStarted, StepFinished, StepStarted
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.model import Plan, Step
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import BuildError, UsageError
+from xpubuild.gather import served_mirror
+from xpubuild.gather.conda_packages import CondaRequest, _from_mirror
+from xpubuild.gather.prepare import Prepared
+from xpubuild.gather.served_mirror import local_mirror, remote_of
+from xpubuild.installing.install import apply
+from xpubuild.installing.modulefiles import Modules
+from xpubuild.mirror.remote.http import HttpRemote
+from xpubuild.mirror.remote.location import Location
+from xpubuild.mirror.remote.ssh import SshRemote
+from xpubuild.planning.gate_steps import _release
+from xpubuild.workspace.layout import Layout
+
+
+def prepared(root: Path, *scripts: str, files: dict[str, str] | None = None) -> Prepared:
+    steps = [Step(f"step{number}", "t", commands=(shell(text),)) for number, text in enumerate(scripts)]
+    plan: Plan = replace(make_plan(root, *steps), files=files or {})
+    host = {"disk": {"free_bytes": None}}
+    return Prepared(plan, context_for("quickstart", workspace=str(root)), host, 1.0)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path / "ws"
+
+
+def test_an_install_writes_files_receipt_and_modulefile(root: Path, tmp_path: Path) -> None:
+    files = {str(root / "build" / "a" / "b.txt"): "text\n", str(root / "build" / "run"): "#!/bin/sh\n"}
+    modules = Modules(tmp_path / "modules", "tcl")
+    given, sink = prepared(root, "true", "echo hello", files=files), Recorder()
+    receipt = apply(given, sink=sink, cancel=Cancel(), modules=modules)
+    module = tmp_path / "modules" / "xpubuild" / "test"
+    assert (receipt["status"], receipt["modulefile"], module.is_file()) == ("complete", str(module), True)
+    assert (receipt["ran"], receipt["up_to_date"]) == (["step0", "step1"], [])
+    assert {path: Path(path).read_text() for path in files} == files
+    plain, program = (Path(path).stat().st_mode & 0o777 for path in files)
+    assert (plain & 0o111, program) == (0, 0o755)
+    layout = Layout(root)
+    assert layout.receipt.is_file()
+    assert layout.plan.is_file()
+    assert layout.pip_report("", "").parent.is_dir()
+    with Journal(layout.journal, read_only=True) as journal:
+        ((run), made) = journal.runs()[0], journal.made()
+        assert (run["recipe"], run["status"]) == ("test", "ok")
+        assert {*files, str(layout.plan)} <= {*made}
+        assert {made[path] for path in files} == {"install"}
+    again = apply(given, sink=sink, cancel=Cancel(), until="step0", modules=modules)
+    assert (again["ran"], again["up_to_date"]) == ([], ["step0"])
+    module.write_text("of somebody")
+    with pytest.raises(UsageError):
+        apply(given, sink=sink, cancel=Cancel(), modules=modules)
+
+
+def test_what_failed_and_what_was_damaged_is_told(root: Path, tmp_path: Path) -> None:
+    modules = Modules(tmp_path / "modules", "tcl")
+    with pytest.raises(BuildError):
+        apply(prepared(root, "true", "exit 3"), sink=Recorder(), cancel=Cancel(), modules=modules)
+    assert not modules.folder.exists()
+    assert '"status": "partial"' in Layout(root).receipt.read_text()
+    half = apply(
+        prepared(root, "true", "false"), sink=Recorder(), cancel=Cancel(), until="step0", modules=modules
+    )
+    assert "modulefile" not in half
+    Layout(root).journal.write_bytes(b"no database" * 100)
+    sink = Recorder()
+    apply(prepared(root, "true"), sink=sink, cancel=Cancel())
+    (aside,) = root.glob("journal.db.*")
+    told = [(event.text, event.level) for event in sink.events if isinstance(event, Notice)]
+    assert (f"the journal was damaged; it is kept as {aside.name}", "warning") in told
+    with Journal(Layout(root).journal, read_only=True) as journal:
+        assert [path for path, step in journal.made().items() if step == "adopted"] == [
+            f"{root}/build",
+            f"{root}/env",
+        ]
+
+
+HTTP, SSH = Location("https", "host.example", "/m"), Location("ssh", "host.example", "/m", user="me")
+
+
+def test_a_served_mirror_is_copied_into_the_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def bring_copy(remote: Any, into: Path, recipe: str, *, telling: Any, cancel: Cancel) -> Path:
+        asked.append((remote, into, recipe, cancel))
+        with telling.bringing(300) as count:
+            count(100)
+        telling.notice("one")
+        telling.notice("two", "warning")
+        return into
+
+    class _Sink(Recorder):
+        def close(self) -> None:
+            asked.append("closed")
+
+    sink, cancel = _Sink(), Cancel()
+    monkeypatch.setattr(served_mirror, "bring_copy", bring_copy)
+    found = local_mirror(HTTP, "mine", telling=lambda: sink, cancel=cancel)
+    assert found == root.parent / "cache" / "xpubuild" / "mirrors" / HTTP.folder_name
+    (remote, *rest), *closed = asked
+    assert (type(remote), rest, closed) == (HttpRemote, [found, "mine", cancel], ["closed"] * 3)
+    begun, started, *_, finished, ended, one, two = sink.events
+    assert isinstance(begun, RunStarted)
+    assert isinstance(started, StepStarted)
+    assert (begun.recipe, begun.workspace, begun.steps) == (
+        "mirror", HTTP.url, (("mirror", f"copying from {HTTP.url}"),),
+    )  # fmt: skip
+    assert (started.step, started.title) == ("mirror", f"copying from {HTTP.url}")
+    assert isinstance(finished, StepFinished)
+    assert isinstance(ended, RunFinished)
+    assert [(item.text, item.level) for item in (one, two) if isinstance(item, Notice)] == [
+        ("one", "info"), ("two", "warning"),
+    ]  # fmt: skip
+    assert isinstance(remote_of(SSH), SshRemote)
+
+
+def test_a_mirror_that_has_no_lock_of_conda_packages(root: Path, tmp_path: Path) -> None:
+    recipe = context_for("quickstart").recipe
+    request = CondaRequest(recipe, Layout(root), tmp_path)
+    for mirror, update in ((None, False), (tmp_path / "none", False), (tmp_path, True)):
+        assert _from_mirror(replace(request, mirror=mirror, update=update), None) is None  # type: ignore[arg-type]
+
+
+def test_a_version_that_is_none_is_no_release() -> None:
+    context = context_for("quickstart")
+    found = [_release(context, {"PYTORCH_BUILD_VERSION": text}) for text in ("2.9.0a0", "of mine", "")]
+    assert found == ["2.9.0a0", None, None]
+    assert _release(context_for("2.13"), {"PYTORCH_BUILD_VERSION": "1"}) == "2.13.0"
