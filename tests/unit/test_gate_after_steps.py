@@ -13,12 +13,15 @@ import pytest
 from support.artifacts import pack, tiny_elf, unzip
 
 from xpubuild.errors import XpuBuildError
+from xpubuild.gate import conda_proofs
 from xpubuild.gate.complete import CompleteProof, ComponentsCompleteProof
 from xpubuild.gate.conda_proofs import CondaEnvironmentProof, CondaMklProof, mkl_proof
 from xpubuild.gate.configured import ConfiguredProof
 from xpubuild.gate.links import LinksProof
 from xpubuild.gate.proofs import AbiOfInstalledProof, EnvironmentProof, SameWheelProof, VerifyProof
 from xpubuild.gate.xpu_proofs import XpuInstalledProof, XpuWheelProof
+from xpubuild.host.pythons import PythonFacts
+from xpubuild.packages.conda.host_libstdcxx import CxxNeed
 from xpubuild.packages.conda.install import lock_digest
 from xpubuild.packages.conda.model import CondaLock
 from xpubuild.toolchain.mkl import MklStaticProof
@@ -286,3 +289,71 @@ def test_a_torch_that_hardly_says_anything(torch: Callable[..., XpuInstalledProo
     proof = torch(instead="class _C: pass\nclass version: pass\n__version__ = '2.8.0'\n")
     with pytest.raises(XpuBuildError):
         proof.check()
+
+
+@pytest.fixture
+def conda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CondaEnvironmentProof:
+    """Return the check of an environment whose packages are as locked, and whose Python is 3.12.1."""
+    monkeypatch.setattr(conda_proofs, "problems", lambda *_given: [])
+    monkeypatch.setattr(conda_proofs, "python_version", lambda _lock: "3.12")
+    monkeypatch.setattr(conda_proofs, "probe_python", lambda *_given, **_more: PythonFacts("p", "3.12.1"))
+    (tmp_path / "conda-meta").mkdir()
+    return CondaEnvironmentProof(str(tmp_path), CondaLock((), (), "", ("intel-openmp",)), "/host")
+
+
+def test_a_conda_environment_as_it_is_locked(conda: CondaEnvironmentProof) -> None:
+    assert conda.check() == {
+        "python": "3.12.1", "packages": {}, "left_out": ["intel-openmp"], "activation_scripts_not_run": [],
+        "libstdcxx": {},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("facts", [PythonFacts("p", "3.11.9"), PythonFacts("p", "3.12.1", error="it hung")])
+def test_a_conda_environment_with_another_python(
+    conda: CondaEnvironmentProof, monkeypatch: pytest.MonkeyPatch, facts: PythonFacts
+) -> None:
+    monkeypatch.setattr(conda_proofs, "probe_python", lambda *_given, **_more: facts)
+    with pytest.raises(XpuBuildError):
+        conda.check()
+
+
+def test_a_conda_environment_with_many_problems(
+    conda: CondaEnvironmentProof, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conda_proofs, "problems", lambda *_given: [f"p{number}" for number in range(60)])
+    with pytest.raises(XpuBuildError):
+        conda.check()
+
+
+@pytest.mark.parametrize(
+    ("has", "need", "found"),
+    [
+        ("GLIBCXX_3.4.30", None, {"has": "GLIBCXX_3.4.30", "needs": "", "by": ""}),
+        (
+            "GLIBCXX_3.4.32",
+            "GLIBCXX_3.4.32",
+            {"has": "GLIBCXX_3.4.32", "needs": "GLIBCXX_3.4.32", "by": "/d"},
+        ),
+        (None, None, {"has": "no GLIBCXX version", "needs": "", "by": ""}),
+        ("GLIBCXX_3.4.30", "GLIBCXX_3.4.32", None),
+        ("GLIBCXX_3.4.30", "GLIBCXX_3.4.999", None),
+    ],
+)
+def test_the_libstdcxx_of_a_conda_environment(
+    conda: CondaEnvironmentProof, monkeypatch: pytest.MonkeyPatch, has: str | None, need: str | None,
+    found: dict[str, str] | None,
+) -> None:  # fmt: skip
+    library = Path(conda.env) / "lib/libstdc++.so.6"
+    library.parent.mkdir()
+    library.touch()
+    monkeypatch.setattr(conda_proofs, "provided", lambda path: has if path == library else "")
+    monkeypatch.setattr(
+        conda_proofs,
+        "machine_need",
+        lambda root: CxxNeed(need, "/d") if need and root == Path("/host") else None,
+    )
+    if found is not None:
+        assert conda.check()["libstdcxx"] == found
+        return
+    with pytest.raises(XpuBuildError):
+        conda.check()
