@@ -182,6 +182,20 @@ image quickstart --xpubuild xpubuild-1-py3-none-any.tar
 image quickstart --build --format apptainer --builder podman
 image quickstart --build --builder podman
 image quickstart --build
+XPUBUILD_JSON=on recipes show nope
+XPUBUILD_JSON=no recipes show nope
+XPUBUILD_LOCK_TIMEOUT=x install quickstart
+XPUBUILD_ERROR_FILE=error.json recipes show nope
+XPUBUILD_ERROR_FILE=nowhere/error.json recipes show nope
+GITHUB_ACTIONS=true recipes show nope
+GITHUB_ACTIONS=1 recipes show nope
+GITHUB_STEP_SUMMARY=summary.md recipes show nope
+GITHUB_STEP_SUMMARY=nowhere/summary.md recipes show nope
+PATH=.::bin:/nowhere:. recipes show nope
+PATH=.:/nowhere env --workspace nowhere
+plan nope --format=json
+plan nope --format json
+env nowhere --shell=json
 config init --output a-file
 config init --output a-file/below
 config check a-file
@@ -398,14 +412,20 @@ def _lines(stream: io.TextIOWrapper) -> list[str]:
     return lines if len(lines) <= _MOST else [*lines[:_FIRST], f"... {len(lines)} lines", *lines[-_LAST:]]
 
 
+def _called(line: str, folder: Path) -> str:
+    """Run a command line that may begin with variables."""
+    words = line.split()
+    given = [word for word in words if re.match(r"[A-Z_]+=", word)]
+    env = environment(folder) | dict(word.split("=", 1) for word in given)
+    return called(words[len(given) :], env, folder)
+
+
 def _mistakes() -> str:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made).resolve()
         _files(folder)
-        texts = [
-            f"==== {line}\n{called(line.split(), environment(folder), folder)}"
-            for line in _MISTAKES.strip().splitlines()
-        ]
+        texts = [f"==== {line}\n{_called(line, folder)}" for line in _MISTAKES.strip().splitlines()]
+        texts += [f"==== {name}\n{(folder / name).read_text()}\n" for name in ("error.json", "summary.md")]
         return re.sub(r" {3,}", "  ", _SIZE.sub("{size}", "".join(texts).replace(str(folder), "{folder}")))
 
 

@@ -22,6 +22,7 @@ from xpubuild.checking.again import install_words
 from xpubuild.checking.check import Check, failure, require_installed
 from xpubuild.checking.model import Damage, Found
 from xpubuild.checking.repair import Repair
+from xpubuild.checking.wheels import check_receipt
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import WorkspaceLock
@@ -197,6 +198,11 @@ def _checked() -> str:
                 require_installed(_sound(folder / "sound"), Cancel()),
             ],
         }
+        broken = Found()
+        for name, text in (("no json", "{"), ("no wheels", "{}"), ("a list", "[]")):
+            _write(folder / name / "receipt.json", text)
+            check_receipt(Layout(folder / name), broken)
+        told["receipts"] = [asdict(item) for item in broken.damaged]
         with Journal(Layout(root).journal) as journal:
             store = RepositoryStore(folder / "cache", Git.open(), offline=True)
             pip = Damage("package", "pip", str(site), "x")

@@ -53,13 +53,31 @@ def test_a_minimal_signature_is_enough(tmp_path: Path) -> None:
         (matcher(find=["it's so"]), "quotes"),
         (matcher(needs=["no-such-fact"]), "no-such-fact"),
         (matcher(before=[{"pattern": "x", "within": 4000}]), "within"),
-        ({**matcher(after=[{"pattern": "x"}]), "fatal": True}, "fatal"),
+        ({**matcher(after=[{"pattern": "x"}]), "fatal": True, "error": "no-space"}, "cannot depend on later"),
+        ({**matcher(unless={"after": {"pattern": "x"}}), "fatal": True, "error": "no-xpu"}, "cannot depend"),
+        ({**ENTRY, "fatal": True}, "needs an 'error'"),
+        ({**ENTRY, "error": "no-space"}, "any other must not have one"),
+        ({**ENTRY, "next": {"default": "x", "install": "music"}}, "'install' is none of "),
+        ({**ENTRY, "lookup": [{"entity": "x", "table": "none"}]}, "looks up in an unknown table"),
+        ({**ENTRY, "match": []}, "match"),
+        ({**ENTRY, "id": "a b"}, "id"),
+        (matcher(find=[]), "find"),
+        (matcher(find=["abc"]), "4 to 80"),
+        (matcher(find=["a" * 81]), "4 to 80"),
+        (matcher(find=["two  blanks"]), "no double spaces"),
+        (matcher(confidence=0), "confidence"),
+        (matcher(confidence=1.1), "confidence"),
+        (matcher(before=[{"pattern": "x", "within": 0}]), "within"),
+        (matcher(before=[{"pattern": "x", "within": 41}]), "within"),
+        (matcher(unless_fact=["another-fact", "no-such-fact"]), "unknown facts: another-fact, no-such-fact"),
+        ({**ENTRY, "supersedes": ["b", "a-b", "a"]}, "supersedes unknown signatures: a, b"),
     ],
 )
 def test_what_is_wrong_is_named(entry: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as caught:
         load(tmp_path, entry)
     assert message in f"{caught.value.what} {caught.value.why}"
+    assert caught.value.fix.startswith(("see ", "correct its signature file"))
 
 
 def test_two_signatures_of_one_id(tmp_path: Path) -> None:

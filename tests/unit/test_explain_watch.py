@@ -57,3 +57,13 @@ def test_a_line_with_odd_characters_is_one_line() -> None:
     for line in ("a\nb", "\udcff", "\r", "", "c"):
         watcher.feed(line)
     assert watcher.finish().lines == 5
+
+
+def test_memory_does_not_grow_with_the_lines() -> None:
+    watcher = LogWatcher()
+    line = "x" * 999
+    assert [watcher.feed(line) for _ in range(200)] == [None] * 200
+    assert 0 < sum(map(len, watcher._batch)) < 1 << 16
+    assert watcher._size == sum(map(len, watcher._batch))
+    assert len(watcher._recent) == 40
+    assert watcher.finish().lines == 200

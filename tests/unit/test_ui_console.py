@@ -3,7 +3,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from xpubuild.errors import BuildError, UsageError, XpuBuildError
 from xpubuild.ui import console
-from xpubuild.ui.parts import Column, Commands, Facts, Record, Records, Sentences, Table
+from xpubuild.ui.parts import Column, Commands, Facts, Record, Records, Sentences, Table, TableBuilder
 
 XTERM = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -150,6 +150,16 @@ def test_json_refuses_what_is_not_json() -> None:
         console.print_json({"x": Path("/x")}, io.StringIO())
 
 
+def shown(
+    columns: Sequence[Column | str], rows: Iterable[Sequence[object]], stream: io.StringIO,
+    env: dict[str, str], title: str = "",
+) -> None:  # fmt: skip
+    builder = TableBuilder(columns)
+    for row in rows:
+        builder.add(*row)
+    console.show([builder.build(title)], stream, env)
+
+
 def test_json_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     console.print_json({"a": "ü"})
     captured = capsys.readouterr()
@@ -160,7 +170,7 @@ def test_table_in_a_pipe_is_aligned_whole_and_without_frames() -> None:
     stream = io.StringIO()
     long = "/a/long/path/" + "x" * 300
     rows = [("ops", 12, long), ("ステップ", None, "multi\nline"), ("[bold]", 1234567, "")]
-    console.table(["name", Column("count", right=True), "where"], rows, title="Things", stream=stream, env={})
+    shown(["name", Column("count", right=True), "where"], rows, stream, {}, "Things")
     assert stream.getvalue().splitlines() == [
         "Things",
         "NAME        COUNT  WHERE",
@@ -173,7 +183,7 @@ def test_table_in_a_pipe_is_aligned_whole_and_without_frames() -> None:
 def test_table_on_a_terminal_is_folded_and_never_cut() -> None:
     stream = FakeTerminal()
     long = "/a/long/path/" + "x" * 300
-    console.table(["name", "where"], [("[bold]:smile:", long), ("ok", "")], stream=stream, env=XTERM)
+    shown(["name", "where"], [("[bold]:smile:", long), ("ok", "")], stream, XTERM)
     text = _ESCAPES.sub("", stream.getvalue())
     assert text.count("x") == 300
     assert "[bold]:smile:" in text
@@ -207,7 +217,7 @@ def test_records_have_what_is_known_below_and_are_folded_at_blanks(stream: io.St
 )
 def test_table_follows_the_environment(env: dict[str, str], escapes: bool, box: bool) -> None:
     stream = FakeTerminal()
-    console.table(["größe"], [("ü",)], stream=stream, env=env)
+    shown(["größe"], [("ü",)], stream, env)
     assert ("\x1b" in stream.getvalue()) is escapes
     assert ("│" in stream.getvalue()) is box
 
@@ -238,7 +248,7 @@ _cells = st.text(max_size=30)
 @given(st.lists(st.tuples(_cells, _cells), max_size=5), st.booleans())
 def test_any_cell_can_be_shown(rows: list[tuple[str, str]], terminal: bool) -> None:
     stream = FakeTerminal() if terminal else io.StringIO()
-    console.table(["a", "b"], rows, stream=stream, env=XTERM)
+    shown(["a", "b"], rows, stream, XTERM)
     text = _ESCAPES.sub("", stream.getvalue())
     assert not {"\x1b", "\r", "\x07"} & set(text)
     if not terminal:

@@ -241,7 +241,7 @@ def test_rich_is_not_imported_without_need() -> None:
     program = (
         "import io, sys; from xpubuild.ui.sinks import make_sink; from xpubuild.ui import console\n"
         "from xpubuild.ui import final, plan_view\n"
-        "make_sink(None, io.StringIO(), {}).close(); console.table(['a'], [['b']], stream=io.StringIO())\n"
+        "make_sink(None, io.StringIO(), {}).close(); console.show([], io.StringIO(), {})\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('rich', 'pydantic', 'yaml')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -10,14 +10,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from xpubuild.engine.events import Notice
 from xpubuild.errors import NoSpaceError, ToolchainError, XpuBuildError
 from xpubuild.ui import error_text, plain_parts
 from xpubuild.ui.github import annotation
-from xpubuild.ui.parts import Column, Commands, Facts, Part, Records, Sentences, Table, TableBuilder
+from xpubuild.ui.parts import Column, Commands, Facts, Part, Records, Sentences, Table
 from xpubuild.ui.terminal import READER_GONE, Terminal, clean, disconnect
 
 
@@ -82,33 +82,6 @@ def show(parts: Iterable[Part], stream: TextIO | None = None, env: Mapping[str, 
     write_out(terminal.printable(text), terminal.stream)
 
 
-def table(
-    columns: Sequence[Column | str],
-    rows: Iterable[Sequence[object]],
-    *,
-    title: str = "",
-    stream: TextIO | None = None,
-    env: Mapping[str, str] | None = None,
-) -> None:
-    """Write one table to standard output; None is an empty cell."""
-    builder = TableBuilder(columns)
-    for row in rows:
-        builder.add(*row)
-    show([builder.build(title)], stream, env)
-
-
-def facts(
-    items: Mapping[str, object],
-    *,
-    title: str = "",
-    stream: TextIO | None = None,
-    env: Mapping[str, str] | None = None,
-) -> None:
-    """Write names and values to standard output, one pair per line; None is left out."""
-    pairs = tuple((name, str(value)) for name, value in items.items() if value is not None)
-    show([Facts(pairs, title)], stream, env)
-
-
 def render_error(
     error: XpuBuildError,
     stream: TextIO | None = None,
@@ -154,6 +127,14 @@ def _terminal(stream: TextIO | None, env: Mapping[str, str] | None) -> Terminal:
 
 
 __all__ = [
-    "Column", "Commands", "Facts", "Table", "facts", "json_text", "print_json", "render_error", "show",
-    "table", "warn", "write_out",
-]  # fmt: skip
+    "Column",
+    "Commands",
+    "Facts",
+    "Table",
+    "json_text",
+    "print_json",
+    "render_error",
+    "show",
+    "warn",
+    "write_out",
+]

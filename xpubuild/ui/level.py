@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, auto
 
 from xpubuild.engine.events import Event, Notice, RunFinished, StepFinished, StepOutput
 
@@ -10,9 +10,9 @@ from xpubuild.engine.events import Event, Notice, RunFinished, StepFinished, Ste
 class Level(IntEnum):
     """``--quiet``, the default, ``--verbose``."""
 
-    QUIET = 0
-    NORMAL = 1
-    VERBOSE = 2
+    QUIET = auto()
+    NORMAL = auto()
+    VERBOSE = auto()
 
 
 def matters(event: Event) -> bool:
