@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.plan_files import plan_for
 from support.releases import recipe_of
@@ -81,6 +81,7 @@ def test_a_relative_name_is_below_the_folder_of_the_command(
     assert unit_of(["g++", "-c", "a.c", "-o", "x/../y/a.o"], f"{tmp_path}/") == "y/a.o"
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 8)), max_size=8), st.integers(1, 40))
 def test_free_stretches_are_all_that_nobody_holds(held: list[tuple[int, int]], end: int) -> None:
     taken = {grain for first, length in held for grain in range(first, first + length)}
