@@ -92,11 +92,21 @@ def test_a_recipe_that_is_not_found(folder: Path, name: str, monkeypatch: pytest
 
 def test_one_that_is_no_text_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xpubuild.recipe.load.MOST_RECIPE_BYTES", 4096)
-    for data in (b"\xff\xfe", b"a: " + b"[" * 1000, b"#" * 4097):
+    for data in (b"\xff\xfe", b"#" * 4097):
         (folder / "mine.yaml").write_bytes(data)
         with pytest.raises(RecipeError):
             load("mine")
         assert not is_abstract(folder / "mine.yaml")
+
+
+def test_one_that_is_nested_too_deeply_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deep(_: str) -> None:
+        raise RecursionError
+
+    (folder / "mine.yaml").write_text(HEAD)
+    monkeypatch.setattr("xpubuild.recipe.load.read_yaml_strict", deep)
+    with pytest.raises(RecipeError):
+        load("mine")
 
 
 def test_a_requirement_file_is_looked_for_beside_the_recipe_and_those_that_it_extends(folder: Path) -> None:
