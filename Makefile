@@ -18,7 +18,7 @@
 # make image-evidence  build images with buildah from nothing and use them (as root, about half an hour)
 # make image-guide  run the commands of docs/how-to/ci-images.md as they stand (as root, about half an hour)
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
-# make errors       rewrite tests/data/errors and answers: errors that unit tests expect, and some answers, whole
+# make errors       rewrite tests/data/errors and answers: errors that tests expect, and some answers, whole
 # make browser      open the page of "xpubuild report" and the site in chromium: widths, console, accessibility
 # make site         build the documentation as a site into site/, and check its links
 # make release      build sdist, wheel and the site of the documentation into dist/

@@ -215,7 +215,7 @@ def findings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(autouse=True)
 def whole_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Compare the errors that unit tests expect, whole (support/whole_errors.py)."""
+    """Compare the errors that tests expect, whole (support/whole_errors.py)."""
     from support import whole_errors
 
     watch = whole_errors.watch(request)

@@ -138,20 +138,9 @@ def test_paths_that_do_not_exist_or_are_relative_are_told(tmp_path: Path) -> Non
     ]
 
 
-@pytest.mark.parametrize(
-    "error", [FileNotFoundError(2, "No such file or directory"), OSError(5, "I/O error")]
-)
-def test_a_script_that_cannot_be_looked_at(
-    tmp_path: Path, error: OSError, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = standin.write(tmp_path / "vars.sh", "")
-
-    def stat(_path: Path) -> None:
-        raise error
-
-    monkeypatch.setattr(trust.Path, "stat", stat)
+def test_a_script_that_cannot_be_looked_at(tmp_path: Path) -> None:
     with pytest.raises(XpuBuildError):
-        trust.require_trusted([script], tmp_path)
+        trust.require_trusted([tmp_path / "gone.sh"], tmp_path)
 
 
 def test_a_machine_without_bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
