@@ -134,7 +134,8 @@ findings: .venv/.dev
 
 errors: .venv/.dev
 	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings \
-		$(foreach part,audit conda index lock mirror oneapi plan source store toolchain uv,tests/unit/test_$(part)_*.py)
+		$(foreach part,audit conda engine index jobs lock mirror oneapi plan source store toolchain uv, \
+			tests/unit/test_$(part)_*.py) tests/integration/test_source_answers.py
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture .bench

@@ -13,6 +13,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,12 +27,29 @@ FOLDER = DATA / "errors"
 FILES = tuple(
     f"test_{part}_"
     for part in (
-        "audit", "conda", "index", "lock", "mirror", "oneapi", "plan", "source", "store", "toolchain", "uv",
+        "audit", "conda", "engine", "index", "jobs", "lock", "mirror", "oneapi", "plan", "source", "store",
+        "toolchain", "uv",
     )
 )  # fmt: skip
+#: And those of tests/integration; what git and ssh said is left out.
+INTEGRATION = ("test_source_answers",)
 #: Its error quotes a library without having its exception behind it.
 _QUOTES = "test_the_proof_gives_evidence_or_names_the_file"
-_HASH = re.compile(r"\b[0-9a-f]{64}\b")
+#: What differs from run to run, or from one git and ssh to the next; in tests/unit only the first.
+_VARYING = (
+    (re.compile(r"\b[0-9a-f]{64}\b"), "{sha256}"),
+    (re.compile(r"\b[0-9a-f]{40}\b"), "{commit}"),
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "{port}"),
+    (re.compile(r"(?<=localhost:)\d+|(?<=ssh -p )\d+"), "{port}"),
+    (re.compile(r"\w+@(?=127\.0\.0\.1)"), "{user}@"),
+    (re.compile(r"(?<=127\.0\.0\.1-)\d+"), "{port}"),
+    (re.compile(r"(?<=-)(?:[0-9a-f]{16}|[0-9a-f]{12})\b"), "{digest}"),
+    (re.compile(r"(?<=gave )\d+(?= bytes)"), "{size}"),
+    (re.compile(r"/[^ '\"]*/(?=[a-z_]+0/)"), "{run}/"),
+    (re.compile(r"\b(?:fatal|error|[Ww]arning|ssh): (?:[^\"\\]|\\.)*"), "{said}"),
+)
+#: What the names of stored files of tests/integration begin with.
+_FOLDER = "integration."
 #: The longest name of a test that is stored as it is.
 _LONGEST = 120
 #: More errors than this are those of a test that damages something in many places.
@@ -48,6 +66,7 @@ class Watch:
     def __init__(self, file: str, test: str, places: dict[str, str]) -> None:
         self.file, self.test = file, test
         self._places = {**places, sys.executable: "{python}", sys.prefix: "{prefix}", str(ROOT): "{checkout}"}
+        self._varying = _VARYING if file.startswith(_FOLDER) else _VARYING[:1]
         self.errors: list[Error] = []
 
     def take(self, error: BaseException | None) -> None:
@@ -55,13 +74,17 @@ class Watch:
         if isinstance(error, XpuBuildError):
             document = {name: value for name, value in error.to_json().items() if value}
             del document["exit_code"]
+            if self.file.startswith(_FOLDER) and document.get("evidence", {}).get("git"):
+                document["evidence"] = {**document["evidence"], "git": "{said}"}
             cause = error.__cause__ or error.__context__
             places = self._places
             if cause is not None and not isinstance(cause, XpuBuildError):
                 document["why"] = "{cause}"
                 places = {**places, **({str(cause): "{cause}"} if " " in str(cause) else {})}
             plain = json.dumps(placed(json.loads(json.dumps(document, default=str)), places))
-            self.errors.append(json.loads(_HASH.sub("{sha256}", plain)))
+            for pattern, name in self._varying:
+                plain = pattern.sub(name, plain)
+            self.errors.append(json.loads(plain))
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Listen to ``pytest.raises``."""
@@ -119,12 +142,13 @@ def _stored(file: str) -> list[Error]:
 def watch(request: pytest.FixtureRequest) -> Watch | None:
     """Return what watches this test, or None where it is none of those that are watched."""
     path = request.path
-    if path.parent.name != "unit" or not path.name.startswith(FILES):
+    if not path.name.startswith({"unit": FILES, "integration": INTEGRATION}.get(path.parent.name, ())):
         return None
     if getattr(request.function, "is_hypothesis_test", False) or request.function.__name__ == _QUOTES:
         return None
     own = {str(request.getfixturevalue("tmp_path")): "{tmp}"} if "tmp_path" in request.fixturenames else {}
-    return Watch(path.stem, _short(request.node.name), own)
+    file = path.stem if path.parent.name == "unit" else f"{_FOLDER}{path.stem}"
+    return Watch(file, _short(request.node.name), own)
 
 
 def _short(name: str) -> str:
@@ -134,12 +158,17 @@ def _short(name: str) -> str:
     return f"{name[: _LONGEST // 2]}... {hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
+def _test_file(stored: str) -> Path:
+    folder = "integration" if stored.startswith(_FOLDER) else "unit"
+    return ROOT / "tests" / folder / f"{stored.removeprefix(_FOLDER)}.py"
+
+
 def write_made() -> None:
     """Write the errors of the test files that were run; those of others stay while the file is there."""
     texts = {
         path.stem: path.read_text("utf-8")
         for path in FOLDER.glob("*.yaml")
-        if path.stem not in made and (ROOT / "tests" / "unit" / f"{path.stem}.py").exists()
+        if path.stem not in made and _test_file(path.stem).exists()
     }
     for file, tests in made.items():
         found: dict[str, list[str]] = defaultdict(list)
