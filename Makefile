@@ -134,7 +134,7 @@ findings: .venv/.dev
 
 errors: .venv/.dev
 	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings \
-		$(foreach part,audit conda engine index jobs lock mirror oneapi plan source store toolchain uv, \
+		$(foreach part,audit conda engine index jobs lock mirror offline oneapi plan source store toolchain uv, \
 			tests/unit/test_$(part)_*.py) tests/integration/test_source_answers.py
 
 clean:

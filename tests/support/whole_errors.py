@@ -27,8 +27,8 @@ FOLDER = DATA / "errors"
 FILES = tuple(
     f"test_{part}_"
     for part in (
-        "audit", "conda", "engine", "index", "jobs", "lock", "mirror", "oneapi", "plan", "source", "store",
-        "toolchain", "uv",
+        "audit", "conda", "engine", "index", "jobs", "lock", "mirror", "offline", "oneapi", "plan", "source",
+        "store", "toolchain", "uv",
     )
 )  # fmt: skip
 #: And those of tests/integration; what git and ssh said is left out.
