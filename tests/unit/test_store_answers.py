@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from unit.test_store_folder import DIST, FILE, ME, age, keep, record_of
 
+from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, ToolchainError
 from xpubuild.store import folder as folder_store
 from xpubuild.store.collect import Rubbish, Used, collectable, contents_document, remove, why_not
@@ -22,6 +24,7 @@ from xpubuild.store.identity import differences
 from xpubuild.store.keeping import Found, NotKept, WheelKeeper, look_up
 from xpubuild.store.record import MOST_BYTES, Record, RecordError, read_record
 from xpubuild.store.trust import Trust
+from xpubuild.store.whole import damages, size_row
 
 UNNAMED = ", and no [trust] stores of your configuration names it"
 
@@ -357,3 +360,29 @@ def test_listings_are_of_names_and_sizes_and_of_what_links_lead_to(tmp_path: Pat
     (tmp_path / "libx.so").symlink_to("libx.so.1")
     seen.add(libraries(tmp_path))
     assert len(seen) == 2 + 2 * 4 + 2 + 1
+
+
+def test_the_size_of_a_store_counts_each_kind(store: FolderStore) -> None:
+    record = keep(store)
+    for name in (
+        "git/a.git/HEAD",
+        "git/.b.git/HEAD",
+        "git/c.lock",
+        "files/x/y",
+        "sets/s.json",
+        "sets/t.json",
+    ):
+        (store.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (store.root / name).write_text("1234")
+    assert size_row(store) == {
+        "store": str(store.root), "wheels": 1, "repositories": 1, "files": 1, "sets": 2,
+        "size_bytes": record.size + len(record.to_bytes()) + 6 * 4, "why": "",
+    }  # fmt: skip
+    found = list(damages(store, Cancel()))
+    assert [(item.path, item.what, item.why) for item in found] == [
+        ("git/a.git", "is damaged", "git finds objects that are missing or changed")
+    ]
+    (store.root / record.wheel_path).unlink()
+    shutil.rmtree(store.root / "git")
+    (damage,) = damages(store, Cancel())
+    assert (damage.path, damage.what, damage.why) == (record.path, "is damaged", "No such file or directory")
