@@ -30,14 +30,14 @@ BEGINNINGS = {
     "unit": tuple(
         f"test_{part}_"
         for part in (
-            "audit", "compatibility", "compile", "conda", "constraints", "doctor_frame", "gate", "gather",
-            "index", "installing", "lock", "mirror", "newest", "oneapi", "plan", "recipe", "repairing",
-            "safe", "source", "store", "toolchain", "uv", "verify",
+            "audit", "compatibility", "compile", "conda", "constraints", "doctor_frame", "engine", "gate",
+            "gather", "index", "installing", "jobs", "lock", "mirror", "newest", "offline", "oneapi", "plan",
+            "recipe", "repairing", "safe", "source", "store", "toolchain", "uv", "verify",
         )
     ),
     "integration": (
         "test_index_", "test_oneapi_cache", "test_oneapi_capture_trouble", "test_oneapi_environment",
-        "test_oneapi_trust", "test_oneapi_validate",
+        "test_oneapi_trust", "test_oneapi_validate", "test_source_answers",
     ),
 }  # fmt: skip
 #: The system whose commands the errors have, whatever this one is.
@@ -50,13 +50,31 @@ _LEFT_OUT = frozenset({
     "test_a_script_that_hangs",
     "test_a_list_that_cannot_be_read",
 })  # fmt: skip
-#: Hashes, and the name in a cache that is one of a place of the test.
-_HASH = re.compile(r"\b[0-9a-f]{64}\b|(?<=/cache/)[0-9a-f]{16}\b")
-_PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+")
-#: What follows is requests' and OpenSSL's, or changes with each new recipe.
-_SAID = re.compile(
-    r"(could not be reached|no answer in time|rejected the connection|is not trusted|could not be read): "
-    r"(?:[^()\"]|\(_ssl[^)]*\))*|(known recipes): [^\"]*"
+#: What differs from run to run, and what others say: requests, OpenSSL, the list of recipes. Of errors about
+#: ``_SOURCES`` also commits, places and what git and ssh say.
+_SOURCES = "test_source_answers"
+_VARYING = (
+    (re.compile(r"\b[0-9a-f]{64}\b|(?<=/cache/)[0-9a-f]{16}\b"), "{sha256}"),
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+"), "{port}"),
+    (
+        re.compile(
+            r"(could not be reached|no answer in time|rejected the connection|is not trusted|could not be read)"
+            r": (?:[^()\"]|\(_ssl[^)]*\))*|(known recipes): [^\"]*"
+        ),
+        r"\1\2: {said}",
+    ),
+)
+_OF_SOURCES = (
+    (re.compile(r"\b[0-9a-f]{64}\b"), "{sha256}"),
+    (re.compile(r"\b[0-9a-f]{40}\b"), "{commit}"),
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "{port}"),
+    (re.compile(r"(?<=localhost:)\d+|(?<=ssh -p )\d+"), "{port}"),
+    (re.compile(r"\w+@(?=127\.0\.0\.1)"), "{user}@"),
+    (re.compile(r"(?<=127\.0\.0\.1-)\d+"), "{port}"),
+    (re.compile(r"(?<=-)(?:[0-9a-f]{16}|[0-9a-f]{12})\b"), "{digest}"),
+    (re.compile(r"(?<=gave )\d+(?= bytes)"), "{size}"),
+    (re.compile(r"/[^ '\"]*/(?=[a-z_]+0/)"), "{run}/"),
+    (re.compile(r"\b(?:fatal|error|[Ww]arning|ssh): (?:[^\"\\]|\\.)*"), "{said}"),
 )
 #: The longest name of a test that is stored as it is.
 _LONGEST = 120
@@ -74,6 +92,7 @@ class Watch:
     def __init__(self, file: str, test: str, places: dict[str, str]) -> None:
         self.file, self.test = file, test
         self._places = {**places, sys.executable: "{python}", sys.prefix: "{prefix}", str(ROOT): "{checkout}"}
+        self._varying = _OF_SOURCES if file == _SOURCES else _VARYING
         self.errors: list[Error] = []
 
     def take(self, error: BaseException | None) -> None:
@@ -81,14 +100,17 @@ class Watch:
         if isinstance(error, XpuBuildError):
             document = {name: value for name, value in error.to_json().items() if value}
             del document["exit_code"]
+            if self.file == _SOURCES and document.get("evidence", {}).get("git"):
+                document["evidence"] = {**document["evidence"], "git": "{said}"}
             cause = error.__cause__ or error.__context__
             places = self._places
             if cause is not None and not isinstance(cause, XpuBuildError):
                 document["why"] = "{cause}"
                 places = {**places, **({str(cause): "{cause}"} if " " in str(cause) else {})}
             plain = json.dumps(placed(json.loads(json.dumps(document, default=str)), places))
-            plain = _PORT.sub("{port}", _HASH.sub("{sha256}", plain))
-            self.errors.append(json.loads(_SAID.sub(r"\1\2: {said}", plain)))
+            for pattern, name in self._varying:
+                plain = pattern.sub(name, plain)
+            self.errors.append(json.loads(plain))
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Listen to ``pytest.raises`` and to command lines that end with an error, on a system of its own."""

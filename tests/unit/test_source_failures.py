@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from xpubuild.engine.process import ProcessResult
-from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError
-from xpubuild.source.failures import Failure, diagnose, error_for
-from xpubuild.source.git import GitRun
+from xpubuild.errors import FetchError, NoSpaceError, ToolchainError, XpuBuildError
+from xpubuild.source.failures import Failure, diagnose, error_for, require
+from xpubuild.source.git import Answer, GitRun
 
 _ID = "0" * 39 + "1"
 
@@ -93,30 +93,40 @@ def test_progress_is_not_shown_as_a_reason() -> None:
     assert failure.lines == ("fatal: early EOF",)
 
 
-def test_every_reason_becomes_an_error_that_says_what_why_and_fix() -> None:
-    for reason in (
-        "dns",
-        "refused",
-        "timeout",
-        "tls",
-        "auth",
-        "not-found",
-        "server",
-        "cut",
-        "commit",
-        "offline",
-    ):
-        error = error_for(Failure(reason, cause="fatal: x"), "https://h/x", _ID)
-        assert isinstance(error, FetchError)
-        assert error.exit_code == 30
-        assert error.evidence["reason"] == reason
-        assert "https://h/x" in error.what
-        assert error.why
-        assert error.fix
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "dns", "refused", "unreachable", "timeout", "tls", "proxy", "auth", "not-found", "server", "cut",
+        "commit", "protocol", "offline", "unknown", "damaged", "no-space", "object",
+    ],
+)  # fmt: skip
+def test_every_reason_becomes_an_error_that_says_what_why_and_fix(reason: str) -> None:
+    failure = Failure(reason, cause="fatal: x", lines=("one", "fatal: x"))
+    with pytest.raises(XpuBuildError) as caught:
+        raise error_for(failure, "https://h/x", _ID)
+    assert (caught.value.why, caught.value.fix) != ("", "")
+    with pytest.raises(XpuBuildError):
+        raise error_for(Failure(reason), "https://h/x", _ID)
 
 
-def test_a_full_disk_and_a_refused_object_have_exit_codes_of_their_own() -> None:
-    full = error_for(Failure("no-space", cause="fatal: No space left"), "u", _ID)
-    assert isinstance(full, NoSpaceError)
-    refused = error_for(Failure("object", cause="error: object"), "u", _ID)
-    assert isinstance(refused, SourceIntegrityError)
+def test_a_repository_of_somebody_else_comes_with_the_command_that_trusts_it() -> None:
+    with pytest.raises(FetchError) as caught:
+        raise error_for(diagnose(_run("fatal: detected dubious ownership in repository at '/a b'")), "u", _ID)
+    assert caught.value.commands == ("git config --global --add safe.directory '/a b'",)
+
+
+@pytest.mark.parametrize("text", ["", "fatal: x\n", "fatal: cannot write: No space left on device\n"])
+def test_a_short_command_that_failed_says_what_it_was_for(text: str) -> None:
+    require(Answer(0, b"", text), "making it")
+    with pytest.raises((ToolchainError, NoSpaceError)):
+        require(Answer(128, b"", text), "making it")
+
+
+def test_a_failure_has_the_last_words_and_the_cause_in_them() -> None:
+    words = [f"word {number}" for number in range(9)]
+    assert diagnose(_run("\n".join(words))) == Failure("unknown", False, tuple(words[1:]), "word 8")
+    assert diagnose(_run("  \n 10% (1/10)")) == Failure("unknown", False, (), "git exited with code 128")
+    stalled = Failure("timeout", True, ("said",), "no output for too long")
+    assert diagnose(_run("said\nreceived objects: 10, done.", stalled=True)) == stalled
+    cut = diagnose(_run("  fatal: early EOF  "))
+    assert cut == Failure("cut", True, ("  fatal: early EOF  ",), "fatal: early EOF")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 from xpubuild.errors import AuditError
 from xpubuild.gather.kept import require_movable
 from xpubuild.gather.stores import read_only_because
-from xpubuild.store.contents import Contents
+from xpubuild.store.contents import Contents, headers, libraries
 from xpubuild.store.machine import Toolchain, machine_inputs
 
 #: Answers what GCC answers about its folders.
@@ -123,3 +126,48 @@ def test_releases_and_changes_that_nobody_has_reviewed_keep_nothing(
     asked: bool | None, environ: dict[str, str], read_only: bool
 ) -> None:
     assert bool(read_only_because(asked, environ)) is read_only
+
+
+def test_only_what_a_build_uses_is_part_of_it(tools: Toolchain, tmp_path: Path) -> None:
+    usual = {"platform", "cpu", "compilers", "headers", "libraries", "prefixes"}
+    assert found(tools, tmp_path).keys() == usual
+    for name in ("bin/tool", "bin/compiler/clang", "include/a.h", "lib/libx.so", "opt/x"):
+        (tmp_path / "oneapi" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "oneapi" / name).write_text(name)
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho " 3.12.1 cpython-312 $1 $2"\n')
+    python.chmod(0o755)
+    options = {"PIP_CONFIG_SETTINGS": "a", "PIP_GLOBAL_OPTION": "b", "PIP_BUILD_OPTION": "c"}
+    every = replace(
+        tools, python=str(python), oneapi={"mkl": tmp_path / "oneapi"}, ocloc=True,
+        environment={**tools.environment, **options, "PATH": "/nowhere"},
+    )  # fmt: skip
+    whole = found(every, tmp_path)
+    assert whole.keys() == {*usual, "python", "oneapi", "ocloc", "pip"}
+    assert (whole["python"], whole["pip"]) == ("3.12.1 cpython-312 -I -c", options)
+    hashed = {"bin/tool": "bin/tool", "compiler/clang": "bin/compiler/clang"}
+    listed = {"include": "include", "lib": "lib", "opt": "opt"}
+    assert whole["oneapi"] == {
+        "mkl": {
+            **{name: hashlib.sha256(text.encode()).hexdigest() for name, text in hashed.items()},
+            **{name: headers(tmp_path / "oneapi" / folder) for name, folder in listed.items()},
+        }
+    }
+
+
+def test_a_machine_is_told_by_its_platform_and_extensions(tools: Toolchain, tmp_path: Path) -> None:
+    whole = found(tools, tmp_path)
+    assert whole["platform"].split()[0] == platform.machine()
+    assert whole["cpu"] == sorted(whole["cpu"])
+    assert whole["headers"] == {str(tmp_path / "include"): headers(tmp_path / "include")}
+    assert whole["libraries"] == {str(tmp_path / "lib"): libraries(tmp_path / "lib")}
+    both = f"{headers(tmp_path / 'include')} {libraries(tmp_path / 'lib')}"
+    assert whole["prefixes"] == {str(tmp_path): both}
+    assert found(replace(tools, search_path="/usr/bin:/bin::/usr/local/bin"), tmp_path)["prefixes"] == {}
+
+
+def test_a_folder_of_headers_inside_another_counts_once(tools: Toolchain, tmp_path: Path) -> None:
+    (tmp_path / "include" / "inner").mkdir()
+    text = Path(tools.cxx).read_text()
+    Path(tools.cxx).write_text(text.replace("/include\\n", f"/include\\n {tmp_path}/include/inner\\n"))
+    assert list(found(tools, tmp_path)["headers"]) == [str(tmp_path / "include")]

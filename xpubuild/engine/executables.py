@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +27,7 @@ def resolve_executable(name: str, env: Mapping[str, str], cwd: Path | None = Non
             f"'{name}' cannot be started",
             why="it exists, but is not an executable file",
             fix="make it executable, or use another program",
-            commands=(f"chmod +x '{wanted}'",),
+            commands=(f"chmod +x {shlex.quote(wanted)}",),
         )
     if found is None:
         on_path = "it is not on the PATH that xpubuild sets for this command"

@@ -8,6 +8,7 @@ must be what its index says.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def require_no_way_out(root: Path) -> None:
             f"{link} is a symbolic link, which a mirror does not have",
             why=f"it leads to {os.readlink(link)}: files there would be replaced or removed",  # noqa: PTH115
             fix="if the mirror is from somebody else, ask them; else put the files there and remove the link",
-            commands=(f"ls -l '{link}'",),
+            commands=(f"ls -l {shlex.quote(str(link))}",),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 import uuid
 from dataclasses import field
@@ -179,7 +180,7 @@ class Populate:
                     f"{folder} is a symbolic link where a submodule's folder must be",
                     why="its files would be written outside the checkout",
                     fix="remove the link and run the same command again",
-                    commands=(f"ls -l '{folder}'",),
+                    commands=(f"ls -l {shlex.quote(str(folder))}",),
                 )
 
     def _git_dir(self, node: Node) -> Path:

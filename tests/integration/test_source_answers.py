@@ -1,0 +1,366 @@
+"""Rare failures of git and of repositories, each as the whole error that a person reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from integration.gitserver import git
+
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import XpuBuildError
+from xpubuild.source import discover as discovering
+from xpubuild.source.bare import RepositoryStore
+from xpubuild.source.configure_time import ConfigurePin, configure_time_pins
+from xpubuild.source.discover import discover
+from xpubuild.source.edits import Ours
+from xpubuild.source.embedded_layout import read_repositories
+from xpubuild.source.fetching import Retry
+from xpubuild.source.git import Git
+from xpubuild.source.gitmodules import list_tree, read_links
+from xpubuild.source.integrity import dirty_digest
+from xpubuild.source.leftovers import remove_leftovers
+from xpubuild.source.locks import locked
+from xpubuild.source.named import named_commit, remember
+from xpubuild.source.notes import finished_ns, read_done, read_move, write_done, write_move
+from xpubuild.source.pin import Pin
+from xpubuild.source.remote import remote_commit, remote_tags
+from xpubuild.source.serving import ServedProof
+from xpubuild.source.worktree import find_git_dir, inspect, require_git_dir
+
+NOBODY = "0" * 39 + "1"
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A repository with a work tree."""
+
+    path: Path
+
+    def commit(self, files: dict[str, str]) -> str:
+        """Add these files, and return the commit."""
+        for name, text in files.items():
+            (self.path / name).write_text(text)
+        git("add", *files, cwd=self.path)
+        git("commit", "--quiet", "-m", "x", cwd=self.path)
+        return head(self)
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    made = Upstream(tmp_path / "up")
+    made.path.mkdir()
+    git("init", "--quiet", "-b", "main", ".", cwd=made.path)
+    made.commit({"a.txt": "a\n"})
+    return made
+
+
+def head(upstream: Upstream) -> str:
+    return git("rev-parse", "HEAD", cwd=upstream.path).strip()
+
+
+def store(tmp_path: Path, *, offline: bool = False) -> RepositoryStore:
+    return RepositoryStore(tmp_path / "cache", Git.open(), offline=offline, retry=Retry(1, 0.0, 60.0))
+
+
+def silent(_: str) -> None:
+    """Drop a line."""
+
+
+def no_tree(_: Upstream, folder: Path) -> object:
+    git("init", "--quiet", ".", cwd=folder)
+    return list_tree(Git.open(), folder / ".git", NOBODY)
+
+
+def not_a_checkout(_: Upstream, folder: Path) -> object:
+    return dirty_digest(folder)
+
+
+def no_git_dir(_: Upstream, folder: Path) -> object:
+    return require_git_dir(folder)
+
+
+def unreadable_index(upstream: Upstream, _: Path) -> object:
+    (upstream.path / ".git" / "index").write_text("no index")
+    return inspect(Git.open(), "", upstream.path, upstream.path / ".git")
+
+
+def modules_behind_a_link(upstream: Upstream, _: Path) -> object:
+    blob = git("hash-object", "-w", "a.txt", cwd=upstream.path)
+    entries = f"120000 blob {blob}\t.gitmodules\n160000 commit {NOBODY}\tsub\n"
+    tree = git("mktree", "--missing", cwd=upstream.path, stdin=entries.encode())
+    commit = git("commit-tree", "-m", "x", tree, cwd=upstream.path)
+    return read_links(Git.open(), upstream.path / ".git", commit, "https://h.example/x")
+
+
+def modules_that_git_cannot_read(upstream: Upstream, _: Path) -> object:
+    (upstream.path / ".gitmodules").write_text("[submodule\n")
+    git("add", ".gitmodules", cwd=upstream.path)
+    git("update-index", "--add", "--cacheinfo", f"160000,{NOBODY},sub", cwd=upstream.path)
+    git("commit", "--quiet", "-m", "x", cwd=upstream.path)
+    return read_links(Git.open(), upstream.path / ".git", head(upstream), "https://h.example/x")
+
+
+def not_in_a_mirror(_: Upstream, folder: Path) -> object:
+    return (
+        store(folder, offline=True)
+        .mirror("https://h.example/x", NOBODY)
+        .ensure(NOBODY, ref=None, report=silent)
+    )
+
+
+def a_name_that_nothing_remembers(_: Upstream, folder: Path) -> object:
+    return named_commit(store(folder, offline=True), "https://h.example/x", "v1")
+
+
+def a_name_of_a_missing_mirror(_: Upstream, folder: Path) -> None:
+    remember(store(folder), "https://h.example/x", "v1", NOBODY)
+
+
+def a_tree_and_no_commit(upstream: Upstream, folder: Path) -> object:
+    tree = git("rev-parse", "HEAD^{tree}", cwd=upstream.path).strip()
+    return store(folder).mirror(upstream.path.as_uri(), tree).ensure(tree, ref=None, report=silent)
+
+
+def a_tag_and_no_commit(upstream: Upstream, folder: Path) -> object:
+    git("tag", "-a", "-m", "x", "v1", cwd=upstream.path)
+    tag = git("rev-parse", "v1", cwd=upstream.path).strip()
+    return store(folder).mirror(upstream.path.as_uri(), tag).ensure(tag, ref=None, report=silent)
+
+
+def another_tree(upstream: Upstream, folder: Path) -> object:
+    pin = Pin(upstream.path.as_uri(), head(upstream), tree=NOBODY)
+    return discover(store(folder), pin, jobs=1, report=silent)
+
+
+def tags_of_no_url(_: Upstream, __: Path) -> object:
+    return remote_tags("ext::sh -c id", git=Git.open())
+
+
+def tags_of_nothing(_: Upstream, folder: Path) -> object:
+    return remote_tags((folder / "none").as_uri(), git=Git.open())
+
+
+def a_commit_of_no_url(_: Upstream, __: Path) -> object:
+    return remote_commit("ext::sh -c id", "v1", git=Git.open())
+
+
+def a_ref_that_is_not_there(upstream: Upstream, _: Path) -> object:
+    return remote_commit(upstream.path.as_uri(), "v9", git=Git.open())
+
+
+def nothing_served(_: Upstream, folder: Path) -> object:
+    return ServedProof(str(folder)).check()
+
+
+def a_lock_below_a_file(_: Upstream, folder: Path) -> object:
+    (folder / "file").touch()
+    with locked(folder / "file" / "x.lock"):
+        return None
+
+
+def embedded(manifest: str) -> Callable[[Upstream, Path], object]:
+    def read(_: Upstream, folder: Path) -> object:
+        (folder / "embedded.yaml").write_text(manifest)
+        (folder / "project" / "empty").mkdir(parents=True)
+        (folder / "project" / "a.txt").touch()
+        (folder / "project" / "dangling").mkdir()
+        (folder / "project" / "dangling" / "x").symlink_to("nothing")
+        (folder / "project" / "named").mkdir()
+        (folder / "project" / "named" / 'a"b').touch()
+        return read_repositories(folder / "project")
+
+    return read
+
+
+ACTS: dict[str, Callable[[Upstream, Path], object]] = {
+    act.__name__: act
+    for act in (
+        no_tree, not_a_checkout, no_git_dir, unreadable_index, modules_behind_a_link,
+        modules_that_git_cannot_read, not_in_a_mirror, a_name_that_nothing_remembers, a_tree_and_no_commit,
+        a_name_of_a_missing_mirror, a_tag_and_no_commit, another_tree, tags_of_no_url, tags_of_nothing,
+        a_commit_of_no_url, a_ref_that_is_not_there, nothing_served, a_lock_below_a_file,
+    )
+} | {
+    "embedded twice": embedded("repositories: [{path: ., name: a}, {path: x, name: a}]"),
+    "embedded without a top": embedded("repositories: [{path: x, name: a}]"),
+    "embedded with an empty one": embedded(
+        "repositories: [{path: ., name: a}, {path: empty, name: b}]\nexclude: [dangling, named]"
+    ),
+    "embedded without a folder": embedded("repositories: [{path: ., name: a}, {path: none, name: b}]"),
+    "embedded with a link": embedded("repositories: [{path: ., name: a}]\nexclude: [named]"),
+    "embedded with a name": embedded("repositories: [{path: ., name: a}]\nexclude: [dangling]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_is_not_as_it_should_be_is_told_whole(act: str, upstream: Upstream, tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    with pytest.raises(XpuBuildError) as caught:
+        ACTS[act](upstream, folder)
+    assert caught.value.fix
+
+
+def test_there_is_an_end_to_submodules(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (upstream.path / ".gitmodules").write_text(
+        f'[submodule "s"]\n\tpath = s\n\turl = {upstream.path.as_uri()}\n'
+    )
+    first = head(upstream)
+    git("add", ".gitmodules", cwd=upstream.path)
+    git("update-index", "--add", "--cacheinfo", f"160000,{first},s", cwd=upstream.path)
+    git("commit", "--quiet", "-m", "x", cwd=upstream.path)
+    pin = Pin(upstream.path.as_uri(), head(upstream))
+    for limit in ("_MOST", "_DEEPEST"):
+        with monkeypatch.context() as patch:
+            patch.setattr(discovering, limit, 1 if limit == "_MOST" else 0)
+            with pytest.raises(XpuBuildError):
+                discover(store(tmp_path), pin, jobs=1, report=silent)
+    tree = discover(store(tmp_path), pin, jobs=1, report=silent)
+    assert [(node.path, node.commit, node.parent, node.depth) for node in tree.nodes] == [
+        ("", pin.commit, None, 0),
+        ("s", first, "", 1),
+    ]
+
+
+@dataclass(frozen=True)
+class Item:
+    url: str = "https://h.example/x"
+    path: str | None = "third_party/x"
+    pin_file: str | None = "pin.txt"
+    commit: str | None = None
+    ref: str | None = None
+
+
+UNSAID = "does not state which commit of https://h.example/x the build clones"
+
+
+def pinned(commit: str | None = None, ref: str | None = None, note: str = "") -> ConfigurePin:
+    return ConfigurePin("https://h.example/x", commit, ref, "third_party/x", note)
+
+
+@pytest.mark.parametrize(
+    ("item", "pin"),
+    [
+        (Item(), pinned(NOBODY)),
+        (Item(pin_file="tag.txt", commit="c"), pinned("c", "v1")),
+        (Item(pin_file="none", ref="r"), pinned(None, "r")),
+        (Item(pin_file=None, commit="c"), pinned("c")),
+        (Item(pin_file="many.txt"), pinned(note=f"many.txt {UNSAID}")),
+        (Item(pin_file=None), pinned(note=f"the tree {UNSAID}")),
+    ],
+)
+def test_what_a_build_clones_is_pinned_by_its_tree(upstream: Upstream, item: Item, pin: ConfigurePin) -> None:
+    commit = upstream.commit({"pin.txt": NOBODY, "tag.txt": "v1\n", "many.txt": "a b"})
+    assert configure_time_pins(Git.open(), upstream.path / ".git", commit, [item]) == [pin]
+    assert pin.asked_for == (pin.ref or pin.commit)
+
+
+def test_a_name_that_was_noted_is_known_offline(upstream: Upstream, tmp_path: Path) -> None:
+    online, url, commit = store(tmp_path), upstream.path.as_uri(), head(upstream)
+    assert online.mirror(url, commit).ensure(commit, ref=None, report=silent)
+    assert not online.mirror(url, commit).ensure(commit, ref=None, report=silent)
+    remember(online, url, "v7", commit)
+    assert named_commit(store(tmp_path, offline=True), url, "v7") == commit
+
+
+def test_tags_are_those_of_versions_each_with_its_commit(upstream: Upstream) -> None:
+    commit = head(upstream)
+    for words in (["v1"], ["-a", "-m", "x", "v2.0"], ["other"], ["vx"]):
+        git("tag", *words, cwd=upstream.path)
+    assert remote_tags(upstream.path.as_uri(), git=Git.open()) == {"v1": commit, "v2.0": commit}
+    for ref in ("v2.0", "refs/tags/v2.0"):
+        assert remote_commit(upstream.path.as_uri(), ref, git=Git.open()) == commit
+
+
+def test_a_file_is_ours_only_as_git_writes_it(upstream: Upstream) -> None:
+    top = upstream.path
+    (top / "link").symlink_to("a.txt")
+    git("add", "link", cwd=top)
+    git("update-index", "--add", "--cacheinfo", f"160000,{NOBODY},sub", cwd=top)
+    git("commit", "--quiet", "-m", "x", cwd=top)
+    repository = inspect(Git.open(), "", top, top / ".git")
+    ours = Ours(Git.open(), repository, [head(upstream), NOBODY])
+    (top / "sub").mkdir(exist_ok=True)
+    assert [ours.wrote(name) for name in ("a.txt", "link", "sub", "none")] == [True, True, True, False]
+    (top / "sub").rmdir()
+    (top / "sub").symlink_to("/")
+    (top / "a.txt").unlink()
+    assert ours.wrote("a.txt"), "git was stopped before it wrote it"
+    (top / "a.txt").symlink_to("link")
+    (top / "link").unlink()
+    (top / "link").symlink_to("other")
+    assert [ours.wrote(name) for name in ("a.txt", "link", "sub")] == [False, False, False]
+    (top / "link").unlink()
+    (top / "link").write_text("a.txt")
+    (top / "a.txt").unlink()
+    (top / "a.txt").mkdir()
+    assert [ours.wrote(name) for name in ("a.txt", "link")] == [False, False]
+
+
+def test_notes_come_back_and_damaged_ones_are_none(tmp_path: Path) -> None:
+    assert (read_done(tmp_path), read_move(tmp_path), finished_ns(tmp_path)) == (None, None, None)
+    write_move(tmp_path, {"b": {"2", "1"}, "a": set()})
+    assert read_move(tmp_path) == {"a": set(), "b": {"1", "2"}}
+    assert finished_ns(tmp_path) is None
+    write_done(tmp_path, "c")
+    assert (read_done(tmp_path), read_move(tmp_path)) == ("c", None)
+    assert finished_ns(tmp_path) == (tmp_path / "xpubuild-checkout.json").stat().st_ctime_ns
+    write_move(tmp_path, {})
+    assert finished_ns(tmp_path) is None
+    for text in ("", "[]", '{"commit": 1, "commits": []}'):
+        (tmp_path / "xpubuild-checkout.json").write_text(text)
+        (tmp_path / "xpubuild-move.json").write_text(text)
+        assert (read_done(tmp_path), read_move(tmp_path)) == (None, {})
+
+
+def test_what_a_killed_git_left_goes_and_nothing_else(tmp_path: Path) -> None:
+    left = ["index.lock", "refs/heads/a/b.lock", "objects/pack/tmp_pack_1", "objects/pack/.tmp-1.pack",
+            "objects/ab/tmp_obj_1", "objects/tmp_objdir-x/ab/cd"]  # fmt: skip
+    stays = ["index", "refs/heads/a/b", "objects/pack/pack-1.pack", "objects/ab/cd", "hooks/x.lock"]
+    for name in (*left, *stays):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path)
+    files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert files == set(stays)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("gitdir: ../real\n", True), ("gitdir: ../none\n", False), ("../real\n", False), ("", False)],
+)
+def test_a_git_file_leads_to_its_repository(tmp_path: Path, text: str, found: bool) -> None:
+    for name in ("real", "tree"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "real" / "HEAD").touch()
+    assert find_git_dir(tmp_path / "tree") is None
+    (tmp_path / "tree" / ".git").write_text(text)
+    assert find_git_dir(tmp_path / "tree") == (tmp_path / "real" if found else None)
+    (tmp_path / "tree" / ".git").rename(tmp_path / "tree" / "x")
+    (tmp_path / "tree" / ".git").symlink_to("x")
+    assert find_git_dir(tmp_path / "tree") is None
+
+
+def test_who_waits_for_a_lock_can_be_stopped_and_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    cancel = Cancel()
+
+    def tell() -> None:
+        told.append("waits")
+        cancel.set("stopped")
+
+    with (
+        locked(tmp_path / "a" / "x.lock"),
+        pytest.raises(XpuBuildError),
+        locked(tmp_path / "a" / "x.lock", cancel=cancel, on_wait=tell),
+    ):
+        pass
+    assert told == ["waits"]
+    with locked(tmp_path / "x", shared=True), locked(tmp_path / "x", shared=True) as descriptor:
+        assert os.fstat(descriptor).st_size == 0

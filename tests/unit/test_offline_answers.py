@@ -1,0 +1,123 @@
+"""What is asked of a mirror, and what is told of something that nobody can fetch."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from xpubuild.engine.events import Event
+from xpubuild.engine.process import Cancel
+from xpubuild.engine.reporter import Teller
+from xpubuild.errors import FetchError, RecipeError
+from xpubuild.mirror.entries import Entry, FileRecord
+from xpubuild.mirror.store import Mirror
+from xpubuild.offline.archives import note_of, open_archives, require_archives
+from xpubuild.offline.packages import archive_files, conda_files, entry_of, keep_conda_lock, missing_files
+from xpubuild.offline.repositories import Unknown, refuse_unknown
+from xpubuild.packages.archives.supply import Supply
+from xpubuild.packages.index.files import RemoteFile
+from xpubuild.planning.inputs import Archive, Inputs
+
+A, B = "a" * 64, "b" * 64
+KNOWN = Archive("torch", "eigen", "https://h.example/eigen-1.tar.gz", A)
+UNKNOWN = Archive("torch", "mkl", None)
+INPUTS = Inputs("r", "3.11", (), (), (), (), (KNOWN, UNKNOWN))
+
+
+class Heard:
+    """Keeps what is told."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+
+def entry(name: str, sha256: str) -> Entry:
+    return Entry("wheel", name, (FileRecord(f"files/{sha256}/{name}", 1, sha256),), dist="x", version="1")
+
+
+def file(name: str = "x.whl", sha256: str | None = None, *allowed: str) -> RemoteFile:
+    return RemoteFile("x", "1", name, sha256, 1, f"https://h.example/{name}", allowed=frozenset(allowed))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (file("other.whl", A), 0),
+        (file("x.whl", "c" * 64), None),
+        (file("x.whl"), 0),
+        (file("x.whl", None, A, B), 0),
+        (file("y.whl", None, B), 1),
+        (file("x.whl", None, B), None),
+        (file("z.whl"), None),
+    ],
+)
+def test_a_file_is_here_by_its_hash_or_by_a_name_that_may_have_this_hash(
+    wanted: RemoteFile, found: int | None
+) -> None:
+    entries = [entry("x.whl", A), entry("y.whl", B)]
+    assert entry_of(entries, wanted) == (None if found is None else entries[found])
+    assert entry_of([], wanted) is None
+
+
+def test_what_a_mirror_lacks(tmp_path: Path) -> None:
+    mirror = Mirror.open(tmp_path / "mirror", create=True)
+    source, data = tmp_path / "x.whl", b"a wheel"
+    source.write_bytes(data)
+    digest = hashlib.sha256(data).hexdigest()
+    mirror.add_file(source, sha256=digest, name="x.whl", kind="wheel", dist="x", version="1")
+    files = [file("x.whl", digest), file("x.whl"), file("x.whl", B), file("y.whl"), file("x.whl", None, B)]
+    assert missing_files(mirror, files) == files[2:]
+    assert missing_files(None, files) == files
+
+
+def test_an_archive_without_a_url_cannot_be_fetched(tmp_path: Path) -> None:
+    note = "it is not known from where the build of torch downloads its mkl"
+    heard = Heard()
+    assert note_of(UNKNOWN) == note
+    assert list(open_archives(INPUTS, Teller(heard))) == [note]
+    told = [event for event in heard.events if note in str(event)]
+    assert len(told) == len(heard.events) == 1
+    assert f"{note}; it cannot be fetched" in str(told[0])
+    assert "warning" in str(told[0])
+    (known,) = archive_files(INPUTS)
+    assert (known.url, known.sha256, known.is_archive) == (KNOWN.url, A, True)
+    supply = Supply(tmp_path, None, True, Cancel())
+    for archive in (UNKNOWN, KNOWN):
+        with pytest.raises(FetchError):
+            require_archives([archive], supply)
+    require_archives([], supply)
+
+
+def test_a_repository_at_a_commit_that_nobody_knows_is_refused() -> None:
+    refuse_unknown([])
+    with pytest.raises(FetchError):
+        refuse_unknown([Unknown("torch", "https://h.example/x", "the tree does not say")])
+
+
+def test_a_conda_lock_is_kept_in_a_mirror(tmp_path: Path) -> None:
+    mirror = Mirror.open(tmp_path / "mirror", create=True)
+    assert keep_conda_lock(mirror, "r", None) is None
+    assert mirror.files() == []
+    digest = hashlib.sha256(b"package: []\n").hexdigest()
+    assert keep_conda_lock(mirror, "r", "package: []\n") == digest
+    (kept,) = mirror.files()
+    assert (kept.kind, kept.dist, kept.version, kept.sha256) == ("conda", "r.conda-lock", digest[:12], digest)
+    assert mirror.file(digest).read_bytes() == b"package: []\n"
+    with pytest.raises(RecipeError):
+        conda_files("[")
+
+
+def test_an_archive_is_known_by_its_url_where_nothing_states_a_hash() -> None:
+    (wanted,) = archive_files(replace(INPUTS, archives=(replace(KNOWN, sha256=None),)))
+    ours = Entry(
+        "archive", wanted.filename, (FileRecord(f"files/{A}/{wanted.filename}", 1, A),), url=wanted.url
+    )
+    other = replace(ours, url="https://h.example/other.tar.gz")
+    assert entry_of([other, ours], wanted) == ours
+    assert entry_of([other], wanted) is None

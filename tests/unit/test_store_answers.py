@@ -1,0 +1,388 @@
+"""What stores answer, whole: documents, rows, evidence and words."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.test_store_folder import DIST, FILE, ME, age, keep, record_of
+
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import FetchError, ToolchainError
+from xpubuild.store import folder as folder_store
+from xpubuild.store.collect import Rubbish, Used, collectable, contents_document, remove, why_not
+from xpubuild.store.contents import Contents, headers, libraries
+from xpubuild.store.evidence import IDENTITY, TAKEN
+from xpubuild.store.folder import FolderStore
+from xpubuild.store.identity import differences
+from xpubuild.store.keeping import Found, NotKept, WheelKeeper, look_up
+from xpubuild.store.record import MOST_BYTES, Record, RecordError, read_record
+from xpubuild.store.trust import Trust
+from xpubuild.store.whole import damages, size_row
+
+UNNAMED = ", and no [trust] stores of your configuration names it"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    return FolderStore(tmp_path / "store", Trust(frozenset(), ME), own=True)
+
+
+def at(store: FolderStore) -> Path:
+    return store.root / "wheels" / DIST
+
+
+def test_the_document_of_a_store_has_every_wheel_with_what_is_known_of_it(store: FolderStore) -> None:
+    good = keep(store)
+    (at(store) / f"{'b' * 64}.json").write_text("{}")
+    (at(store) / "notes.json").write_text("{}")
+    rows = {
+        row["identity"]: row
+        for row in contents_document(store, Used(wheels=frozenset({good.sha256})))["wheels"]
+    }
+    assert rows == {
+        good.identity: {
+            "identity": good.identity, "distribution": DIST, "version": "1.0", "file": FILE, "size_bytes": 5,
+            "created": "2026-01-01T00:00:00+0000", "recipe": "r", "used": True, "problem": "",
+        },
+        "b" * 64: {
+            "identity": "b" * 64, "distribution": DIST, "version": None, "file": None, "size_bytes": None,
+            "created": None, "recipe": None, "used": False, "problem": "it is not xpubuild.kept-wheel/1",
+        },
+    }  # fmt: skip
+    document = contents_document(store, Used())
+    size = 7 - 5 + 5 + len(good.to_bytes())  # "{}", the wheel and the record; notes are nobody's
+    assert {name: value for name, value in document.items() if name != "wheels"} == {
+        "store": str(store.root), "believed": True, "why": "", "writable": True, "size_bytes": size,
+    }  # fmt: skip
+    assert not any(row["used"] for row in document["wheels"])
+    (at(store) / f"{good.identity}.json").write_bytes(
+        replace(good, built={"recipe": "a\nb", "created": 7}).to_bytes()
+    )
+    (row,) = [row for row in contents_document(store, Used())["wheels"] if row["file"]]
+    assert (row["recipe"], row["created"]) == (None, None)
+
+
+def test_a_store_that_is_not_believed_shows_no_wheel(store: FolderStore) -> None:
+    keep(store)
+    at(store).parent.chmod(0o777)
+    document = contents_document(store, Used())
+    assert (document["believed"], document["why"]) == (False, f"others can write to it{UNNAMED}")
+    assert (document["wheels"], document["size_bytes"] > 0) == ([], True)
+
+
+def test_why_a_store_is_not_used(store: FolderStore, tmp_path: Path) -> None:
+    shared = replace(store, own=False)
+    assert (store.why_not(), shared.why_not()) == ("", "it is not there")
+    assert (store.can_write(), shared.can_write()) == (True, False)
+    (tmp_path / "file").touch()
+    assert replace(store, root=tmp_path / "file").why_not() == "it is not a folder"
+    assert replace(store, root=tmp_path / "file" / "x").why_not() == "it is not there"
+    assert why_not(replace(store, root=tmp_path / ("x" * 300))) == "File name too long"
+    shared.root.mkdir()
+    (shared.root / "wheels").touch()
+    assert shared.why_not() == "it is not a folder"
+    other = FolderStore(tmp_path, Trust(frozenset(), frozenset()))
+    assert other.why_not() == f"it belongs to the user with the number {os.geteuid()}{UNNAMED}"
+
+
+def test_gc_takes_a_damaged_record_after_a_day_and_says_why(store: FolderStore) -> None:
+    path = at(store) / f"{'b' * 64}.json"
+    keep(store)
+    path.write_text("[")
+    age(path, 0.9)
+    assert collectable(store, Used(), 86_400) == []
+    age(path, 0.2)
+    (found,) = collectable(store, Used(), 86_400)
+    assert found.to_json() == {"path": str(path), "size_bytes": 1, "why": found.why}
+    assert found.why.startswith("damaged: it is not JSON: ")
+
+
+def test_what_is_gone_already_or_cannot_be_removed_is_no_failure_of_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    names = {name: Rubbish(tmp_path / name, 1, "x") for name in ("gone", "folder", "file")}
+    gone, failed = remove(list(names.values()))
+    assert gone == [names["file"]]
+    assert [line.partition(": ")[0] for line in failed] == [str(tmp_path / "folder")]
+    assert failed[0].partition(": ")[2] in ("Is a directory", "Operation not permitted")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"schema": "other/1"}, "it is not xpubuild.kept-wheel/1"),
+        ({"identity": 1}, "its identity is missing"),
+        ({"dist": None}, "its dist is missing"),
+        ({"file": []}, "its file is missing"),
+        ({"sha256": 7}, "its sha256 is missing"),
+        ({"sha256": "A" * 64}, "its sha256 is none"),
+        ({"sha256": "a" * 65}, "its sha256 is none"),
+        ({"size": True}, "its size is none"),
+        ({"size": "1"}, "its size is none"),
+        ({"size": -1}, "its size is none"),
+        ({"inputs": []}, "its inputs is missing"),
+        ({"built": []}, "its built is missing"),
+        ({"audit": None}, "its audit is missing"),
+        ({"dist": "other"}, f"it is of other, not of {DIST}"),
+        ({"file": "other-1.0-py3-none-any.whl"}, f"it is of {DIST}, not of {DIST}"),
+        ({"file": "a/some_dist-1.0-py3-none-any.whl"}, f"it is of {DIST}, not of {DIST}"),
+        ({"file": "some_dist.whl"}, f"it is of {DIST}, not of {DIST}"),
+        ({"identity": "0" * 64}, "what it says it was made from is not what it is named for"),
+        ({"inputs": {"a": 2}}, "what it says it was made from is not what it is named for"),
+    ],
+)  # fmt: skip
+def test_a_record_that_is_none_says_which_part(change: dict[str, Any], why: str) -> None:
+    record = record_of(b"x", a=1)
+    document = {**json.loads(record.to_bytes()), **change}
+    with pytest.raises(RecordError) as caught:
+        read_record(json.dumps(document).encode(), DIST, record.identity)
+    assert str(caught.value) == why
+
+
+def test_a_record_comes_back_whole() -> None:
+    record = replace(record_of(b"", a=1), commands=({"argv": ["x"]},))
+    assert read_record(record.to_bytes(), DIST, record.identity) == record
+    assert record.size == 0
+    for commands, kept in (([1, {"argv": []}], ({"argv": []},)), ({}, ())):
+        document = {**json.loads(record.to_bytes()), "commands": commands}
+        assert read_record(json.dumps(document).encode(), DIST, record.identity).commands == kept
+    with pytest.raises(RecordError, match="it is not JSON"):
+        read_record(b"{", DIST, record.identity)
+
+
+@pytest.mark.parametrize("code", ["EPERM", "EOPNOTSUPP", "EMLINK", "ENOSYS", "EXDEV"])
+def test_a_file_system_without_hard_links_keeps_wheels_too(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    def link(*_: object) -> None:
+        raise OSError(getattr(errno, code), "no links")
+
+    monkeypatch.setattr(folder_store.os, "link", link)
+    record = keep(store)
+    assert store.look(DIST, record.identity) == record
+    assert store.wrong(record) == ""
+    assert len(list(at(store).iterdir())) == 2
+
+
+def test_a_link_that_fails_for_another_reason_leaves_nothing(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def link(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    (tmp_path / FILE).write_bytes(b"wheel")
+    monkeypatch.setattr(folder_store.os, "link", link)
+    with pytest.raises(ToolchainError, match="the disk reports an error"):
+        store.keep(record_of(b"wheel", a=1), tmp_path / FILE)
+    assert list(at(store).iterdir()) == []
+
+
+def test_what_is_wrong_with_a_wheel(store: FolderStore) -> None:
+    record = keep(store)
+    wheel = store.root / record.wheel_path
+    wheel.write_bytes(b"other")
+    found = "d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"
+    assert store.wrong(record) == f"its sha256 is {found}, its record says {record.sha256}"
+    wheel.unlink()
+    assert store.wrong(record) == "No such file or directory"
+    wheel.mkdir()
+    assert store.wrong(record) == "it is not a file"
+
+
+def test_a_record_may_have_so_many_bytes_and_no_more(store: FolderStore) -> None:
+    record = keep(store)
+    path = store.root / record.path
+    with path.open("ab") as stream:
+        stream.truncate(MOST_BYTES + 1)
+    assert dict(store.records()) == {path: "it is too large for a record"}
+    assert dict(store.records("other")) == {}
+
+
+OURS = {"steps": {"a": {"x": "1", "y": [{"z": 1}, 2]}}, "machine": {"cpu": ["avx"]}}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "told"),
+    [
+        (OURS, []),
+        ({**OURS, "machine": {"cpu": ["avx", "fma"]}}, ["cpu: avx fma there, avx here"]),
+        (
+            {"machine": OURS["machine"]},
+            ["a.x: nothing there, 1 here", "a.y.2: nothing there, 2 here", "a.y.1.z: nothing there, 1 here"],
+        ),
+        ({**OURS, "format": "f" * 64}, ["format: ffffffffffff there, nothing here"]),
+        ({**OURS, "format": "f" * 60}, [f"format: {'f' * 60} there, nothing here"]),
+        ({**OURS, "format": "f" * 61}, [f"format: {'f' * 60}... there, nothing here"]),
+        ({**OURS, "machine": {"cpu": ["avx"], "a": None}}, ["a: None there, nothing here"]),
+    ],
+)  # fmt: skip
+def test_differences_name_the_field_and_both_values(theirs: dict[str, Any], told: list[str]) -> None:
+    assert differences(OURS, theirs) == told
+
+
+def keeper(found: Found, *writable: FolderStore, again: dict[str, Any] | None = None) -> WheelKeeper:
+    record = record_of(b"wheel", a=1)
+    return WheelKeeper(
+        record.identity, record.inputs, found, writable, lambda: again or record.inputs, lambda *_: record
+    )
+
+
+@pytest.mark.parametrize(
+    ("differs", "told"),
+    [
+        (("a", "b", "c"), "a kept 1.0 differs in a; b; c"),
+        (("a", "b", "c", "d"), "a kept 1.0 differs in a; b; c; 1 more"),
+    ],
+)
+def test_a_wheel_that_is_not_kept_names_the_nearest(differs: tuple[str, ...], told: str) -> None:
+    one = keeper(Found(unknown={"/s": "slow"}, nearest=record_of(b"x", a=2), differs=differs))
+    assert one.describe() == f"the store /s is not used: slow; {told}"
+    assert one.to_json() == {
+        "identity": one.identity, "answer": "unknown", "store": None, "wheel": None,
+        "unknown": {"/s": "slow"}, "nearest": record_of(b"x", a=2).identity, "differs": list(differs),
+    }  # fmt: skip
+    assert one.take(Path("/nowhere")) is None
+    assert one.built() == {"proof": IDENTITY, "identity": one.identity}
+    one.refuse("torn")
+    assert one.built() == {"proof": IDENTITY, "identity": one.identity, "refused": "torn"}
+    assert keeper(Found()).to_json()["answer"] == "absent"
+    assert NotKept("editable").to_json() == {"answer": "none", "why": "editable"}
+    assert NotKept("editable").describe() == ""
+    assert NotKept("editable").keep() == ()
+
+
+def test_a_wheel_that_is_kept_is_taken_with_its_evidence(store: FolderStore, tmp_path: Path) -> None:
+    record = keep(store)
+    one = keeper(look_up([store], DIST, record.identity, record.inputs, 60.0))
+    assert one.describe() == f"from the store {store.root}"
+    assert one.to_json() == {
+        "identity": record.identity, "answer": "kept", "store": str(store.root), "wheel": FILE,
+        "unknown": {}, "nearest": None, "differs": [],
+    }  # fmt: skip
+    (tmp_path / "stage").mkdir()
+    assert one.take(tmp_path / "stage") == {
+        "proof": TAKEN, "store": str(store.root), "identity": record.identity, "sha256": record.sha256,
+        "built": dict(record.built),
+    }  # fmt: skip
+    assert (tmp_path / "stage" / FILE).read_bytes() == b"wheel"
+
+
+def test_what_is_built_is_kept_unless_what_decides_it_changed(store: FolderStore, tmp_path: Path) -> None:
+    wheel = tmp_path / FILE
+    wheel.write_bytes(b"wheel")
+    (tmp_path / "file").touch()
+    no_folder = replace(store, root=tmp_path / "file", own=False)
+    assert keeper(Found(), store).keep([wheel, wheel], [], []) == ()
+    assert keeper(Found()).keep([wheel], [], []) == ()
+    assert keeper(Found(), store, again={"a": 2}).keep([wheel], [], []) == (
+        "the wheel is not kept in the store: while it was built, a: 1 there, 2 here",
+    )
+    assert not store.root.exists()
+    assert keeper(Found(), no_folder, store).keep([wheel], [], []) == [
+        f"{FILE} is not kept in the store {tmp_path}/file: it is not a folder"
+    ]
+    assert store.look(DIST, record_of(b"wheel", a=1).identity) is not None
+    too_long = replace(store, root=tmp_path / ("x" * 300), own=False)
+    assert keeper(Found(), too_long).keep([wheel], [], []) == [
+        f"{FILE} is not kept in the store {too_long.root}: File name too long"
+    ]
+
+
+class Silent:
+    """A store of which nothing can be learned."""
+
+    name = "silent"
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def why_not(self) -> str:
+        return ""
+
+    def look(self, dist: str, key: str) -> Record | None:
+        raise self.error
+
+    def bring(self, record: Record, into: Path) -> Path:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (FetchError("no answer", why="it is down"), "no answer: it is down"),
+        (OSError(5, "Input/output error"), "Input/output error"),
+        (OSError("broken"), "broken"),
+    ],
+)
+def test_a_store_that_gives_no_answer_is_unknown_and_the_next_counts(
+    store: FolderStore, error: Exception, why: str
+) -> None:
+    record, silent = keep(store), Silent(error)
+    shared = replace(store, own=False)
+    assert look_up([silent, shared], DIST, record.identity, {}, 60.0) == Found(
+        record, shared, {"silent": why}
+    )
+    near = look_up([silent, shared], DIST, "0" * 64, {"a": 2}, 60.0)
+    assert near == Found(unknown={"silent": why}, nearest=record, differs=("a: 1 there, 2 here",))
+    assert look_up([store, silent], DIST, record.identity, {}, 60.0) == Found(record, store, {})
+
+
+def test_the_nearest_differs_in_the_fewest_fields(store: FolderStore) -> None:
+    keep(store, b"one", a=1, b=1)
+    near = keep(store, b"two", a=1, b=2)
+    (at(store) / f"{'b' * 64}.json").write_text("{}")
+    found = look_up([store], DIST, "0" * 64, {"a": 1, "b": 2, "c": 3}, 60.0)
+    assert (found.nearest, found.differs) == (near, ("c: nothing there, 3 here",))
+
+
+def test_listings_are_of_names_and_sizes_and_of_what_links_lead_to(tmp_path: Path) -> None:
+    assert (headers(tmp_path), libraries(tmp_path)) == ("", "")
+    (tmp_path / "no library.txt").touch()
+    assert libraries(tmp_path) == ""
+    (tmp_path / "loop").symlink_to("loop")
+    assert Contents(tmp_path / "memory").sha256(tmp_path / "loop") == ""
+    assert Contents(tmp_path / "memory").sha256(tmp_path / "none") == ""
+    seen = {libraries(tmp_path), headers(tmp_path)}
+    for name in ("libx.so", "liby.a", "cmake/x", "cmake/y"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+        seen |= {libraries(tmp_path), headers(tmp_path)}
+    (tmp_path / "libx.so").write_text("x")
+    seen |= {libraries(tmp_path), headers(tmp_path)}
+    (tmp_path / "libx.so").unlink()
+    (tmp_path / "libx.so").symlink_to("libx.so.1")
+    seen.add(libraries(tmp_path))
+    assert len(seen) == 2 + 2 * 4 + 2 + 1
+
+
+def test_the_size_of_a_store_counts_each_kind(store: FolderStore) -> None:
+    record = keep(store)
+    for name in (
+        "git/a.git/HEAD",
+        "git/.b.git/HEAD",
+        "git/c.lock",
+        "files/x/y",
+        "sets/s.json",
+        "sets/t.json",
+    ):
+        (store.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (store.root / name).write_text("1234")
+    assert size_row(store) == {
+        "store": str(store.root), "wheels": 1, "repositories": 1, "files": 1, "sets": 2,
+        "size_bytes": record.size + len(record.to_bytes()) + 6 * 4, "why": "",
+    }  # fmt: skip
+    found = list(damages(store, Cancel()))
+    assert [(item.path, item.what, item.why) for item in found] == [
+        ("git/a.git", "is damaged", "git finds objects that are missing or changed")
+    ]
+    (store.root / record.wheel_path).unlink()
+    shutil.rmtree(store.root / "git")
+    (damage,) = damages(store, Cancel())
+    assert (damage.path, damage.what, damage.why) == (record.path, "is damaged", "No such file or directory")
