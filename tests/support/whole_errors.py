@@ -58,8 +58,8 @@ _VARYING = (
     (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+"), "{port}"),
     (
         re.compile(
-            r"(could not be reached|no answer in time|rejected the connection|is not trusted|could not be read)"
-            r": (?:[^()\"]|\(_ssl[^)]*\))*|(known recipes): [^\"]*"
+            r"(could not be reached|no answer in time|rejected the connection|is not trusted"
+            r"|could not be read): (?:[^()\"]|\(_ssl[^)]*\))*|(known recipes): [^\"]*"
         ),
         r"\1\2: {said}",
     ),
