@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from xpubuild.frozen import frozen
 from xpubuild.ui.region import DrawnLine, Region
 from xpubuild.ui.terminal import Terminal
 
@@ -347,7 +348,7 @@ class Window(io.StringIO):
     encoding = "utf-8"
 
 
-@dataclass(frozen=True)
+@frozen
 class Sized(Terminal):
     """A terminal whose size a test sets."""
 
