@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from xpubuild.explain.estimate import Weights, estimate
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.normalise import plain
 from xpubuild.explain.rank import LEAST_SHARE
 from xpubuild.explain.resembling import KnownFailures, read_known
 from xpubuild.explain.topics import CONFIDENCE as TOPIC
+from xpubuild.safe_yaml import read_yaml
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _DATA = _ROOT / "tests" / "data" / "explain"
@@ -70,7 +69,7 @@ class Case:
 
 def cases() -> list[Case]:
     """Return every sample that rules had answered before they were written from it."""
-    samples = {item["id"]: item for item in yaml.safe_load((_DATA / "kinds.yaml").read_text("utf-8"))}
+    samples = {item["id"]: item for item in read_yaml((_DATA / "kinds.yaml").read_text("utf-8"))}
     known = read_known(_KNOWN.read_text("utf-8"))
     parts = [KnownFailures([item for item in known if _fold(item.url) != part]) for part in range(_FOLDS)]
     rows = (_DATA / "answers-before.txt").read_text("utf-8").splitlines()[1:]

@@ -120,15 +120,20 @@ def _assigned(tree: ast.AST) -> dict[str, list[ast.expr]]:
 
 def _own(tree: ast.AST) -> Iterator[ast.AST]:
     """Walk a function or module without the functions inside."""
-    for child in ast.iter_child_nodes(tree):
+    todo = [*ast.iter_child_nodes(tree)][::-1]
+    while todo:
+        child = todo.pop()
         yield child
         if not isinstance(child, (ast.FunctionDef, ast.ClassDef)):
-            yield from _own(child)
+            todo += [*ast.iter_child_nodes(child)][::-1]
 
 
 def _entries(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (exit code, entry) of every error that a module makes."""
-    tree = ast.parse(path.read_text("utf-8"))
+    text = path.read_text("utf-8")
+    if not any(name in text for name in _CODES):
+        return
+    tree = ast.parse(text)
     scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))]
     of_module = _assigned(tree)
     for scope in scopes:

@@ -7,13 +7,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import yaml
-
 from docgen import calibration
 from docgen import markdown as md
 from xpubuild.explain.document import explain_stream
 from xpubuild.explain.estimate import LIKELY, told
 from xpubuild.explain.load import shipped_rules
+from xpubuild.safe_yaml import read_yaml
 
 _TESTS = Path(__file__).resolve().parent.parent.parent / "tests"
 _BEFORE, _AFTER, _CALM = 600, 200, 20
@@ -174,7 +173,7 @@ def page() -> str:
 
 
 def _calibration() -> str:
-    entries = yaml.safe_load((_TESTS / "data" / "explain" / "kinds.yaml").read_text("utf-8"))
+    entries = read_yaml((_TESTS / "data" / "explain" / "kinds.yaml").read_text("utf-8"))
     seen: list[tuple[float, bool]] = []
     for entry in entries:
         found = explain_stream(io.BytesIO(entry["text"].encode())).findings
