@@ -272,7 +272,7 @@ def test_a_line_that_is_everywhere_costs_no_more_and_more() -> None:
 
 
 def test_memory_does_not_grow_with_the_log() -> None:
-    matching = Matching(shipped_rules().signatures, shipped_rules().facts)
+    matching = Matching(shipped_rules().index)
     assert matching.matches == []
     data = b"RuntimeError: UR error\n" * 20000
     assert len(explained(data).findings) == 1

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from xpubuild.errors import RecipeError
 from xpubuild.explain.entities import Row, places
+from xpubuild.explain.matcher import Index
 from xpubuild.explain.signature import Fact, Nearby, Signature, SignatureFile
 from xpubuild.frozen import frozen
 from xpubuild.resources import docs_page
@@ -25,6 +26,11 @@ class Rules:
 
     signatures: tuple[Signature, ...]
     facts: tuple[Fact, ...]
+
+    @functools.cached_property
+    def index(self) -> Index:
+        """What the lines of logs are looked up in."""
+        return Index(self.signatures, self.facts)
 
     def by_id(self, name: str) -> Signature:
         """Return one signature.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -37,13 +38,12 @@ class Match:
     entities: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass
+@frozen
 class _Entry:
+    number: int
     signature: Signature
     matcher: Matcher
     line: re.Pattern[str]
-    looks: int = 0
-    done: bool = False
 
 
 @frozen
@@ -53,62 +53,28 @@ class _FactEntry:
     line: re.Pattern[str]
 
 
-@dataclass
-class Matching:
-    """The state of one log: what was found in it so far; each matcher is kept at the first line it fits."""
+class Index:
+    """What lines are looked up in: made once of signatures and facts, for all logs."""
 
-    signatures: Iterable[Signature]
-    known: Iterable[Fact]
-    matches: list[Match] = field(default_factory=list)
-    facts: set[str] = field(default_factory=set)
-    #: Whether the last line meant nothing to any rule, whatever stands round it.
-    idle: bool = True
-
-    def __post_init__(self) -> None:
+    def __init__(self, signatures: Iterable[Signature], known: Iterable[Fact]) -> None:
         self._entries: dict[str, list[_Entry]] = {}
         self._groups: dict[frozenset[str], dict[str, list[_Entry]]] = {}
-        self._triggered: dict[str, dict[str, list[_Entry]]] = {}
-        for signature in self.signatures:
-            for matcher in signature.match:
-                self._add(_Entry(signature, matcher, _compiled(matcher.line)))
-        self._facts = [_FactEntry(fact.name, fact.find, _compiled(fact.line)) for fact in self.known]
-        self.literals = set(self._triggered).union(*(fact.literals for fact in self._facts))
-
-    def wanted(self) -> set[str]:
-        """Return the literals of signatures and facts that can still bring something new.
-
-        Kinds and the distribution of a log are looked for in some parts of it only.
-        """
-        facts = (fact for fact in self._facts if not fact.name.startswith(OF_LOG))
-        return {
-            text for text, group in self._triggered.items() if any(map(_has_signature, group.values()))
-        }.union(*(fact.literals for fact in facts if fact.name not in self.facts))
+        self.triggered: dict[str, dict[str, list[_Entry]]] = {}
+        matchers = ((signature, matcher) for signature in signatures for matcher in signature.match)
+        for number, (signature, matcher) in enumerate(matchers):
+            self._add(_Entry(number, signature, matcher, _compiled(matcher.line)))
+        self.facts = [_FactEntry(fact.name, fact.find, _compiled(fact.line)) for fact in known]
+        self.literals = frozenset(self.triggered).union(*(fact.literals for fact in self.facts))
 
     def _add(self, entry: _Entry) -> None:
         for literal in entry.matcher.find:
             entries = self._entries.setdefault(literal, [])
             entries.append(entry)
             for text in map(trigger, entry.matcher.beside or (literal,)):
-                self._triggered.setdefault(text, {})[literal] = entries
+                self.triggered.setdefault(text, {})[literal] = entries
 
-    def consider(self, line: Line, triggers: Collection[str] | None = None) -> list[Match]:
-        """Look at one line and return what is new; ``triggers`` are the ``literals`` that are in it."""
-        new: list[Match] = []
-        joined = line.joined()
-        self.idle = not joined
-        for entries in self._candidates(line.low, triggers):
-            new += self._try(entries, line, line.canonical)
-        if joined:
-            for entries in self._candidates(joined.lower(), None):
-                new += self._try(entries, line, joined)
-        for fact in (item for item in self._facts if item.name not in self.facts):
-            if any(text in line.low for text in fact.literals) and fact.line.search(line.canonical):
-                self.facts.add(fact.name)
-                self.idle = False
-        self.matches += new
-        return new
-
-    def _candidates(self, low: str, triggers: Collection[str] | None) -> list[list[_Entry]]:
+    def candidates(self, low: str, triggers: Collection[str] | None) -> list[list[_Entry]]:
+        """Return the matchers that a line in small letters could fit; ``triggers`` are those in it."""
         if triggers is None:
             return [entries for literal, entries in self._entries.items() if literal in low]
         return [entries for literal, entries in self._group(frozenset(triggers)).items() if literal in low]
@@ -118,16 +84,61 @@ class Matching:
         found = self._groups.get(triggers)
         if found is None:
             found = {}
-            for name, group in self._triggered.items():
+            for name, group in self.triggered.items():
                 if any(text in name for text in triggers):
                     found.update(group)
             if len(self._groups) < _MOST_GROUPS:
                 self._groups[triggers] = found
         return found
 
+
+@dataclass
+class Matching:
+    """The state of one log: what was found in it so far; each matcher is kept at the first line it fits."""
+
+    index: Index
+    matches: list[Match] = field(default_factory=list)
+    facts: set[str] = field(default_factory=set)
+    #: Whether the last line meant nothing to any rule, whatever stands round it.
+    idle: bool = True
+    _looks: Counter[int] = field(default_factory=Counter)
+    _done: set[int] = field(default_factory=set)
+
+    def wanted(self) -> set[str]:
+        """Return the literals of signatures and facts that can still bring something new.
+
+        Kinds and the distribution of a log are looked for in some parts of it only.
+        """
+        facts = (fact for fact in self.index.facts if not fact.name.startswith(OF_LOG))
+        return {
+            text
+            for text, group in self.index.triggered.items()
+            if any(map(self._has_signature, group.values()))
+        }.union(*(fact.literals for fact in facts if fact.name not in self.facts))
+
+    def _has_signature(self, entries: Iterable[_Entry]) -> bool:
+        return any(not (entry.signature.general or entry.number in self._done) for entry in entries)
+
+    def consider(self, line: Line, triggers: Collection[str] | None = None) -> list[Match]:
+        """Look at one line and return what is new; ``triggers`` are the ``literals`` that are in it."""
+        new: list[Match] = []
+        joined = line.joined()
+        self.idle = not joined
+        for entries in self.index.candidates(line.low, triggers):
+            new += self._try(entries, line, line.canonical)
+        if joined:
+            for entries in self.index.candidates(joined.lower(), None):
+                new += self._try(entries, line, joined)
+        for fact in (item for item in self.index.facts if item.name not in self.facts):
+            if any(text in line.low for text in fact.literals) and fact.line.search(line.canonical):
+                self.facts.add(fact.name)
+                self.idle = False
+        self.matches += new
+        return new
+
     def _try(self, entries: Iterable[_Entry], line: Line, text: str) -> Iterable[Match]:
         for entry in entries:
-            if entry.done or entry.looks >= _MOST_LOOKS:
+            if entry.number in self._done or self._looks[entry.number] >= _MOST_LOOKS:
                 continue
             found = entry.line.search(text)
             if not found or _is_calm(entry, text):
@@ -136,16 +147,12 @@ class Matching:
             if text is not line.canonical and line.stands_below(entry.line):
                 continue
             if entry.matcher.before or entry.matcher.after or entry.matcher.unless:
-                entry.looks += 1
+                self._looks[entry.number] += 1
                 if not _surroundings_fit(entry.matcher, line, text):
                     continue
-            entry.done = True
+            self._done.add(entry.number)
             entities = _with_near(entry.signature.also, line, text, _named(found))
             yield Match(entry.signature, entry.matcher, line.number, _excerpt(line, text), entities)
-
-
-def _has_signature(entries: Iterable[_Entry]) -> bool:
-    return any(not (entry.signature.general or entry.done) for entry in entries)
 
 
 def _is_calm(entry: _Entry, text: str) -> bool:

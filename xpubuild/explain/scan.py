@@ -81,10 +81,10 @@ class Scanner:
     """Reads blocks of complete lines in order. A line is examined when the lines after it have been read."""
 
     def __init__(self, rules: Rules) -> None:
-        self.matching = Matching(rules.signatures, rules.facts)
+        self.matching = Matching(rules.index)
         self._first = FirstErrorSearch()
         self._everywhere = Prefilter([*self.matching.wanted(), *LITERALS])
-        self._thorough = Prefilter([*self.matching.literals, *LITERALS, *RARE_LITERALS])
+        self._thorough = Prefilter([*rules.index.literals, *LITERALS, *RARE_LITERALS])
         self._left = _HEAD  # bytes that are still to be searched for all literals
         self._budget = _HEAD + _MOST_AROUND
         self._searched = 0  # up to where in the buffer all literals were looked for

@@ -9,7 +9,7 @@ from dataclasses import replace
 from xpubuild.explain.document import Circumstances, Explanation, conclude
 from xpubuild.explain.line import Line
 from xpubuild.explain.load import Rules, shipped_rules
-from xpubuild.explain.matcher import Matching
+from xpubuild.explain.matcher import Index, Matching
 from xpubuild.explain.normalise import plain, without_escapes
 from xpubuild.explain.prefilter import smallest
 from xpubuild.explain.rank import LikelyCause, fits, rank
@@ -45,8 +45,8 @@ class LogWatcher:
         self._known = known or Circumstances()
         self._scanner = Scanner(rules)
         fatal = tuple(entry for entry in rules.signatures if entry.fatal)
-        self._matching = Matching(fatal, rules.facts)
-        self._literals = smallest(frozenset(self._matching.literals))
+        self._matching = Matching(Index(fatal, rules.facts))
+        self._literals = smallest(self._matching.index.literals)
         self._recent: deque[str] = deque(maxlen=MAX_DISTANCE)
         self._batch: list[bytes] = []
         self._size = 0
