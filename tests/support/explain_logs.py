@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
+from support.data_files import loaded
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "explain"
 
@@ -29,7 +29,7 @@ class Sample:
 
 def samples(name: str = "teaching.yaml") -> list[Sample]:
     """Return the excerpts of a file in tests/data/explain."""
-    entries = yaml.safe_load((DATA / name).read_text("utf-8"))
+    entries = loaded(DATA / name)
     return [
         Sample(item["id"], item["family"], item["kind"], item["text"], tuple(item["sources"]))
         for item in entries
@@ -38,13 +38,11 @@ def samples(name: str = "teaching.yaml") -> list[Sample]:
 
 def variants() -> list[tuple[str, str]]:
     """Return (id of the signature, line) of lines that are like the samples but no samples."""
-    return [
-        (item["id"], item["text"]) for item in yaml.safe_load((DATA / "variants.yaml").read_text("utf-8"))
-    ]
+    return [(item["id"], item["text"]) for item in loaded(DATA / "variants.yaml")]
 
 
 # What a build that works prints: warnings, names with "error" in them, tests that failed on purpose.
-_UNITS, _CONFIGURE, _PIP, _WARNINGS = yaml.safe_load((DATA / "ordinary.yaml").read_text("utf-8")).values()
+_UNITS, _CONFIGURE, _PIP, _WARNINGS = loaded(DATA / "ordinary.yaml").values()
 _FLAGS = " ".join(
     (
         "-DAT_PER_OPERATOR_HEADERS -DUSE_XPU",

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from filelock import FileLock
 from integration import oneapi_standin as standin
 
+from support.data_files import loaded
 from support.shared import once
 
 _RECORDER = Path(__file__).with_name("icpx_recorder.py")
@@ -51,7 +51,7 @@ class Wheel:
 @functools.cache
 def lines() -> dict[str, Any]:
     """Return the table of lines, components and wheels."""
-    table = yaml.safe_load(_TABLE.read_text("utf-8"))
+    table = loaded(_TABLE)
     assert isinstance(table, dict)
     return table
 

@@ -7,7 +7,7 @@ import re
 import shlex
 
 import pytest
-import yaml
+from support.data_files import loaded
 from support.explain_logs import DATA
 
 from xpubuild.distribution import System
@@ -16,7 +16,7 @@ from xpubuild.explain.entities import places
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.rank import LikelyCause
 
-SAMPLES = yaml.safe_load((DATA / "kinds.yaml").read_text("utf-8"))
+SAMPLES = loaded(DATA / "kinds.yaml")
 KINDS = [entry for entry in shipped_rules().signatures if entry.general]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from support.data_files import loaded
 
 from xpubuild.engine.model import Caution, Stop, Verdict
 from xpubuild.gate.expectation import Expectation
@@ -15,7 +15,7 @@ from xpubuild.gate.sycl_commands import read_sycl_groups
 from xpubuild.gate.xpu_gate import XpuGate
 
 DATA = Path(__file__).parent.parent / "data" / "gate-lines.yaml"
-LINES = yaml.safe_load(DATA.read_text("utf-8"))
+LINES = loaded(DATA)
 
 
 def judged(text: str, release: str, **switches: str) -> list[Verdict]:

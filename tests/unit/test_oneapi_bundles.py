@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from support.data_files import loaded
 
 from xpubuild.oneapi import bundles
 from xpubuild.oneapi.bundles import line_of, load_bundles
 
-DOCUMENT = yaml.safe_load(Path(bundles.__file__).with_name("bundles.yaml").read_text("utf-8"))
+DOCUMENT = loaded(Path(bundles.__file__).with_name("bundles.yaml"))
 
 
 def test_every_source_is_explained_and_every_explanation_used() -> None:

@@ -32,7 +32,8 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
 
 def pages_in_messages() -> Iterator[tuple[str, str]]:
     for path in sources():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if "docs_page" in text else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("docs_page", "resources.docs_page"):
                 (name,) = node.args
                 assert isinstance(name, ast.Constant), f"{path}:{node.lineno}: name the page itself"
