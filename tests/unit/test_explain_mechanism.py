@@ -166,3 +166,25 @@ def test_what_is_superseded_is_not_told() -> None:
 def test_confidence_stays_between_0_and_1() -> None:
     for entry in shipped_rules().signatures:
         assert all(0 < matcher.confidence <= 1 for matcher in entry.match)
+
+
+@pytest.mark.parametrize(
+    ("system", "find", "install"),
+    [
+        ("debian", "sudo apt install apt-file && sudo apt-file update && apt-file search frobnicate.h",
+         "sudo apt install zlib1g-dev"),
+        ("fedora", "dnf provides '*/'frobnicate.h", "sudo dnf install zlib-devel"),
+        ("rhel", "dnf provides '*/'frobnicate.h", "sudo dnf install zlib-devel"),
+        ("suse", "zypper search --provides --match-exact frobnicate.h", "sudo zypper install zlib1g-dev"),
+        ("arch", "apt-file search frobnicate.h", "sudo apt install zlib1g-dev"),
+    ],
+)  # fmt: skip
+def test_how_a_header_is_found_and_installed(system: str, find: str, install: str) -> None:
+    told = [
+        explain_stream(
+            io.BytesIO(f"a.cpp:1:10: fatal error: {header}: No such file or directory\n".encode()),
+            Circumstances(System((system,))),
+        )
+        for header in ("frobnicate.h", "zlib.h")
+    ]
+    assert [one.findings[0].next_command for one in told] == [find, install]

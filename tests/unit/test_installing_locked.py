@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ from support.locks import example, oid
 
 from xpubuild.errors import LockMismatchError
 from xpubuild.gather.options import PlanOptions
+from xpubuild.installing import locked_install
 from xpubuild.installing.locked_install import (
     LockedProof,
     _conda_lock_beside,
     _require_no_contradiction,
     _require_served,
 )
+from xpubuild.locking.options import options_of, resolved_of
+from xpubuild.recipe.load import load
 
 LOCK = example()
 SAID = LOCK.options
@@ -47,6 +51,28 @@ def test_options_that_say_what_a_lock_says(tmp_path: Path) -> None:
     assert _conda_lock_beside(path, LOCK) == tmp_path / "2.8.conda-lock.yml"
     other = LOCK.model_copy(update={"options": SAID.model_copy(update={"env": "venv"})})
     assert _conda_lock_beside(path, other) is None
+
+
+def test_a_locked_install_asks_for_all_that_the_lock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Asked(Exception):  # noqa: N818 - carries the options out
+        pass
+
+    def prepare(options: PlanOptions, **_: Any) -> None:
+        raise Asked(options)
+
+    monkeypatch.setattr(locked_install, "prepare", prepare)
+    monkeypatch.setattr(locked_install, "read_lock", lambda _: LOCK)
+    (tmp_path / "2.8.conda-lock.yml").touch()
+    with pytest.raises(Asked) as raised:
+        locked_install.prepare_locked(PlanOptions(None, jobs="3"), tmp_path / "2.8.lock.yaml", "exact")
+    (asked,) = raised.value.args
+    wanted = options_of(LOCK)
+    resolved = resolved_of(LOCK, load(LOCK.recipe.name).recipe)
+    conda = tmp_path / "2.8.conda-lock.yml"
+    assert asked == replace(wanted, jobs="3", conda_lock=conda, resolved=resolved)
+    assert (asked.target, asked.cxx11_abi, asked.arch) == ("xpu", "1", ("pvc", "bmg"))
 
 
 def served() -> list[dict[str, str]]:
