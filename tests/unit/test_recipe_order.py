@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.cli import Xpubuild
 
+from xpubuild.recipe.load import find
 from xpubuild.recipe.order import in_order
 from xpubuild.recipe.patches import known_releases
 
@@ -76,3 +77,12 @@ def test_which_workspace_is_meant_lists_them_in_that_order(
     result = xpubuild("status")
     assert result.status == 2
     assert "2.4, 2.10, main" in result.err
+
+
+@pytest.mark.parametrize("name", ["mine.yaml", "mine.yml", "./mine.yml", "./mine"])
+def test_a_file_is_named_by_its_ending_or_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text("schema: 1\nname: mine\n")
+    assert find(name) == tmp_path / name
