@@ -154,7 +154,7 @@ PLANS: dict[str, Callable[[], Plan]] = {
     "2.6-xpu-abi-0": lambda: plan_for("2.6", oneapi="2025.0", cxx11_abi=0, with_=("triton",)),
     "main-xpu-looked-up": lambda: plan_for("main", oneapi="2025.3", facts={"resolved": _OPEN}),
     "2.13-cpu-waiting-ccache": lambda: plan_for(
-        "2.13", workspace="/somewhere/work", with_=("vision",),
+        "2.13", workspace="/somewhere/builds", with_=("vision",),
         facts={"compile_cache": _CCACHE, "admission": _ADMISSION},
     ),
     "2.13-xpu-portable-compilers-uv": lambda: plan_for(
@@ -162,7 +162,7 @@ PLANS: dict[str, Callable[[], Plan]] = {
         facts={"compile_cache": _CCACHE, "compilers": _CHOSEN, "installer": _LINKED, "downloads": _SERVED},
     ),
     "2.8-cpu-jobserver-sccache": lambda: plan_for(
-        "2.8", workspace="/somewhere/work", with_=("vision",), portable=True,
+        "2.8", workspace="/somewhere/builds", with_=("vision",), portable=True,
         facts={"compile_cache": _SCCACHE, "admission": _ADMISSION, "makeflags": " -j9 --jobserver-auth=a"},
     ),
     "2.13-cpu-compiler-links-dev": lambda: plan_for(
