@@ -22,7 +22,7 @@ import yaml
 from support.data_files import placed
 from support.entered import CHANGES, make_workspace
 from support.imports import ROOT
-from support.shown_workspaces import dist
+from support.shown_checks import dist
 from xpubuild import __version__, resources
 from xpubuild.cli import names
 from xpubuild.cli.app import COMMANDS, cli, run

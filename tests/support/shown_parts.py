@@ -1,4 +1,4 @@
-"""Parts of what a person sees, by tables of inputs: numbers, terminals, events, pictures, verdicts."""
+"""Parts of what a person sees, by tables of inputs: numbers, terminals, tables, pictures."""
 
 from __future__ import annotations
 
@@ -9,42 +9,22 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from support.data_files import dumped, placed
-from support.shown_runs import RUNS, T0, coded
-from xpubuild.engine.events import (
-    Notice,
-    RunFinished,
-    RunForecast,
-    RunStarted,
-    StepFinished,
-    StepOutput,
-    StepProgress,
-    StepStarted,
-)
-from xpubuild.errors import UsageError, XpuBuildError
+from support.shown_runs import coded
+from xpubuild.errors import XpuBuildError
 from xpubuild.ui import (
-    answer_view,
     console,
-    github,
     invocation,
     plain_parts,
     sinks,
     terminal,
     wheel_rows,
-    wording,
 )
 from xpubuild.ui import format as numbers
-from xpubuild.ui.jsonl import JsonLinesSink
-from xpubuild.ui.level import Level, matters
-from xpubuild.ui.level import shown as is_shown
-from xpubuild.ui.live import RichSink
-from xpubuild.ui.live_rows import Row, choose_rows
-from xpubuild.ui.live_state import RunView, StepView
 from xpubuild.ui.parts import Column, Commands, Facts, Part, Sentences, TableBuilder
 from xpubuild.ui.report import pictures, words
 from xpubuild.ui.report.axis import Axis
@@ -80,7 +60,7 @@ def _numbers() -> str:
     })  # fmt: skip
 
 
-class _Stream(io.StringIO):
+class Stream(io.StringIO):
     """A stream that says it is a terminal of some encoding, or refuses to be written to."""
 
     def __init__(self, encoding: str | None = "utf-8", *, tty: bool = True, fails: int = 0) -> None:
@@ -124,7 +104,7 @@ def _terminals() -> str:
     for env in _ENVIRONMENTS:
         both = {}
         for tty in (True, False):
-            stream = _Stream(tty=tty)
+            stream = Stream(tty=tty)
             found = Terminal.detect(stream, env)
             names = [name for name in ("live", "color", "unicode") if getattr(found, name)]
             both["terminal" if tty else "pipe"] = [
@@ -132,18 +112,18 @@ def _terminals() -> str:
             ]  # fmt: skip
         told["streams"].append([env, both])
     told["encodings"] = {
-        str(name): Terminal.detect(_Stream(name), {"TERM": "xterm"}).unicode
+        str(name): Terminal.detect(Stream(name), {"TERM": "xterm"}).unicode
         for name in ("utf-8", "UTF8", "utf_8", "utf-8-sig", "latin-1", "ascii", None)
     }
     told["printable"] = [
-        Terminal(_Stream(encoding), live=live, color=False, unicode=unicode).printable("\u00e9\u2713")
+        Terminal(Stream(encoding), live=live, color=False, unicode=unicode).printable("\u00e9\u2713")
         for encoding, live, unicode in (
             ("utf-8", True, True), ("utf-8", True, False), ("utf-8", False, False), ("latin-1", False, False),
             (None, False, False),
         )
     ]  # fmt: skip
-    coloured = Terminal(_Stream(), live=True, color=True, unicode=True)
-    plain = Terminal(_Stream(), live=True, color=False, unicode=True)
+    coloured = Terminal(Stream(), live=True, color=True, unicode=True)
+    plain = Terminal(Stream(), live=True, color=False, unicode=True)
     told["painted"] = [
         coded(text)
         for text in (
@@ -163,7 +143,7 @@ def _terminals() -> str:
         told["no size"] = list(Terminal(file, live=False, color=False, unicode=True).size())
     with mock.patch.dict(os.environ, {"COLUMNS": "33", "LINES": "7"}):
         told["size of variables"] = [
-            list(item.size()) for item in (coloured, Terminal(_Stream(), False, False, False))
+            list(item.size()) for item in (coloured, Terminal(Stream(), False, False, False))
         ]
     told["gone"] = _gone()
     told["written"] = _written()
@@ -193,7 +173,7 @@ def _written() -> dict[str, Any]:
     """Return what becomes of a result whose stream refuses it, by the reason."""
     told: dict[str, Any] = {}
     for number in (errno.EPIPE, errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.ENXIO):
-        stream = _Stream(fails=number)
+        stream = Stream(fails=number)
         name = errno.errorcode[number]
         try:
             console.write_out("x", stream)
@@ -202,223 +182,6 @@ def _written() -> dict[str, Any]:
             told[name] = {key: value for key, value in error.to_json().items() if value}
         told[name] = [told[name], Terminal.detect(stream, {}).try_write("x")]
     return told
-
-
-_EVENTS = (
-    RunStarted(T0, "r", "/w", (("a", "A"),), ()),
-    RunStarted(T0, "r", "/w", (("a", "A"), ("b", "B")), ("a",)),
-    StepStarted(T0, "a", "A", "/l"),
-    StepStarted(T0, "a", "A\nB", "/l", "why"),
-    StepOutput(T0, "a", "line"),
-    StepProgress(T0, "a", 0, 0, "", 0.0, 0.0, "detail"),
-    StepProgress(T0, "a", 5, 10, "edges", 0.5, 9.0),
-    StepProgress(T0, "a", 15, 10, "edges", 0.0, 0.0, "detail"),
-    StepProgress(T0, "a", -5, 10, "bytes", 1e6, 0.0),
-    StepProgress(T0, "a", 999, 1000, "edges", 0.0, 3.0),
-    *(
-        StepFinished(T0, "a", "A", status, 61.0)
-        for status in ("up-to-date", "done", "failed", "cancelled", "odd")
-    ),
-    StepFinished(T0, "a", "A", "failed", 1.0, 1 << 30, "detail"),
-    StepFinished(T0, "a", "A", "done", 1.0, 0, "detail"),
-    *(RunForecast(T0, left_s, (), (), 0, ()) for left_s in (0.0, 59.0, 60.0)),
-    RunForecast(T0, 59.0, (), ("a", "b"), 0, ()),
-    RunForecast(T0, 600.0, (), ("a",), 1 << 30, (("x", 61.0, 1 << 20), ("y", 1.0, 0))),
-    *(Notice(T0, level, "text\nmore", step) for level in ("info", "warning", "error") for step in ("", "a")),
-    *(RunFinished(T0, status, 61.0) for status in ("ok", "failed", "cancelled", "odd")),
-)
-
-
-def _words_of(event: Any) -> Any:  # noqa: PLR0911 - one for each event
-    match event:
-        case RunStarted():
-            return wording.run_started(event)
-        case StepStarted():
-            return wording.step_started(event)
-        case StepProgress():
-            return [wording.progress(event), wording.percent(event)]
-        case StepFinished():
-            return [wording.step_finished(event), wording.step_finished(event, "/l")]
-        case RunForecast():
-            return [wording.left(event), wording.longest(event), wording.forecast(event)]
-        case Notice():
-            return wording.notice(event)
-        case RunFinished():
-            return wording.run_finished(event)
-    return None
-
-
-def _events() -> str:
-    """Return the words of each event, and at which level it is told."""
-    rows = []
-    for event in _EVENTS:
-        told = [level.name for level in Level if is_shown(event, level)]
-        lines = []
-        for level in (Level.QUIET, Level.NORMAL):
-            stream = io.StringIO()
-            sink = JsonLinesSink(Terminal(stream, live=False, color=False, unicode=True), level)
-            sink.emit(event)
-            sink.close()
-            lines.append(stream.getvalue().strip() != "")
-        rows.append([type(event).__name__, _words_of(event), told, matters(event), lines])
-    odd = ("a%b\r\nc", "x: y, z", "##[error] a ##[b]", "plain")
-    told_github = {
-        text: [github.escape_data(text), github.escape_property(text), github.harmless(text),
-               github.annotation("error", text), github.annotation("warning", text, text)]
-        for text in odd
-    }  # fmt: skip
-    return dumped({"events": rows, "github": told_github, "sinks": _sinks()})
-
-
-def _sinks() -> dict[str, Any]:
-    told: dict[str, Any] = {}
-    for kind in ("rich", "plain", "github", "jsonl", "loud"):
-        for tty in (True, False):
-            for words_ in ({}, {"quiet": True}, {"verbose": True}, {"quiet": True, "verbose": True}):
-                name = " ".join((kind, "terminal" if tty else "pipe", *words_))
-                try:
-                    inner = sinks.make_sink(kind, _Stream(tty=tty), {"TERM": "xterm"}, **words_).inner
-                    told[name] = [type(inner).__name__, inner.level.name]  # type: ignore[attr-defined]
-                except UsageError as error:
-                    told[name] = [error.what, error.why, error.fix]
-    return told
-
-
-class _Sized(Terminal):
-    def size(self) -> tuple[int, int]:
-        return 60, 12
-
-
-def _live() -> str:
-    """Return all that is written to a terminal of a run, at each level."""
-    texts = []
-    for level in (Level.NORMAL, Level.VERBOSE):
-        for name, events in RUNS.items():
-            stream, now = io.StringIO(), [T0]
-            sink = RichSink(
-                _Sized(stream, True, level is Level.VERBOSE, level is Level.VERBOSE),
-                level,
-                partial(now.__getitem__, 0),
-            )
-            for number, event in enumerate(events):
-                now[0] = event.time
-                sink.emit(event)
-                if number % 7 == 0:
-                    sink.tick()
-            sink.emit(Notice(now[0], "info", "after the end"))
-            sink.tick()
-            sink.close()
-            sink.close()
-            texts.append(f"==== {name}, {level.name}\n{coded(stream.getvalue()).replace(chr(27), '^')}\n")
-    return "".join(texts)
-
-
-def _row_of(row: Row) -> str:
-    if row.step is None:
-        return f"{row.words} ({row.state})"
-    return f"{row.step.id}{' below' if row.below else ''}{' alone' if row.alone else ''}"
-
-
-def _rows() -> str:
-    """Return which steps are chosen for each number of rows."""
-    states = {
-        "a run": "done done up-to-date running failed cancelled pending pending pending",
-        "many at once": "running running running running failed pending",
-        "an end": "done done done done done",
-        "a beginning": "pending pending pending pending pending",
-    }
-    told: dict[str, Any] = {}
-    for name, line in states.items():
-        steps = [
-            StepView(f"s{at}", "t", state, log="/l" if at % 2 else "")
-            for at, state in enumerate(line.split())
-        ]
-        for room in range(10):
-            told[f"{name}, {room} rows"] = [_row_of(row) for row in choose_rows(steps, room)]
-    view = RunView()
-    for event in (
-        StepProgress(T0 + 5, "x", 1, 2, "e", 0, 0),
-        Notice(T0 + 6, "info", "n"),
-        StepProgress(T0 + 7, "x", 2, 2, "e", 0, 0),
-    ):
-        view.apply(event)
-    step = view.steps["x"]
-    told["progress alone"] = [
-        view.began == T0 + 5,
-        step.state,
-        step.began - T0,
-        view.count("running", "failed"),
-    ]
-    view.break_off(T0 + 4)
-    told["broken off"] = [step.state, step.duration_s, view.count("running")]
-    return dumped(told)
-
-
-def _row(release: str, builds: str, runs: str, **more: Any) -> dict[str, Any]:
-    reasons = more.pop("reasons", ())
-    verdict = {
-        "builds": builds, "runs": runs, "oneapi": more.pop("oneapi", "2025.1"),
-        "toolkit": more.pop("toolkit", None),
-        "loses": [
-            {"feature": name, "certain": sure, "because": why} for name, sure, why in more.pop("loses", ())
-        ],
-        "reasons": [
-            {"concern": concern, "answer": answer, "constraint": constraint, "wanted": wanted, "found": found}
-            for concern, answer, constraint, wanted, found in reasons
-        ],
-    }  # fmt: skip
-    return {"release": release, "recipe": f"r{release}", "verdict": verdict, **more}
-
-
-_NO = ("builds", "no", "oneapi", ">=2025", "oneAPI 2024 is here")
-_GCC = ("builds", "no", "gcc", "", "no GCC is here")
-_OPEN = ("builds", "unknown", "gcc", "", "the GCC is not known")
-_NOTE = ("note", "yes", "x", "", "a note")
-_PATCHES = {"text": "with patches", "patches": ["p1", "p2"]}
-_VERDICTS: dict[str, tuple[dict[str, Any], ...]] = {
-    "none": (),
-    "builds and runs": (_row("3", "yes", "yes"), _row("2", "no", "no", reasons=(_NO,))),
-    "builds, not known to run": (_row("3", "yes", "unknown"),),
-    "builds, runs an older one": (_row("3", "yes", "no"), _row("2", "yes", "yes")),
-    "builds, runs none": (_row("3", "yes", "no"),),
-    "newer without a commit": (
-        _row("5", "yes", "yes", pinned=False), _row("4", "yes", "yes", pinned=False), _row("3", "yes", "yes"),
-    ),
-    "one newer": (_row("4", "yes", "yes", pinned=False), _row("3", "yes", "yes", pinned=True)),
-    "only without a commit": (_row("4", "yes", "yes", pinned=False),),
-    "loses": (_row("3", "yes", "yes", loses=(("flash", True, "the GCC"), ("more", False, ""))),),
-    "the driver runs a newer one": (
-        _row("4", "no", "yes", reasons=(_NO,), toolkit=_PATCHES), _row("3", "yes", "yes"),
-    ),
-    "and without patches": (
-        _row("4", "no", "yes", reasons=(_NO,), oneapi=""), _row("3", "yes", "yes", toolkit=_PATCHES),
-    ),
-    "perhaps": (
-        _row("3", "unknown", "yes", reasons=(_OPEN, _NOTE)), _row("2", "unknown", "yes", reasons=(_OPEN,)),
-    ),
-    "perhaps one": (_row("3", "unknown", "yes"),),
-    "no": (_row("3", "no", "no", reasons=(_GCC, _NO, _NOTE)), _row("2", "no", "no", reasons=(_GCC,))),
-    "no oneAPI": (_row("3", "no", "no", reasons=(_NO,)), _row("2", "no", "no", reasons=(_NO,))),
-    "no, for different reasons": (
-        _row("3", "no", "no", reasons=(_NO,)), _row("2", "no", "no", reasons=(_GCC,)),
-    ),
-}  # fmt: skip
-_SITUATION = {
-    "target": "xpu", "gpu": "max", "oneapi": [], "python": ["3.12", "3.13"], "arch": [], "gcc": None,
-    "versions": {"triton": "3.5"}, "cmake": "", "cxx11_abi": 0, "odd": "x",
-}  # fmt: skip
-
-
-def _answers() -> str:
-    texts: list[str] = []
-    for name, rows in _VERDICTS.items():
-        stream = io.StringIO()
-        first, host, table, last = answer_view.answer_view(_SITUATION, rows)
-        console.show((first, table) if texts else (first, host, table, last), stream, {})
-        texts.append(f"==== {name}\n{stream.getvalue()}")
-        of_cpu = answer_view.answer_view({**_SITUATION, "target": "cpu"}, rows)[0]
-        texts += ["without the second line for the CPU\n"] if of_cpu != first else []
-    return "".join(texts)
 
 
 def _tables() -> str:
@@ -568,12 +331,8 @@ def _pictures() -> str:
 
 #: The name of the file -> the text in it.
 TEXTS: dict[str, Callable[[], str]] = {
-    "parts-answers": _answers,
-    "parts-events": _events,
-    "parts-live": _live,
     "parts-numbers": _numbers,
     "parts-pictures": _pictures,
-    "parts-rows": _rows,
     "parts-tables": _tables,
     "parts-terminals": _terminals,
 }

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from support import (
+    shown_checks,
     shown_commands,
     shown_configuration,
     shown_distributions,
+    shown_events,
     shown_explanations,
     shown_jobs,
     shown_parts,
     shown_reports,
     shown_runs,
+    shown_verdicts,
     shown_verify,
     shown_workspaces,
 )
@@ -311,8 +314,9 @@ VIEWS: dict[str, View] = {
 _TEXTS: dict[str, Callable[[], str]] = {
     name: text
     for module in (
-        shown_commands, shown_configuration, shown_distributions, shown_explanations, shown_jobs, shown_parts,
-        shown_reports, shown_runs, shown_verify, shown_workspaces,
+        shown_checks, shown_commands, shown_configuration, shown_distributions, shown_events,
+        shown_explanations, shown_jobs, shown_parts, shown_reports, shown_runs, shown_verdicts, shown_verify,
+        shown_workspaces,
     )
     for name, text in module.TEXTS.items()
 }  # fmt: skip

@@ -16,16 +16,14 @@ from unit.test_doctor_gpu_seldom import (
     MAX,
     Seldom,
     agreement,
-    asked,
     bound,
     layers,
     listing,
     of_torch,
+    status_of,
 )
 
 from xpubuild.doctor.checks import gpu_kernel, gpu_memory, level_zero, opencl, pcie, render_node
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.probes import loaders
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import enumeration
 from xpubuild.doctor.probes.sycl import SyclDevices, sycl_devices
@@ -81,12 +79,7 @@ RARE = {
 
 @pytest.mark.parametrize("name", RARE)
 def test_rare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    rare = RARE[name]
-    monkeypatch.setattr(loaders, "FOLDERS", ())
-    context = asked(rare, tmp_path)
-    if rare.answers:
-        monkeypatch.setattr(CheckContext, "probe", lambda _, ask: rare.answers[ask])
-    assert rare.check().run(context).status == rare.status
+    assert status_of(RARE[name], tmp_path, monkeypatch) == RARE[name].status
 
 
 @shows("warn", "gpu.firmware")
