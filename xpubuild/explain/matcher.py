@@ -101,8 +101,8 @@ class Matching:
     facts: set[str] = field(default_factory=set)
     #: Whether the last line meant nothing to any rule, whatever stands round it.
     idle: bool = True
-    _looks: Counter[int] = field(default_factory=Counter)
-    _done: set[int] = field(default_factory=set)
+    _looks: Counter[int] = field(default_factory=Counter, init=False)
+    _done: set[int] = field(default_factory=set, init=False)
 
     def wanted(self) -> set[str]:
         """Return the literals of signatures and facts that can still bring something new.

@@ -127,14 +127,6 @@ def _terminal(stream: TextIO | None, env: Mapping[str, str] | None) -> Terminal:
 
 
 __all__ = [
-    "Column",
-    "Commands",
-    "Facts",
-    "Table",
-    "json_text",
-    "print_json",
-    "render_error",
-    "show",
-    "warn",
+    "Column", "Commands", "Facts", "Table", "json_text", "print_json", "render_error", "show", "warn",
     "write_out",
-]
+]  # fmt: skip
