@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,8 +15,10 @@ import pytest
 from xpubuild.engine.answers import Answers, Decides, says_itself
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.results import QueryResult
+from xpubuild.errors import ToolchainError
 from xpubuild.host.pythons import probe_python
 from xpubuild.host.tools import probe_compiler, probe_tool
+from xpubuild.source.git import Git
 
 _TOOL = """
 #include <stdio.h>
@@ -207,6 +210,27 @@ def test_an_interpreter_says_what_it_has_read(tmp_path: Path) -> None:
     assert fresh.virtual
     (venv / "pyvenv.cfg").unlink()
     assert probe_python(python, answers=answers).virtual is False
+
+
+@pytest.mark.parametrize("name", [".gitconfig", ".config/git/config"])
+def test_git_is_asked_again_when_its_configuration_changed(tmp_path: Path, name: str) -> None:
+    """It reads that first, and would not run with an error in it; what it includes nobody looks at."""
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    answers = Answers(tmp_path / "answers", settled_ns=0)
+    Git.open(env, answers)
+    (kept,) = answers_in(tmp_path)
+    told = json.loads(kept.read_text())
+    kept.write_text(json.dumps(told | {"stdout": "git version 2.1.0"}))
+    with pytest.raises(ToolchainError, match="or newer is needed"):
+        Git.open(env, Answers(tmp_path / "answers"))
+    config = tmp_path / name
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[includeIf "gitdir:/x/"]\n\tpath = other\n')
+    Git.open(env, Answers(tmp_path / "answers"))
+    assert json.loads(kept.read_text())["stdout"] == "git version 2.1.0"
+    config.write_text("[core\n")
+    with pytest.raises(ToolchainError, match="git cannot read its configuration"):
+        Git.open(env, Answers(tmp_path / "answers"))
 
 
 def answers_in(folder: Path) -> list[Path]:

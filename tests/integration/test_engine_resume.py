@@ -31,7 +31,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import Outcome, run_plan
-from xpubuild.engine.state import plan_states
+from xpubuild.engine.state import plan_states, settled_states
 from xpubuild.errors import BuildError
 
 #: Also after errors.
@@ -212,6 +212,67 @@ def test_a_guard_is_heard_also_where_a_witness_shows_the_edit(workspace: Path) -
     (workspace / "a").write_text("the user's edit\n")
     assert [error.what for error in go(plan).errors] == ["a is wrong"]
     assert lines_of(workspace / "a") == ["the user's edit"]
+
+
+def test_a_guard_is_not_heard_again_while_nothing_was_touched(workspace: Path) -> None:
+    proof, marks = FileProof(str(workspace / "a"), "made\n"), [1]
+    guarded = counted(
+        workspace, "a", proofs=(proof,), witnesses=(), always_prove=True,
+        outputs_stamp=lambda: marks[0] or None,
+    )  # fmt: skip
+    plan = make_plan(workspace, guarded)
+
+    def heard() -> int:
+        before = len(proof.checked)
+        assert go(plan).up_to_date == ["a"]
+        return len(proof.checked) - before
+
+    go(plan)
+    # What was made may have been edited before its stamp was taken, so the first look is the proof's.
+    assert [heard(), heard()] == [1, 0]
+    marks[0] = 2
+    assert states(plan) == {"a": "done"}
+    assert [heard(), heard()] == [1, 0]
+    # Where files can change without showing it, there is no stamp.
+    marks[0] = 0
+    assert [heard(), heard()] == [1, 1]
+    (workspace / "a").write_text("the user's edit\n")
+    marks[0] = 3
+    assert [error.what for error in go(plan).errors] == ["a is wrong"]
+    assert [error.what for error in go(plan).errors] == ["a is wrong"]
+
+
+def test_an_edit_while_the_guard_looks_is_found_by_the_next(workspace: Path) -> None:
+    mark = [1]
+
+    class Edited(FileProof):
+        def check(self) -> dict[str, Any]:
+            found = super().check()
+            mark[0] += 1
+            return found
+
+    proof = Edited(str(workspace / "a"), "made\n")
+    plan = make_plan(
+        workspace, counted(workspace, "a", proofs=(proof,), always_prove=True, outputs_stamp=lambda: mark[0])
+    )
+    go(plan)
+    for _ in range(2):
+        before = len(proof.checked)
+        go(plan)
+        assert len(proof.checked) == before + 1
+
+
+def test_a_look_that_writes_nothing_keeps_no_stamp(workspace: Path) -> None:
+    proof = FileProof(str(workspace / "a"), "made\n")
+    plan = make_plan(
+        workspace, counted(workspace, "a", proofs=(proof,), always_prove=True, outputs_stamp=lambda: 1)
+    )
+    go(plan)
+    before = len(proof.checked)
+    with Journal(workspace / "journal.db", read_only=True) as journal:
+        for _ in range(2):
+            assert settled_states(plan, journal)["a"].done
+    assert len(proof.checked) == before + 2
 
 
 def test_a_step_that_was_interrupted_runs_again(workspace: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from support.plan_files import plan_for
 from unit.test_compile_cache import CCACHE, NEW, OLD, SETTINGS, _program
 
 from xpubuild.caching.model import CompileCache
+from xpubuild.engine.answers import Answers
+from xpubuild.gather import compile_cache as found_by
 from xpubuild.gather.compile_cache import compile_cache
 from xpubuild.planning.compile_cache import HitsProof
 from xpubuild.planning.request import Compilers
@@ -114,3 +117,37 @@ def test_hits_are_counted_and_change_nothing(tmp_path: Path) -> None:
         {}, {"compile_cache": CCACHE}, {"compile_cache_why": "so"}, {"compile_cache_off": True},
     )]  # fmt: skip
     assert told == [None, "ccache (/home/me/.cache/ccache, at most 25G)", "none (so)", None]
+
+
+def test_what_is_remembered_of_ccache_ends_with_its_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the distribution's own, which knows where the system's file lies."""
+    monkeypatch.setattr(found_by, "remembered", lambda: Answers(tmp_path / "answers", settled_ns=0))
+    caller = {"PATH": "/usr/bin", "HOME": str(tmp_path)}
+    compilers = Compilers("/x/gcc", "/x/g++", "13.2.0", kind="clang")
+
+    def place() -> str:
+        cache = compile_cache("ccache", None, compilers, None, caller)
+        assert isinstance(cache, CompileCache)
+        return cache.place
+
+    first = place()
+    (kept,) = (tmp_path / "answers").iterdir()
+    answer = json.loads(kept.read_text())
+    kept.write_text(json.dumps(answer | {"stdout": answer["stdout"].replace("/ccache", "/remembered")}))
+    assert place() == first.replace("/ccache", "/remembered")
+    own = tmp_path / ".config" / "ccache" / "ccache.conf"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"cache_dir = {tmp_path}/own\n")
+    assert [place(), place()] == [f"{tmp_path}/own, at most 25G"] * 2
+    own.unlink()
+    assert place() == first
+    caller["CCACHE_DIR"] = str(tmp_path / "named")
+    assert place() == f"{tmp_path}/named, at most 25G"
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named" / "ccache.conf").write_text("max_size = 7G\n")
+    assert place() == f"{tmp_path}/named, at most 7.0G"
+    del caller["CCACHE_DIR"]
+    (tmp_path / ".ccache").mkdir()
+    assert str(tmp_path / ".ccache") in place()

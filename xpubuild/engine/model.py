@@ -187,9 +187,11 @@ class Step:
     ``relevant`` is hashed beside the commands: pins, hashes of input files, versions of the compilers used.
     ``witnesses`` are files whose change or loss after the fact makes the step run again; ``witness_globs``
     are (folder, pattern) pairs, for names that only exist once the step ran. ``outputs_stamp`` sums up sizes
-    and times of outputs that are too many to be named, such as the files of an installed distribution.
+    and times of outputs that are too many to be named, such as the files of an installed distribution; None
+    where files can still change without that showing.
     ``fresh`` are outputs that are removed before the step runs (they were made by it and hold nothing else).
-    ``always_prove`` marks proofs that are cheap and guard the user's own edits: they run on every install.
+    ``always_prove`` marks proofs that guard the user's own edits: they run on every install, unless the
+    outputs have the stamp that they had before the proofs passed.
     ``after`` are steps that must not run at the same time and come first where they run at all; what they
     make is not used, so no fingerprint has them.
     ``tools`` are steps that must be done as well, but whose results change nothing in those of this one, such
@@ -209,7 +211,7 @@ class Step:
     outputs: tuple[str, ...] = ()
     witnesses: tuple[str, ...] = ()
     witness_globs: tuple[tuple[str, str], ...] = ()
-    outputs_stamp: Callable[[], int] | None = None
+    outputs_stamp: Callable[[], int | None] | None = None
     fresh: tuple[str, ...] = ()
     publish: Publish | None = None
     relevant: Mapping[str, Any] = field(default_factory=dict)

@@ -59,18 +59,25 @@ def take_witnesses(paths: Sequence[str]) -> dict[str, list[int]]:
 
 
 def witnesses_of(step: Step, names: Sequence[str]) -> dict[str, list[int]]:
-    """Return the stamps of named witnesses and of everything else a step put in place."""
+    """Return the stamps of named witnesses and of everything else a step put in place.
+
+    What is always proved may be edited at any time, also between proof and stamp: ``settle`` takes it.
+    """
     found = take_witnesses([name for name in names if name != OUTPUTS])
-    if step.outputs_stamp is not None:
-        found[OUTPUTS] = [0, step.outputs_stamp()]
-    return found
+    return found if step.always_prove else {**found, **_outputs(step)}
+
+
+def _outputs(step: Step) -> dict[str, list[int]]:
+    mark = step.outputs_stamp() if step.outputs_stamp is not None else None
+    return {} if mark is None else {OUTPUTS: [0, mark]}
 
 
 def changed_witnesses(step: Step, record: StepRecord) -> list[str]:
     """Return the witnesses that were removed or changed."""
     now = witnesses_of(step, list(record.witnesses))
+    looked_at = [name for name in record.witnesses if not (name == OUTPUTS and step.always_prove)]
     # A journal of an earlier xpubuild has no change times.
-    return [name for name, mark in record.witnesses.items() if now.get(name, [])[: len(mark)] != mark]
+    return [name for name in looked_at if now.get(name, [])[: len(mark := record.witnesses[name])] != mark]
 
 
 def published_hashes(record: StepRecord) -> dict[str, str]:
@@ -150,7 +157,7 @@ def settle(
     state = known or from_journal(step, fingerprint, journal, elsewhere)
     if state.done and step.always_prove:
         try:
-            _prove(step)
+            _prove_unless_untouched(step, journal, write=write)
         except XpuBuildError as error:
             if error.mend is None:
                 raise
@@ -171,6 +178,18 @@ def settle(
     if write:
         journal.refresh_witnesses(step.id, witnesses_of(step, list(record.witnesses)))
     return StepState(done=True, reason="touched, but unchanged")
+
+
+def _prove_unless_untouched(step: Step, journal: Journal, *, write: bool) -> None:
+    """Run the proofs, unless every size and time is as it was before they passed the last time."""
+    record, now = journal.record(step.id), _outputs(step)
+    known = {} if record is None else record.witnesses
+    if now and known.get(OUTPUTS) == now[OUTPUTS]:
+        return
+    _prove(step)
+    if write and now:
+        named = {name: mark for name, mark in known.items() if name != OUTPUTS}
+        journal.refresh_witnesses(step.id, named | now)
 
 
 def settled_states(plan: Plan, journal: Journal, elsewhere: Elsewhere = HERE) -> Mapping[str, StepState]:

@@ -12,7 +12,7 @@ each of ``returncode`` (negative: the signal), ``max_rss_bytes`` of the largest 
 ``system_s`` of the whole tree, and ``exec_error``, which is empty where the program started.
 
 It starts once for every command, also for those that say a version in a few milliseconds, so it imports
-little: json, pathlib, contextlib and selectors would take longer than the rest of it.
+little: json, pathlib, contextlib, selectors and enum would take longer than the rest of it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ import ctypes
 import os
 import resource
 import select
-import signal
 import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
+else:
+    # The same without its enumerations, whose module takes as long as the interpreter itself.
+    import _signal as signal
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

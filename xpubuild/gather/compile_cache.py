@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -10,16 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import platformdirs
-
 from xpubuild.caching.model import CompileCache, Kind, Wanted
-from xpubuild.engine.answers import Answers, says_itself
+from xpubuild.engine.answers import says_itself
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.places import existing
-from xpubuild.engine.process import probe
 from xpubuild.engine.results import QueryResult
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.gather.remembered import remembered
 from xpubuild.planning.request import Compilers, OneapiFacts
 
 _SETTING = re.compile(r"^\((?P<origin>.*)\) (?P<name>\w+) = (?P<value>.*)$", re.MULTILINE)
@@ -28,6 +27,7 @@ _DEFAULT = "default"
 _SIZE = "25G"
 #: Settings with which ccache serves objects of other inputs -> the variable that takes them back.
 _UNSAFE = {"ignore_options": "CCACHE_IGNOREOPTIONS", "ignore_headers_in_manifest": "CCACHE_IGNOREHEADERS"}
+_OF_DISTRIBUTION = Path("/usr/bin")
 #: What ccache calls the storage that several machines share: renamed in 4.7.
 _REMOTES = {"remote_storage": "CCACHE_REMOTE_STORAGE", "secondary_storage": "CCACHE_SECONDARY_STORAGE"}
 #: Settings with which ccache adds no objects: its folder need not be writable.
@@ -112,7 +112,8 @@ def _require_scheme(kind: Kind, remote: str) -> str:
 
 def _ccache(path: str, environment: Mapping[str, str], remote: str) -> CompileCache | str:
     """Return ccache as its user has configured it, or why it is of no use."""
-    shown = probe([path, "--show-config"], env=environment).stdout
+    decides = functools.partial(_configured_by, environment)
+    shown = remembered().probe([path, "--show-config"], env=environment, decides=decides).stdout
     settings = {item["name"]: item["value"] for item in _SETTING.finditer(shown)}
     origins = {item["name"]: item["origin"] for item in _SETTING.finditer(shown)}
     variable = next((_REMOTES[name] for name in _REMOTES if name in settings), None)
@@ -139,6 +140,24 @@ def _ccache(path: str, environment: Mapping[str, str], remote: str) -> CompileCa
         place=f"{settings['cache_dir']}, at most {settings['max_size']}"
         + (f", shared by {shared.partition('|')[0]}" if shared else ""),
     )
+
+
+def _configured_by(
+    environment: Mapping[str, str], result: QueryResult, program: Path
+) -> Sequence[str] | None:
+    """Return the files and folders by which ccache finds its configuration, whether or not they are there.
+
+    Where the system's file lies was decided when ccache was compiled: it is known for a distribution's. The
+    rest is in the manual, "Configuration file syntax"; a folder ~/.ccache is what makes it the cache.
+    """
+    if program.parent != _OF_DISTRIBUTION or says_itself(program, ["ccache.conf"]) is None:
+        return None
+    said = {item["name"]: item["value"] for item in _SETTING.finditer(result.stdout)}
+    home = environment.get("HOME", "")
+    folders = {f"{environment.get('XDG_CONFIG_HOME') or f'{home}/.config'}/ccache", f"{home}/.ccache", "/etc"}
+    folders |= {said.get("cache_dir", ""), environment.get("CCACHE_DIR", "")} - {""}
+    named = environment.get("CCACHE_CONFIGPATH", "")
+    return [*sorted(f"{folder}/ccache.conf" for folder in folders), f"{home}/.ccache", *filter(None, [named])]
 
 
 def _refused(folder: Path) -> str:
@@ -180,8 +199,8 @@ def _proper(compilers: Compilers, environment: Mapping[str, str]) -> tuple[str, 
     """Return GCC's compilers proper: an update may change them and leave the driver as it is."""
     if compilers.kind != "gcc":
         return ()
-    answers = Answers(platformdirs.user_cache_path("xpubuild") / "answers")
-    said = answers.probe([compilers.cxx, "-print-prog-name=cc1plus"], env=environment, decides=_names_proper)
+    asked = [compilers.cxx, "-print-prog-name=cc1plus"]
+    said = remembered().probe(asked, env=environment, decides=_names_proper)
     proper = Path(said.stdout.strip())
     if not proper.is_absolute():
         return ()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import platformdirs
 
-from xpubuild.engine.answers import Answers
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UsageError
 from xpubuild.gather.options import PlanOptions
+from xpubuild.gather.remembered import remembered
 from xpubuild.packages.index.pipconf import pip_settings
 from xpubuild.planning.request import Downloads, Installer
 
@@ -46,9 +46,8 @@ def _uv(options: PlanOptions, workspace: Path, downloads: Downloads) -> tuple[In
     from xpubuild.packages.uv.settings import reason_for_pip  # noqa: PLC0415
 
     environment = base_environment()
-    own = platformdirs.user_cache_path("xpubuild")
-    cache = own / "uv"
-    program = find_uv(environment, answers=Answers(own / "answers"))
+    cache = platformdirs.user_cache_path("xpubuild") / "uv"
+    program = find_uv(environment, answers=remembered())
     why = program.why or reason_for_pip(_settings(environment, downloads)) or not_ours(cache)
     if why:
         return Installer(why=why), program.remedy

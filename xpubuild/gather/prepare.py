@@ -9,9 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
-from xpubuild.engine.answers import Answers
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.model import Plan
 from xpubuild.engine.process import Cancel
@@ -22,6 +19,7 @@ from xpubuild.gather.newest_release import built_in, choose_release, entered, si
 from xpubuild.gather.offline_compiler import older_gcc
 from xpubuild.gather.open_commits import resolve
 from xpubuild.gather.options import PlanOptions, request_of
+from xpubuild.gather.remembered import remembered
 from xpubuild.gather.stores import NO_STORES, Stores, stores_of
 from xpubuild.host.disk import disk_facts
 from xpubuild.host.report import HostReport, host_report
@@ -64,8 +62,7 @@ class _Host:
     @functools.cached_property
     def report(self) -> HostReport:
         """The report; its disk is that of the current folder."""
-        answers = Answers(platformdirs.user_cache_path("xpubuild") / "answers")
-        return host_report(oneapi_root=self._options.oneapi_root, python=self._python(), answers=answers)
+        return host_report(oneapi_root=self._options.oneapi_root, python=self._python(), answers=remembered())
 
     def _python(self) -> Path | None:
         """The interpreter of the environment; what is wrong with it is said where the plan needs it."""
@@ -141,7 +138,11 @@ def git_store(facts: Facts, *, cancel: Cancel | None = None) -> RepositoryStore:
     downloads = facts.downloads
     stocks = (downloads.mirror,) if downloads.mirror is not None else ()
     return RepositoryStore(
-        facts.cache, Git.open(), offline=downloads.offline, stocks=stocks, cancel=cancel or Cancel()
+        facts.cache,
+        Git.open(answers=remembered()),
+        offline=downloads.offline,
+        stocks=stocks,
+        cancel=cancel or Cancel(),
     )
 
 

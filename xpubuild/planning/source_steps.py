@@ -23,6 +23,7 @@ from xpubuild.source.embedded import root_url
 from xpubuild.source.integrity import TreeProof
 from xpubuild.source.pin import Pin
 from xpubuild.source.portable import ShellWord, portable_commands, shell_lines
+from xpubuild.source.untouched import tree_stamp
 from xpubuild.toolchain.environment import repair_env_command
 
 #: A wheel folder that pip is configured with may hold a newer version, and pip would take that one.
@@ -106,6 +107,7 @@ def source_step(context: Context, name: str) -> Step:
         outputs=tuple(outputs),
         witnesses=(str(into / ".git"),),
         relevant={"pin": pin.key(), "edits": dirty},
+        outputs_stamp=functools.partial(tree_stamp, into) if dirty is None else None,
         always_prove=dirty is None,
     )
 

@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from xpubuild.engine.answers import FRESH, Answers, says_itself
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.executables import resolve_executable
-from xpubuild.engine.process import Cancel, ProcessResult, query, run
+from xpubuild.engine.process import Cancel, ProcessResult, QueryResult, run
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.frozen import frozen
@@ -31,6 +32,8 @@ Report = Callable[[str], None]
 #: GIT_CONFIG_GLOBAL, by which a build's own git finds what is served to it, with 2.32 (June).
 OLDEST = (2, 32)
 _QUERY_DEADLINE_S = 300.0
+_OF_DISTRIBUTION = Path("/usr/bin")
+_VERSION = re.compile(r"git version (?P<all>(\d+)\.(\d+)(?:\.\d+)*)")
 _BAD_SETTINGS = re.compile(r"bad config|bad numeric config|bad boolean config")
 _IMPORT = threading.Lock()
 # A check of a large repository on a slow disk says nothing for long; fetches pass a shorter time.
@@ -102,15 +105,17 @@ class Git:
         self._unfiltered: dict[Path | None, dict[str, str]] = {}
 
     @classmethod
-    def open(cls, env: Mapping[str, str] | None = None) -> Git:
+    def open(cls, env: Mapping[str, str] | None = None, answers: Answers = FRESH) -> Git:
         """Find git on the PATH of ``env`` (default: the base environment) and look at its version.
+
+        ``answers`` may remember it.
 
         Raises:
             ToolchainError: git is missing, does not run, or is older than 2.32.
         """
         hardened = git_environment(base_environment() if env is None else env)
         program = resolve_executable("git", hardened)
-        _require_usable(program, tuple(hardened.items()))
+        _require_usable(program, tuple(hardened.items()), answers)
         return cls(program, hardened)
 
     def with_env(self, env: Mapping[str, str]) -> Git:
@@ -207,14 +212,15 @@ class Git:
 
 
 @functools.cache
-def _require_usable(program: str, environment: tuple[tuple[str, str], ...]) -> None:
+def _require_usable(program: str, environment: tuple[tuple[str, str], ...], answers: Answers) -> None:
     """Ask git for its version, once: a plan that has all commits needs no more of it, and no GitPython.
 
     Raises:
         ToolchainError: it does not run, or is older than ``OLDEST``.
     """
-    answer = query([program, "--version"], env=dict(environment))
-    found = re.search(r"git version (\d+)\.(\d+)", answer.stdout)
+    env = dict(environment)
+    answer = answers.probe([program, "--version"], env=env, decides=functools.partial(_configured_by, env))
+    found = _VERSION.search(answer.stdout)
     if not answer.ok and _BAD_SETTINGS.search(answer.stderr):
         raise ToolchainError(
             "git cannot read its configuration",
@@ -222,13 +228,38 @@ def _require_usable(program: str, environment: tuple[tuple[str, str], ...]) -> N
             fix="correct the line that git names, then run the same command again",
             commands=("git config --list --show-origin",),
         )
-    if not answer.ok or found is None or (int(found[1]), int(found[2])) < OLDEST:
+    if not answer.ok or found is None or (int(found[2]), int(found[3])) < OLDEST:
         raise ToolchainError(
             f"git {OLDEST[0]}.{OLDEST[1]} or newer is needed",
             why=f"{program} says: {answer.stdout.strip() or answer.stderr.strip()}",
             fix="install a newer git and put its folder first on PATH",
             evidence={"git": program},
         )
+
+
+def _configured_by(environment: Mapping[str, str], result: QueryResult, program: Path) -> list[str] | None:
+    """Return the configuration files without which git would have said something else: it reads them first.
+
+    What they include is not known, and where the system's file lies only of a distribution's git.
+    """
+    version, home = _VERSION.search(result.stdout), environment.get("HOME", "")
+    if (
+        version is None
+        or program.parent != _OF_DISTRIBUTION
+        or says_itself(program, [version["all"]]) is None
+    ):
+        return None
+    own = [f"{environment.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git/config", f"{home}/.gitconfig"]
+    named = [environment.get(f"GIT_CONFIG_{which}", "") for which in ("GLOBAL", "SYSTEM")]
+    files = [*own, "/etc/gitconfig", *filter(None, named)]
+    return None if any(_includes(Path(file)) for file in files) else files
+
+
+def _includes(file: Path) -> bool:
+    try:
+        return b"include" in file.read_bytes().lower()
+    except OSError:
+        return file.exists()
 
 
 def object_format(commit: str) -> str:

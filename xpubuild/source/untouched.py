@@ -6,13 +6,18 @@ commits something changes the time of a file or a folder, which no program can s
 
 from __future__ import annotations
 
+import hashlib
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.source import notes
 
 #: git writes it anew to look faster, and it holds nothing of its own but what was staged as objects.
 _CACHES = frozenset({"index"})
+# A file that changed shortly before it was looked at can change again within the same tick of the clock.
+_SETTLED_NS = 2_000_000_000
 
 
 def is_untouched(place: Path) -> bool:
@@ -25,6 +30,37 @@ def is_untouched(place: Path) -> bool:
     return place.stat().st_mtime_ns <= finished and not any(
         os.lstat(path).st_ctime_ns > finished for path in _everything(place) if path != str(git_dir)
     )
+
+
+def tree_stamp(place: Path, settled_ns: int = _SETTLED_NS) -> int | None:
+    """Return one number for everything in a checkout, ``.git`` included: names, modes, sizes and times.
+
+    The objects of its repositories are left out: they decide nothing that is checked out, and may be links.
+    None where something changed less than ``settled_ns`` ago, or cannot be looked at.
+    """
+    total, newest = hashlib.sha256(), 0
+    began = time.time_ns()
+    try:
+        for path, status in _looked_at(str(place)):
+            newest = max(newest, status.st_ctime_ns)
+            mark = f"{path[len(str(place)) :]}\0{status.st_mode} {status.st_size} {status.st_ino}"
+            mark += f" {status.st_mtime_ns} {status.st_ctime_ns}\0"
+            total.update(mark.encode("utf-8", "surrogateescape"))
+    except OSError:
+        return None
+    return int.from_bytes(total.digest()[:7], "big") if newest < began - settled_ns else None
+
+
+def _looked_at(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield every path below a folder and the folder itself, in one order, with what lstat says."""
+    yield folder, os.lstat(folder)
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_dir(follow_symlinks=False):
+                if not (entry.name == "objects" and os.path.exists(f"{folder}/HEAD")):  # noqa: PTH110
+                    yield from _looked_at(entry.path)
+            else:
+                yield entry.path, entry.stat(follow_symlinks=False)
 
 
 def _everything(place: Path) -> list[str]:
