@@ -11,7 +11,8 @@ from typing import Any
 from integration.test_components_held import wheel
 from support.engine import make_plan, shell
 
-from xpubuild.artifacts.audit import AuditPolicy, WheelProof
+from xpubuild.artifacts.audit import AuditPolicy
+from xpubuild.artifacts.wheel_proof import WheelProof
 from xpubuild.engine.model import Plan, Publish, Step
 from xpubuild.store.folder import FolderStore
 from xpubuild.store.identity import identity

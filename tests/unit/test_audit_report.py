@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from support.artifacts import pack, tiny_elf
 
-from xpubuild.artifacts.audit import AuditPolicy, WheelProof, audit_wheel, check_together, raise_for_findings
+from xpubuild.artifacts.audit import AuditPolicy, audit_wheel, raise_for_findings
 from xpubuild.artifacts.audit_report import _FIXES, Finding, raise_for
+from xpubuild.artifacts.together import check_together
+from xpubuild.artifacts.wheel_proof import WheelProof
 from xpubuild.errors import AuditError
 
 LOST = tiny_elf(soname="", needed=["libnobody.so.1"])

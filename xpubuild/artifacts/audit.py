@@ -6,7 +6,6 @@ import mmap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from xpubuild.artifacts.abi import AbiCount, classify
 from xpubuild.artifacts.audit_checks import (
@@ -25,7 +24,6 @@ from xpubuild.artifacts.audit_report import (
     AuditReport,
     Finding,
     ObjectReport,
-    raise_for,
     raise_for_findings,
 )
 from xpubuild.artifacts.device_findings import device_findings, summary
@@ -41,10 +39,7 @@ __all__ = [
     "AuditPolicy",
     "AuditReport",
     "Finding",
-    "WheelProof",
     "audit_wheel",
-    "check_documents",
-    "check_together",
     "raise_for_findings",
 ]
 
@@ -125,36 +120,6 @@ def audit_wheel(
     )
 
 
-def check_together(reports: Sequence[AuditReport]) -> None:
-    """Hold several wheels against each other: they will be in one process.
-
-    Raises:
-        AuditError: they need more than one major version of libsycl.
-    """
-    libraries = [
-        (f"{Path(report.wheel).name}:{item.path}", (*item.needed, *item.found, item.soname))
-        for report in reports
-        for item in report.objects
-    ]
-    label = ", ".join(Path(report.wheel).name for report in reports)
-    raise_for(label, list(sycl_findings(libraries)), AuditPolicy())
-
-
-def check_documents(wheels: Sequence[Mapping[str, Any]]) -> None:
-    """Do what ``check_together`` does, from the audits that a receipt holds.
-
-    Raises:
-        AuditError: the wheels need more than one major version of libsycl.
-    """
-    libraries = [
-        (f"{wheel['file']}:{item['path']}", (*item["needed"], *item["found"], item["soname"]))
-        for wheel in wheels
-        for item in wheel["objects"]
-    ]
-    label = ", ".join(str(wheel["file"]) for wheel in wheels)
-    raise_for(label, list(sycl_findings(libraries)), AuditPolicy())
-
-
 def _libraries(
     elves: Mapping[str, ElfObject], closures: Mapping[str, Closure]
 ) -> list[tuple[str, tuple[str, ...]]]:
@@ -196,64 +161,3 @@ def _object_report(name: str, item: _Object, closure: Closure) -> ObjectReport:
         strings=item.strings,
         device_code=summary(item.images) if item.images else None,
     )
-
-
-@frozen
-class WheelProof:
-    """A step made exactly one wheel, and it passes the audit.
-
-    ``stage`` is the folder the build wrote into, ``pattern`` the wheel's file name with wildcards, ``search``
-    and ``installed_in`` are folders with libraries (see ``audit_wheel``).
-    """
-
-    stage: str
-    pattern: str
-    policy: AuditPolicy
-    search: tuple[str, ...] = ()
-    installed_in: str = ""
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        parts = ["RECORD", "linkage"]
-        if self.policy.cxx11_abi is not None:
-            parts.insert(0, f"C++11 ABI {self.policy.cxx11_abi}")
-        if self.policy.device_targets is not None:
-            parts.append(f"device code for {' '.join(self.policy.device_targets) or 'XPU'}")
-        return f"one wheel {self.pattern}, audited: {', '.join(parts)}"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the proof depends on; the stage is where, not what."""
-        return {
-            "proof": "wheel",
-            "pattern": self.pattern,
-            "policy": self.policy.to_json(),
-            "search": list(self.search),
-            **({"installed_in": self.installed_in} if self.installed_in else {}),
-        }
-
-    def check(self) -> dict[str, Any]:
-        """Return the audit as evidence, under ``audit``.
-
-        Raises:
-            AuditError: there is no such wheel, there are several, or the audit found an error.
-        """
-        found = sorted(Path(self.stage).rglob(self.pattern))
-        if len(found) != 1:
-            names = ", ".join(path.name for path in found) or "none"
-            raise AuditError(
-                f"the build should have created one wheel {self.pattern}",
-                why=f"{self.stage} has: {names}",
-                fix=(
-                    "run the same command again; if the error repeats, read the build log to see what was "
-                    "packed"
-                ),
-                evidence={"stage": self.stage, "wheels": [str(path) for path in found]},
-            )
-        report = audit_wheel(
-            found[0],
-            self.policy,
-            search=[Path(folder) for folder in self.search],
-            installed_in=Path(self.installed_in) if self.installed_in else None,
-        )
-        raise_for_findings(report)
-        return {"audit": report.to_json()}

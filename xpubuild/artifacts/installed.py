@@ -200,9 +200,8 @@ def installed_stamp(site_packages: Path, names: Sequence[str]) -> int:
         except (OSError, ValueError, csv.Error):
             total.update(b"unreadable")
             continue
-        for path in paths:
-            if not path.endswith(".pyc"):
-                total.update(f"{path} {_look(path)}".encode("utf-8", "surrogateescape"))
+        looks = [f"{path} {_look(path)}" for path in paths if not path.endswith(".pyc")]
+        total.update("".join(looks).encode("utf-8", "surrogateescape"))
     return int.from_bytes(total.digest()[:7], "big")
 
 

@@ -9,8 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-import psutil
-
 from xpubuild.frozen import frozen
 
 _SHOWN = 3
@@ -37,6 +35,8 @@ class Activity:
 
 def activity(pid: int | None = None) -> Activity:
     """Return what runs below a process, this one if none is named; nothing where that cannot be read."""
+    import psutil  # noqa: PLC0415 - for steps that take long
+
     now = time.time()
     found: dict[int, tuple[int, int, float, list[str]]] = {}
     with contextlib.suppress(psutil.Error, OSError):

@@ -12,16 +12,17 @@ from typing import IO, Any
 
 from xpubuild.engine import files
 from xpubuild.engine.disk import disk_usage
-from xpubuild.engine.events import Notice, Sink, StepOutput, StepProgress
+from xpubuild.engine.events import Notice, StepOutput, StepProgress
 from xpubuild.engine.failure import explain_failure, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import XPUBUILD, Command, Keeper, Publish, Step
 from xpubuild.engine.monitor import Monitor
-from xpubuild.engine.process import Cancel, ProcessResult, run
+from xpubuild.engine.process import ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.room import by_space, full_place, own_temporary
+from xpubuild.engine.setting import ERROR_FILE, Setting, makes
 from xpubuild.engine.state import PUBLISHED, published_hashes, witnesses_of
 from xpubuild.errors import (
     AuditError,
@@ -30,27 +31,6 @@ from xpubuild.errors import (
     ToolchainError,
     XpuBuildError,
 )
-from xpubuild.frozen import frozen
-
-#: Where a child xpubuild leaves its error document.
-ERROR_FILE = "XPUBUILD_ERROR_FILE"
-
-
-@frozen
-class Setting:
-    """What every step of a run shares."""
-
-    journal: Journal
-    sink: Sink
-    cancel: Cancel
-    workspace: Path
-    lock_fd: int
-    environment: Mapping[str, str]
-
-
-def makes(step: Step) -> list[str]:
-    """Return the paths that a step makes, as the planner declared them."""
-    return [*step.outputs, *step.fresh, *([step.publish.stage] if step.publish else [])]
 
 
 class Execution:

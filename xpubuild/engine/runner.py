@@ -24,10 +24,10 @@ from xpubuild.engine.events import (
     StepFinished,
     StepStarted,
 )
-from xpubuild.engine.execution import ERROR_FILE, Execution, Setting, makes
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.setting import ERROR_FILE, Setting, makes
 from xpubuild.engine.state import StepState, settle
 from xpubuild.errors import InterruptedByUserError, XpuBuildError
 
@@ -180,6 +180,8 @@ def _settle_and_run(step: Step, fingerprint: str, setting: Setting, known: StepS
     if state.done:
         _finished(step, setting, "up-to-date")
         return False
+    from xpubuild.engine.execution import Execution  # noqa: PLC0415 - for steps that have to run
+
     log = setting.workspace / "logs" / f"{step.id}.log"
     setting.sink.emit(
         StepStarted(time=time.time(), step=step.id, title=step.title, log=str(log), reason=state.reason)

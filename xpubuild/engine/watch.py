@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-import psutil
-
 from xpubuild.engine.samples import Samples
 from xpubuild.errors import InterruptedByUserError
 
@@ -68,6 +66,8 @@ class Child(Protocol):
 
 def kill_session(session: int) -> None:
     """Kill every process of a session."""
+    import psutil  # noqa: PLC0415 - for commands that ran too long, or to be watched
+
     for pid in psutil.pids():
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if os.getsid(pid) == session:
@@ -76,6 +76,8 @@ def kill_session(session: int) -> None:
 
 def tree_bytes(pid: int) -> int:
     """Return the resident memory (bytes) of everything below a process."""
+    import psutil  # noqa: PLC0415
+
     total = 0
     with contextlib.suppress(psutil.Error, OSError):
         for child in psutil.Process(pid).children(recursive=True):

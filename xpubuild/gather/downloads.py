@@ -7,7 +7,6 @@ from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.mirror.entries import PAGE
-from xpubuild.mirror.store import Mirror
 from xpubuild.packages.index.offline import offline_environment
 from xpubuild.planning.request import Downloads
 
@@ -20,6 +19,8 @@ def downloads_from(mirror: Path | None, *, offline: bool) -> Downloads:
         UsageError: the folder is something else.
     """
     if mirror is not None:
+        from xpubuild.mirror.store import Mirror  # noqa: PLC0415 - for few
+
         Mirror.open(mirror)
     return Downloads(
         mirror=mirror, offline=offline, pip=_pip(mirror, offline=offline, environ=base_environment())

@@ -9,13 +9,9 @@ import platformdirs
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.fingerprint import digest
-from xpubuild.gather.adapters import lost_adapters
-from xpubuild.gather.offline_compiler import lists_of, unknown_targets
 from xpubuild.gather.options import PlanOptions
 from xpubuild.gather.site_folders import extended, site_folders
 from xpubuild.host.system import OsFacts
-from xpubuild.oneapi.envdiff import apply
-from xpubuild.oneapi.environment import OneapiNeeds, oneapi_environment
 from xpubuild.planning.request import Choice, OneapiFacts
 from xpubuild.recipe.model import Recipe
 
@@ -30,6 +26,10 @@ def oneapi_facts(options: PlanOptions, recipe: Recipe, choice: Choice) -> Oneapi
     folders, needs = site_folders(options, choice.target), recipe.needs
     if choice.target != "xpu" or needs.oneapi is None:
         return None
+    from xpubuild.gather.adapters import lost_adapters  # noqa: PLC0415 - for builds with oneAPI
+    from xpubuild.oneapi.envdiff import apply  # noqa: PLC0415
+    from xpubuild.oneapi.environment import OneapiNeeds, oneapi_environment  # noqa: PLC0415
+
     captured = oneapi_environment(
         OneapiNeeds(
             versions=needs.oneapi,
@@ -68,6 +68,8 @@ def ocloc_lacks(
     """
     if oneapi is None:
         return None
+    from xpubuild.gather.offline_compiler import lists_of, unknown_targets  # noqa: PLC0415
+
     build = {**base_environment(), **oneapi.env}
     build["PATH"] = os.pathsep.join((*oneapi.path_prefix, build["PATH"]))
     return unknown_targets(lists_of(recipe, choice, gcc), build, os.environ, system)

@@ -13,7 +13,6 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from xpubuild import __version__
-from xpubuild.artifacts.audit import check_documents
 from xpubuild.engine import files
 from xpubuild.engine.events import Sink
 from xpubuild.engine.journal import Journal
@@ -31,9 +30,7 @@ from xpubuild.gather.prepare import Prepared
 from xpubuild.installing.expected import forecasting
 from xpubuild.installing.modulefiles import Modules
 from xpubuild.installing.obstacles import before_steps
-from xpubuild.installing.prebuilt_wheels import Supply, origins_of
 from xpubuild.installing.receipt import make_receipt, write_receipt
-from xpubuild.installing.wheel_folder import WheelFolder
 from xpubuild.toolchain.envmark import MARK as ENV_MARK
 from xpubuild.workspace.documents import plan_document
 from xpubuild.workspace.layout import Layout
@@ -119,7 +116,10 @@ def apply(
             _try_write(layout, receipt)
             raise outcome.errors[0]
         write_receipt(layout, receipt)
-        check_documents(receipt["wheels"])
+        if len(receipt["wheels"]) > 1:
+            from xpubuild.artifacts.together import check_documents
+
+            check_documents(receipt["wheels"])
         if wheel_dir is not None:
             receipt["wheel_dir"] = _hand_out(prepared, receipt, wheel_dir, cancel)
         if modules is not None and receipt["status"] == "complete":
@@ -265,6 +265,9 @@ def _refuse(prepared: Prepared, states: Mapping[str, StepState], until: str | No
 
 def _hand_out(prepared: Prepared, receipt: Mapping[str, Any], folder: Path, cancel: Cancel) -> dict[str, Any]:
     """Fill the folder of --wheel-dir."""
+    from xpubuild.installing.prebuilt_wheels import Supply, origins_of
+    from xpubuild.installing.wheel_folder import WheelFolder
+
     layout, context = Layout(Path(prepared.plan.workspace)), prepared.context
     supply = Supply(
         python=layout.python,

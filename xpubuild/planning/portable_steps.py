@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xpubuild.artifacts.audit import AuditPolicy, WheelProof
+from xpubuild.artifacts.audit_report import AuditPolicy
+from xpubuild.artifacts.wheel_proof import WheelProof
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.planning.context import Context
 

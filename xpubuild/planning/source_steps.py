@@ -7,8 +7,9 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from xpubuild.artifacts.audit import AuditPolicy, WheelProof
+from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
+from xpubuild.artifacts.wheel_proof import WheelProof
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.errors import RecipeError
 from xpubuild.gate.proofs import SameWheelProof, VerifyProof

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from urllib.request import proxy_bypass
 
 from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.errors import ToolchainError
@@ -89,11 +88,13 @@ class IndexConfig:
         proxy = self.proxies.get(parts.scheme.lower()) or self.proxies.get("all")
         if not proxy:
             return None
+        if not self.no_proxy:
+            return proxy
+        from urllib.request import proxy_bypass  # noqa: PLC0415 - http and ssl, for few
+
         host = parts.netloc.rpartition("@")[2].lower()
-        excepted = self.no_proxy and (
-            proxy_bypass(host, {"no": self.no_proxy}) or _in_networks(parts.hostname or "", self.no_proxy)
-        )
-        return None if excepted else proxy
+        excepted = proxy_bypass(host, {"no": self.no_proxy})
+        return None if excepted or _in_networks(parts.hostname or "", self.no_proxy) else proxy
 
     def trusts(self, url: str) -> bool:
         """Return whether pip takes ``url``: https, a file, this machine, or a ``trusted-host``."""
