@@ -19,7 +19,7 @@ from xpubuild.explain.resembling import words
 from xpubuild.explain.scan import scan
 
 _ROOT = Path(__file__).resolve().parent.parent
-_SAMPLES = ("kinds.yaml", "teaching.yaml")
+_SAMPLES = ("kinds.yaml", "teaching.yaml", "compared.yaml")
 _TARGET = _ROOT / "xpubuild" / "explain" / "known-failures.txt"
 _HEAD = "# Made by scripts/learn-known-failures.py from tests/data/explain: thread, families, rule, words.\n"
 

@@ -12,7 +12,7 @@ from typing import Any
 from xpubuild.explain.estimate import Weights, estimate
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.normalise import plain
-from xpubuild.explain.rank import LEAST_SHARE
+from xpubuild.explain.rank import LEAST_SHARE, OF_A_RULE
 from xpubuild.explain.resembling import KnownFailures, read_known
 from xpubuild.explain.topics import CONFIDENCE as TOPIC
 from xpubuild.safe_yaml import read_yaml
@@ -53,23 +53,32 @@ class Case:
         return _fold(self.sample["sources"][0])
 
     def best(self, weights: Weights) -> tuple[float, Candidate | None]:
-        """Return what is told first, as ``xpubuild.explain.document`` chooses it, and how sure it is."""
+        """Return what is told first, as ``rank`` and ``document`` of xpubuild.explain choose it, and how sure
+        it is.
+        """
         first = next(iter(self.stated), None)
-        alike = max(
-            (item for item in self.candidates if item.share >= LEAST_SHARE),
-            key=lambda item: item.share,
-            default=None,
+        sure = self._sure(first, weights) if first else 0.0
+        if first is not None and (first.rule or 0.0) >= OF_A_RULE:
+            return sure, first
+        others = [item for item in self.candidates if item.rule is None and item.share >= LEAST_SHARE]
+        best = max(others, key=lambda item: self._sure(item, weights), default=None)
+        return (
+            (self._sure(best, weights), best) if best and self._sure(best, weights) > sure else (sure, first)
         )
-        if alike and (first is None or first.rule == TOPIC):
-            alone = estimate(None, alike.share, weights)
-            if first is None or alone > estimate(first.rule, first.share, weights):
-                return alone, alike
-        return (estimate(first.rule, first.share, weights), first) if first else (0.0, None)
+
+    def is_first(self, item: Candidate) -> bool:
+        """Whether it is what the rules put first; a topic is no rule of them."""
+        return bool(self.stated) and item is self.stated[0] and item.rule != TOPIC
+
+    def _sure(self, item: Candidate, weights: Weights) -> float:
+        ruled = item.rule is not None
+        return estimate(item.share, rule=ruled, first=self.is_first(item), weights=weights)
 
 
 def cases() -> list[Case]:
     """Return every sample that rules had answered before they were written from it."""
-    samples = {item["id"]: item for item in read_yaml((_DATA / "kinds.yaml").read_text("utf-8"))}
+    texts = [(_DATA / name).read_text("utf-8") for name in ("kinds.yaml", "compared.yaml")]
+    samples = {item["id"]: item for text in texts for item in read_yaml(text)}
     known = read_known(_KNOWN.read_text("utf-8"))
     parts = [KnownFailures([item for item in known if _fold(item.url) != part]) for part in range(_FOLDS)]
     rows = (_DATA / "answers-before.txt").read_text("utf-8").splitlines()[1:]
@@ -114,7 +123,7 @@ def _fold(url: str) -> int:
 def fitted(known: Iterable[Case]) -> Weights:
     """Return the weights that make these cases likeliest, by Newton's method."""
     rows = [
-        ((1.0, 0.0 if item.rule is None else 1.0, item.rule or 0.0, item.share), float(item.right))
+        ((1.0, float(item.rule is not None), float(case.is_first(item)), item.share), float(item.right))
         for case in known
         for item in case.candidates
     ]

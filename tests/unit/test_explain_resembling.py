@@ -59,4 +59,5 @@ def test_only_what_is_right_in_nine_of_ten_is_told_as_likely(value: float) -> No
 
 
 def test_a_rule_and_what_resembles_it_make_a_finding_surer() -> None:
-    assert estimate(None, 0.3) < estimate(0.5, 0.3) < estimate(0.9, 0.3) < estimate(0.9, 0.6)
+    by_rules = estimate(0.3, rule=True), estimate(0.3, rule=True, first=True)
+    assert estimate(0.3) < by_rules[0] < by_rules[1] < estimate(0.6, rule=True, first=True)

@@ -101,9 +101,9 @@ def _alike(outcome: Outcome) -> Resemblance:
 
 def _without_rules(alike: Resemblance, error: FirstError, system: System) -> Iterator[LikelyCause]:
     """Yield what the error is about, or the cause of known failures that it resembles, if that is surer."""
-    topic, resembling = hint(error), resembling_cause(alike, error, system)
-    sure = estimate(topic.confidence, alike.shares.get(topic.family, 0.0)) if topic else 0.0
-    if resembling and estimate(None, alike.shares[resembling.family]) > sure:
+    topic, resembling = hint(error), resembling_cause(alike, error.line, error.text, system)
+    sure = estimate(alike.shares.get(topic.family, 0.0), rule=True) if topic else 0.0
+    if resembling and estimate(alike.shares[resembling.family]) > sure:
         yield resembling
     elif topic:
         yield topic

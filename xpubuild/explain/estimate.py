@@ -14,24 +14,24 @@ _MOST_POSSIBLE = 0.49
 
 
 class Weights(NamedTuple):
-    """What counts, in log odds: that a rule names the family, how sure the rule is by itself, and the share
-    of the family among the known failures that the log resembles most.
+    """What counts, in log odds: that a rule names the family, that it is the surest of the rules by itself,
+    and the share of the family among the known failures that the log resembles most.
     """
 
     base: float
     rule: float
-    confidence: float
+    first: float
     share: float
 
 
 #: Fitted by scripts/calibrate-explain.py.
-FITTED = Weights(-3.45, 1.8, 1.43, 8.42)
+FITTED = Weights(-3.45, 2.0, 0.75, 8.88)
 
 
-def estimate(rule: float | None, share: float, weights: Weights = FITTED) -> float:
-    """Return how often a finding is right: of a rule with this confidence, or of none, and this share."""
-    by_rule = 0.0 if rule is None else weights.rule + weights.confidence * rule
-    return 1 / (1 + math.exp(-(weights.base + by_rule + weights.share * share)))
+def estimate(share: float, *, rule: bool = False, first: bool = False, weights: Weights = FITTED) -> float:
+    """Return how often a finding with this share is right: of a rule, the first of the rules, or of none."""
+    odds = weights.base + weights.rule * rule + weights.first * first + weights.share * share
+    return 1 / (1 + math.exp(-odds))
 
 
 def told(value: float, *, only_possible: bool = False) -> float:

@@ -27,6 +27,8 @@ _SUPPORTED, _REFUTED = 0.7, 0.3
 _LEAST = 0.15
 _MOST_RESEMBLED = 3
 LEAST_SHARE = 0.25
+# A rule that is surer than this by itself is not put behind what the log only resembles.
+OF_A_RULE = 0.45
 _HIGHEST = 0.99
 
 
@@ -59,6 +61,30 @@ class LikelyCause:
     """Threads with failures of this family whose words the log has, the nearest first."""
 
 
+@frozen
+class _Ranked:
+    """A finding, how sure its rule is by itself, and with what doctor says, which may settle it."""
+
+    checked: float
+    stated: float
+    settled: bool
+    general: bool
+    finding: LikelyCause
+
+    @property
+    def guessed(self) -> bool:
+        """Whether what the log resembles may be more likely: a kind names the cause, and is not sure."""
+        return self.general and not self.settled and self.checked < OF_A_RULE
+
+    def estimated(self, alike: Resemblance | None, *, first: bool) -> LikelyCause:
+        """Return the finding with the confidence that is shown."""
+        if self.settled or alike is None:
+            return replace(self.finding, confidence=self.checked)
+        value = estimate(alike.shares.get(self.finding.family, 0.0), rule=True, first=first)
+        value *= self.checked / self.stated
+        return replace(self.finding, confidence=told(value, only_possible=self.checked < LIKELY))
+
+
 def rank(
     matches: Iterable[Match],
     facts: Collection[str],
@@ -81,32 +107,43 @@ def rank(
         finding = _finding(match, system)
         stated = _stated(finding, first_error)
         checked, confirmed = _checked(match.signature, stated, checks or {})
-        shown = checked
-        if alike is not None and not confirmed and not match.signature.certain:
-            value = estimate(stated, alike.shares.get(finding.family, 0.0)) * checked / stated
-            shown = told(value, only_possible=checked < LIKELY)
+        settled = alike is None or confirmed or match.signature.certain
         cause = " ".join((finding.cause, *_confirmed(match.signature, checks or {}, details or {})))
-        threads = _threads(alike, finding.family)
-        ranked.append((checked, replace(finding, confidence=shown, cause=cause, resembles=threads)))
-    ranked.sort(key=lambda item: (-round(item[0], 2), item[1].line, item[1].id))
-    return tuple(_descending(_shown(ranked)))[:_MOST_FINDINGS]
+        finding = replace(finding, cause=cause, resembles=_threads(alike, finding.family))
+        ranked.append(_Ranked(checked, stated, settled, match.signature.general, finding))
+    ranked.sort(key=lambda item: (-round(item.checked, 2), item.finding.line, item.finding.id))
+    shown = list(_shown(ranked))
+    told_by = [item.estimated(alike, first=item is shown[0]) for item in shown]
+    if alike is not None and shown and shown[0].guessed:
+        first, families = told_by[0], {finding.family for finding in told_by}
+        other = resembling_cause(alike, first.line, first.excerpt, system, families)
+        if other is not None and other.confidence > first.confidence:
+            told_by = [other, *told_by]
+    return tuple(_descending(told_by))[:_MOST_FINDINGS]
 
 
-def resembling_cause(alike: Resemblance, error: FirstError, system: System) -> LikelyCause | None:
-    """Return the cause that most of the known failures have which the log resembles, told by their rule."""
-    family = max(alike.shares, key=lambda name: (alike.shares[name], name), default="")
+def resembling_cause(
+    alike: Resemblance, line: int, excerpt: str, system: System, others: Collection[str] = ()
+) -> LikelyCause | None:
+    """Return the cause of the known failures that the log resembles, told by the rule of most of them.
+
+    ``others`` are the families that rules name already.
+    """
+    shares = {name: share for name, share in alike.shares.items() if name not in others}
+    family = max(shares, key=lambda name: (shares[name], name), default="")
     rule = alike.rule_of(family)
-    if not rule or alike.shares[family] < LEAST_SHARE:
+    if not rule or shares[family] < LEAST_SHARE:
         return None
     signature = shipped_rules().by_id(rule)
-    finding = _finding(Match(signature, signature.match[0], error.line, error.text), system)
+    finding = _finding(Match(signature, signature.match[0], line, excerpt), system)
     count = len(alike.of(family))
+    no_rule = "No rule fits. " if not others else ""
     return replace(
         finding,
         family=family,
-        cause=f"No rule fits. {count} of the {len(alike.nearest)} known failures with the most "
+        cause=f"{no_rule}{count} of the {len(alike.nearest)} known failures with the most "
         f"words in common are of this family, most of them with this cause: {finding.cause}",
-        confidence=told(estimate(None, alike.shares[family])),
+        confidence=told(estimate(shares[family])),
         resembles=_threads(alike, family),
     )
 
@@ -194,16 +231,16 @@ def _confirmed(signature: Signature, checks: Mapping[str, str], details: Mapping
             yield f"This host confirms it ({probe.check}): {details[probe.check]}"
 
 
-def _shown(ranked: Iterable[tuple[float, LikelyCause]]) -> Iterable[LikelyCause]:
+def _shown(ranked: Iterable[_Ranked]) -> Iterable[_Ranked]:
     best_at: dict[int, float] = {}
-    for value, finding in ranked:
-        best = best_at.setdefault(finding.line, value)
-        if value >= max(_LEAST, best - _SAME_LINE_GAP):
-            yield finding
+    for item in ranked:
+        best = best_at.setdefault(item.finding.line, item.checked)
+        if item.checked >= max(_LEAST, best - _SAME_LINE_GAP):
+            yield item
 
 
 def _descending(findings: Iterable[LikelyCause]) -> Iterable[LikelyCause]:
-    """Yield findings of which none is surer than one that the rules put before it."""
+    """Yield findings of which none is surer than one before it."""
     most = 1.0
     for finding in findings:
         most = round(min(most, finding.confidence), 2)
