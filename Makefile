@@ -39,7 +39,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint on-demand bench mutants slurm torture verify-mutants verify-good-runs docs plans views findings errors \
+.PHONY: help quickstart test collected lint on-demand bench mutants slurm torture verify-mutants verify-good-runs docs plans views findings errors \
 	components caches \
 	wheels browser jobs-replay \
 	image-evidence image-guide site release clean python-gone
@@ -50,8 +50,13 @@ help:
 quickstart: .venv/.installed
 	@"$(PY)" -m xpubuild install quickstart
 
-test: lint
+test: .venv/.dev
+	@$(MAKE) --no-print-directory -j 2 lint collected
 	@"$(PY)" -m pytest $(PYTEST_ARGS)
+
+# Each worker would rewrite the assertions of all tests at the same time. What fails here fails again there.
+collected: .venv/.dev
+	-@"$(PY)" -m pytest -q -n 0 --collect-only >/dev/null 2>&1
 
 lint: .venv/.dev
 	@"$(PY)" -m ruff check .

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from integration.torch_env import shared_root
+from integration.torch_env import install, new_env, shared_root
 from support.shared import once
-
-from xpubuild.engine.environment import base_environment
 
 SYCL = "2026.2.0"
 _PACKAGES = (f"intel-sycl-rt=={SYCL}", f"intel-opencl-rt=={SYCL}")
@@ -26,9 +23,8 @@ def must(argv: Sequence[str | Path], env: dict[str, str]) -> None:
 
 
 def _make(folder: Path) -> None:
-    env = base_environment()
-    must((sys.executable, "-m", "venv", folder), env)
-    must((folder / "bin" / "python", "-m", "pip", "install", "-q", *_PACKAGES), env)
+    new_env(folder)
+    install(folder, *_PACKAGES)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from integration.torch_env import install, new_env
 from support.documents import check
 from support.imports import PACKAGE, ROOT
 
@@ -141,9 +142,8 @@ def test_programs_stay_executable(wheel: Path) -> None:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the wheel with its dependencies into a new environment; return the program."""
     env = tmp_path_factory.mktemp("foreign") / "an environment"
-    subprocess.run([sys.executable, "-m", "venv", str(env)], check=True, timeout=300)
-    python = env / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", str(wheel)], check=True, timeout=600)
+    new_env(env)
+    install(env, wheel)
     return env / "bin" / "xpubuild"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, MutableMapping
@@ -49,10 +51,18 @@ def isolate(environ: MutableMapping[str, str], root: Path) -> None:
     for name in list(environ):
         if name in _DROPPED or (name.startswith(_DROPPED_PREFIXES) and name != _CACHE):
             del environ[name]
+    _find_python(environ, root / "bin")
     # Whether uv is installed must make no difference; tests of uv ask for it.
     environ["XPUBUILD_INSTALLER"] = "pip"
     # What one test builds must not be taken by the next, which is about building it.
     environ["XPUBUILD_STORE_READ_ONLY"] = "1"
+
+
+def _find_python(environ: MutableMapping[str, str], folder: Path) -> None:
+    """Let python3 be an interpreter: the shim of a version manager starts two shells for every question."""
+    folder.mkdir(exist_ok=True)
+    (folder / "python3").symlink_to(Path(sys.executable).resolve())
+    environ["PATH"] = f"{folder}{os.pathsep}{environ.get('PATH', os.defpath)}"
 
 
 def _folders(home: Path, root: Path) -> dict[str, Path]:
