@@ -34,10 +34,10 @@ package of which distribution has it. What the tables written by hand do not kno
 Names of distributions in the log (apt, dnf, .fc41) decide for which one the next command is; without any,
 it is for this host.
 
-The words round the matches and round the first error are compared with those of some 880 failures of
+The words round the matches and round the first error are compared with those of {known} failures of
 public threads (`known-failures.txt`, by TF-IDF, the 20 nearest). How many of these are of the family that
-a rule names decides how sure the finding is; `resembles` names threads. Where no rule fits, the cause of
-most of the nearest is told, if they agree.
+a rule names decides how sure the finding is; `resembles` names threads. Where no rule fits, or only a kind
+that is not sure, the cause of most of the nearest is told, if they agree.
 
 If no rule is likely, explain says that the cause is not known and shows the first error with its context,
 what kind of step failed, search terms and the command that writes a report for others. A *topic* may then
@@ -50,9 +50,9 @@ they confirm is told with the evidence, what they refute loses most of its confi
 never judged by this host.
 
 The confidence is between 0 and 1. It is an estimate of how often such a finding was right for failures
-that neither the rules nor the known failures had, from three things: whether a rule names the family, how
-sure the rule is by itself, and the share of the family among the nearest known failures. Only what is
-right in nine of ten is told as likely, with 0.9 and more; everything else is possible and stays below
+that neither the rules nor the known failures had, from three things: whether a rule names the family,
+whether it is the surest of the rules, and the share of the family among the nearest known failures. Only what is
+right in nineteen of twenty is told as likely, with 0.95 and more; everything else is possible and stays below
 0.5, in the same order. A rule that says less than 0.5 of itself is never more than possible, and the
 checks of doctor raise or lower what they know. A message that one project prints for one cause, as its
 source shows, needs no resemblance (`certain`).
@@ -158,7 +158,9 @@ def page() -> str:
     ]
     cases += [("", "", "\n".join(ordinary(_BEFORE, seed)).encode()) for seed in range(_CALM)]
     rows, summary = _measured(cases)
-    about = _ABOUT.format(lines=_BEFORE + _AFTER, variants=len(others), calm=_CALM)
+    about = _ABOUT.format(
+        lines=_BEFORE + _AFTER, variants=len(others), calm=_CALM, known=calibration.count_known()
+    )
     header = ("family", "excerpts", "recall", "precision", "right signature first")
     known = [(md.code(entry.id), entry.family.partition("-")[0], entry.title) for entry in _sorted()]
     return (

@@ -14,7 +14,7 @@ from support.imports import ROOT
 
 from xpubuild.cli.app import COMMANDS, cli
 from xpubuild.errors import EXIT_CODES
-from xpubuild.recipe.catalogue import check_recipes
+from xpubuild.recipe.checked import check_recipes
 from xpubuild.recipe.load import load
 
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])

@@ -37,13 +37,18 @@ HERE: dict[str, tuple[Any, tuple[str, ...]]] = {
     "cxx11_abi": ("0", ("--cxx11-abi", "0")),
     "arch": (("pvc", "bmg"), ("--arch", "pvc,bmg")),
     "store": ((Path("/a store"), Path("/another")), ("--store", "/a store", "--store", "/another")),
+    "store_read_only": (False, ("--no-store-read-only",)),
     "jobs": ("8", ("--jobs", "8")),
+    "installer": ("pip", ("--installer", "pip")),
     "oneapi_root": (Path("/opt/oneapi"), ("--oneapi-root", "/opt/oneapi")),
     "compile_cache": ("sccache", ("--compile-cache", "sccache")),
     "compile_cache_remote": ("redis://host", ("--compile-cache-remote", "redis://host")),
     "oneapi_mode": ("setvars", ("--oneapi-mode", "setvars")),
     "extra_path": ((Path("/a"), Path("/b")), ("--extra-path", "/a:/b")),
     "extra_library_path": ((Path("/c"),), ("--extra-library-path", "/c")),
+    "portable": (True, ("--portable",)),
+    "runtime": (Path("/env"), ("--runtime", "/env")),
+    "allow_dirty": (True, ("--allow-dirty",)),
 }
 
 
@@ -110,12 +115,11 @@ def test_every_option_is_handed_on_or_known_not_to_be() -> None:
     known = {"recipe", "workspace", "variant", "python", "update", *BOTH, *HERE}
     refused, of_the_folder = {"editable", "env"}, {"mirror", "offline"}
     nothing = {"report", "telling", "resolved"}
-    without = {
-        "allow_dirty", "portable", "runtime", "store_read_only", "installer", "conda_lock", "conda_channel",
-    }  # fmt: skip
+    of_conda = {"conda_lock", "conda_channel"}
     assert {field.name for field in fields(PlanOptions)} == (
-        known | refused | of_the_folder | nothing | without
+        known | refused | of_the_folder | nothing | of_conda
     )
+    assert cell(store_read_only=True).install == ("quickstart", "--store-read-only")
     require_possible(PlanOptions("r"))
     for given, option in (({"editable": True}, "--editable"), ({"env": "conda"}, "--env conda")):
         with pytest.raises(UsageError) as caught:

@@ -10,7 +10,8 @@ import yaml
 from support.recipe_trees import OTHER, PIN, write_tree
 
 from xpubuild.errors import RecipeError, UsageError
-from xpubuild.recipe.catalogue import catalogue, check_recipes
+from xpubuild.recipe.catalogue import catalogue
+from xpubuild.recipe.checked import check_recipes
 
 HASH = "--hash=sha256:" + "1" * 64
 ENV = {"USE_XPU": "{xpu}", "USE_CUDA": 0, "USE_ROCM": 0, "USE_DISTRIBUTED": 1, "USE_MPI": 0, "USE_KINETO": 1}
@@ -82,7 +83,7 @@ def test_what_is_wrong_is_told(folder: Path, changes: dict[str, Any]) -> None:
 
 
 def test_embedded_sources_are_those_that_are_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xpubuild.recipe.catalogue._embedded_commit", lambda: OTHER)
+    monkeypatch.setattr("xpubuild.recipe.checked._embedded_commit", lambda: OTHER)
     for commit in (PIN, OTHER):
         source = {"embedded": "ops", "commit": commit}
         write(folder, components={"ops": {"kind": "source", "dist": "x", "source": source}})

@@ -12,7 +12,8 @@ import yaml
 from support.cli import Xpubuild
 from support.documents import check
 
-from xpubuild.recipe.catalogue import catalogue, check_recipes, recipe_document
+from xpubuild.recipe.catalogue import catalogue, recipe_document
+from xpubuild.recipe.checked import check_recipes
 from xpubuild.recipe.facts import carried, has, look_up
 from xpubuild.recipe.load import load, merge
 from xpubuild.ui import console, rich_parts

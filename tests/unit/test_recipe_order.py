@@ -53,7 +53,8 @@ def test_recipes_are_listed_and_checked_in_that_order(
         (few / f"{name}.yaml").write_text((few / "rig9.yaml").read_text().replace("rig9", f'"{name}"', 1))
     # All that ship are many; these few tell the order.
     paths = {path.stem: path for path in sorted(few.glob("*.yaml"))}
-    monkeypatch.setattr("xpubuild.recipe.catalogue.available", lambda: paths)
+    for room in ("catalogue", "checked"):
+        monkeypatch.setattr(f"xpubuild.recipe.{room}.available", lambda: paths)
     ordered = ["2.4", "2.10", "rig9", "rig10"]
     assert [entry["name"] for entry in xpubuild.json("recipes", "list")["recipes"]] == ordered
     checked = xpubuild("recipes", "check", "--json").document()["recipes"]

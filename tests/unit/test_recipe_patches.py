@@ -10,7 +10,7 @@ import yaml
 from support.cli import Xpubuild
 
 from xpubuild.errors import RecipeError
-from xpubuild.recipe.catalogue import check_recipes
+from xpubuild.recipe.checked import check_recipes
 from xpubuild.recipe.load import load
 from xpubuild.recipe.patches import known_releases, line_of
 

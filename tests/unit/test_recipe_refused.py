@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from xpubuild.recipe.catalogue import check_recipes
+from xpubuild.recipe.checked import check_recipes
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.refused import refused, satisfiable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpubuild.recipe.catalogue import check_recipes
+from xpubuild.recipe.checked import check_recipes
 from xpubuild.resources import recipes_dir
 
 

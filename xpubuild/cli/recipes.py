@@ -72,7 +72,7 @@ def check(recipe: tuple[str, ...], tree: dict[str, Path], as_json: bool) -> int:
     With --tree, also compares version, Python requirement, pin files, submodules and commit with a source
     tree.
     """
-    from xpubuild.recipe.catalogue import check_recipes
+    from xpubuild.recipe.checked import check_recipes
     from xpubuild.ui.console import print_json
     from xpubuild.ui.console import show as display
     from xpubuild.ui.views import check_view

@@ -15,6 +15,13 @@ from xpubuild.installing.asked import LockOptions
 from xpubuild.jobs.model import Cell
 
 _VERIFY = "verify"
+#: The options of a build that its jobs are given again -> what joins their words; "" where they are repeated.
+_OF_HOST = {
+    "cxx11_abi": "", "arch": ",", "store": "", "store_read_only": "", "jobs": "", "installer": "",
+    "oneapi_root": "", "compile_cache": "", "compile_cache_remote": "", "oneapi_mode": "",
+    "extra_path": os.pathsep, "extra_library_path": os.pathsep,
+    "portable": "", "runtime": "", "allow_dirty": "",
+}  # fmt: skip
 
 
 def require_possible(options: PlanOptions) -> None:
@@ -101,27 +108,22 @@ def _python(options: PlanOptions) -> Iterator[str]:
 
 
 def _of_host(options: PlanOptions) -> Iterator[str]:
-    """Yield what only the build asks for."""
-    if options.cxx11_abi is not None:
-        yield from ("--cxx11-abi", options.cxx11_abi)
-    yield from _named("--arch", options.arch)
-    for place in options.store:
-        yield from ("--store", str(place))
-    if options.jobs != "auto":
-        yield from ("--jobs", options.jobs)
-    if options.oneapi_root is not None:
-        yield from ("--oneapi-root", str(options.oneapi_root))
-    if options.compile_cache != "auto":
-        yield from ("--compile-cache", options.compile_cache)
-    if options.compile_cache_remote is not None:
-        yield from ("--compile-cache-remote", options.compile_cache_remote)
-    if options.oneapi_mode != "components":
-        yield from ("--oneapi-mode", options.oneapi_mode)
-    for name, folders in (
-        ("--extra-path", options.extra_path), ("--extra-library-path", options.extra_library_path)
-    ):  # fmt: skip
-        if folders:
-            yield from (name, os.pathsep.join(map(str, folders)))
+    """Yield what only the build asks for, where it is not the default."""
+    plain = PlanOptions(None)
+    for name, joined in _OF_HOST.items():
+        value = getattr(options, name)
+        if value == getattr(plain, name):
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            yield option if value else f"--no-{name.replace('_', '-')}"
+        elif isinstance(value, tuple):
+            words = [str(word) for word in value]
+            yield from (
+                part for word in ([joined.join(words)] if joined else words) for part in (option, word)
+            )
+        else:
+            yield from (option, str(value))
 
 
 def _named(option: str, names: Iterable[str]) -> Iterator[str]:
