@@ -36,7 +36,7 @@ def estimate(share: float, *, rule: bool = False, first: bool = False, weights: 
 
 
 def told(value: float, *, only_possible: bool = False) -> float:
-    """Return the confidence that is shown: what is right less often than in nineteen of twenty is possible."""
+    """Return the confidence that is shown; what is right less often than 19 times of 20 is possible."""
     if value >= _TOLD and not only_possible:
         return round(min(value, _HIGHEST), 2)
     return round(min(value * LIKELY / _TOLD, _MOST_POSSIBLE), 2)
