@@ -109,7 +109,7 @@ def test_the_gates_error_and_its_explanation_agree(release: str, text: str, rule
     verdicts = [
         item for number, line in enumerate(text.splitlines(), 1) for item in watcher.line(line, number)
     ]
-    verdicts += [*watcher.poll(), *watcher.poll()]
+    verdicts += [*watcher.poll(), *watcher.poll(ended=True)]
     (stop,) = verdicts
     assert isinstance(stop, Stop)
     assert stop.error.evidence["rule"] == rule
@@ -129,4 +129,4 @@ def test_what_it_suggests_names_the_recipe() -> None:
 @pytest.mark.parametrize("text", [NOT_GCC, NO_KERNELS])
 def test_a_build_that_was_not_asked_for_xpu_goes_on(text: str) -> None:
     watcher = StepWatcher(xpu=False, expected=None)
-    assert list(watcher.line(text.splitlines()[-1], 1)) == []
+    assert [*watcher.line(text.splitlines()[-1], 1), *watcher.poll(ended=True)] == []

@@ -107,15 +107,15 @@ class Watcher(Protocol):
     """Reads the log while the commands of one attempt at a step run; each attempt gets a new one.
 
     It does not change the results, so it is not part of a fingerprint. All calls come
-    from one thread, and none may block.
+    from one thread, and none may block while a command runs.
     """
 
     def line(self, text: str, number: int) -> Sequence[Verdict]:
         """Take the line ``number`` (counted from 1) of the log."""
         ...
 
-    def poll(self) -> Sequence[Verdict]:
-        """Look at files; called at least every second while a command runs, and once after it."""
+    def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
+        """Look at files; called at least every second while a command runs, and once when it has ended."""
         ...
 
     def explain(self, error: XpuBuildError) -> XpuBuildError:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from xpubuild.engine.model import Stop, Verdict
@@ -18,7 +21,15 @@ from xpubuild.host.packages import system_of
 from xpubuild.host.system import os_facts
 
 _ERRORS: dict[Code, type[XpuBuildError]] = {"no-space": NoSpaceError, "no-xpu": NoXpuError}
+_MOST_WAITING = 10_000
 _FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
+
+
+def _made(watcher: Future[LogWatcher], known: Circumstances) -> None:
+    try:
+        watcher.set_result(LogWatcher(known))
+    except XpuBuildError as error:  # a damaged installation: told where the lines are read
+        watcher.set_exception(error)
 
 
 class StepWatcher:
@@ -26,29 +37,45 @@ class StepWatcher:
 
     def __init__(self, xpu: bool, expected: Expectation | None, recipe: str = "") -> None:
         self._gate = XpuGate(expected) if expected is not None else None
-        facts = frozenset({_FACTS[xpu]})
-        self._log = LogWatcher(Circumstances(system=system_of(os_facts()), facts=facts, recipe=recipe))
+        known = Circumstances(system=system_of(os_facts()), facts=frozenset({_FACTS[xpu]}), recipe=recipe)
+        self._log: Future[LogWatcher] = Future()
+        # Reading the rules takes half a second, in which the command can run already.
+        threading.Thread(target=_made, args=(self._log, known), name="rules of explain", daemon=True).start()
+        self._waiting: deque[str] = deque()
         self._document: dict[str, Any] | None = None
 
     def line(self, text: str, number: int) -> Sequence[Verdict]:
         """Take a line of the log."""
         verdicts = self._gate.line(text, number) if self._gate is not None else []
-        found = self._log.feed(text)
-        return [*verdicts, *self._stops(found, text)] if found is not None else verdicts
+        self._waiting.append(text)
+        return [*verdicts, *self._heard(wait=len(self._waiting) > _MOST_WAITING)]
 
-    def poll(self) -> Sequence[Verdict]:
+    def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
         """Look at CMakeCache.txt."""
-        return self._gate.poll() if self._gate is not None else ()
+        verdicts = self._gate.poll() if self._gate is not None else []
+        return [*verdicts, *self._heard(wait=ended)]
+
+    def _heard(self, *, wait: bool) -> list[Verdict]:
+        """Let explain have the lines, once its rules are read."""
+        if not wait and not self._log.done():
+            return []
+        found = [(text, self._log.result().feed(text)) for text in self._taken()]
+        return [stop for text, cause in found if cause is not None for stop in self._stops(cause, text)]
+
+    def _taken(self) -> Iterator[str]:
+        while self._waiting:
+            yield self._waiting.popleft()
 
     def explain(self, error: XpuBuildError) -> XpuBuildError:
         """Add to an error what the log says about it."""
         if self._document is None:
-            self._document = self._log.finish().to_json()
+            self._heard(wait=True)
+            self._document = self._log.result().finish().to_json()
         if self._document["findings"] or self._document["first_error"]:
             error.explanation = self._document
         return error
 
-    def _stops(self, found: LikelyCause, text: str) -> list[Verdict]:
+    def _stops(self, found: LikelyCause, text: str) -> list[Stop]:
         code = shipped_rules().by_id(found.id).error
         if code is None or (code == "no-xpu" and self._gate is not None):
             # The gate says that with the whole message, a few lines later.
