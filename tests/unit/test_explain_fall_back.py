@@ -10,9 +10,10 @@ from support.fall_back import NO_KERNELS, NOT_GCC, NOT_GCC_WARNING
 from xpubuild.engine.model import Stop
 from xpubuild.errors import XpuBuildError
 from xpubuild.explain.document import explain_stream
+from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.watch import LogWatcher
 from xpubuild.gate.expectation import Expectation
-from xpubuild.gate.step_watcher import StepWatcher
+from xpubuild.gate.step_watcher import FATAL_WORDS, StepWatcher
 
 # https://github.com/pytorch/pytorch/blob/v2.6.0/cmake/Dependencies.cmake#L94, as CMake wraps it
 NO_SYCL = """\
@@ -130,3 +131,21 @@ def test_what_it_suggests_names_the_recipe() -> None:
 def test_a_build_that_was_not_asked_for_xpu_goes_on(text: str) -> None:
     watcher = StepWatcher(xpu=False, expected=None)
     assert [*watcher.line(text.splitlines()[-1], 1), *watcher.poll(ended=True)] == []
+
+
+def test_a_line_that_may_stop_a_command_is_known_without_the_rules() -> None:
+    """Until these are read, no other line is looked at."""
+    fatal = [entry for entry in shipped_rules().signatures if entry.fatal]
+    assert fatal
+    literals = [literal for entry in fatal for matcher in entry.match for literal in matcher.find]
+    assert [item for item in literals if not any(word in item for word in FATAL_WORDS)] == []
+
+
+def test_the_rules_are_not_read_for_a_command_that_ends_at_once() -> None:
+    watcher = StepWatcher(xpu=False, expected=None)
+    assert [*watcher.line("all is well", 1), *watcher.poll(ended=True)] == []
+    assert watcher._log is None
+    assert list(watcher.poll()) == []
+    assert watcher._log is not None
+    explained = watcher.explain(XpuBuildError("failed"))
+    assert explained.explanation is None

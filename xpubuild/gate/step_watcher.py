@@ -21,6 +21,11 @@ from xpubuild.host.packages import system_of
 from xpubuild.host.system import os_facts
 
 _ERRORS: dict[Code, type[XpuBuildError]] = {"no-space": NoSpaceError, "no-xpu": NoXpuError}
+#: One of these is in every line that can stop a command.
+FATAL_WORDS = (
+    "not compiling with", "no space left", "quota exceeded", "use_xpu", "cmake warning",
+    "failed to include aten",
+)  # fmt: skip
 _MOST_WAITING = 10_000
 _FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
 
@@ -37,30 +42,45 @@ class StepWatcher:
 
     def __init__(self, xpu: bool, expected: Expectation | None, recipe: str = "") -> None:
         self._gate = XpuGate(expected) if expected is not None else None
-        known = Circumstances(system=system_of(os_facts()), facts=frozenset({_FACTS[xpu]}), recipe=recipe)
-        self._log: Future[LogWatcher] = Future()
-        # Reading the rules takes half a second, in which the command can run already.
-        threading.Thread(target=_made, args=(self._log, known), name="rules of explain", daemon=True).start()
+        self._known = Circumstances(
+            system=system_of(os_facts()), facts=frozenset({_FACTS[xpu]}), recipe=recipe
+        )
+        self._log: Future[LogWatcher] | None = None
         self._waiting: deque[str] = deque()
+        self._doomed = False  # a line that waits may be one that stops the command
         self._document: dict[str, Any] | None = None
 
     def line(self, text: str, number: int) -> Sequence[Verdict]:
         """Take a line of the log."""
         verdicts = self._gate.line(text, number) if self._gate is not None else []
         self._waiting.append(text)
-        return [*verdicts, *self._heard(wait=len(self._waiting) > _MOST_WAITING)]
+        low = text.lower()
+        self._doomed = self._doomed or any(word in low for word in FATAL_WORDS)
+        if self._doomed or len(self._waiting) > _MOST_WAITING:
+            return [*verdicts, *self._heard(wait=True)]
+        return verdicts
 
     def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
         """Look at CMakeCache.txt."""
         verdicts = self._gate.poll() if self._gate is not None else []
-        return [*verdicts, *self._heard(wait=ended)]
+        return verdicts if ended else [*verdicts, *self._heard(wait=False)]
 
-    def _heard(self, *, wait: bool) -> list[Verdict]:
+    def _heard(self, *, wait: bool) -> list[Stop]:
         """Let explain have the lines, once its rules are read."""
-        if not wait and not self._log.done():
+        log = self._begun()
+        if not wait and not log.done():
             return []
-        found = [(text, self._log.result().feed(text)) for text in self._taken()]
+        self._doomed = False
+        found = [(text, log.result().feed(text)) for text in self._taken()]
         return [stop for text, cause in found if cause is not None for stop in self._stops(cause, text)]
+
+    def _begun(self) -> Future[LogWatcher]:
+        """Begin to read the rules, if nobody has: it takes half a second, many commands take less."""
+        if self._log is None:
+            self._log = Future()
+            told = (self._log, self._known)
+            threading.Thread(target=_made, args=told, name="rules of explain", daemon=True).start()
+        return self._log
 
     def _taken(self) -> Iterator[str]:
         while self._waiting:
@@ -70,7 +90,7 @@ class StepWatcher:
         """Add to an error what the log says about it."""
         if self._document is None:
             self._heard(wait=True)
-            self._document = self._log.result().finish().to_json()
+            self._document = self._begun().result().finish().to_json()
         if self._document["findings"] or self._document["first_error"]:
             error.explanation = self._document
         return error
