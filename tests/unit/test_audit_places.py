@@ -10,7 +10,7 @@ import pytest
 from support.artifacts import install_by_hand, pack, record_text
 
 from xpubuild.artifacts.installed import content_problems, installed_stamp, verify_installed
-from xpubuild.artifacts.record import hash_file, is_record_file, parse_record, record_hash
+from xpubuild.artifacts.record import hash_file, is_record_file, parse_record, record_hash, recorded_names
 from xpubuild.artifacts.site_packages import (
     RecordEntry,
     declared,
@@ -169,6 +169,23 @@ def test_contents_and_their_hashes(site: Path, tmp_path: Path) -> None:
         "wrong does not match its hash in RECORD",
     ]  # fmt: skip
     assert verify_installed(site, ["not >"])["not >"]["problems"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "a,b,1\n\nc d/e,,\n", "a,b,1\r\nc,,\r\n", 'a,b,1\n"c,d",,\n', "a,b,1", "a,b,1,more\n/abs,,\n",
+        "\u2028x,b,1\ny\x0bz,,\n",
+    ],
+)  # fmt: skip
+def test_the_names_of_a_record_are_those_of_its_lines(text: str) -> None:
+    assert recorded_names(text) == [name for name, _, _ in parse_record(text)]
+
+
+@pytest.mark.parametrize("text", ["a,b\n", "a\0,b,1\n", "a,b,1\nc,d\n"])
+def test_names_of_a_record_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="is not path, hash and size"):
+        recorded_names(text)
 
 
 def test_lines_of_a_record() -> None:

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,7 +16,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
-from xpubuild.artifacts.record import HASHES, hash_file, is_record_file, parse_record, record_hash
+from xpubuild.artifacts.record import HASHES, hash_file, is_record_file, record_hash, recorded_names
 from xpubuild.artifacts.repair import KEEP, remove_dist
 from xpubuild.artifacts.site_packages import (
     InstalledDist,
@@ -205,12 +205,14 @@ def installed_stamp(site_packages: Path, names: Sequence[str]) -> int:
     return int.from_bytes(total.digest()[:7], "big")
 
 
-def _recorded_paths(dist: InstalledDist) -> Iterator[str]:
-    """Yield the path of each file as text: a Path of each of some 10,000 files takes ten times as long."""
+def _recorded_paths(dist: InstalledDist) -> list[str]:
+    """Return the path of each file as text: a Path of each of some 10,000 files takes ten times as long."""
     place = f"{dist.site_packages}/"
-    for name, _, _ in parse_record((dist.info / "RECORD").read_text("utf-8")):
-        plain = not name.startswith(("/", "./")) and "//" not in name and "/./" not in name
-        yield place + name if plain else str(dist.site_packages / name)
+    text = (dist.info / "RECORD").read_text("utf-8")
+    names = recorded_names(text)
+    if "//" in text or "./" in text:
+        return [str(dist.site_packages / name) for name in names]
+    return [name if name.startswith("/") else place + name for name in names]
 
 
 def _look(path: str) -> str:
