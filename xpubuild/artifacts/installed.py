@@ -210,7 +210,7 @@ def _recorded_paths(dist: InstalledDist) -> list[str]:
     place = f"{dist.site_packages}/"
     text = (dist.info / "RECORD").read_text("utf-8")
     names = recorded_names(text)
-    if "//" in text or "./" in text:
+    if "//" in text or "/./" in text or text.startswith("./") or "\n./" in text:
         return [str(dist.site_packages / name) for name in names]
     return [name if name.startswith("/") else place + name for name in names]
 
