@@ -218,7 +218,7 @@ def test_a_guard_is_not_heard_again_while_nothing_was_touched(workspace: Path) -
     proof, marks = FileProof(str(workspace / "a"), "made\n"), [1]
     guarded = counted(
         workspace, "a", proofs=(proof,), witnesses=(), always_prove=True,
-        outputs_stamp=lambda: marks[0] or None,
+        guard_stamp=lambda: marks[0] or None,
     )  # fmt: skip
     plan = make_plan(workspace, guarded)
 
@@ -253,7 +253,7 @@ def test_an_edit_while_the_guard_looks_is_found_by_the_next(workspace: Path) -> 
 
     proof = Edited(str(workspace / "a"), "made\n")
     plan = make_plan(
-        workspace, counted(workspace, "a", proofs=(proof,), always_prove=True, outputs_stamp=lambda: mark[0])
+        workspace, counted(workspace, "a", proofs=(proof,), always_prove=True, guard_stamp=lambda: mark[0])
     )
     go(plan)
     for _ in range(2):
@@ -265,7 +265,7 @@ def test_an_edit_while_the_guard_looks_is_found_by_the_next(workspace: Path) -> 
 def test_a_look_that_writes_nothing_keeps_no_stamp(workspace: Path) -> None:
     proof = FileProof(str(workspace / "a"), "made\n")
     plan = make_plan(
-        workspace, counted(workspace, "a", proofs=(proof,), always_prove=True, outputs_stamp=lambda: 1)
+        workspace, counted(workspace, "a", proofs=(proof,), always_prove=True, guard_stamp=lambda: 1)
     )
     go(plan)
     before = len(proof.checked)
@@ -273,6 +273,28 @@ def test_a_look_that_writes_nothing_keeps_no_stamp(workspace: Path) -> None:
         for _ in range(2):
             assert settled_states(plan, journal)["a"].done
     assert len(proof.checked) == before + 2
+
+
+def test_a_proof_that_a_lock_adds_is_heard_where_nothing_was_touched(workspace: Path) -> None:
+    """Also in a workspace that was made without the lock; what is installed stays watched after it."""
+    proof, marks = FileProof(str(workspace / "a"), "made\n"), [1]
+    refused = FileProof(str(workspace / "a"), "another\n")
+    step = counted(workspace, "a", proofs=(proof,), witnesses=(), outputs_stamp=lambda: marks[0])
+    locked = replace(step, proofs=(proof, refused), always_prove=True, guard_stamp=None)
+    guarded = counted(workspace, "b", proofs=(proof,), witnesses=(), always_prove=True, guard_stamp=lambda: 1)
+    go(make_plan(workspace, step, guarded))
+    go(make_plan(workspace, step, guarded))
+    for other in (locked, replace(guarded, proofs=(proof, refused), guard_stamp=None)):
+        outcome = go(make_plan(workspace, other))
+        assert [error.what for error in outcome.errors] == ["a is wrong"]
+        assert refused.checked
+        refused.checked.clear()
+    (workspace / "journal.db").unlink()
+    fine = replace(locked, proofs=(proof,))
+    go(make_plan(workspace, fine))
+    marks[0] = 2
+    assert states(make_plan(workspace, step)) == {"a": "to-do"}
+    assert states(make_plan(workspace, fine)) == {"a": "to-do"}
 
 
 def test_a_step_that_was_interrupted_runs_again(workspace: Path) -> None:

@@ -68,13 +68,24 @@ def test_every_change_shows(tree: Path, change: str) -> None:
     assert stamp(tree) != before
 
 
-def test_objects_and_a_rename_of_the_whole_do_not_show(tree: Path) -> None:
+def test_a_repository_elsewhere_has_no_stamp(tree: Path, tmp_path: Path) -> None:
+    inner = tree / "third_party/inner"
+    (inner / ".git").rename(tree / ".git/modules")
+    (inner / ".git").write_text("gitdir: ../../.git/modules\n")
+    assert stamp(tree) is not None
+    (tree / ".git/modules").rename(tmp_path / "elsewhere")
+    (inner / ".git").write_text(f"gitdir: {tmp_path}/elsewhere\n")
+    assert stamp(tree) is None
+
+
+def test_objects_do_not_show(tree: Path) -> None:
     before = stamp(tree)
     (tree / ".git/objects/ff").mkdir()
     (tree / ".git/objects/ff/new").touch()
     assert stamp(tree) == before
     # A folder of that name in the tree itself is a folder like others.
     (tree / "objects").mkdir()
+    (tree / "HEAD").touch()
     named = stamp(tree)
     (tree / "objects" / "a").touch()
     assert stamp(tree) not in (before, named)

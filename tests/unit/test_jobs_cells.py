@@ -128,6 +128,12 @@ def test_every_option_is_handed_on_or_known_not_to_be() -> None:
         assert caught.value.fix.startswith(f"leave out {option},")
 
 
+def test_local_changes_need_the_workspace_that_has_them() -> None:
+    require_possible(PlanOptions("r", allow_dirty=True, workspace=Path("/ws")))
+    with pytest.raises(UsageError, match="jobs cannot build local changes without --workspace"):
+        require_possible(PlanOptions("r", allow_dirty=True))
+
+
 def test_steps_that_wait_for_the_verification_are_left_out() -> None:
     steps = (
         Step("a", ""), Step("tool", ""), Step("b", "", needs=("a",), tools=("tool",)), Step("c", ""),

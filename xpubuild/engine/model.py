@@ -107,7 +107,7 @@ class Watcher(Protocol):
     """Reads the log while the commands of one attempt at a step run; each attempt gets a new one.
 
     It does not change the results, so it is not part of a fingerprint. All calls come
-    from one thread, and none may block while a command runs.
+    from one thread, and none may block for longer than a second.
     """
 
     def line(self, text: str, number: int) -> Sequence[Verdict]:
@@ -187,11 +187,11 @@ class Step:
     ``relevant`` is hashed beside the commands: pins, hashes of input files, versions of the compilers used.
     ``witnesses`` are files whose change or loss after the fact makes the step run again; ``witness_globs``
     are (folder, pattern) pairs, for names that only exist once the step ran. ``outputs_stamp`` sums up sizes
-    and times of outputs that are too many to be named, such as the files of an installed distribution; None
-    where files can still change without that showing.
+    and times of outputs that are too many to be named, such as the files of an installed distribution.
     ``fresh`` are outputs that are removed before the step runs (they were made by it and hold nothing else).
-    ``always_prove`` marks proofs that guard the user's own edits: they run on every install, unless the
-    outputs have the stamp that they had before the proofs passed.
+    ``always_prove`` marks proofs that guard the user's own edits: they run on every install. With
+    ``guard_stamp`` they need not where it is what it was before the same proofs passed; it is None where
+    something can still change without showing in it.
     ``after`` are steps that must not run at the same time and come first where they run at all; what they
     make is not used, so no fingerprint has them.
     ``tools`` are steps that must be done as well, but whose results change nothing in those of this one, such
@@ -211,7 +211,8 @@ class Step:
     outputs: tuple[str, ...] = ()
     witnesses: tuple[str, ...] = ()
     witness_globs: tuple[tuple[str, str], ...] = ()
-    outputs_stamp: Callable[[], int | None] | None = None
+    outputs_stamp: Callable[[], int] | None = None
+    guard_stamp: Callable[[], int | None] | None = None
     fresh: tuple[str, ...] = ()
     publish: Publish | None = None
     relevant: Mapping[str, Any] = field(default_factory=dict)

@@ -59,23 +59,18 @@ def take_witnesses(paths: Sequence[str]) -> dict[str, list[int]]:
 
 
 def witnesses_of(step: Step, names: Sequence[str]) -> dict[str, list[int]]:
-    """Return the stamps of named witnesses and of everything else a step put in place.
-
-    What is always proved may be edited at any time, also between proof and stamp: ``settle`` takes it.
-    """
+    """Return the stamps of named witnesses and of everything else a step put in place."""
     found = take_witnesses([name for name in names if name != OUTPUTS])
-    return found if step.always_prove else {**found, **_outputs(step)}
-
-
-def _outputs(step: Step) -> dict[str, list[int]]:
-    mark = step.outputs_stamp() if step.outputs_stamp is not None else None
-    return {} if mark is None else {OUTPUTS: [0, mark]}
+    if step.outputs_stamp is not None:
+        found[OUTPUTS] = [0, step.outputs_stamp()]
+    return found
 
 
 def changed_witnesses(step: Step, record: StepRecord) -> list[str]:
     """Return the witnesses that were removed or changed."""
     now = witnesses_of(step, list(record.witnesses))
-    looked_at = [name for name in record.witnesses if not (name == OUTPUTS and step.always_prove)]
+    # Of a guarded step it is the stamp of the guard, which settle takes, unless a lock has taken that away.
+    looked_at = [name for name in record.witnesses if name != OUTPUTS or step.outputs_stamp is not None]
     # A journal of an earlier xpubuild has no change times.
     return [name for name in looked_at if now.get(name, [])[: len(mark := record.witnesses[name])] != mark]
 
@@ -181,15 +176,19 @@ def settle(
 
 
 def _prove_unless_untouched(step: Step, journal: Journal, *, write: bool) -> None:
-    """Run the proofs, unless every size and time is as it was before they passed the last time."""
-    record, now = journal.record(step.id), _outputs(step)
+    """Run the proofs, unless every size and time is as it was before they passed the last time.
+
+    The stamp is taken before, not after: what is edited meanwhile is proved the next time.
+    """
+    mark = step.guard_stamp() if step.guard_stamp is not None else None
+    record = journal.record(step.id)
     known = {} if record is None else record.witnesses
-    if now and known.get(OUTPUTS) == now[OUTPUTS]:
+    if mark is not None and known.get(OUTPUTS) == [0, mark]:
         return
     _prove(step)
-    if write and now:
-        named = {name: mark for name, mark in known.items() if name != OUTPUTS}
-        journal.refresh_witnesses(step.id, named | now)
+    if write and mark is not None:
+        named = {name: stamp for name, stamp in known.items() if name != OUTPUTS}
+        journal.refresh_witnesses(step.id, {**named, OUTPUTS: [0, mark]})
 
 
 def settled_states(plan: Plan, journal: Journal, elsewhere: Elsewhere = HERE) -> Mapping[str, StepState]:

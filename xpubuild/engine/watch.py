@@ -66,7 +66,7 @@ class Child(Protocol):
 
 def kill_session(session: int) -> None:
     """Kill every process of a session."""
-    import psutil  # noqa: PLC0415 - for commands that ran too long, or to be watched
+    import psutil  # noqa: PLC0415 - for what is started, not for what is up to date
 
     for pid in psutil.pids():
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from xpubuild.engine.model import Stop, Verdict
@@ -28,13 +27,6 @@ FATAL_WORDS = (
 )  # fmt: skip
 _MOST_WAITING = 10_000
 _FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
-
-
-def _made(watcher: Future[LogWatcher], known: Circumstances) -> None:
-    try:
-        watcher.set_result(LogWatcher(known))
-    except XpuBuildError as error:  # a damaged installation: told where the lines are read
-        watcher.set_exception(error)
 
 
 class StepWatcher:
@@ -77,9 +69,13 @@ class StepWatcher:
     def _begun(self) -> Future[LogWatcher]:
         """Begin to read the rules, if nobody has: it takes half a second, many commands take less."""
         if self._log is None:
-            self._log = Future()
-            told = (self._log, self._known)
-            threading.Thread(target=_made, args=told, name="rules of explain", daemon=True).start()
+            pool = ThreadPoolExecutor(1)
+            try:
+                self._log = pool.submit(LogWatcher, self._known)
+            except RuntimeError:  # the limit of threads is reached
+                self._log = Future()
+                self._log.set_result(LogWatcher(self._known))
+            pool.shutdown(wait=False)
         return self._log
 
     def _taken(self) -> Iterator[str]:

@@ -150,10 +150,10 @@ def _configured_by(
     Where the system's file lies was decided when ccache was compiled: it is known for a distribution's. The
     rest is in the manual, "Configuration file syntax"; a folder ~/.ccache is what makes it the cache.
     """
-    if program.parent != _OF_DISTRIBUTION or says_itself(program, ["ccache.conf"]) is None:
+    home = environment.get("HOME")
+    if not home or program.parent != _OF_DISTRIBUTION or says_itself(program, ["ccache.conf"]) is None:
         return None
     said = {item["name"]: item["value"] for item in _SETTING.finditer(result.stdout)}
-    home = environment.get("HOME", "")
     folders = {f"{environment.get('XDG_CONFIG_HOME') or f'{home}/.config'}/ccache", f"{home}/.ccache", "/etc"}
     folders |= {said.get("cache_dir", ""), environment.get("CCACHE_DIR", "")} - {""}
     named = environment.get("CCACHE_CONFIGPATH", "")

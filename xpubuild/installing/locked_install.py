@@ -112,7 +112,8 @@ def _proved(step: Step, lock: model.Lock, prepared: Prepared) -> Step:
     # Also of what an install without the lock has left here.
     archives = any(isinstance(proof, LockedArchivesProof) for proof in proofs)
     always = step.always_prove or archives or len(proofs) > len(step.proofs)
-    return replace(step, proofs=tuple(proofs), always_prove=always)
+    # The stamp tells nothing about what the lock asks for.
+    return replace(step, proofs=tuple(proofs), always_prove=always, guard_stamp=None)
 
 
 def _locked(proof: Proof, lock: model.Lock, component: str) -> Proof:

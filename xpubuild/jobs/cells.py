@@ -37,6 +37,12 @@ def require_possible(options: PlanOptions) -> None:
             why="a build node hands wheels to the node that verifies them, not an environment",
             fix=f"leave out {option}, or run 'xpubuild install' in a job of your own",
         )
+    if options.allow_dirty and options.workspace is None:
+        raise UsageError(
+            "jobs cannot build local changes without --workspace",
+            why="each job would make a workspace of its own, with sources that have no changes",
+            fix="pass the workspace that has them with --workspace, on a file system that all nodes share",
+        )
 
 
 def cell_of(options: PlanOptions, lock: LockOptions, prepared: Prepared) -> Cell:

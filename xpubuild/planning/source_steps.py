@@ -108,7 +108,7 @@ def source_step(context: Context, name: str) -> Step:
         outputs=tuple(outputs),
         witnesses=(str(into / ".git"),),
         relevant={"pin": pin.key(), "edits": dirty},
-        outputs_stamp=functools.partial(tree_stamp, into) if dirty is None else None,
+        guard_stamp=functools.partial(tree_stamp, into) if dirty is None else None,
         always_prove=dirty is None,
     )
 

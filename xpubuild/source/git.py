@@ -242,12 +242,10 @@ def _configured_by(environment: Mapping[str, str], result: QueryResult, program:
 
     What they include is not known, and where the system's file lies only of a distribution's git.
     """
-    version, home = _VERSION.search(result.stdout), environment.get("HOME", "")
-    if (
-        version is None
-        or program.parent != _OF_DISTRIBUTION
-        or says_itself(program, [version["all"]]) is None
-    ):
+    version, home = _VERSION.search(result.stdout), environment.get("HOME")
+    if version is None or not home or program.parent != _OF_DISTRIBUTION:
+        return None
+    if says_itself(program, [version["all"]]) is None:
         return None
     own = [f"{environment.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git/config", f"{home}/.gitconfig"]
     named = [environment.get(f"GIT_CONFIG_{which}", "") for which in ("GLOBAL", "SYSTEM")]
@@ -258,8 +256,10 @@ def _configured_by(environment: Mapping[str, str], result: QueryResult, program:
 def _includes(file: Path) -> bool:
     try:
         return b"include" in file.read_bytes().lower()
-    except OSError:
-        return file.exists()
+    except FileNotFoundError:
+        return False
+    except OSError:  # git may read what we may not
+        return True
 
 
 def object_format(commit: str) -> str:

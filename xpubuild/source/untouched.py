@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.source import notes
+from xpubuild.source.worktree import find_git_dir
 
 #: git writes it anew to look faster, and it holds nothing of its own but what was staged as objects.
 _CACHES = frozenset({"index"})
@@ -36,12 +38,15 @@ def tree_stamp(place: Path, settled_ns: int = _SETTLED_NS) -> int | None:
     """Return one number for everything in a checkout, ``.git`` included: names, modes, sizes and times.
 
     The objects of its repositories are left out: they decide nothing that is checked out, and may be links.
-    None where something changed less than ``settled_ns`` ago, or cannot be looked at.
+    None where something changed less than ``settled_ns`` ago, cannot be looked at, or is of a repository
+    that lies elsewhere.
     """
     total, newest = hashlib.sha256(), 0
     began = time.time_ns()
     try:
         for path, status in _looked_at(str(place)):
+            if path.endswith("/.git") and stat.S_ISREG(status.st_mode) and not _is_inside(place, path):
+                return None
             newest = max(newest, status.st_ctime_ns)
             mark = f"{path[len(str(place)) :]}\0{status.st_mode} {status.st_size} {status.st_ino}"
             mark += f" {status.st_mtime_ns} {status.st_ctime_ns}\0"
@@ -51,13 +56,19 @@ def tree_stamp(place: Path, settled_ns: int = _SETTLED_NS) -> int | None:
     return int.from_bytes(total.digest()[:7], "big") if newest < began - settled_ns else None
 
 
+def _is_inside(place: Path, link: str) -> bool:
+    """Whether a ``.git`` file names a repository below ``place``, as those of submodules do."""
+    git_dir = find_git_dir(Path(link).parent)
+    return git_dir is not None and git_dir.is_relative_to(place)
+
+
 def _looked_at(folder: str) -> Iterator[tuple[str, os.stat_result]]:
     """Yield every path below a folder and the folder itself, in one order, with what lstat says."""
     yield folder, os.lstat(folder)
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.is_dir(follow_symlinks=False):
-                if not (entry.name == "objects" and os.path.exists(f"{folder}/HEAD")):  # noqa: PTH110
+                if not (entry.name == "objects" and "/.git/" in f"{folder}/"):
                     yield from _looked_at(entry.path)
             else:
                 yield entry.path, entry.stat(follow_symlinks=False)
