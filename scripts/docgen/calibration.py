@@ -12,7 +12,7 @@ from typing import Any
 from xpubuild.explain.estimate import Weights, estimate
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.normalise import plain
-from xpubuild.explain.rank import LEAST_SHARE, OF_A_RULE
+from xpubuild.explain.rank import LEAST_SHARE
 from xpubuild.explain.resembling import KnownFailures, read_known
 from xpubuild.explain.topics import CONFIDENCE as TOPIC
 from xpubuild.safe_yaml import read_yaml
@@ -58,7 +58,7 @@ class Case:
         """
         first = next(iter(self.stated), None)
         sure = self._sure(first, weights) if first else 0.0
-        if first is not None and (first.rule or 0.0) >= OF_A_RULE:
+        if first is not None and first.rule != TOPIC:
             return sure, first
         others = [item for item in self.candidates if item.rule is None and item.share >= LEAST_SHARE]
         best = max(others, key=lambda item: self._sure(item, weights), default=None)

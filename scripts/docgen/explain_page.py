@@ -36,8 +36,8 @@ it is for this host.
 
 The words round the matches and round the first error are compared with those of {known} failures of
 public threads (`known-failures.txt`, by TF-IDF, the 20 nearest). How many of these are of the family that
-a rule names decides how sure the finding is; `resembles` names threads. Where no rule fits, or only a kind
-that is not sure, the cause of most of the nearest is told, if they agree.
+a rule names decides how sure the finding is; `resembles` names threads. Where no rule fits, the cause of
+most of the nearest is told, if they agree.
 
 If no rule is likely, explain says that the cause is not known and shows the first error with its context,
 what kind of step failed, search terms and the command that writes a report for others. A *topic* may then

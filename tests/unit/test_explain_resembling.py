@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from xpubuild.distribution import UNKNOWN_SYSTEM
 from xpubuild.explain.estimate import LIKELY, estimate, told
+from xpubuild.explain.firsterror import FirstError
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.matcher import Match
-from xpubuild.explain.rank import OF_A_RULE, LikelyCause, rank
+from xpubuild.explain.rank import LikelyCause, rank, resembling_cause
 from xpubuild.explain.resembling import Known, KnownFailures, Resemblance, read_known, shipped_known, words
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,41 +83,23 @@ def shipped_families() -> set[str]:
     return {entry.family for entry in shipped_rules().signatures}
 
 
-def _told(alike: Resemblance, name: str = "program-crashed", **checks: str) -> list[LikelyCause]:
+def _told(alike: Resemblance) -> list[LikelyCause]:
     """Return what is told of one line of a rule."""
-    signature = shipped_rules().by_id(name)
+    signature = shipped_rules().by_id("program-crashed")
     match = Match(signature, signature.match[0], 3, "Segmentation fault")
-    found = {check.replace("_dot_", "."): status for check, status in checks.items()}
-    return list(rank([match], (), None, checks=found or None, alike=alike))
+    return list(rank([match], (), None, alike=alike))
 
 
-def test_what_a_log_resembles_goes_before_a_guess_where_it_is_likelier() -> None:
-    first, second = _told(_alike(D=0.8, W=0.1))
-    assert (first.id, second.id) == ("user-not-in-render-video-group", "program-crashed")
-    assert first.confidence >= LIKELY > second.confidence
-    assert first.cause.startswith("1 of the 2 known failures")
-    assert first.line == 3
-    # The rule has half of it, and is a rule besides.
-    assert [item.id for item in _told(_alike(D=0.45, W=0.4))] == ["program-crashed"]
-    assert [item.id for item in _told(_alike(D=0.2))] == ["program-crashed"]
-
-
-def test_what_doctor_knows_is_not_outdone_by_words() -> None:
-    told_first = _told(_alike(D=0.8, W=0.1), gpu_dot_render_access="ok")[0]
+def test_the_rules_stay_in_their_order() -> None:
+    told_first = _told(_alike(D=0.9, W=0.1))[0]
     assert told_first.id == "program-crashed"
-
-
-def test_a_sure_rule_stays_first() -> None:
-    sure = next(
-        entry for entry in shipped_rules().signatures
-        if entry.general and not entry.lookup and entry.match[0].confidence > OF_A_RULE and not entry.certain
-        and "{" not in entry.title and not entry.match[0].needs and not entry.match[0].unless_fact
-    )  # fmt: skip
-    assert _told(_alike(D=0.9), sure.id)[0].id == sure.id
+    assert told_first.confidence < LIKELY
 
 
 def test_a_kind_without_its_line_names_nothing() -> None:
-    (told_alone,) = [_told(_alike(AH=0.9))[0]]
+    error = FirstError(3, "frob failed", "tool", None, ())
+    told_alone = resembling_cause(_alike(AH=0.9), error, UNKNOWN_SYSTEM)
+    assert told_alone is not None
     assert told_alone.title == "Known failures with these words: missing system package"
     assert told_alone.next_command == "xpubuild doctor"
     assert "the header" not in told_alone.cause

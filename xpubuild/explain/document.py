@@ -101,7 +101,7 @@ def _alike(outcome: Outcome) -> Resemblance:
 
 def _without_rules(alike: Resemblance, error: FirstError, system: System) -> Iterator[LikelyCause]:
     """Yield what the error is about, or the cause of known failures that it resembles, if that is surer."""
-    topic, resembling = hint(error), resembling_cause(alike, error.line, error.text, system)
+    topic, resembling = hint(error), resembling_cause(alike, error, system)
     sure = estimate(alike.shares.get(topic.family, 0.0), rule=True) if topic else 0.0
     if resembling and estimate(alike.shares[resembling.family]) > sure:
         yield resembling

@@ -28,8 +28,6 @@ _LEAST = 0.15
 _MOST_RESEMBLED = 3
 _LOOK = "xpubuild doctor"
 LEAST_SHARE = 0.25
-# A rule that is surer than this by itself is never placed after a cause that is only told by resemblance.
-OF_A_RULE = 0.45
 _HIGHEST = 0.99
 
 
@@ -69,24 +67,14 @@ class _Ranked:
     checked: float
     stated: float
     settled: bool
-    general: bool
     finding: LikelyCause
-
-    @property
-    def guessed(self) -> bool:
-        """Whether what the log resembles may be more likely: a kind names the cause, and is not sure."""
-        return self.general and not self.settled and self.checked < OF_A_RULE
-
-    def value(self, alike: Resemblance, *, first: bool) -> float:
-        """Return how often such a finding is right."""
-        share = alike.shares.get(self.finding.family, 0.0)
-        return estimate(share, rule=True, first=first) * self.checked / self.stated
 
     def estimated(self, alike: Resemblance | None, *, first: bool) -> LikelyCause:
         """Return the finding with the confidence that is shown."""
         if self.settled or alike is None:
             return replace(self.finding, confidence=self.checked)
-        value = self.value(alike, first=first)
+        value = estimate(alike.shares.get(self.finding.family, 0.0), rule=True, first=first)
+        value *= self.checked / self.stated
         return replace(self.finding, confidence=told(value, only_possible=self.checked < LIKELY))
 
 
@@ -115,48 +103,34 @@ def rank(
         settled = alike is None or confirmed or match.signature.certain
         cause = " ".join((finding.cause, *_confirmed(match.signature, checks or {}, details or {})))
         finding = replace(finding, cause=cause, resembles=_threads(alike, finding.family))
-        ranked.append(_Ranked(checked, stated, settled, match.signature.general, finding))
+        ranked.append(_Ranked(checked, stated, settled, finding))
     ranked.sort(key=lambda item: (-round(item.checked, 2), item.finding.line, item.finding.id))
     shown = list(_shown(ranked))
-    told_by = [item.estimated(alike, first=item is shown[0]) for item in shown]
-    # What doctor found on the host says more than words.
-    if alike is not None and shown and shown[0].guessed and not checks:
-        first, families = told_by[0], {finding.family for finding in told_by}
-        other = resembling_cause(alike, first.line, first.excerpt, system, families)
-        value = shown[0].value(alike, first=True)
-        if other is not None and estimate(alike.shares[other.family]) > value:
-            told_by = [other, *told_by]
+    told_by = (item.estimated(alike, first=item is shown[0]) for item in shown)
     return tuple(_descending(told_by))[:_MOST_FINDINGS]
 
 
-def resembling_cause(
-    alike: Resemblance, line: int, excerpt: str, system: System, others: Collection[str] = ()
-) -> LikelyCause | None:
-    """Return the cause of the known failures that the log resembles, told by the rule of most of them.
-
-    ``others`` are the families that rules name already.
-    """
-    shares = {name: share for name, share in alike.shares.items() if name not in others}
-    family = max(shares, key=lambda name: (shares[name], name), default="")
+def resembling_cause(alike: Resemblance, error: FirstError, system: System) -> LikelyCause | None:
+    """Return the cause of the known failures that the log resembles, told by the rule of most of them."""
+    family = max(alike.shares, key=lambda name: (alike.shares[name], name), default="")
     rule = alike.rule_of(family)
-    if not rule or shares[family] < LEAST_SHARE:
+    if not rule or alike.shares[family] < LEAST_SHARE:
         return None
     signature = shipped_rules().by_id(rule)
-    finding = _finding(Match(signature, signature.match[0], line, excerpt), system)
+    finding = _finding(Match(signature, signature.match[0], error.line, error.text), system)
     count = len(alike.of(family))
     named = family.partition("-")[2].replace("-", " ")
     # The names in the texts of a kind are those of its line, and it has none here.
     nameless = "{" in signature.title
-    no_rule = "No rule fits. " if not others else ""
     return replace(
         finding,
         family=family,
         title=f"Known failures with these words: {named}" if nameless else finding.title,
-        cause=f"{no_rule}{count} of the {len(alike.nearest)} known failures with the most "
+        cause=f"No rule fits. {count} of the {len(alike.nearest)} known failures with the most "
         "words in common are of this family"
         + ("." if nameless else f", most of them with this cause: {finding.cause}"),
         next_command=_LOOK if nameless and "{install}" in signature.next_command() else finding.next_command,
-        confidence=told(estimate(shares[family])),
+        confidence=told(estimate(alike.shares[family])),
         resembles=_threads(alike, family),
     )
 
