@@ -125,9 +125,8 @@ def _of_host(options: PlanOptions) -> Iterator[str]:
             yield option if value else f"--no-{name.replace('_', '-')}"
         elif isinstance(value, tuple):
             words = [str(word) for word in value]
-            yield from (
-                part for word in ([joined.join(words)] if joined else words) for part in (option, word)
-            )
+            for word in [joined.join(words)] if joined else words:
+                yield from (option, word)
         else:
             yield from (option, str(value))
 
