@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
@@ -54,12 +55,15 @@ def _read(text: str, quick: Any, python: Any) -> Any:
     if len(text) > MOST_BYTES:
         raise yaml.YAMLError(f"it is larger than {described(MOST_BYTES)}, which no such file is")
     # libyaml lets some tabs pass between words: what is refused may not depend on how PyYAML was built.
-    if "\t" in text or _levels(text) > _MOST_LEVELS:
-        return yaml.load(text, python)  # noqa: S506 - a SafeLoader
+    if "\t" not in text and _levels(text) <= _MOST_LEVELS:
+        with contextlib.suppress(yaml.YAMLError):
+            return yaml.load(text, quick)  # noqa: S506 - a SafeLoader
     try:
-        return yaml.load(text, quick)  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError:
         return yaml.load(text, python)  # noqa: S506 - for the message: libyaml's does not show the line
+    except yaml.MarkedYAMLError as error:
+        for mark in filter(None, (error.context_mark, error.problem_mark)):
+            mark.name = "the file"  # the library says "<unicode string>"
+        raise
 
 
 def _levels(text: str) -> int:

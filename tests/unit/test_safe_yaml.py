@@ -82,3 +82,10 @@ def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
     for value in (1, 2):
         recipe.write_text(f"a: {value}\n")
         assert read_document(recipe) == {"a": value}
+
+
+@pytest.mark.parametrize("text", ["name: [x\n", "a:\n\tb: 1\n"])
+def test_a_message_is_about_the_file(text: str) -> None:
+    with pytest.raises(yaml.YAMLError, match='in "the file", line') as caught:
+        read_yaml_strict(text)
+    assert "unicode string" not in str(caught.value)
