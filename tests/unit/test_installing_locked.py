@@ -8,17 +8,21 @@ from typing import Any
 
 import pytest
 from support.locks import example, oid
+from support.plan_files import context_for
 
 from xpubuild.errors import LockMismatchError
 from xpubuild.gather.options import PlanOptions
+from xpubuild.gather.prepare import Prepared
 from xpubuild.installing import locked_install
 from xpubuild.installing.locked_install import (
     LockedProof,
     _conda_lock_beside,
+    _proved,
     _require_no_contradiction,
     _require_served,
 )
 from xpubuild.locking.options import options_of, resolved_of
+from xpubuild.planning.planner import make_plan
 from xpubuild.recipe.load import load
 
 LOCK = example()
@@ -111,3 +115,16 @@ def test_the_proof_of_a_lock_is_that_which_it_extends() -> None:
     proof = LockedProof(_Proof(), LOCK, "torch")
     assert (proof.describe(), proof.key()) == ("what is served, as locked", {"proof": "x"})
     assert proof.check() == {"served": served()}
+
+
+def test_a_lock_is_asked_also_where_nothing_was_touched() -> None:
+    """The stamp of a checkout says that it passed the proofs of an install without the lock."""
+    context = context_for("quickstart")
+    prepared = Prepared(make_plan(context), context, {}, 1.0)
+    guarded = [step for step in prepared.plan.steps if step.guard_stamp is not None]
+    assert [step.id for step in guarded] == ["ops.source"]
+    for step in guarded:
+        locked = _proved(step, LOCK, prepared)
+        assert locked.guard_stamp is None
+        assert locked.always_prove
+        assert [type(proof) for proof in locked.proofs][0] is LockedProof
