@@ -127,4 +127,4 @@ def test_a_lock_is_asked_also_where_nothing_was_touched() -> None:
         locked = _proved(step, LOCK, prepared)
         assert locked.guard_stamp is None
         assert locked.always_prove
-        assert [type(proof) for proof in locked.proofs][0] is LockedProof
+        assert isinstance(locked.proofs[0], LockedProof)
