@@ -4,6 +4,7 @@
     scripts/bench.py                      the quick rows
     scripts/bench.py --all --output DIR   also those that install, and write DIR/bench.json
     scripts/bench.py --only doctor,plan   rows whose names contain these words
+    scripts/bench.py --only torchvision   its cold build (15 minutes a round), which --all leaves out
 
 The sides of a row run in turn, and a ratio is that of one round, so the load of the machine falls on both;
 the table has the median, and in brackets the smallest and the largest. Times of a busy machine say little:
@@ -48,9 +49,9 @@ def main() -> int:
     load = [os.getloadavg()[0]]
     found = []
     with tempfile.TemporaryDirectory(dir=place, prefix="run-") as folder:
-        for row in rows(workspace):
+        for row in rows(workspace, Path(folder)):
             wanted = any(word in row.name for word in options.only) if options.only else True
-            if wanted and (options.all or options.only or not row.slow):
+            if wanted and (options.only or (options.all and not row.named) or not (row.slow or row.named)):
                 rounds = options.slow_rounds if row.slow else options.rounds
                 sys.stderr.write(f"{row.name}: {rounds} rounds of {len(row.sides)}\n")
                 found.append(measure(row, rounds, Path(folder)))

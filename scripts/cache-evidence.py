@@ -16,27 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-NOWHERE = "0" * 40
-
-
-def torchvision(folder: Path) -> Path:
-    """Write the recipe of the components' test for torchvision alone, with a repository of its sources."""
-    from support import upstream  # noqa: PLC0415 - of the tests
-
-    data = ROOT / "tests/data/components"
-    folder.mkdir(parents=True, exist_ok=True)
-    url, commit = upstream.repository("vision", folder / "upstream")
-    text = (data / "components.yaml").read_text("utf-8").replace("        CFLAGS: -g0 -O0\n", "")
-    text = text.replace("https://github.com/pytorch/vision.git", Path(url).as_uri()).replace(
-        NOWHERE, commit, 1
-    )
-    for path in data.glob("*.txt"):
-        (folder / path.name).write_text(path.read_text("utf-8"), "utf-8")
-    recipe = folder / "components.yaml"
-    recipe.write_text(text, "utf-8")
-    return recipe
+from benching.torchvision import torchvision
 
 
 def install(recipe: str, workspace: Path, step: str, options: list[str], cache: Path) -> dict[str, Any]:

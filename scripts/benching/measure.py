@@ -34,12 +34,16 @@ class Side:
 
 @dataclass(frozen=True)
 class Row:
-    """What is compared; the first side is xpubuild. ``slow`` ones run fewer times, and only if asked for."""
+    """What is compared; the first side is xpubuild.
+
+    ``slow`` ones run fewer times, and only if asked for; ``named`` ones only if asked for by name.
+    """
 
     name: str
     sides: Sequence[Side]
     goal: str = ""
     slow: bool = False
+    named: bool = False
 
 
 @dataclass

@@ -21,8 +21,8 @@ XPUBUILD = (sys.executable, "-m", "xpubuild")
 _REQUIREMENTS = ("quickstart-toolchain.txt", "torch-2.13.0-cpu.txt")
 
 
-def rows(workspace: Path) -> tuple[Row, ...]:
-    """Return the rows; ``workspace`` is a quickstart that is installed."""
+def rows(workspace: Path, folder: Path) -> tuple[Row, ...]:
+    """Return the rows; ``workspace`` is a quickstart that is installed, ``folder`` is for what they need."""
     pip = Side("pip --version", [[sys.executable, "-m", "pip", "--version"]])
     return (
         Row("--help", [ours("--help"), pip], "under 0.1 s"),
@@ -54,6 +54,13 @@ def rows(workspace: Path) -> tuple[Row, ...]:
             ],
             "under 3 s",
             slow=True,
+        ),
+        Row(
+            "cold build of torchvision, without verify",
+            [*_cold_torchvision(folder / "recipe")],
+            "at most 3 % above the script",
+            slow=True,
+            named=True,
         ),
     )
 
@@ -124,6 +131,18 @@ def _script() -> Side:
     """The same plan as a script, which builds without xpubuild; it has no verify."""
     write = f"{' '.join(XPUBUILD)} plan quickstart --workspace '{{new}}/w' --format sh > '{{new}}/build.sh'"
     return Side("plan --format sh, run by bash", [["sh", "-c", write], ["bash", "{new}/build.sh"]])
+
+
+def _cold_torchvision(recipe: Path) -> Iterator[Side]:
+    """Neither compile cache nor store; both start with a new workspace and the packages downloaded."""
+    write = f"test -d '{recipe}' || {sys.executable} {Path(__file__).with_name('torchvision.py')} '{recipe}'"
+    words = [str(recipe / "components.yaml"), "--workspace", "{new}/w", "--without", "ops,audio"]
+    words += ["--compile-cache", "none"]
+    prepare = ["sh", "-c", write]
+    install = [*XPUBUILD, "install", *words, "--until", "vision.install", "--store-read-only"]
+    yield Side("xpubuild", [prepare, install], facts=_steps)
+    plan = f"{' '.join([*XPUBUILD, 'plan', *words])} --format sh > '{{new}}/build.sh'"
+    yield Side("plan --format sh, run by bash", [prepare, ["sh", "-c", plan], ["bash", "{new}/build.sh"]])
 
 
 def _checkout(workspace: Path) -> Side:
