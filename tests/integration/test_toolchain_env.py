@@ -1,4 +1,4 @@
-"""make_env with the real virtualenv and the real interpreter."""
+"""make_env with the real venv and the real interpreter."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from xpubuild.artifacts.installed import content_problems
+from xpubuild.artifacts.site_packages import installed_dists, quick_problem, record_entries, site_packages_of
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
@@ -54,13 +56,15 @@ def test_an_environment_is_made_once(env: Path) -> None:
     assert ask(env, "import sys; print(sys.prefix != sys.base_prefix, sys.prefix)") == f"True {env}\n"
     pip = subprocess.run([env / "bin/pip", "--version"], check=True, capture_output=True, text=True).stdout
     assert str(env) in pip
+    (dist,) = installed_dists(site_packages_of(env))
+    assert quick_problem(dist) is None
+    assert content_problems(record_entries(dist)) == []
     (env / "kept").write_text("x")
     assert make_env(env, PYTHON) is False
     assert (env / "kept").exists()
 
 
 def test_pip_is_all_that_it_has(env: Path) -> None:
-    """Of a setuptools that virtualenv copies, RECORD names folders: `check` would call it damaged."""
     make_env(env, PYTHON)
     assert ask(env, "import importlib.metadata as m; print(*{d.name for d in m.distributions()})") == "pip\n"
 

@@ -71,14 +71,14 @@ def test_environments_and_what_is_none(tmp_path: Path, site: Path) -> None:
 def test_files_that_python_makes_again_may_be_missing(
     tmp_path: Path, name: str, checksum: str, may: bool
 ) -> None:
-    entry = RecordEntry(name, tmp_path / name, checksum, 1)
+    entry = RecordEntry(name, str(tmp_path / name), checksum, 1)
     assert optional(entry) is may
     assert wrong_size(entry) is not may
     entry.path.parent.mkdir(exist_ok=True)
     entry.path.write_bytes(b"x")
     assert not wrong_size(entry)
-    assert wrong_size(RecordEntry(name, entry.path, checksum, 2)) is not may
-    assert not wrong_size(RecordEntry(name, entry.path, checksum, None))
+    assert wrong_size(RecordEntry(name, entry.location, checksum, 2)) is not may
+    assert not wrong_size(RecordEntry(name, entry.location, checksum, None))
 
 
 def test_what_an_unfinished_installation_lacks(site: Path) -> None:
@@ -155,7 +155,7 @@ def test_contents_and_their_hashes(site: Path, tmp_path: Path) -> None:
     assert right == "sha256=Om6weQ85rIfJTzhWst0sXREOaBFgImGpqSPTuyOtyLc"
     long = record_hash(hash_file(tmp_path / "right", "sha512"), "sha512")
     entries = [
-        RecordEntry(name, tmp_path / file, checksum, size)
+        RecordEntry(name, str(tmp_path / file), checksum, size)
         for name, file, checksum, size in (
             ("right", "right", right, 4), ("right", "right", long, None), ("gone", "gone", right, None),
             ("wrong", "wrong", right[:-1] + "A", 4), ("short", "short", right, 9), ("none", "right", "", 4),

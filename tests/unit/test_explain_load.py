@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from xpubuild.errors import RecipeError
-from xpubuild.explain.load import load_rules, shipped_rules
+from xpubuild.explain.load import FOLDERS, load_rules, shipped_rules
 from xpubuild.explain.prefilter import Prefilter, smallest
 
 ENTRY = {
@@ -89,6 +89,10 @@ def test_a_file_that_is_no_yaml(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("a: [", "utf-8")
     with pytest.raises(RecipeError, match="not a signature file"):
         load_rules(tmp_path)
+
+
+def test_the_shipped_ones_are_well_formed() -> None:
+    assert load_rules(*FOLDERS) == shipped_rules()
 
 
 def test_the_shipped_ones_say_what_to_do() -> None:

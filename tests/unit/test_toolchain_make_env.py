@@ -1,11 +1,10 @@
-"""What virtualenv is told, what its failures come to, and interpreters and folders that are refused."""
+"""What venv is told, what its failures come to, and interpreters and folders that are refused."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from support.said import Program, program, sleeper
@@ -25,29 +24,24 @@ def refuses(action: Callable[[], object]) -> None:
         action()
 
 
-def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> Program:
+FACTS = PythonFacts("/p", version="3.12.1")
+
+
+def interpreter(tmp_path: Path, says: str) -> Program:
     folder = tmp_path / "bin"
-    made = sleeper(folder, "python") if says == "sleep" else program(folder, "python", says)
-    # Of that module alone: what supervises processes is started with it too.
-    monkeypatch.setattr(make_env, "sys", SimpleNamespace(executable=made.path))
-    return made
+    return sleeper(folder, "python") if says == "sleep" else program(folder, "python", says)
 
 
-def test_virtualenv_is_run_without_the_users_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("version", "more"), [("3.9.2", []), ("3.12.1", []), ("3.13.0rc1", ["--without-scm-ignore-files"])]
+)
+def test_venv_is_run_apart_from_the_users_modules(tmp_path: Path, version: str, more: list[str]) -> None:
     env = tmp_path / "my env"
     env.mkdir()
-    tool = interpreter(tmp_path, monkeypatch, f": >'{env}/pyvenv.cfg'")
-    make_env._run_virtualenv(env, Path("/usr/bin/python3.99"))
+    tool = interpreter(tmp_path, f": >'{env}/pyvenv.cfg'")
+    make_env._run_venv(env, Path(tool.path), PythonFacts("/p", version=version))
     (call,) = tool.calls()
-    *argv, data = call["argv"]
-    assert argv == [
-        "-m", "virtualenv", "--python", "/usr/bin/python3.99", "--no-download", "--no-periodic-update",
-        "--no-vcs-ignore", "--no-setuptools", str(env), "--app-data",
-    ]  # fmt: skip
-    assert not Path(data).exists()
-    assert call["env"]["VIRTUALENV_CONFIG_FILE"] == "/dev/null"
+    assert call["argv"] == ["-I", "-m", "venv", "--without-pip", *more, str(env)]
 
 
 @pytest.mark.parametrize(
@@ -59,12 +53,12 @@ def test_virtualenv_is_run_without_the_users_settings(
     ],
     ids=range(6),
 )  # fmt: skip
-def test_a_virtualenv_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
-    interpreter(tmp_path, monkeypatch, says)
+def test_a_venv_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    tool = interpreter(tmp_path, says)
     if says == "sleep":
         monkeypatch.setattr(make_env, "_DEADLINE_S", 0.3)
     (tmp_path / "env").mkdir()
-    refuses(lambda: make_env._run_virtualenv(tmp_path / "env", Path("/usr/bin/python3.99")))
+    refuses(lambda: make_env._run_venv(tmp_path / "env", Path(tool.path), FACTS))
 
 
 def test_an_interpreter_that_does_not_run_makes_nothing(tmp_path: Path) -> None:

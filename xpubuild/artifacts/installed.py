@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import hashlib
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -24,14 +26,15 @@ from xpubuild.artifacts.site_packages import (
     installed_dists,
     optional,
     prefix_of,
-    quick_problem,
-    record_entries,
+    read_dist,
+    wrong_size,
 )
 from xpubuild.artifacts.wheel import record_of
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
-_THREADS = 4
+#: Threads for the large files, beside the one that takes the small ones.
+_THREADS = 1
 _MOST_SHOWN = 3
 # What pip writes beside the wheel's own files, and what it makes anew at every installation.
 _INSTALLERS_OWN = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
@@ -44,7 +47,15 @@ def verify_installed(site_packages: Path, names: Sequence[str]) -> dict[str, Any
     (its ``.dist-info`` folder), ``files``, ``bytes`` and ``problems`` (empty for a sound one).
     """
     dists = {dist.name: dist for dist in installed_dists(site_packages)}
-    return {name: _verify_one(name, dists) for name in names}
+    found: dict[str, dict[str, Any]] = {}
+    files: list[tuple[str, RecordEntry]] = []
+    for name in names:
+        found[name], entries = _recorded(name, dists)
+        files += [(name, entry) for entry in entries]
+    # All of them together: else one thread hashes the largest file of each, and the others wait for it.
+    for name, problem in _content_problems(files):
+        found[name]["problems"].append(problem)
+    return found
 
 
 def wheel_matches_installed(wheel: Path, site_packages: Path) -> list[str]:
@@ -60,7 +71,7 @@ def wheel_matches_installed(wheel: Path, site_packages: Path) -> list[str]:
     for name, (checksum, size) in record_of(wheel).items():
         target = _target(PurePosixPath(name), site_packages)
         if target is not None and checksum:
-            entries.append(RecordEntry(name, target, checksum, int(size) if size.isdigit() else None))
+            entries.append(RecordEntry(name, str(target), checksum, int(size) if size.isdigit() else None))
     return content_problems(entries)
 
 
@@ -115,20 +126,21 @@ class InstalledProof:
         )
 
 
-def _verify_one(name: str, dists: Mapping[str, InstalledDist]) -> dict[str, Any]:
+def _recorded(name: str, dists: Mapping[str, InstalledDist]) -> tuple[dict[str, Any], Sequence[RecordEntry]]:
+    """Return what is known of a distribution without its contents, and the files to hash."""
+    entries: Sequence[RecordEntry] = ()
     result: dict[str, Any] = {"version": None, "record": None, "files": 0, "bytes": 0, "problems": []}
     dist, problem = _find(name, dists)
     if dist is not None:
         result.update(version=dist.version, record=str(dist.info))
-        problem = problem or quick_problem(dist)
-    if dist is None or problem is not None:
+    if dist is not None and problem is None:
+        entries, problem = read_dist(dist)
+    if problem is not None:
         result["problems"] = [problem]
-        return result
-    entries = record_entries(dist)
+        return result, ()
     result["files"] = len(entries)
     result["bytes"] = sum(entry.size or 0 for entry in entries)
-    result["problems"] = content_problems(entries)
-    return result
+    return result, entries
 
 
 def _find(name: str, dists: Mapping[str, InstalledDist]) -> tuple[InstalledDist | None, str | None]:
@@ -146,10 +158,32 @@ def _find(name: str, dists: Mapping[str, InstalledDist]) -> tuple[InstalledDist 
 
 def content_problems(entries: Sequence[RecordEntry]) -> list[str]:
     """Return what is wrong with the content of files, by their hashes."""
-    # The largest first, so that the threads end together.
-    ordered = sorted(entries, key=lambda entry: entry.size or 0, reverse=True)
+    return [problem for _, problem in _content_problems([("", entry) for entry in entries])]
+
+
+def _content_problems(files: Sequence[tuple[str, RecordEntry]]) -> list[tuple[str, str]]:
+    """Return what is wrong with files, and whose each is.
+
+    Only hashing a large file leaves the interpreter to other threads. So one thread takes those, the largest
+    first, and this one the many small ones, from the other end.
+    """
+    ordered = deque(sorted(files, key=lambda item: item[1].size or 0))
+    found: list[tuple[str, str]] = []
+
+    def work(take: Callable[[], tuple[str, RecordEntry]]) -> None:
+        with contextlib.suppress(IndexError):  # nothing is left
+            while True:
+                owner, entry = take()
+                problem = _content_problem(entry)
+                if problem is not None:
+                    found.append((owner, problem))
+
     with ThreadPoolExecutor(_THREADS) as pool:
-        return sorted(filter(None, pool.map(_content_problem, ordered)))
+        large = [pool.submit(work, ordered.pop) for _ in range(_THREADS)]
+        work(ordered.popleft)
+        for one in large:
+            one.result()
+    return sorted(found)
 
 
 def _content_problem(entry: RecordEntry) -> str | None:
@@ -157,10 +191,12 @@ def _content_problem(entry: RecordEntry) -> str | None:
         return None
     algorithm = entry.checksum.partition("=")[0]
     try:
-        if entry.size is not None and entry.path.stat().st_size != entry.size:
+        if entry.size is not None and wrong_size(entry):
             return f"{entry.name} has {entry.path.stat().st_size} bytes instead of {entry.size}"
-        if algorithm in HASHES and record_hash(hash_file(entry.path, algorithm), algorithm) != entry.checksum:
-            return f"{entry.name} does not match its hash in RECORD"
+        if algorithm in HASHES:
+            found = record_hash(hash_file(entry.location, algorithm), algorithm)
+            if found != entry.checksum:
+                return f"{entry.name} does not match its hash in RECORD"
     except OSError as error:
         return f"{entry.name} cannot be read: {error.strerror}"
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Mapping
 from email.parser import HeaderParser
 from pathlib import Path
@@ -23,12 +24,21 @@ _LEVELS_BELOW_PREFIX = 3
 
 @frozen
 class RecordEntry:
-    """One line of an installed RECORD; ``size`` is in bytes, None where RECORD does not say."""
+    """One line of an installed RECORD; ``size`` is in bytes, None where RECORD does not say.
+
+    ``location`` is the file's path as text: there are some 20,000 in an environment, and a Path of each takes
+    as long as all else that is done with it but hashing.
+    """
 
     name: str
-    path: Path
+    location: str
     checksum: str
     size: int | None
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return Path(self.location)
 
 
 @frozen
@@ -123,19 +133,27 @@ def record_entries(dist: InstalledDist) -> list[RecordEntry]:
         OSError: there is no RECORD, or it cannot be read.
         ValueError: it is not in the form of a RECORD.
     """
-    entries = []
+    place = str(dist.site_packages)
     try:
-        for name, checksum, size in parse_record((dist.info / "RECORD").read_text("utf-8")):
-            entries.append(
-                RecordEntry(name, dist.site_packages / name, checksum, int(size) if size else None)
-            )
+        return [
+            # Not a Path of each file.
+            RecordEntry(name, os.path.join(place, name), checksum, int(size) if size else None)  # noqa: PTH118
+            for name, checksum, size in parse_record((dist.info / "RECORD").read_text("utf-8"))
+        ]
     except csv.Error as error:
         raise ValueError(str(error)) from error
-    return entries
 
 
 def quick_problem(dist: InstalledDist) -> str | None:
     """Say what an interrupted installation left undone, without reading files; None for a sound one.
+
+    ``read_dist`` returns the entries as well.
+    """
+    return read_dist(dist)[1]
+
+
+def read_dist(dist: InstalledDist) -> tuple[list[RecordEntry], str | None]:
+    """Return the lines of RECORD and what an interrupted installation left undone, without reading files.
 
     pip copies the wheel's own RECORD with the other files and replaces it at the very end by one that lists
     what pip itself made, INSTALLER among it. So a RECORD without INSTALLER is that of an unfinished run.
@@ -143,13 +161,15 @@ def quick_problem(dist: InstalledDist) -> str | None:
     try:
         entries = record_entries(dist)
     except (OSError, ValueError) as error:
-        return f"its RECORD cannot be used: {error}"
+        return [], f"its RECORD cannot be used: {error}"
     if not (dist.info / "METADATA").is_file():
-        return "it has no METADATA"
-    if not any(entry.name == f"{dist.info.name}/INSTALLER" for entry in entries):
-        return "its installation was not completed"
+        return entries, "it has no METADATA"
+    installer = f"{dist.info.name}/INSTALLER"
+    if not any(entry.name == installer for entry in entries):
+        return entries, "its installation was not completed"
     bad = [entry.name for entry in entries if wrong_size(entry)]
-    return f"{len(bad)} of {len(entries)} files are missing or incomplete: {bad[0]}" if bad else None
+    what = f"{len(bad)} of {len(entries)} files are missing or incomplete: {bad[0]}" if bad else None
+    return entries, what
 
 
 def damaged_dists(site_packages: Path) -> dict[str, str]:
@@ -171,7 +191,7 @@ def wrong_size(entry: RecordEntry) -> bool:
     if optional(entry):
         return False
     try:
-        found = entry.path.stat().st_size
+        found = os.stat(entry.location).st_size  # noqa: PTH116 - no Path of each file
     except OSError:
         return True
     return entry.size is not None and found != entry.size
@@ -184,7 +204,7 @@ def optional(entry: RecordEntry) -> bool:
     """
     if not entry.name.endswith(".pyc"):
         return False
-    return not entry.checksum or entry.path.parent.name == "__pycache__"
+    return not entry.checksum or "__pycache__" in entry.name.split("/")[-2:-1]
 
 
 def declared(dist: InstalledDist, environment: Mapping[str, str] | None = None) -> list[Requirement]:

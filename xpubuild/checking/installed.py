@@ -33,7 +33,7 @@ _BOM = b"\xef\xbb\xbf"
 #: What Python runs at every start, by name; lines of a .pth file as well.
 _AT_START = frozenset({"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"})
 _SHARED = "it is linked to the cache of uv, so other workspaces may have the same damage"
-#: virtualenv makes these two, without a RECORD.
+#: virtualenv, which made the environments of xpubuild 0.1 and 0.2, makes these two, without a RECORD.
 _STARTER, _STARTED = "_virtualenv.pth", "_virtualenv.py"
 
 
@@ -48,7 +48,7 @@ def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
         if _is_of_conda(dist):
             continue
         found.packages += 1
-        # virtualenv puts pip there itself, and lists folders of compiled files that it does not make.
+        # virtualenv listed folders of compiled files of pip that it did not make.
         is_seed = dist.name in KEEP
         problem = None if is_seed and (dist.info / "RECORD").is_file() else quick_problem(dist)
         if problem is not None:

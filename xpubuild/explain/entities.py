@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
 #: A place in a text for an entity, and a part of a text that is left out where one of its places is unknown.
 PLACE = re.compile(r"(?<!\$)\{([a-z_]{1,40})\}")
@@ -17,7 +17,14 @@ def places(text: str) -> list[str]:
     return PLACE.findall(text)
 
 
-def _compiles(text: str) -> str:
+#: Context of a validation that believes patterns and literals: those that ship are checked by a test, since
+#: compiling two thousand patterns takes longer than many a command that is watched.
+BELIEVED = {"believed": True}
+
+
+def _compiles(text: str, info: ValidationInfo) -> str:
+    if info.context == BELIEVED:
+        return text
     try:
         re.compile(text)
     except re.error as error:
@@ -25,14 +32,18 @@ def _compiles(text: str) -> str:
     return text
 
 
-def _valid_pattern(text: str) -> str:
-    _compiles(text)
+def _valid_pattern(text: str, info: ValidationInfo) -> str:
+    if info.context == BELIEVED:
+        return text
+    _compiles(text, info)
     if re.search(r"(?<!\\)[*+](?!\?*\})", re.sub(r"\[(?:\\.|[^\]\\])*\]|\\.", "x", text)):
         raise ValueError("'*' and '+' are unbounded: use {0,80} or {1,80}")
     return text
 
 
-def _valid_literal(text: str) -> str:
+def _valid_literal(text: str, info: ValidationInfo) -> str:
+    if info.context == BELIEVED:
+        return text
     if text != text.lower() or len(text) < 4 or not re.fullmatch(r"[\x20-\x7e]{4,80}", text):  # noqa: PLR2004
         raise ValueError("a literal is 4 to 80 ASCII characters in lower case")
     if re.search(r"['`\"]|  ", text):

@@ -10,14 +10,15 @@ import yaml
 from pydantic import ValidationError
 
 from xpubuild.errors import RecipeError
-from xpubuild.explain.entities import Row, places
+from xpubuild.explain.entities import BELIEVED, Row, places
 from xpubuild.explain.matcher import Index
 from xpubuild.explain.signature import Fact, Nearby, Signature, SignatureFile
 from xpubuild.frozen import frozen
 from xpubuild.resources import docs_page
 from xpubuild.safe_yaml import read_yaml
 
-_FOLDERS = tuple(Path(__file__).with_name(name) for name in ("signatures", "kinds", "tables"))
+#: What ships with xpubuild.
+FOLDERS = tuple(Path(__file__).with_name(name) for name in ("signatures", "kinds", "tables"))
 
 
 @frozen
@@ -44,16 +45,16 @@ class Rules:
 @functools.cache
 def shipped_rules() -> Rules:
     """Return the signatures that ship with xpubuild."""
-    return load_rules(*_FOLDERS)
+    return load_rules(*FOLDERS, believed=True)
 
 
-def load_rules(*folders: Path) -> Rules:
-    """Read every ``*.yaml`` of the folders.
+def load_rules(*folders: Path, believed: bool = False) -> Rules:
+    """Read every ``*.yaml`` of the folders; the patterns of ``believed`` ones are not tried.
 
     Raises:
         RecipeError: a file cannot be read or breaks the schema, or two signatures have one id.
     """
-    files = [_read(path) for folder in folders for path in sorted(folder.glob("*.yaml"))]
+    files = [_read(path, believed=believed) for folder in folders for path in sorted(folder.glob("*.yaml"))]
     facts = tuple(fact for file in files for fact in file.facts)
     tables = {name: rows for file in files for name, rows in file.tables.items()}
     tables |= {name: index.rows() for file in files for name, index in file.indices.items()}
@@ -82,10 +83,11 @@ def _with_around(entry: Signature, around: Mapping[str, tuple[Nearby, ...]]) -> 
     return entry.model_copy(update={"also": (*entry.also, *shared)})
 
 
-def _read(path: Path) -> SignatureFile:
+def _read(path: Path, *, believed: bool) -> SignatureFile:
     fix = f"see {docs_page('how-to/add-a-signature.md')} for the format of signature files"
     try:
-        return SignatureFile.model_validate(read_yaml(path.read_text("utf-8")))
+        document = read_yaml(path.read_text("utf-8"))
+        return SignatureFile.model_validate(document, context=BELIEVED if believed else None)
     except (OSError, yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path.name} is not a signature file", why=str(error), fix=fix) from error
 

@@ -43,14 +43,18 @@ class _Entry:
     number: int
     signature: Signature
     matcher: Matcher
-    line: re.Pattern[str]
+
+    @property
+    def line(self) -> re.Pattern[str]:
+        """The pattern; most are never needed, and compiling all takes half a second."""
+        return _compiled(self.matcher.line)
 
 
 @frozen
 class _FactEntry:
     name: str
     literals: tuple[str, ...]
-    line: re.Pattern[str]
+    pattern: str
 
 
 class Index:
@@ -62,8 +66,8 @@ class Index:
         self.triggered: dict[str, dict[str, list[_Entry]]] = {}
         matchers = ((signature, matcher) for signature in signatures for matcher in signature.match)
         for number, (signature, matcher) in enumerate(matchers):
-            self._add(_Entry(number, signature, matcher, _compiled(matcher.line)))
-        self.facts = [_FactEntry(fact.name, fact.find, _compiled(fact.line)) for fact in known]
+            self._add(_Entry(number, signature, matcher))
+        self.facts = [_FactEntry(fact.name, fact.find, fact.line) for fact in known]
         self.literals = frozenset(self.triggered).union(*(fact.literals for fact in self.facts))
 
     def _add(self, entry: _Entry) -> None:
@@ -130,7 +134,9 @@ class Matching:
             for entries in self.index.candidates(joined.lower(), None):
                 new += self._try(entries, line, joined)
         for fact in (item for item in self.index.facts if item.name not in self.facts):
-            if any(text in line.low for text in fact.literals) and fact.line.search(line.canonical):
+            if any(map(line.low.__contains__, fact.literals)) and _compiled(fact.pattern).search(
+                line.canonical
+            ):
                 self.facts.add(fact.name)
                 self.idle = False
         self.matches += new

@@ -25,7 +25,8 @@ FATAL_WORDS = (
     "not compiling with", "no space left", "quota exceeded", "use_xpu", "cmake warning",
     "failed to include aten",
 )  # fmt: skip
-_MOST_WAITING = 10_000
+#: So many lines wait before the rules are read: most commands that print less end soon and well.
+_FEW, _MOST_WAITING = 200, 10_000
 _FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
 
 
@@ -59,6 +60,8 @@ class StepWatcher:
 
     def _heard(self, *, wait: bool) -> list[Stop]:
         """Let explain have the lines, once its rules are read."""
+        if not wait and self._log is None and len(self._waiting) < _FEW:
+            return []
         log = self._begun()
         if not wait and not log.done():
             return []

@@ -1,22 +1,27 @@
-"""Makes a virtual environment with virtualenv, which works where ``ensurepip`` is missing too.
+"""Makes a virtual environment with the ``venv`` of its interpreter, and puts pip into it.
+
+The pip is the one that virtualenv ships, unpacked by installer: that takes a tenth of the time of ensurepip,
+and works where ensurepip is missing, as on Debian without python3-venv.
 
 An environment cannot be renamed into place (its scripts name their interpreter), so a half-made one is told
-by its mark: ``making`` is written before virtualenv starts, ``ready`` after it has ended well.
+by its mark: ``making`` is written before venv starts, ``ready`` after pip is there.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from installer import install
+from installer.destinations import SchemeDictionaryDestination
+from installer.sources import WheelFile
+from virtualenv.seed.wheels.embed import get_embed_wheel  # type: ignore[import-untyped]
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, remove_tree, sync_filesystems
 from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import query
-from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import NoSpaceError, ToolchainError
 from xpubuild.host.pythons import PATIENT_S, PythonFacts, probe_python
 from xpubuild.toolchain.environment import env_python
@@ -24,6 +29,8 @@ from xpubuild.toolchain.envmark import MARK, check_name, read_mark, require_ours
 from xpubuild.toolchain.pip_failures import NO_SPACE
 
 _DEADLINE_S = 300.0
+#: The first whose venv writes a .gitignore.
+_WITH_GITIGNORE = (3, 13)
 
 
 def make_env(env: Path, python: Path) -> bool:
@@ -34,7 +41,7 @@ def make_env(env: Path, python: Path) -> bool:
 
     Raises:
         UsageError: the folder holds something that xpubuild did not make, or has an unusable name.
-        ToolchainError: the interpreter does not run, or virtualenv failed.
+        ToolchainError: the interpreter does not run, or its venv failed.
         NoSpaceError: the disk is full.
     """
     check_name(env)
@@ -56,7 +63,9 @@ def make_env(env: Path, python: Path) -> bool:
         for entry in env.iterdir():
             if entry.name != MARK:
                 remove_tree(entry)
-    _run_virtualenv(env, python)
+    _run_venv(env, python, facts)
+    with explained(env, "creating the Python environment"):
+        _put_pip(env, facts)
     # What was made is on the disk before the mark says so, else a power cut leaves a mark of empty files.
     sync_filesystems([env])
     write_mark(env, {"state": "ready", **wanted})
@@ -66,7 +75,11 @@ def make_env(env: Path, python: Path) -> bool:
 def _minor(facts: PythonFacts) -> str:
     """Return implementation and minor version: what decides whether installed packages still fit."""
     threads = "t" if facts.free_threaded else ""
-    return f"{facts.implementation} {'.'.join(facts.version.split('.')[:2])}{threads}"
+    return f"{facts.implementation} {_numbers(facts)}{threads}"
+
+
+def _numbers(facts: PythonFacts) -> str:
+    return ".".join(facts.version.split(".")[:2])
 
 
 def _is_ready(env: Path, wanted: Mapping[str, str]) -> bool:
@@ -83,18 +96,13 @@ def _has_settings(env: Path) -> bool:
     return settings.is_file() and settings.stat().st_size > 0
 
 
-def _run_virtualenv(env: Path, python: Path) -> None:
-    environment = base_environment()
-    # The user's own virtualenv settings could change what is made (system packages, another seeder).
-    environment["VIRTUALENV_CONFIG_FILE"] = os.devnull
-    argv = [
-        sys.executable, "-m", "virtualenv", "--python", str(python), "--no-download", "--no-periodic-update",
-        "--no-vcs-ignore", "--no-setuptools", str(env),
-    ]  # fmt: skip
-    # virtualenv unpacks pip into a folder of the user; if it is killed meanwhile, half of it stays there,
-    # and every later environment would fail.
-    with scratch_folder("virtualenv") as data:
-        result = query([*argv, "--app-data", str(data)], env=environment, deadline_s=_DEADLINE_S)
+def _run_venv(env: Path, python: Path, facts: PythonFacts) -> None:
+    argv = [str(python), "-I", "-m", "venv", "--without-pip"]
+    if tuple(map(int, _numbers(facts).split("."))) >= _WITH_GITIGNORE:
+        argv.append("--without-scm-ignore-files")
+    # venv refuses a link.
+    argv.append(str(env.resolve() if env.is_symlink() else env))
+    result = query(argv, env=base_environment(), deadline_s=_DEADLINE_S)
     if result.ok and (env / "pyvenv.cfg").is_file():
         return
     said = [line for line in (result.stdout + result.stderr).splitlines() if line.strip()]
@@ -108,8 +116,19 @@ def _run_virtualenv(env: Path, python: Path) -> None:
         )
     raise ToolchainError(
         f"the Python environment {env} could not be created with {python}",
-        why="virtualenv timed out" if result.timed_out else (said[-1] if said else "virtualenv failed"),
-        fix="run the command below to see the error of virtualenv, or use another interpreter with --python",
+        why="venv timed out" if result.timed_out else (said[-1] if said else "venv failed"),
+        fix="run the command below to see the error of venv, or use another interpreter with --python",
         commands=(shlex.join(argv),),
         evidence={"output": said[-20:]},
     )
+
+
+def _put_pip(env: Path, facts: PythonFacts) -> None:
+    """Unpack the pip of virtualenv as pip itself would: files, RECORD and INSTALLER, and its scripts."""
+    wheel = get_embed_wheel("pip", _numbers(facts))
+    site_packages = str(next(env.glob("lib/*/site-packages")))
+    places = dict.fromkeys(("purelib", "platlib"), site_packages)
+    places |= {"scripts": str(env / "bin"), "data": str(env), "headers": str(env / "include")}
+    destination = SchemeDictionaryDestination(places, env_python(env), "posix")
+    with WheelFile.open(wheel.path) as source:
+        install(source, destination, {"INSTALLER": b"pip\n"})
