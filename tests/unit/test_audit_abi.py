@@ -55,6 +55,8 @@ def test_copies_of_libstdcpp_in_the_object_do_not_count() -> None:
         f"_ZGTtNSt13runtime_errorC1ERK{NEW_STRING}",
         "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6appendEPKc",
         "_ZTVNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEE",
+        # In each library of PyTorch that has a static copy.
+        "_ZN9__gnu_cxxeqIPKcSsEEbRKNS_17__normal_iteratorIT_T0_EES8_",
     )
     assert classify(Symbols(defined=copies, local=copies)).verdict is None
     # grpcio 1.50 carries 195 of them beside its own old symbols, and is old.

@@ -5,8 +5,9 @@ Evidence for the new ABI (1) is ``__cxx11`` or the ABI tag ``B5cxx11`` in a mang
 
 What does not count, because it says how libstdc++ was built and not how the object was:
 
-* a definition whose entity is itself in namespace ``std``: objects made with the compilers of Red Hat's
-  toolsets carry copies of both kinds from ``libstdc++_nonshared.a`` (grpcio 1.50: 195 new beside 61 old);
+* a definition whose entity is itself in a namespace of libstdc++ (``std``, ``__gnu_cxx``, ``__cxxabiv1``):
+  objects with a static copy of it carry both kinds, and those made with the compilers of Red Hat's toolsets
+  parts of ``libstdc++_nonshared.a`` (grpcio 1.50: 195 new beside 61 old);
 * an import of the few members of the old ``std::string`` that the exception classes of libstdc++ need under
   either ABI (seen in libtorch_python of PyTorch 2.13 and in eight objects of tensorflow-cpu 2.12, all new).
 
@@ -34,8 +35,11 @@ _EXAMPLES = 5
 _NEW = re.compile(r"7__cxx11|B5cxx11")
 # Names worth the parser's time; most names of most libraries are not.
 _PERHAPS_OLD = re.compile(r"S[sb]|4listI|stream|stringbuf|basic_regex|match_results")
-# The entity that a name stands for is in namespace std: special prefix, N, qualifiers, then St, Ss and so on.
-_OF_STD = re.compile(r"_Z(?:GT[tn]|GV|GR|T[VTISWH]|T[hv]n?\d+_(?:n?\d+_)?)?N?[rVK]*[RO]?S[tabsiod]")
+# The entity that a name stands for is in a namespace of libstdc++: special prefix, N, qualifiers, then St, Ss
+# and so on.
+_OF_STD = re.compile(
+    r"_Z(?:GT[tn]|GV|GR|T[VTISWH]|T[hv]n?\d+_(?:n?\d+_)?)?N?[rVK]*[RO]?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1)"
+)
 _SUPPORT = re.compile(r"_ZNSs(?:4_Rep|C[12]E|D[12]Ev|aSERKSs|6assignERKSs|4swapERSs)")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ _RUN_FILES = (
     "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
 )  # fmt: skip
 _FOLDERS = ("wheels", "logs", "build", "src", "env")
+
+_CHECKOUT = ["plumbing", "checkout"]
 
 
 @frozen
@@ -57,6 +60,7 @@ def plan_clean(root: Path, steps: Sequence[str] = ()) -> Removal:
         place = journal.place() or str(root)
         made = {str(led(path, place, str(root))): step for path, step in journal.made().items()}
         known = {record.step for record in journal.records()}
+        checkouts = [item["argv"] for item in journal.commands() if item["argv"][1:3] == _CHECKOUT]
     unknown = sorted(set(steps) - known)
     if unknown:
         raise UsageError(
@@ -68,7 +72,7 @@ def plan_clean(root: Path, steps: Sequence[str] = ()) -> Removal:
     paths: list[Path] = []
     kept: list[tuple[Path, str]] = []
     for path in chosen:
-        reason = _keep(root, path)
+        reason = _keep(root, path, *_allowed(checkouts, path))
         if reason:
             kept.append((path, reason))
         elif path.exists() or path.is_symlink():
@@ -87,14 +91,27 @@ def _outermost(paths: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(sorted(path for path in every if not any(parent in every for parent in path.parents)))
 
 
-def _keep(root: Path, path: Path) -> str:
+def _allowed(checkouts: Sequence[Sequence[str]], path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Return what is no edit in a checkout: submodules that were left out, and what builds make in it.
+
+    The command of its last checkout says so, as it did when the tree was proved.
+    """
+    argv = next((words for words in reversed(checkouts) if str(path) in words), ())
+    pairs = list(pairwise(argv))
+    return (
+        frozenset(value for word, value in pairs if word == "--skip-submodule"),
+        frozenset(value for word, value in pairs if word == "--besides"),
+    )
+
+
+def _keep(root: Path, path: Path, skip: frozenset[str], besides: frozenset[str]) -> str:
     """Return why a path must stay, or nothing. Only what lies inside the workspace is ever removed."""
     resolved = path.parent.resolve() / path.name
     if root.resolve() not in resolved.parents:
         return "it is outside the workspace"
     if (path / ".git").exists():
         try:
-            if dirty_digest(path) is not None:
+            if dirty_digest(path, skip=skip, besides=besides) is not None:
                 return "it has local changes"
         except SourceIntegrityError as error:
             return "" if is_untouched(path) else error.what
