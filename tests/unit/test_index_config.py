@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import ToolchainError
+from xpubuild.packages.index import config
 from xpubuild.packages.index.config import IndexConfig, read_config
 from xpubuild.packages.index.credentials import login_of, without_login
 from xpubuild.packages.index.files import RemoteFile
@@ -279,3 +282,10 @@ def test_parts_of_urls() -> None:
     assert login_of("https://a%40b:c%3Ad@h/") == ("a@b", "c:d")
     assert login_of("https://h/@x") is None
     assert without_login("/a folder/with@sign") == "/a folder/with@sign"
+
+
+def test_the_usual_index_is_that_of_pypi_simple(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = config._pypi()
+    assert told == PYPI_SIMPLE_ENDPOINT.rstrip("/")
+    monkeypatch.setattr(config, "_ENDPOINT", re.compile("$nothing"))
+    assert config._pypi() == told

@@ -7,7 +7,9 @@ proxies stay out of ``repr``.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -33,6 +35,7 @@ _SYSTEM_AUTHORITIES = (
     "/etc/ssl/ca-bundle.pem",
 )
 
+_ENDPOINT = re.compile(r"""^PYPI_SIMPLE_ENDPOINT\b[^=\n]*= *["'](\S+)["']$""", re.MULTILINE)
 _AN_INDEX = "a package index"
 _CORRECT_INDEX = "correct it in the recipe, in pip's configuration or in the PIP_* variables"
 _A_PROXY = "a proxy"
@@ -149,8 +152,17 @@ def read_config(env: Mapping[str, str]) -> IndexConfig:
 
 
 def _pypi() -> str:
-    # The whole client of indexes comes with it, which takes a second to import.
-    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415
+    """Return pip's own index, which pypi_simple names.
+
+    Its constant is read from its source where that has it as text: to import it brings the whole client of
+    indexes along, which takes longer than all else that linking packages with uv does.
+    """
+    spec = importlib.util.find_spec("pypi_simple")
+    with contextlib.suppress(OSError):
+        text = Path(spec.origin).read_text("utf-8") if spec is not None and spec.origin else ""
+        if (found := _ENDPOINT.search(text)) is not None:
+            return found[1].rstrip("/")
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - see above
 
     return PYPI_SIMPLE_ENDPOINT.rstrip("/")
 
