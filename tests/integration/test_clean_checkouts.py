@@ -1,7 +1,8 @@
-"""``clean`` removes checkouts that only lack or have what their recipe says, and keeps those with edits."""
+"""``clean`` removes checkouts of the pin, and keeps those that have more: edits, commits, a stash."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,55 +10,79 @@ from integration.gitserver import git
 from support.cli import child
 
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.process import run
-
-_URL = "https://git.example.org/torch.git"
+from xpubuild.source import notes
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A checkout with a submodule that was never fetched, and a file that the build wrote into it."""
+    """A finished checkout in a workspace: one commit, detached, no branch."""
     tree = tmp_path / "ws" / "src" / "torch"
     tree.mkdir(parents=True)
-    git("init", "--quiet", cwd=tree)
-    (tree / ".gitmodules").write_text(f'[submodule "left"]\n\tpath = left\n\turl = {_URL}\n')
-    git("add", ".gitmodules", cwd=tree)
-    git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},left", cwd=tree)
-    git("commit", "--quiet", "-m", "a tree", cwd=tree)
-    (tree / "made").mkdir()
-    (tree / "made" / "version.py").write_text("1")
+    git("init", "--quiet", "--initial-branch=main", cwd=tree)
+    (tree / "setup.py").write_text("1")
+    git("add", "setup.py", cwd=tree)
+    git("commit", "--quiet", "-m", "the pin", cwd=tree)
+    commit = git("rev-parse", "HEAD", cwd=tree).strip()
+    git("checkout", "--quiet", "--detach", cwd=tree)
+    git("branch", "--quiet", "-D", "main", cwd=tree)
+    notes.write_done(tree / ".git", commit)
+    with Journal(tmp_path / "ws" / "journal.db") as journal:
+        journal.add_made("torch.source", [str(tree)])
+        journal.begin("torch.source", "f" * 64)
     return tree
 
 
-def checked_out(tree: Path, *options: str) -> Path:
-    """Write down that the workspace made the tree, with a command of these options."""
-    root = tree.parents[1]
-    argv = ["xpubuild", "plumbing", "checkout", _URL, "1" * 40, str(tree), *options]
-    with Journal(root / "journal.db") as journal:
-        journal.add_made("torch.source", [str(tree)])
-        journal.begin("torch.source", "f" * 64)
-        journal.command("torch.source", argv, run(["true"], env={}, cwd=root), "log")
-    return root
-
-
-def test_what_the_recipe_leaves_out_and_what_builds_make_is_no_edit(tree: Path) -> None:
-    root = checked_out(tree, "--skip-submodule", "left", "--besides", "made")
-    done = child("clean", "--workspace", str(root), "--yes")
+def cleaned(tree: Path) -> str:
+    done = child("clean", "--workspace", str(tree.parents[1]), "--yes")
     assert done.status == 0, done.err
+    return done.out
+
+
+def commit(tree: Path) -> None:
+    (tree / "setup.py").write_text("2")
+    git("commit", "--quiet", "-a", "-m", "years of work", cwd=tree)
+
+
+def stash(tree: Path) -> None:
+    (tree / "setup.py").write_text("2")
+    git("stash", "--quiet", cwd=tree)
+
+
+def branch(tree: Path) -> None:
+    """A commit on a branch, and back at the pin."""
+    git("checkout", "--quiet", "-b", "mine", cwd=tree)
+    commit(tree)
+    git("checkout", "--quiet", "--detach", "HEAD^", cwd=tree)
+
+
+def packed(tree: Path) -> None:
+    branch(tree)
+    git("pack-refs", "--all", cwd=tree)
+
+
+def test_the_pin_alone_is_removed(tree: Path) -> None:
+    cleaned(tree)
     assert not tree.exists()
 
 
-@pytest.mark.parametrize("options", [("--skip-submodule", "left"), ("--besides", "made"), ()])
-def test_what_no_recipe_knows_keeps_the_checkout(tree: Path, options: tuple[str, ...]) -> None:
-    root = checked_out(tree, *options)
-    done = child("clean", "--workspace", str(root), "--yes")
-    assert done.status == 0, done.err
-    assert "it has local changes" in done.out
-    assert (tree / "made" / "version.py").read_text() == "1"
+@pytest.mark.parametrize("work", [commit, stash, branch, packed])
+def test_what_git_holds_of_the_users_keeps_the_checkout(tree: Path, work: Callable[[Path], None]) -> None:
+    work(tree)
+    assert "commits, branches or a stash that xpubuild did not make" in cleaned(tree)
+    assert (tree / ".git").is_dir()
 
 
-def test_an_edit_beside_them_keeps_it(tree: Path) -> None:
-    root = checked_out(tree, "--skip-submodule", "left", "--besides", "made")
+def test_an_edit_keeps_it(tree: Path) -> None:
     (tree / "mine.py").write_text("years of work")
-    assert "it has local changes" in child("clean", "--workspace", str(root), "--yes").out
+    assert "it has local changes" in cleaned(tree)
+    assert (tree / "mine.py").exists()
+
+
+def test_what_is_kept_keeps_what_it_is_in(tree: Path) -> None:
+    (tree / "mine.py").write_text("years of work")
+    outer = tree.parent
+    with Journal(outer.parent / "journal.db") as journal:
+        journal.add_made("torch.source", [str(outer)])
+    said = cleaned(tree)
+    assert f"{tree} in it is kept" in said.replace("\n", " ")
     assert (tree / "mine.py").exists()

@@ -61,6 +61,10 @@ def test_a_venv_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says
     refuses(lambda: make_env._run_venv(tmp_path / "env", Path(tool.path), FACTS))
 
 
+def test_a_python_that_no_pip_is_known_for(tmp_path: Path) -> None:
+    refuses(lambda: make_env._put_pip(tmp_path / "env", PythonFacts("/p", version="3.99.0")))
+
+
 def test_an_interpreter_that_does_not_run_makes_nothing(tmp_path: Path) -> None:
     refuses(lambda: make_env.make_env(tmp_path / "env", tmp_path / "no such python"))
     assert not (tmp_path / "env").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import functools
 import hashlib
@@ -171,16 +170,21 @@ def _content_problems(files: Sequence[tuple[str, RecordEntry]]) -> list[tuple[st
     found: list[tuple[str, str]] = []
 
     def work(take: Callable[[], tuple[str, RecordEntry]]) -> None:
-        with contextlib.suppress(IndexError):  # nothing is left
-            while True:
+        while True:
+            try:
                 owner, entry = take()
-                problem = _content_problem(entry)
-                if problem is not None:
-                    found.append((owner, problem))
+            except IndexError:  # nothing is left
+                return
+            problem = _content_problem(entry)
+            if problem is not None:
+                found.append((owner, problem))
 
     with ThreadPoolExecutor(_THREADS) as pool:
         large = [pool.submit(work, ordered.pop) for _ in range(_THREADS)]
-        work(ordered.popleft)
+        try:
+            work(ordered.popleft)
+        finally:
+            ordered.clear()  # whoever interrupts this thread does not wait for the other
         for one in large:
             one.result()
     return sorted(found)

@@ -89,7 +89,7 @@ def find_edits(
         edits += _moved_head(item, expected.get(item.path, ()))
         ours = None if moving is None else Ours(git, item, moving.get(item.path, ()))
         for change in item.changes:
-            if not _is_edit(item, change, ours) or is_besides(item.place(change.path), besides):
+            if not _is_edit(item, change, ours) or _is_besides(item.place(change.path), besides):
                 continue
             edits.append(Edit(item.place(change.path), change.kind, item.path))
     return edits
@@ -109,8 +109,7 @@ def _is_edit(item: Repository, change: Change, ours: Ours | None) -> bool:
     return not ours.wrote(change.path)
 
 
-def is_besides(path: str, besides: Collection[str]) -> bool:
-    """Whether a path is one of those that belong to other parts of a build, or below one."""
+def _is_besides(path: str, besides: Collection[str]) -> bool:
     return any(path == other or path.startswith(f"{other}/") for other in besides)
 
 
@@ -125,7 +124,7 @@ def in_the_way(
     kept = {repository.place(link) for link in repository.links()} | set(leaving)
     found: set[str] = set()
     for entry in target:
-        if entry.path not in tracked and not is_besides(repository.place(entry.path), kept):
+        if entry.path not in tracked and not _is_besides(repository.place(entry.path), kept):
             found.update(_obstacles(repository.work_tree, entry.path, tracked))
     theirs = sorted(path for path in found if ours is None or not ours.wrote(path))
     return [Edit(repository.place(path), "ignored", repository.path) for path in theirs]

@@ -11,7 +11,7 @@ from typing import Any
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.source.edits import find_edits, is_besides, refuse
+from xpubuild.source.edits import find_edits, refuse
 from xpubuild.source.git import Git
 from xpubuild.source.gitmodules import read_links
 from xpubuild.source.pin import Pin
@@ -108,16 +108,12 @@ def _digest(repositories: Sequence[Repository]) -> str:
 
 
 def dirty_digest(
-    into: Path,
-    *,
-    env: Mapping[str, str] | None = None,
-    skip: Collection[str] = (),
-    besides: Collection[str] = (),
+    into: Path, *, env: Mapping[str, str] | None = None, skip: Collection[str] = ()
 ) -> str | None:
     """Return the sha256 of what differs from HEAD in ``into`` and its submodules; None if nothing does.
 
     For a developer who builds with edits on purpose: the same edits give the same digest. ``skip`` are
-    submodules that need not be there, ``besides`` paths in the tree that belong to other parts of a build.
+    submodules that need not be there.
 
     Raises:
         SourceIntegrityError: ``into`` is not a checkout, or git cannot read it.
@@ -138,12 +134,7 @@ def dirty_digest(
         if moved:
             total.update(os.fsencode(item.path) + f"\0{item.head}\n".encode("ascii"))
         links |= {item.place(link): commit for link, commit in item.links().items()}
-        changes = [
-            change
-            for change in item.changes
-            if (change.path not in item.links() or change.staged)
-            and not is_besides(item.place(change.path), besides)
-        ]
+        changes = [c for c in item.changes if c.path not in item.links() or c.staged]
         for change in sorted(changes, key=lambda change: os.fsencode(change.path)):
             total.update(os.fsencode(item.place(change.path)) + b"\0")
             total.update(_content(item.work_tree / change.path))

@@ -10,13 +10,14 @@ by its mark: ``making`` is written before venv starts, ``ready`` after pip is th
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from installer import install
 from installer.destinations import SchemeDictionaryDestination
 from installer.sources import WheelFile
-from virtualenv.seed.wheels.embed import get_embed_wheel  # type: ignore[import-untyped]
+from virtualenv.seed.wheels.embed import BUNDLE_SUPPORT, get_embed_wheel  # type: ignore[import-untyped]
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, remove_tree, sync_filesystems
@@ -41,9 +42,10 @@ def make_env(env: Path, python: Path) -> bool:
 
     Raises:
         UsageError: the folder holds something that xpubuild did not make, or has an unusable name.
-        ToolchainError: the interpreter does not run, or its venv failed.
+        ToolchainError: the interpreter does not run, its venv failed, or no pip for it is known.
         NoSpaceError: the disk is full.
     """
+    env = env.absolute()
     check_name(env)
     facts = probe_python(python, deadline_s=PATIENT_S)
     if facts.error:
@@ -63,7 +65,8 @@ def make_env(env: Path, python: Path) -> bool:
         for entry in env.iterdir():
             if entry.name != MARK:
                 remove_tree(entry)
-    _run_venv(env, python, facts)
+    # An environment of an environment's Python would need that one: before 3.11 venv links to it.
+    _run_venv(env, Path(facts.base_executable) if facts.virtual else python, facts)
     with explained(env, "creating the Python environment"):
         _put_pip(env, facts)
     # What was made is on the disk before the mark says so, else a power cut leaves a mark of empty files.
@@ -117,7 +120,8 @@ def _run_venv(env: Path, python: Path, facts: PythonFacts) -> None:
     raise ToolchainError(
         f"the Python environment {env} could not be created with {python}",
         why="venv timed out" if result.timed_out else (said[-1] if said else "venv failed"),
-        fix="run the command below to see the error of venv, or use another interpreter with --python",
+        fix="run the command below to see the error of venv, install what it lacks (the package python3-venv"
+        " of Debian and Ubuntu), or use another interpreter with --python",
         commands=(shlex.join(argv),),
         evidence={"output": said[-20:]},
     )
@@ -125,7 +129,15 @@ def _run_venv(env: Path, python: Path, facts: PythonFacts) -> None:
 
 def _put_pip(env: Path, facts: PythonFacts) -> None:
     """Unpack the pip of virtualenv as pip itself would: files, RECORD and INSTALLER, and its scripts."""
-    wheel = get_embed_wheel("pip", _numbers(facts))
+    version = _numbers(facts)
+    if version not in BUNDLE_SUPPORT:
+        raise ToolchainError(
+            f"there is no pip for Python {version}",
+            why="the installed virtualenv, which brings pip along, does not know this release",
+            fix="upgrade virtualenv, or use another interpreter with --python",
+            commands=(shlex.join([sys.executable, "-m", "pip", "install", "--upgrade", "virtualenv"]),),
+        )
+    wheel = get_embed_wheel("pip", version)
     site_packages = str(next(env.glob("lib/*/site-packages")))
     places = dict.fromkeys(("purelib", "platlib"), site_packages)
     places |= {"scripts": str(env / "bin"), "data": str(env), "headers": str(env / "include")}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from xpubuild.engine.journal_place import led
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.errors import SourceIntegrityError, UsageError
 from xpubuild.frozen import frozen
+from xpubuild.source import notes
 from xpubuild.source.integrity import dirty_digest
 from xpubuild.source.untouched import is_untouched
 
@@ -21,8 +21,6 @@ _RUN_FILES = (
     "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
 )  # fmt: skip
 _FOLDERS = ("wheels", "logs", "build", "src", "env")
-
-_CHECKOUT = ["plumbing", "checkout"]
 
 
 @frozen
@@ -60,7 +58,6 @@ def plan_clean(root: Path, steps: Sequence[str] = ()) -> Removal:
         place = journal.place() or str(root)
         made = {str(led(path, place, str(root))): step for path, step in journal.made().items()}
         known = {record.step for record in journal.records()}
-        checkouts = [item["argv"] for item in journal.commands() if item["argv"][1:3] == _CHECKOUT]
     unknown = sorted(set(steps) - known)
     if unknown:
         raise UsageError(
@@ -72,11 +69,14 @@ def plan_clean(root: Path, steps: Sequence[str] = ()) -> Removal:
     paths: list[Path] = []
     kept: list[tuple[Path, str]] = []
     for path in chosen:
-        reason = _keep(root, path, *_allowed(checkouts, path))
+        reason = _keep(root, path)
         if reason:
             kept.append((path, reason))
         elif path.exists() or path.is_symlink():
             paths.append(path)
+    within = {path: inner for inner, _ in kept for path in paths if path in inner.parents}
+    kept += [(path, f"{inner} in it is kept") for path, inner in within.items()]
+    paths = [path for path in paths if path not in within]
     return Removal(
         root=root,
         paths=_outermost(paths),
@@ -91,31 +91,39 @@ def _outermost(paths: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(sorted(path for path in every if not any(parent in every for parent in path.parents)))
 
 
-def _allowed(checkouts: Sequence[Sequence[str]], path: Path) -> tuple[frozenset[str], frozenset[str]]:
-    """Return what is no edit in a checkout: submodules that were left out, and what builds make in it.
-
-    The command of its last checkout says so, as it did when the tree was proved.
-    """
-    argv = next((words for words in reversed(checkouts) if str(path) in words), ())
-    pairs = list(pairwise(argv))
-    return (
-        frozenset(value for word, value in pairs if word == "--skip-submodule"),
-        frozenset(value for word, value in pairs if word == "--besides"),
-    )
-
-
-def _keep(root: Path, path: Path, skip: frozenset[str], besides: frozenset[str]) -> str:
+def _keep(root: Path, path: Path) -> str:
     """Return why a path must stay, or nothing. Only what lies inside the workspace is ever removed."""
     resolved = path.parent.resolve() / path.name
     if root.resolve() not in resolved.parents:
         return "it is outside the workspace"
     if (path / ".git").exists():
         try:
-            if dirty_digest(path, skip=skip, besides=besides) is not None:
+            if dirty_digest(path) is not None:
                 return "it has local changes"
+            if _has_commits(path / ".git"):
+                return "it has commits, branches or a stash that xpubuild did not make"
         except SourceIntegrityError as error:
             return "" if is_untouched(path) else error.what
     return ""
+
+
+def _has_commits(git_dir: Path) -> bool:
+    """Whether a checkout of ours has another HEAD than the pin, a branch or a stash.
+
+    What xpubuild checks out has a detached HEAD and no branches. Whether a branch has anything new does not
+    matter: to keep it costs nothing.
+    """
+    pin = notes.read_done(git_dir) if git_dir.is_dir() else None
+    if pin is None:
+        return False
+    packed = git_dir / "packed-refs"
+    refs = packed.read_text("utf-8", "replace") if packed.is_file() else ""
+    return (
+        (git_dir / "HEAD").read_text("utf-8", "replace").strip() != pin
+        or (git_dir / "refs" / "stash").exists()
+        or any(path.is_file() for path in (git_dir / "refs" / "heads").rglob("*"))
+        or any(f" {name}" in refs for name in ("refs/stash", "refs/heads/"))
+    )
 
 
 def remove(root: Path, steps: Sequence[str] = ()) -> Removal:
