@@ -130,7 +130,7 @@ def test_files_of_somebody_else_are_left_alone(env: Path) -> None:
 
 
 def test_an_environment_that_xpubuild_did_not_make_is_left_alone(env: Path) -> None:
-    subprocess.run([sys.executable, "-m", "virtualenv", "-q", str(env)], check=True)
+    subprocess.run([sys.executable, "-m", "virtualenv", "-q", "--no-periodic-update", str(env)], check=True)
     with pytest.raises(UsageError, match="was not created by xpubuild"):
         make_env(env, PYTHON)
     assert (env / "bin/python").exists()

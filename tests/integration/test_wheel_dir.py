@@ -44,7 +44,9 @@ def test_the_one_command_installs_it_in_an_empty_environment_without_a_network(
     # What a careless index would offer instead: a newer one that the requirement allows as well.
     wheel(folder, "tiny-wheel", "2.0", "tiny.py", body="CUDA = True\n")
     env = tmp_path / "empty"
-    subprocess.run([sys.executable, "-m", "virtualenv", "--quiet", str(env)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update", str(env)], check=True
+    )
     command = shlex.split(str(found["command"]))
     assert command[0] == "python"
     argv = [*without_network(), str(env / "bin" / "python"), *command[1:]]

@@ -98,7 +98,16 @@ def _make_env(folder: Path) -> None:
 
 def new_env(folder: Path) -> None:
     """Make an environment with pip; virtualenv takes a tenth of what ensurepip takes."""
-    _must(sys.executable, "-m", "virtualenv", "--quiet", "--no-download", folder, env=base_environment())
+    _must(
+        sys.executable,
+        "-m",
+        "virtualenv",
+        "--quiet",
+        "--no-download",
+        "--no-periodic-update",
+        folder,
+        env=base_environment(),
+    )
 
 
 def install(folder: Path, *requirements: str | Path) -> None:
