@@ -33,7 +33,7 @@ from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
 #: Threads for the large files, beside the one that takes the small ones.
-_THREADS = 1
+_THREADS = 3
 _MOST_SHOWN = 3
 # What pip writes beside the wheel's own files, and what it makes anew at every installation.
 _INSTALLERS_OWN = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
@@ -163,8 +163,8 @@ def content_problems(entries: Sequence[RecordEntry]) -> list[str]:
 def _content_problems(files: Sequence[tuple[str, RecordEntry]]) -> list[tuple[str, str]]:
     """Return what is wrong with files, and whose each is.
 
-    Only hashing a large file leaves the interpreter to other threads. So one thread takes those, the largest
-    first, and this one the many small ones, from the other end.
+    Only hashing a large file leaves the interpreter to other threads. So a few take those, the largest first,
+    and this one takes the many small ones, from the other end.
     """
     ordered = deque(sorted(files, key=lambda item: item[1].size or 0))
     found: list[tuple[str, str]] = []
