@@ -35,6 +35,7 @@ def first(*lines: str, before: int = 40) -> FirstError | None:
         ("cmake", "CMake Error: CMake was unable to find a build program corresponding to \"Ninja\"."),
         ("ninja", "ninja: error: 'x.cpp', needed by 'x.o', missing and no known rule to make it"),
         ("make", "make[2]: *** No rule to make target 'x.c', needed by 'x.o'.  Stop."),
+        ("meson", "../../numpy/meson.build:207:4: ERROR: Problem encountered: No BLAS library detected!"),
         ("ocloc", "Build failed with error code: -11"),
         ("pip", "ERROR: Could not find a version that satisfies the requirement torch==9.9"),
         ("git", "fatal: unable to access 'https://example.org/x.git/': Could not resolve host: example.org"),
@@ -117,6 +118,23 @@ def test_what_a_traceback_ends_with_and_not_what_reports_it() -> None:
     )
     assert found is not None
     assert found.text == "KeyError: 'CMPLR_ROOT'"
+
+
+@pytest.mark.parametrize(
+    ("lines_between", "first_text"),
+    [(12, "cp: cannot stat '/usr/lib64/libtinfo.so.5': No such file"), (13, None)],
+)
+def test_a_complaint_shortly_before_the_report_of_a_failed_command(
+    lines_between: int, first_text: str | None
+) -> None:
+    report = "subprocess.CalledProcessError: Command '['setup.sh']' returned non-zero exit status 1."
+    found = first(
+        "cp: cannot stat '/usr/lib64/libtinfo.so.5': No such file",
+        *["  main()"] * (lines_between - 1),
+        report,
+    )
+    assert found is not None
+    assert found.text == (first_text or report)
 
 
 def test_an_error_inside_what_pip_quotes() -> None:

@@ -329,7 +329,9 @@ def test_a_group_without_a_name_is_given_to_the_container_by_its_number() -> Non
     found = first(listed.format("109"))
     assert found.family == "D-device-node-access"
     assert "--group-add 109" in found.next_command
+    assert first(listed.format("ssl-cert")).id == found.id
     assert explained(listed.format("render")).findings == ()
+    assert explained(listed.format("video")).findings == ()
 
 
 def test_a_compiled_part_is_missing_for_two_reasons() -> None:

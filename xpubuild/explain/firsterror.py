@@ -13,6 +13,8 @@ _BEFORE = 3
 _AFTER = 8
 _TEXT = 1000
 _FAILED = "ninja"
+#: How many lines before a traceback or the report of a failed command the reason for it may stand.
+_REASON_BEFORE = 12
 
 _ERROR = r"(?:fatal |internal compiler )?error\s?:"
 
@@ -82,6 +84,7 @@ _ERRORS: tuple[tuple[str, str], ...] = (
         "cmake",
         r"CMake Error" + _CMAKE,
     ),
+    ("meson", r"\S{0,300}meson\.build:\d{1,7}:\d{1,6}: ERROR: "),
     (
         "ocloc",
         r"(?:ocloc|IGC)\b[^\n]{0,80}: (?:error|fatal|Internal Compiler Error)|Build failed with error code",
@@ -234,7 +237,10 @@ class FirstErrorSearch:
         return found is not None
 
     def result(self) -> FirstError | None:
-        """Return the first error of the log."""
+        """Return the first error of the log; a complaint shortly before the report of a failure is its reason."""
+        if self._error is None and self._wrapper and self._complaint:
+            if 0 < self._wrapper.line - self._complaint.line <= _REASON_BEFORE:
+                return self._complaint
         return self._error or self._wrapper or self._complaint
 
 

@@ -15,6 +15,7 @@ _STEPS = {
     "linker": "linking a library or program",
     "ocloc": "compiling kernels for the GPU ahead of time",
     "cmake": "configuring with CMake",
+    "meson": "configuring with Meson",
     "ninja": "a build step of ninja",
     "make": "a build step of make",
     "git": "fetching sources with git",
