@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def _alike(**shares: float) -> Resemblance:
         (0.5, Known(f"https://a.example/{name}", (families[name],), rules[name], frozenset()))
         for name in shares
     )
-    return Resemblance({families[name]: share for name, share in shares.items()}, nearest)
+    return Resemblance({families[name]: share for name, share in shares.items()}, nearest, words=4)
 
 
 def shipped_families() -> set[str]:
@@ -103,3 +104,15 @@ def test_a_kind_without_its_line_names_nothing() -> None:
     assert told_alone.title == "Known failures with these words: missing system package"
     assert told_alone.next_command == "xpubuild doctor"
     assert "the header" not in told_alone.cause
+
+
+def test_three_words_resemble_nothing() -> None:
+    error = FirstError(3, "make: *** [all] Error 2", "make", None, ())
+    alike = _alike(D=0.9)
+    assert resembling_cause(alike, error, UNKNOWN_SYSTEM) is not None
+    assert resembling_cause(replace(alike, words=3), error, UNKNOWN_SYSTEM) is None
+
+
+def test_the_words_that_are_known_are_counted() -> None:
+    known = KnownFailures([Known("https://a.example/1", ("D",), "", frozenset({"render", "node"}))])
+    assert known.resembled_by(["the render node", "frobnicates"]).words == 2

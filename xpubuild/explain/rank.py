@@ -28,6 +28,8 @@ _LEAST = 0.15
 _MOST_RESEMBLED = 3
 _LOOK = "xpubuild doctor"
 LEAST_SHARE = 0.25
+#: 'make: *** [all] Error 2' is in logs of every failure.
+_FEWEST_WORDS = 4
 _HIGHEST = 0.99
 
 
@@ -114,7 +116,7 @@ def resembling_cause(alike: Resemblance, error: FirstError, system: System) -> L
     """Return the cause of the known failures that the log resembles, told by the rule of most of them."""
     family = max(alike.shares, key=lambda name: (alike.shares[name], name), default="")
     rule = alike.rule_of(family)
-    if not rule or alike.shares[family] < LEAST_SHARE:
+    if not rule or alike.shares[family] < LEAST_SHARE or alike.words < _FEWEST_WORDS:
         return None
     signature = shipped_rules().by_id(rule)
     finding = _finding(Match(signature, signature.match[0], error.line, error.text), system)

@@ -42,6 +42,8 @@ class Resemblance:
 
     shares: Mapping[str, float]
     nearest: tuple[tuple[float, Known], ...] = ()
+    words: int = 0
+    """How many words of the log some known failure has."""
 
     def of(self, family: str) -> list[Known]:
         """Return the nearest known failures that are of this family."""
@@ -86,7 +88,8 @@ class KnownFailures:
     def resembled_by(self, lines: Iterable[str]) -> Resemblance:
         """Return what a text resembles; the measure is the cosine of the weights of its words."""
         near: dict[int, float] = defaultdict(float)
-        for word, weight in self._vector(words(lines)).items():
+        told = self._vector(words(lines))
+        for word, weight in told.items():
             for number, other in self._by_word[word]:
                 near[number] += weight * other
         nearest = sorted(near.items(), key=lambda item: (-item[1], item[0]))[:_MOST_NEAREST]
@@ -95,7 +98,8 @@ class KnownFailures:
         for number, value in nearest:
             for place, family in enumerate(self._known[number].families):
                 shares[family] += value**2 * _NEXT_FAMILY**place / total
-        return Resemblance(dict(shares), tuple((value, self._known[number]) for number, value in nearest))
+        threads = tuple((value, self._known[number]) for number, value in nearest)
+        return Resemblance(dict(shares), threads, len(told))
 
 
 def read_known(text: str) -> tuple[Known, ...]:
