@@ -237,10 +237,10 @@ class FirstErrorSearch:
         return found is not None
 
     def result(self) -> FirstError | None:
-        """Return the first error of the log; a complaint shortly before the report of a failure is its reason."""
-        if self._error is None and self._wrapper and self._complaint:
-            if 0 < self._wrapper.line - self._complaint.line <= _REASON_BEFORE:
-                return self._complaint
+        """Return the first error; a complaint shortly before the report of a failed command is its reason."""
+        weak, report = self._complaint, self._wrapper
+        if weak and report and 0 < report.line - weak.line <= _REASON_BEFORE:
+            return self._error or weak
         return self._error or self._wrapper or self._complaint
 
 
