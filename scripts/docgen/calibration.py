@@ -21,7 +21,7 @@ _ROOT = Path(__file__).resolve().parent.parent.parent
 _DATA = _ROOT / "tests" / "data" / "explain"
 _KNOWN = _ROOT / "xpubuild" / "explain" / "known-failures.txt"
 _FOLDS = 10
-_COUNT, _STEPS, _RIDGE = 4, 12, 1e-6
+_COUNT, _STEPS, _RIDGE = 5, 12, 1e-6
 #: The rules that were asked at this revision: of its set only what they missed became samples.
 MISSES = "de17ff0"
 
@@ -33,6 +33,7 @@ class Candidate:
     family: str
     rule: float | None
     share: float
+    odds: float
     helps: bool | None
     right: bool
 
@@ -72,7 +73,7 @@ class Case:
 
     def _sure(self, item: Candidate, weights: Weights) -> float:
         ruled = item.rule is not None
-        return estimate(item.share, rule=ruled, first=self.is_first(item), weights=weights)
+        return estimate(item.share, item.odds, rule=ruled, first=self.is_first(item), weights=weights)
 
 
 def count_known() -> int:
@@ -98,11 +99,13 @@ def _case(row: Sequence[str], samples: dict[str, Any], parts: Sequence[KnownFail
     for cell in row[2:]:
         _, family, confidence, helped = cell.split("|")
         helps = {"y": True, "n": False}.get(helped)
-        share = alike.shares.get(family, 0.0)
-        stated.append(Candidate(family, float(confidence), share, helps, family in accepted))
+        share, odds = alike.shares.get(family, 0.0), alike.odds(family)
+        stated.append(Candidate(family, float(confidence), share, odds, helps, family in accepted))
     ruled = {item.family for item in stated}
     others = [
-        Candidate(family, None, share, _helps(alike.rule_of(family), sample), family in accepted)
+        Candidate(
+            family, None, share, alike.odds(family), _helps(alike.rule_of(family), sample), family in accepted
+        )
         for family, share in alike.shares.items()
         if family not in ruled and alike.rule_of(family)
     ]
@@ -128,7 +131,10 @@ def _fold(url: str) -> int:
 def fitted(known: Iterable[Case]) -> Weights:
     """Return the weights that make these cases likeliest, by Newton's method."""
     rows = [
-        ((1.0, float(item.rule is not None), float(case.is_first(item)), item.share), float(item.right))
+        (
+            (1.0, float(item.rule is not None), float(case.is_first(item)), item.share, item.odds),
+            float(item.right),
+        )
         for case in known
         for item in case.candidates
     ]

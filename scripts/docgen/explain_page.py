@@ -36,8 +36,9 @@ it is for this host.
 
 The words round the matches and round the first error are compared with those of {known} failures of
 public threads (`known-failures.txt`, by TF-IDF, the 20 nearest). How many of these are of the family that
-a rule names decides how sure the finding is; `resembles` names threads. Where no rule fits, the cause of
-most of the nearest is told, if they agree.
+a rule names decides how sure the finding is, and so does how well the words of all failures of the family
+explain those of the log (naive Bayes); `resembles` names threads. Where no rule fits, the cause of known
+failures is told that is surest by both, as possible at most unless they agree.
 
 If no rule is likely, explain says that the cause is not known and shows the first error with its context,
 what kind of step failed, search terms and the command that writes a report for others. A *topic* may then
@@ -50,8 +51,9 @@ they confirm is told with the evidence, what they refute loses most of its confi
 never judged by this host.
 
 The confidence is between 0 and 1. It is an estimate of how often such a finding was right for failures
-that neither the rules nor the known failures had, from three things: whether a rule names the family,
-whether it is the surest of the rules, and the share of the family among the nearest known failures. Only
+that neither the rules nor the known failures had, from four things: whether a rule names the family,
+whether it is the surest of the rules, the share of the family among the nearest known failures, and its
+odds by the words alone. Only
 what is right in nineteen of twenty is told as likely, with 0.95 and more; everything else is possible and
 stays below 0.5, in the same order. A rule that says less than 0.5 of itself is never more than possible,
 and the checks of doctor raise or lower what they know. A message that one project prints for one cause,

@@ -64,8 +64,9 @@ def test_only_what_is_right_in_nineteen_of_twenty_is_told_as_likely(value: float
 
 
 def test_a_rule_and_what_resembles_it_make_a_finding_surer() -> None:
-    by_rules = estimate(0.3, rule=True), estimate(0.3, rule=True, first=True)
-    assert estimate(0.3) < by_rules[0] < by_rules[1] < estimate(0.6, rule=True, first=True)
+    by_rules = estimate(0.3, -1.0, rule=True), estimate(0.3, -1.0, rule=True, first=True)
+    assert estimate(0.3, -1.0) < by_rules[0] < by_rules[1] < estimate(0.6, -1.0, rule=True, first=True)
+    assert by_rules[1] < estimate(0.3, -0.5, rule=True, first=True)
 
 
 def _alike(**shares: float) -> Resemblance:
@@ -116,3 +117,14 @@ def test_three_words_resemble_nothing() -> None:
 def test_the_words_that_are_known_are_counted() -> None:
     known = KnownFailures([Known("https://a.example/1", ("D",), "", frozenset({"render", "node"}))])
     assert known.resembled_by(["the render node", "frobnicates"]).words == 2
+
+
+def test_the_words_of_all_failures_of_a_family_say_how_likely_it_is() -> None:
+    told = (("D", {"render", "node"}), ("D", {"render", "group"}), ("W", {"kernel", "node"}))
+    known = [Known(f"https://a.example/{n}", (name,), "", frozenset(of)) for n, (name, of) in enumerate(told)]
+    alike = KnownFailures(known).resembled_by(["render group"])
+    assert sum(alike.chances.values()) == pytest.approx(1.0)
+    assert alike.odds("D") > alike.odds("W") > alike.odds("AH")
+    # Of words that nobody has seen no family is likelier.
+    unseen = KnownFailures(known).resembled_by(["frob"])
+    assert unseen.odds("D") == unseen.odds("W")

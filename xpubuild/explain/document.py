@@ -11,11 +11,11 @@ from typing import Any
 from xpubuild.distribution import UNKNOWN_SYSTEM, System
 from xpubuild.documents import plain
 from xpubuild.explain.blocks import Reader
-from xpubuild.explain.estimate import LIKELY, estimate
+from xpubuild.explain.estimate import LIKELY
 from xpubuild.explain.firsterror import FirstError, is_certain
 from xpubuild.explain.load import Rules, shipped_rules
 from xpubuild.explain.matcher import OF_LOG
-from xpubuild.explain.rank import LikelyCause, rank, resembling_cause
+from xpubuild.explain.rank import LikelyCause, of_words, rank, resembling_cause
 from xpubuild.explain.resembling import NOTHING_ALIKE, Resemblance, shipped_known
 from xpubuild.explain.scan import Outcome, scan, scan_file
 from xpubuild.explain.searchterms import search_terms
@@ -102,8 +102,8 @@ def _alike(outcome: Outcome) -> Resemblance:
 def _without_rules(alike: Resemblance, error: FirstError, system: System) -> Iterator[LikelyCause]:
     """Yield what the error is about, or the cause of known failures that it resembles, if that is surer."""
     topic, resembling = hint(error), resembling_cause(alike, error, system)
-    sure = estimate(alike.shares.get(topic.family, 0.0), rule=True) if topic else 0.0
-    if resembling and estimate(alike.shares[resembling.family]) > sure:
+    sure = of_words(alike, topic.family, rule=True) if topic else 0.0
+    if resembling and of_words(alike, resembling.family) > sure:
         yield resembling
     elif topic:
         yield topic

@@ -16,23 +16,28 @@ _MOST_POSSIBLE = 0.49
 
 class Weights(NamedTuple):
     """What counts, in log odds: that a rule names the family, that it is the surest of the rules by itself,
-    and the share of the family among the known failures that the log resembles most.
+    the share of the family among the known failures that the log resembles most, and the family's odds by the
+    words alone.
     """
 
     base: float
     rule: float
     first: float
     share: float
+    odds: float
 
 
 #: Fitted by scripts/calibrate-explain.py.
-FITTED = Weights(-3.51, 1.89, 0.83, 8.83)
+FITTED = Weights(-1.08, 1.79, 0.74, 6.44, 0.65)
 
 
-def estimate(share: float, *, rule: bool = False, first: bool = False, weights: Weights = FITTED) -> float:
-    """Return how often a finding with this share is right: of a rule, the first of the rules, or of none."""
-    odds = weights.base + weights.rule * rule + weights.first * first + weights.share * share
-    return 1 / (1 + math.exp(-odds))
+def estimate(
+    share: float, odds: float, *, rule: bool = False, first: bool = False, weights: Weights = FITTED
+) -> float:
+    """Return how often a finding with this share and odds is right: of a rule, the first one, or of none."""
+    of_words = weights.share * share + weights.odds * odds
+    total = weights.base + weights.rule * rule + weights.first * first + of_words
+    return 1 / (1 + math.exp(-total))
 
 
 def told(value: float, *, only_possible: bool = False) -> float:

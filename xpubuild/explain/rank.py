@@ -27,7 +27,7 @@ _SUPPORTED, _REFUTED = 0.7, 0.3
 _LEAST = 0.15
 _MOST_RESEMBLED = 3
 _LOOK = "xpubuild doctor"
-LEAST_SHARE = 0.25
+LEAST_SHARE = 0.15
 #: 'make: *** [all] Error 2' is in logs of every failure.
 _FEWEST_WORDS = 4
 _HIGHEST = 0.99
@@ -75,7 +75,7 @@ class _Ranked:
         """Return the finding with the confidence that is shown."""
         if self.settled or alike is None:
             return replace(self.finding, confidence=self.checked)
-        value = estimate(alike.shares.get(self.finding.family, 0.0), rule=True, first=first)
+        value = of_words(alike, self.finding.family, rule=True, first=first)
         value *= self.checked / self.stated
         return replace(self.finding, confidence=told(value, only_possible=self.checked < LIKELY))
 
@@ -114,10 +114,11 @@ def rank(
 
 def resembling_cause(alike: Resemblance, error: FirstError, system: System) -> LikelyCause | None:
     """Return the cause of the known failures that the log resembles, told by the rule of most of them."""
-    family = max(alike.shares, key=lambda name: (alike.shares[name], name), default="")
-    rule = alike.rule_of(family)
-    if not rule or alike.shares[family] < LEAST_SHARE or alike.words < _FEWEST_WORDS:
+    families = (name for name, share in alike.shares.items() if share >= LEAST_SHARE and alike.rule_of(name))
+    family = max(families, key=lambda name: (of_words(alike, name), name), default="")
+    if not family or alike.words < _FEWEST_WORDS:
         return None
+    rule = alike.rule_of(family)
     signature = shipped_rules().by_id(rule)
     finding = _finding(Match(signature, signature.match[0], error.line, error.text), system)
     count = len(alike.of(family))
@@ -128,13 +129,18 @@ def resembling_cause(alike: Resemblance, error: FirstError, system: System) -> L
         finding,
         family=family,
         title=f"Known failures with these words: {named}" if nameless else finding.title,
-        cause=f"No rule fits. {count} of the {len(alike.nearest)} known failures with the most "
-        "words in common are of this family"
+        cause=f"No rule fits. {count} of the {len(alike.nearest)} known failures "
+        "with the most words in common are of this family"
         + ("." if nameless else f", most of them with this cause: {finding.cause}"),
         next_command=_LOOK if nameless and "{install}" in signature.next_command() else finding.next_command,
-        confidence=told(estimate(alike.shares[family])),
+        confidence=told(of_words(alike, family)),
         resembles=_threads(alike, family),
     )
+
+
+def of_words(alike: Resemblance, family: str, *, rule: bool = False, first: bool = False) -> float:
+    """Return how often a finding of this family is right for a log with these words."""
+    return estimate(alike.shares.get(family, 0.0), alike.odds(family), rule=rule, first=first)
 
 
 def fits(match: Match, facts: Collection[str]) -> bool:
@@ -213,6 +219,14 @@ def _threads(alike: Resemblance | None, family: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(failure.url for failure in known))[:_MOST_RESEMBLED]
 
 
+def _descending(findings: Iterable[LikelyCause]) -> Iterable[LikelyCause]:
+    """Yield findings of which none is surer than one before it."""
+    most = 1.0
+    for finding in findings:
+        most = round(min(most, finding.confidence), 2)
+        yield replace(finding, confidence=most)
+
+
 def _confirmed(signature: Signature, checks: Mapping[str, str], details: Mapping[str, str]) -> Iterable[str]:
     """Yield what doctor found on the host that speaks for this cause."""
     for probe in signature.probes:
@@ -226,11 +240,3 @@ def _shown(ranked: Iterable[_Ranked]) -> Iterable[_Ranked]:
         best = best_at.setdefault(item.finding.line, item.checked)
         if item.checked >= max(_LEAST, best - _SAME_LINE_GAP):
             yield item
-
-
-def _descending(findings: Iterable[LikelyCause]) -> Iterable[LikelyCause]:
-    """Yield findings of which none is surer than one before it."""
-    most = 1.0
-    for finding in findings:
-        most = round(min(most, finding.confidence), 2)
-        yield replace(finding, confidence=most)

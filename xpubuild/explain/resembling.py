@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,11 @@ _COMMAND = re.compile(
 _NEXT_FAMILY = 0.7
 # Of a log that resembles nothing the nearest say nothing.
 _NOTHING = 0.1
+# A word that no failure of a family has makes the family unlikely, but not impossible.
+_UNSEEN = 0.01
+_LEAST_CHANCE = 0.001
+# The words of a message come together: each says less than it would by itself.
+_TEMPER = 0.3
 
 
 class Known(NamedTuple):
@@ -44,6 +50,12 @@ class Resemblance:
     nearest: tuple[tuple[float, Known], ...] = ()
     words: int = 0
     """How many words of the log some known failure has."""
+    chances: Mapping[str, float] = field(default_factory=dict)
+    """Family -> how likely it is by its words alone (0 to 1, together 1), with naive Bayes."""
+
+    def odds(self, family: str) -> float:
+        """Return the logarithm of a family's chance, which has a floor."""
+        return math.log(self.chances.get(family, 0.0) + _LEAST_CHANCE)
 
     def of(self, family: str) -> list[Known]:
         """Return the nearest known failures that are of this family."""
@@ -76,9 +88,14 @@ class KnownFailures:
         self._weights = {word: math.log((len(known) + 1) / (of + 0.5)) for word, of in count.items()}
         self._known = known
         self._by_word: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        self._of_family: dict[str, Counter[str]] = defaultdict(Counter)
         for number, failure in enumerate(known):
             for word, weight in self._vector(failure.words).items():
                 self._by_word[word].append((number, weight))
+                self._of_family[failure.families[0]][word] += weight  # type: ignore[assignment]
+        self._sums = {
+            family: sum(of.values()) + _UNSEEN * len(self._weights) for family, of in self._of_family.items()
+        }
 
     def _vector(self, of: Iterable[str]) -> dict[str, float]:
         found = {word: self._weights[word] for word in of if word in self._weights}
@@ -99,7 +116,20 @@ class KnownFailures:
             for place, family in enumerate(self._known[number].families):
                 shares[family] += value**2 * _NEXT_FAMILY**place / total
         threads = tuple((value, self._known[number]) for number, value in nearest)
-        return Resemblance(dict(shares), threads, len(told))
+        return Resemblance(dict(shares), threads, len(told), self._chances(told))
+
+    def _chances(self, told: Mapping[str, float]) -> dict[str, float]:
+        """Return how likely each family is: the better its failures explain the words, the likelier."""
+        logs = {
+            family: sum(
+                weight * math.log((of[word] + _UNSEEN) / self._sums[family]) for word, weight in told.items()
+            )
+            for family, of in self._of_family.items()
+        }
+        most = max(logs.values(), default=0.0)
+        parts = {family: math.exp(_TEMPER * (value - most)) for family, value in logs.items()}
+        total = sum(parts.values())
+        return {family: part / total for family, part in parts.items()}
 
 
 def read_known(text: str) -> tuple[Known, ...]:
