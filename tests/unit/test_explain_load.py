@@ -109,3 +109,28 @@ def test_few_literals_find_the_lines_of_all_rules() -> None:
     assert smallest(frozenset({"error", "an error", "kill", "killed", "fail"})) == ("fail", "kill", "error")
     found = Prefilter(["error"]).hits(b"-Werror errorReport.cpp errors error: ERROR_X error", 0, 60)
     assert [place for place, _ in found] == [24, 31, 38, 46]
+
+
+STEPS = (
+    "[1/9] Building CXX object error.cpp.o",
+    "/usr/bin/c++ -Wall -o error.o -c error.cpp",
+    "[2/9] /opt/bin/icpx-2 -c error.cpp",
+    "ccache c++ -c a::error.cpp",
+)
+
+
+def test_steps_are_left_out_and_what_is_found_keeps_its_place() -> None:
+    block = "\n".join(["error: a", *STEPS, "b error: c", *STEPS[:2], "an error", STEPS[0], ""]).encode()
+    found = Prefilter(["error"]).hits(block, 0, len(block))
+    lines = [block[block.rfind(b"\n", 0, place) + 1 : block.find(b"\n", place)] for place, _ in found]
+    assert lines == [b"error: a", b"b error: c", b"an error"]
+    assert all(block.startswith(b"error", place) for place, _ in found)
+
+
+@pytest.mark.parametrize("step", STEPS[:3])
+def test_a_step_that_tells_something_is_looked_at(step: str) -> None:
+    block = f"x\n{step}: error: y\n{step} -DUSE_XPU=0\n{step}\n".encode()
+    found = Prefilter(["error", "use_xpu="]).hits(block, 0, len(block))
+    told = {block[: place + 1].count(b"\n") for place, _ in found}
+    assert told >= {1, 2}
+    assert (2, "use_xpu=") in {(block[: place + 1].count(b"\n"), text) for place, text in found}

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.explain_logs import Sample, ordinary, samples
+from support.explain_logs import Sample, embed, ordinary, samples
 
-from xpubuild.explain import firsterror, normalise
+from xpubuild.explain import firsterror, normalise, prefilter
 from xpubuild.explain.document import Explanation, explain_stream
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.matcher import Matching
@@ -159,6 +159,13 @@ def test_the_size_of_the_blocks_changes_nothing(size: int, monkeypatch: pytest.M
     for sample in SAMPLES[::9]:
         data = "\r\n".join(in_the_middle(sample)).encode()
         assert explain_stream(Slow(data)) == explained(data)
+
+
+def test_lines_of_steps_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = [embed(sample.lines, before=300, after=100) for sample in SAMPLES[::7]]
+    quick = [explained(log) for log in logs]
+    monkeypatch.setattr(prefilter, "_STEPS", re.compile(b"(?!)"))
+    assert [explained(log) for log in logs] == quick
 
 
 def test_utf16_as_a_windows_shell_writes_it() -> None:

@@ -14,7 +14,7 @@ from xpubuild.explain.line import Line
 from xpubuild.explain.load import Rules, shipped_rules
 from xpubuild.explain.matcher import Match, Matching
 from xpubuild.explain.normalise import plain
-from xpubuild.explain.prefilter import Prefilter
+from xpubuild.explain.prefilter import COMPILERS, OPTION, Prefilter
 from xpubuild.explain.signature import MAX_DISTANCE
 from xpubuild.frozen import frozen
 
@@ -24,10 +24,7 @@ _STATUS_WITHIN = 200
 # Lines that mean nothing are remembered: one header's warning comes once per file that includes it.
 _MOST_IDLE, _IDLE_LENGTH = 20000, 500
 # A command that make or ninja prints is none either, but its options say what was asked for.
-_COMMAND = re.compile(
-    rb"(?:\[\d{1,7}/\d{1,7}\] )?(?:\S{1,200}/)?"
-    rb"(?:cc|c\+\+|g\+\+|gcc|clang|clang\+\+|icx|icpx|ccache|sccache)(?:-\d{1,2})? "
-)
+_COMMAND = re.compile(rb"(?:\[\d{1,7}/\d{1,7}\] )?" + COMPILERS)
 # Kinds have hundreds of literals. They are searched at the beginning of a log, round errors and at its end:
 # in all of a long log they would cost more than everything else.
 _HEAD, _AROUND, _TAIL = 1 << 20, 1 << 18, 1 << 18
@@ -170,7 +167,7 @@ def _is_command(raw: bytes, triggers: set[str]) -> bool:
     """Whether a line only shows what is done next."""
     if _STATUS.search(raw, 0, _STATUS_WITHIN):
         return True
-    return bool(_COMMAND.match(raw)) and not any("use_" in text for text in triggers)
+    return bool(_COMMAND.match(raw)) and not any(OPTION in text for text in triggers)
 
 
 def _by_line(flat: bytes, hits: list[tuple[int, str]]) -> Iterator[tuple[int, int, set[str]]]:
