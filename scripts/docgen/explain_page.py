@@ -53,11 +53,10 @@ never judged by this host.
 The confidence is between 0 and 1. It is an estimate of how often such a finding was right for failures
 that neither the rules nor the known failures had, from four things: whether a rule names the family,
 whether it is the surest of the rules, the share of the family among the nearest known failures, and its
-odds by the words alone. Only
-what is right in nineteen of twenty is told as likely, with 0.95 and more; everything else is possible and
-stays below 0.5, in the same order. A rule that says less than 0.5 of itself is never more than possible,
-and the checks of doctor raise or lower what they know. A message that one project prints for one cause,
-as its source shows, needs no resemblance (`certain`).
+odds by the words alone. Only what is right in nineteen of twenty is told as likely, with 0.95 and more;
+everything else is possible and stays below 0.5, in the same order. A rule that says less than 0.5 of itself
+is never more than possible, and the checks of doctor raise or lower what they know. A message that one
+project prints for one cause, as its source shows, needs no resemblance (`certain`).
 
 ## Accuracy
 

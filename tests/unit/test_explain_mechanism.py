@@ -150,7 +150,9 @@ def test_search_terms_repeat_no_word_and_take_no_end_of_a_sentence_for_a_name() 
 
 def test_an_error_that_nothing_knows_gets_search_terms() -> None:
     answer = explained("/home/me/src/aten/frob: error: the widget 'at::frobnicate_xpu' stands on its head")
-    assert not any(finding.confidence >= LIKELY for finding in answer.findings)
+    for finding in answer.findings:
+        assert finding.cause.startswith("No rule fits.")
+        assert finding.confidence < LIKELY
     assert answer.search_terms[0] == "\"the widget 'at::frobnicate_xpu' stands on its head\""
     assert not any("/home/me" in term for term in answer.search_terms)
 

@@ -175,5 +175,8 @@ def test_a_certificate_is_the_cause_unless_the_download_came(after: str) -> None
 )
 def test_what_only_looks_alike_is_not_claimed(text: str) -> None:
     answer = explain_stream(io.BytesIO(f"{text}\n".encode()))
-    told = {item.id for item in answer.findings if item.confidence >= LIKELY}
-    assert not told & {"header-not-found", "build-of-package-failed"}
+    # The words may resemble failures of these kinds, which is said and is not likely; no rule claims them.
+    for item in answer.findings:
+        assert item.id not in {"header-not-found", "build-of-package-failed"} or (
+            item.cause.startswith("No rule fits.") and item.confidence < LIKELY
+        )

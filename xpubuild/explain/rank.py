@@ -219,14 +219,6 @@ def _threads(alike: Resemblance | None, family: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(failure.url for failure in known))[:_MOST_RESEMBLED]
 
 
-def _descending(findings: Iterable[LikelyCause]) -> Iterable[LikelyCause]:
-    """Yield findings of which none is surer than one before it."""
-    most = 1.0
-    for finding in findings:
-        most = round(min(most, finding.confidence), 2)
-        yield replace(finding, confidence=most)
-
-
 def _confirmed(signature: Signature, checks: Mapping[str, str], details: Mapping[str, str]) -> Iterable[str]:
     """Yield what doctor found on the host that speaks for this cause."""
     for probe in signature.probes:
@@ -240,3 +232,11 @@ def _shown(ranked: Iterable[_Ranked]) -> Iterable[_Ranked]:
         best = best_at.setdefault(item.finding.line, item.checked)
         if item.checked >= max(_LEAST, best - _SAME_LINE_GAP):
             yield item
+
+
+def _descending(findings: Iterable[LikelyCause]) -> Iterable[LikelyCause]:
+    """Yield findings of which none is surer than one before it."""
+    most = 1.0
+    for finding in findings:
+        most = round(min(most, finding.confidence), 2)
+        yield replace(finding, confidence=most)
