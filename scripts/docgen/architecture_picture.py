@@ -43,17 +43,18 @@ def imports() -> Graph:
     for name in names:
         for path in (PACKAGE / name).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                found[name].update(_targets(node) & {*names} - {name})
-    return {name: frozenset(targets) for name, targets in found.items()}
+                if isinstance(node, (ast.Import, ast.ImportFrom)):
+                    found[name] |= _targets(node)
+    return {name: frozenset(targets & found.keys() - {name}) for name, targets in found.items()}
 
 
-def _targets(node: ast.AST) -> set[str]:
+def _targets(node: ast.Import | ast.ImportFrom) -> set[str]:
     if isinstance(node, ast.ImportFrom) and node.module == "xpubuild":
         return {alias.name for alias in node.names}
     if isinstance(node, ast.ImportFrom):
         modules = [node.module or ""]
     else:
-        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        modules = [alias.name for alias in node.names]
     parts = [module.split(".") for module in modules]
     return {part[1] for part in parts if part[0] == "xpubuild" and len(part) > 1}
 
