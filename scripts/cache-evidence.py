@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benching.torchvision import torchvision
+from benching.inputs import components
 
 
 def install(recipe: str, workspace: Path, step: str, options: list[str], cache: Path) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def main() -> int:
     folder.mkdir(parents=True)
     recipe = arguments.recipe
     if recipe is None:
-        recipe, options = str(torchvision(folder / "recipe")), [*options, "--without", "ops,audio"]
+        recipe, options = str(components(folder / "recipe", "vision")), [*options, "--without", "ops,audio"]
     tell(f"{time.strftime('%Y-%m-%d %H:%M')}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
     tell("| workspace | time | CPU time | |\n| --- | --- | --- | --- |")
     for place in (folder / "first", folder / "another" / "deeper" / "second"):

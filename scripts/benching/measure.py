@@ -37,6 +37,7 @@ class Row:
     """What is compared; the first side is xpubuild.
 
     ``slow`` ones run fewer times, and only if asked for; ``named`` ones only if asked for by name.
+    ``prepare`` makes what the sides read, which does not count.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Row:
     goal: str = ""
     slow: bool = False
     named: bool = False
+    prepare: Callable[[], object] | None = None
 
 
 @dataclass
@@ -94,6 +96,8 @@ def measure(row: Row, rounds: int, place: Path) -> dict[str, Any]:
     """Run every side of a row ``rounds`` times, in turn, after one that does not count for quick ones."""
     samples = {side.name: Samples() for side in row.sides}
     errors: dict[str, str] = {}
+    if row.prepare is not None:
+        row.prepare()
     for number in range(rounds + (not row.slow)):
         for side in row.sides:
             if side.name in errors:

@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from benching.measure import Row, Side
+from benching.inputs import components, long_log
+from benching.measure import Row, Side, environment
 from xpubuild.engine.journal import Journal
 from xpubuild.packages.index.config import read_config
 from xpubuild.packages.uv.settings import translated
@@ -57,10 +59,26 @@ def rows(workspace: Path, folder: Path) -> tuple[Row, ...]:
         ),
         Row(
             "cold build of torchvision, without verify",
-            [*_cold_torchvision(folder / "recipe")],
+            [*_cold_torchvision(folder / "vision")],
             "at most 3 % above the script",
             slow=True,
             named=True,
+            prepare=partial(components, folder / "vision", "vision"),
+        ),
+        Row(
+            "torchvision and torchaudio from a warm store",
+            [Side("xpubuild", [*_both(folder, "{new}/w")], facts=_steps)],
+            "under 30 s without verify",
+            slow=True,
+            named=True,
+            prepare=partial(_fill_store, folder),
+        ),
+        Row(
+            "explain of a log of 200 MB",
+            [ours("explain", str(folder / "long.log")), _grep(folder / "long.log")],
+            "under 6 s of one core",
+            slow=True,
+            prepare=partial(long_log, folder / "long.log", 200_000_000),
         ),
     )
 
@@ -135,14 +153,31 @@ def _script() -> Side:
 
 def _cold_torchvision(recipe: Path) -> Iterator[Side]:
     """Neither compile cache nor store; both start with a new workspace and the packages downloaded."""
-    write = f"test -d '{recipe}' || {sys.executable} {Path(__file__).with_name('torchvision.py')} '{recipe}'"
     words = [str(recipe / "components.yaml"), "--workspace", "{new}/w", "--without", "ops,audio"]
     words += ["--compile-cache", "none"]
-    prepare = ["sh", "-c", write]
     install = [*XPUBUILD, "install", *words, "--until", "vision.install", "--store-read-only"]
-    yield Side("xpubuild", [prepare, install], facts=_steps)
+    yield Side("xpubuild", [install], facts=_steps)
     plan = f"{' '.join([*XPUBUILD, 'plan', *words])} --format sh > '{{new}}/build.sh'"
-    yield Side("plan --format sh, run by bash", [prepare, ["sh", "-c", plan], ["bash", "{new}/build.sh"]])
+    yield Side("plan --format sh, run by bash", [["sh", "-c", plan], ["bash", "{new}/build.sh"]])
+
+
+def _both(folder: Path, workspace: str) -> Iterator[list[str]]:
+    """Yield the installs of both; they keep the wheels that they build, and take those that are kept."""
+    recipe = str(folder / "both" / "components.yaml")
+    for step in ("vision.install", "audio.install"):
+        words = ["install", recipe, "--workspace", workspace, "--without", "ops", "--until", step]
+        yield [*XPUBUILD, *words]
+
+
+def _fill_store(folder: Path) -> None:
+    components(folder / "both", "vision", "audio")
+    for words in _both(folder, str(folder / "first")):
+        subprocess.run(words, env=environment(), check=True, stdout=sys.stderr)
+
+
+def _grep(log: Path) -> Side:
+    # grep ends with 1 where nothing is found.
+    return Side("grep -iE 'error|fail'", [["grep", "-ciE", "error|fail", str(log)]], statuses=(0, 1))
 
 
 def _checkout(workspace: Path) -> Side:

@@ -33,6 +33,13 @@ def test_sides_run_in_turn_after_a_round_that_does_not_count(tmp_path: Path) -> 
     assert found["failed"] == {}
 
 
+def test_what_a_row_reads_is_made_once_and_before(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    row = Row("r", (side("a", log=log),), slow=True, prepare=lambda: log.write_text("made "))
+    measure(row, 2, tmp_path)
+    assert log.read_text().split() == ["made", "a", "a"]
+
+
 def test_each_run_has_a_folder_of_its_own_and_its_facts(tmp_path: Path) -> None:
     def facts(folder: Path) -> Mapping[str, float]:
         return {"size": float((folder / "x").stat().st_size)}
