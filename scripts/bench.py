@@ -4,7 +4,7 @@
     scripts/bench.py                      the quick rows
     scripts/bench.py --all --output DIR   also those that install, and write DIR/bench.json
     scripts/bench.py --only doctor,plan   rows whose names contain these words
-    scripts/bench.py --only torchvision   its cold build (15 minutes a round), which --all leaves out
+    scripts/bench.py --only cold,warm     what builds torchvision (15 minutes a round); --all leaves it out
 
 The sides of a row run in turn, and a ratio is that of one round, so the load of the machine falls on both;
 the table has the median, and in brackets the smallest and the largest. Times of a busy machine say little:

@@ -35,7 +35,10 @@ def components(folder: Path, *names: str) -> Path:
 
 
 def long_log(path: Path, size: int) -> None:
-    """Write the log of a build without errors, of at least ``size`` bytes; no thousand lines are alike."""
+    """Write the log of a build without errors, of at least ``size`` bytes.
+
+    Its lines are those of the tests of explain: a few dozen shapes, with other numbers.
+    """
     sys.path.insert(0, str(ROOT / "tests"))
     from support.explain_logs import ordinary  # noqa: PLC0415 - of the tests
 

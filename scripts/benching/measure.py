@@ -96,8 +96,17 @@ def measure(row: Row, rounds: int, place: Path) -> dict[str, Any]:
     """Run every side of a row ``rounds`` times, in turn, after one that does not count for quick ones."""
     samples = {side.name: Samples() for side in row.sides}
     errors: dict[str, str] = {}
-    if row.prepare is not None:
-        row.prepare()
+    try:
+        if row.prepare is not None:
+            row.prepare()
+    except (subprocess.CalledProcessError, OSError) as error:
+        return {
+            "row": row.name,
+            "goal": row.goal,
+            "rounds": 0,
+            "sides": {},
+            "failed": {"prepare": str(error)},
+        }
     for number in range(rounds + (not row.slow)):
         for side in row.sides:
             if side.name in errors:

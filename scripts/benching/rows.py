@@ -67,7 +67,7 @@ def rows(workspace: Path, folder: Path) -> tuple[Row, ...]:
         ),
         Row(
             "torchvision and torchaudio from a warm store",
-            [Side("xpubuild", [*_both(folder, "{new}/w")], facts=_steps)],
+            [Side("xpubuild", [*_both(folder, "{new}/w")], facts=_steps, env=_own_store(folder))],
             "under 30 s without verify",
             slow=True,
             named=True,
@@ -172,12 +172,17 @@ def _both(folder: Path, workspace: str) -> Iterator[list[str]]:
 def _fill_store(folder: Path) -> None:
     components(folder / "both", "vision", "audio")
     for words in _both(folder, str(folder / "first")):
-        subprocess.run(words, env=environment(), check=True, stdout=sys.stderr)
+        subprocess.run(words, env=environment() | _own_store(folder), check=True, stdout=sys.stderr)
+
+
+def _own_store(folder: Path) -> dict[str, str]:
+    """Return what keeps the wheels of a row out of the user's own store."""
+    return {"XDG_CACHE_HOME": str(folder / "cache")}
 
 
 def _grep(log: Path) -> Side:
     # grep ends with 1 where nothing is found.
-    return Side("grep -iE 'error|fail'", [["grep", "-ciE", "error|fail", str(log)]], statuses=(0, 1))
+    return Side("grep -i error", [["grep", "-ci", "error", str(log)]], statuses=(0, 1))
 
 
 def _checkout(workspace: Path) -> Side:
