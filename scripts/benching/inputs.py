@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 _DATA = ROOT / "tests/data/components"
+sys.path.insert(0, str(ROOT / "tests"))  # for what tests have: upstream's sources, lines of logs
 _NOWHERE = "0" * 40
 #: What makes the compilation of the tests short: Python's own flags say -g -O3.
 _SHORT = ("CFLAGS: -g0 -O0", "BUILD_RIR: 0", "BUILD_ALIGN: 0")
@@ -17,7 +18,6 @@ def components(folder: Path, *names: str) -> Path:
     """Write the recipe of ``make components`` with ordinary flags and the sources of ``names``, of vision and
     audio, into a folder, and return its path.
     """
-    sys.path.insert(0, str(ROOT / "tests"))
     from support import upstream  # noqa: PLC0415 - of the tests
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,6 @@ def long_log(path: Path, size: int) -> None:
 
     Its lines are those of the tests of explain: a few dozen shapes, with other numbers.
     """
-    sys.path.insert(0, str(ROOT / "tests"))
     from support.explain_logs import ordinary  # noqa: PLC0415 - of the tests
 
     with path.open("w", encoding="utf-8") as file:

@@ -96,17 +96,11 @@ def measure(row: Row, rounds: int, place: Path) -> dict[str, Any]:
     """Run every side of a row ``rounds`` times, in turn, after one that does not count for quick ones."""
     samples = {side.name: Samples() for side in row.sides}
     errors: dict[str, str] = {}
-    try:
-        if row.prepare is not None:
+    if row.prepare is not None:
+        try:
             row.prepare()
-    except (subprocess.CalledProcessError, OSError) as error:
-        return {
-            "row": row.name,
-            "goal": row.goal,
-            "rounds": 0,
-            "sides": {},
-            "failed": {"prepare": str(error)},
-        }
+        except (subprocess.CalledProcessError, OSError) as error:
+            errors = {side.name: str(error) for side in row.sides}
     for number in range(rounds + (not row.slow)):
         for side in row.sides:
             if side.name in errors:

@@ -146,8 +146,8 @@ knew: a crash of GCC as GCC 12's, any library that torch misses as oneAPI's, sym
 a source tree as two installations, a header that setup.py misses as the run-time compiler's. 54 more
 threads of the same search gave 47 right (87 %) and 2 likely and wrong. After that the rules alone were
 held against all 852 samples that they had not been written from: 723 (85 %) were right. The commonest
-messages without a rule, such as a changed size of NumPy's array, have one now; with those it is 761 (89
-%), no longer of what they had not seen.
+messages without a rule, such as a changed size of NumPy's array, have one now; with those it is
+761 (89 %), no longer of what they had not seen.
 
 The set of e302d87 has at most four threads of a family and few texts of one line. 5c38793, before the
 rules that the set before it led to, has the same figures. All 37 findings with 0.9 and more are right.

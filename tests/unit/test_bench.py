@@ -40,6 +40,16 @@ def test_what_a_row_reads_is_made_once_and_before(tmp_path: Path) -> None:
     assert log.read_text().split() == ["made", "a", "a"]
 
 
+def test_a_row_whose_input_cannot_be_made_is_told_and_the_others_run(tmp_path: Path) -> None:
+    found = measure(
+        Row("r", (side("a", log=tmp_path / "log"),), prepare=(tmp_path / "none").iterdir().__next__),
+        2,
+        tmp_path,
+    )
+    assert found["sides"] == {}
+    assert "none" in found["failed"]["a"]
+
+
 def test_each_run_has_a_folder_of_its_own_and_its_facts(tmp_path: Path) -> None:
     def facts(folder: Path) -> Mapping[str, float]:
         return {"size": float((folder / "x").stat().st_size)}
