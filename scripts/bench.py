@@ -31,7 +31,7 @@ from benching.measure import environment, measure
 from benching.rows import XPUBUILD, rows
 
 from xpubuild import __version__
-from xpubuild.host.report import host_report
+from xpubuild.machine.host_report import host_report
 
 _ROOT = Path(__file__).resolve().parent.parent
 _LOGS = _ROOT / "benchmarks" / "ninja-logs"

@@ -34,8 +34,8 @@ from docgen import (
 )
 
 from xpubuild.cli.app import cli
+from xpubuild.cli.configuration.schema import json_schema as configuration_schema
 from xpubuild.cli.settings import commands
-from xpubuild.configuration.schema import json_schema as configuration_schema
 from xpubuild.schema import DOCUMENTS, file_name, json_schema
 
 #: The pages of docs/reference that people write.

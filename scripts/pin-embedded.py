@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from xpubuild.resources import ops_project_dir
-from xpubuild.source.embedded import expected_commit
+from xpubuild.supply.git.embedded import expected_commit
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 PIN = re.compile(r'(embedded: ops\n\s+commit: "?)[0-9a-f]{40}')

@@ -30,9 +30,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from xpubuild.engine import admit
-from xpubuild.host.jobs import plan_jobs
-from xpubuild.planning.admission import LAUNCHERS, program
-from xpubuild.planning.tuning import VARIABLE
+from xpubuild.install.admission import LAUNCHERS, program
+from xpubuild.install.tuning import VARIABLE
+from xpubuild.machine.jobs import plan_jobs
 
 GIB = 1 << 30
 HOLD = r"""

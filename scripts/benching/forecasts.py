@@ -13,7 +13,7 @@ from xpubuild.engine.estimate import Estimate
 from xpubuild.engine.events import NullSink, StepOutput, StepProgress, StepStarted
 from xpubuild.engine.forecast import Forecaster
 from xpubuild.engine.model import Step
-from xpubuild.report.ninja_log import read
+from xpubuild.workspace.ninja_log import read
 
 #: Parts of a build at which the forecast is held against what came.
 AT = (0.1, 0.25, 0.5, 0.75)

@@ -14,9 +14,9 @@ from pathlib import Path
 from benching.inputs import components, long_log
 from benching.measure import Row, Side, environment
 from xpubuild.engine.journal import Journal
-from xpubuild.packages.index.config import read_config
-from xpubuild.packages.uv.settings import translated
 from xpubuild.resources import recipes_dir
+from xpubuild.supply.index.config import read_config
+from xpubuild.supply.uv.settings import translated
 from xpubuild.workspace.layout import Layout
 
 XPUBUILD = (sys.executable, "-m", "xpubuild")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docgen import markdown as md
-from xpubuild.compatibility.matrix import matrix_document
+from xpubuild.recipe.matrix import matrix_document
 from xpubuild.recipe.releases import Release, releases
 from xpubuild.resources import recipes_dir
 from xpubuild.ui.matrix_view import markdown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docgen import markdown as md
-from xpubuild.gate.rules import GateRule, shipped_gate_rules
+from xpubuild.artifacts.gate_rules import GateRule, shipped_gate_rules
 
 _ABOUT = """
 The XPU gate stops a build of PyTorch for XPU (`--target xpu`) that has lost XPU support. While CMake
@@ -43,7 +43,9 @@ def page() -> str:
         looks = f"{' and '.join(places)}: {_COMPARED[rule.compare]}"
         name, releases = md.code(rule.id), rule.releases or "all"
         rows.append((name, rule.kind, releases, looks, _condition(rule), rule.what, rule.source))
-    return md.head("The XPU gate", "xpubuild/gate/rules.yaml") + _ABOUT + "\n" + md.table(header, rows)
+    return (
+        md.head("The XPU gate", "xpubuild/artifacts/gate_rules.yaml") + _ABOUT + "\n" + md.table(header, rows)
+    )
 
 
 def _condition(rule: GateRule) -> str:

@@ -40,5 +40,5 @@ def page() -> str:
             path = getattr(layout, name).relative_to(root).as_posix()
             rows.append((md.code(path), md.prose(member.__doc__)))
     rows += [(md.code(name), text) for name, text in _OTHERS]
-    head = md.head("Workspaces", "xpubuild/planning/request.py")
+    head = md.head("Workspaces", "xpubuild/install/request.py")
     return head + _ABOUT + "\n" + md.table(("path", "what it is"), rows) + _CACHE

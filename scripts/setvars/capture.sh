@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Source oneAPI environment scripts in a clean bash and print what the environment was before and after.
-# Used by xpubuild (xpubuild/oneapi/capture.py) and usable by hand: capture.sh --help.
+# Used by xpubuild (xpubuild/machine/oneapi_capture.py) and usable by hand: capture.sh --help.
 #
 # The scripts are sourced at the top level of this file, not inside a function: a `declare -x` in one of them
 # would otherwise stay local to that function. Everything of our own begins with _xpubuild_.

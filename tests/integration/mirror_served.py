@@ -10,10 +10,10 @@ from pathlib import Path
 from integration.mirror_world import content
 from support.indexes import PackageIndex
 
-from xpubuild.gather.served_mirror import remote_of
-from xpubuild.mirror.remote.copying import bring_copy
-from xpubuild.mirror.remote.location import Location, parse_mirror
-from xpubuild.mirror.remote.transport import Count
+from xpubuild.install.served_mirror import remote_of
+from xpubuild.supply.mirror.remote.copying import bring_copy
+from xpubuild.supply.mirror.remote.location import Location, parse_mirror
+from xpubuild.supply.mirror.remote.transport import Count
 
 
 @dataclass

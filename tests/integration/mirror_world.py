@@ -13,16 +13,16 @@ from integration.gitserver import GitServer, Upstream, git_server, gitmodules
 
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.process import Cancel
-from xpubuild.mirror.entries import render, sealed
-from xpubuild.mirror.old import SCHEMA
-from xpubuild.mirror.store import Mirror
-from xpubuild.offline.fetch import Fetch
-from xpubuild.offline.wanted import Wanted
-from xpubuild.packages.index.config import IndexConfig
-from xpubuild.planning.inputs import Inputs, Repository, RequirementFile
+from xpubuild.install.fetch import Fetch
+from xpubuild.install.inputs import Inputs, Repository, RequirementFile
+from xpubuild.install.wanted import Wanted
 from xpubuild.recipe.model import ConfigureTime
-from xpubuild.source.git import Git
-from xpubuild.source.pin import Pin
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.pin import Pin
+from xpubuild.supply.index.config import IndexConfig
+from xpubuild.supply.mirror.entries import render, sealed
+from xpubuild.supply.mirror.old import SCHEMA
+from xpubuild.supply.mirror.store import Mirror
 
 WHEELS = {
     "demo-1.0-py3-none-any.whl": b"demo " * 40,

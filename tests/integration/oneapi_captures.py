@@ -7,8 +7,8 @@ from pathlib import Path
 
 from integration import oneapi_standin as standin
 
-from xpubuild.oneapi.capture import Capture, Request, capture, clean_environment
-from xpubuild.oneapi.selection import Mode
+from xpubuild.machine.oneapi_capture import Capture, Request, capture, clean_environment
+from xpubuild.machine.oneapi_selection import Mode
 
 
 def scripts(place: Path, names: Iterable[str] = standin.NEEDED) -> tuple[Path, ...]:

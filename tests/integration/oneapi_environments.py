@@ -6,8 +6,8 @@ from pathlib import Path
 
 from integration import oneapi_standin as standin
 
-from xpubuild.oneapi.environment import OneapiEnvironment, OneapiNeeds, oneapi_environment
-from xpubuild.oneapi.selection import Mode
+from xpubuild.machine.oneapi_environment import OneapiEnvironment, OneapiNeeds, oneapi_environment
+from xpubuild.machine.oneapi_selection import Mode
 
 V2025_1 = ">=2025.1,<2025.2"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from support.ocloc_standin import add_ocloc
 
-#: Versions of one bundle, as folders are named (xpubuild/oneapi/bundles.yaml).
+#: Versions of one bundle, as folders are named (xpubuild/machine/oneapi_bundles.yaml).
 BUNDLE_2025_1 = {"compiler": "2025.1", "pti": "0.12", "umf": "0.10", "mpi": "2021.15", "ccl": "2021.15"}
 BUNDLE_2025_3 = {"compiler": "2025.3", "pti": "0.16", "umf": "1.0", "mpi": "2021.17", "ccl": "2021.17"}
 NEEDED = ("compiler", "pti", "umf", "mpi", "ccl")

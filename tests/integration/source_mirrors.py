@@ -9,9 +9,9 @@ import pytest
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, XpuBuildError
-from xpubuild.source.bare import BareRepository, RepositoryStore
-from xpubuild.source.fetching import Retry
-from xpubuild.source.git import Git
+from xpubuild.supply.git.bare import BareRepository, RepositoryStore
+from xpubuild.supply.git.fetching import Retry
+from xpubuild.supply.git.git import Git
 
 FAST = Retry(attempts=4, first_delay_s=0.01, stall_s=20)
 

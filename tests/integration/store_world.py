@@ -14,11 +14,11 @@ from support.engine import make_plan, shell
 from xpubuild.artifacts.audit import AuditPolicy
 from xpubuild.artifacts.wheel_proof import WheelProof
 from xpubuild.engine.model import Plan, Publish, Step
-from xpubuild.store.folder import FolderStore
-from xpubuild.store.identity import identity
-from xpubuild.store.keeping import Store, WheelKeeper, look_up
-from xpubuild.store.record import Record
-from xpubuild.store.trust import Trust
+from xpubuild.supply.store.folder import FolderStore
+from xpubuild.supply.store.identity import identity
+from xpubuild.supply.store.keeping import Store, WheelKeeper, look_up
+from xpubuild.supply.store.record import Record
+from xpubuild.supply.store.trust import Trust
 
 DIST = "small"
 FILE = "small-1.0-py3-none-any.whl"

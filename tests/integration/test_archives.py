@@ -21,8 +21,8 @@ from support.cli import Xpubuild
 from support.documents import check
 from support.like_triton import BACKEND, JSON, LLVM, PYPROJECT, RECIPE, llvm_archive, write_archives
 
-from xpubuild.locking.lock import read_lock
-from xpubuild.mirror.store import Mirror
+from xpubuild.install.lock import read_lock
+from xpubuild.supply.mirror.store import Mirror
 
 _PINNED = "1234567812345678123456781234567812345678"
 

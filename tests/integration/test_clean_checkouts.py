@@ -10,7 +10,7 @@ from integration.gitserver import git
 from support.cli import child
 
 from xpubuild.engine.journal import Journal
-from xpubuild.source import notes
+from xpubuild.supply.git import notes
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ import pytest
 from support.plan_files import plan_for
 from support.sycl_compiler.driver import install
 
-from xpubuild.caching.counting import counts_of, logs_of
-from xpubuild.caching.model import FamilyCounts
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.execution import command_environment
 from xpubuild.engine.model import Plan
-from xpubuild.gather.compile_cache import compile_cache
-from xpubuild.planning.request import Compilers, OneapiFacts
+from xpubuild.install.compile_cache_facts import compile_cache
+from xpubuild.install.request import Compilers, OneapiFacts
+from xpubuild.supply.caching.counting import counts_of, logs_of
+from xpubuild.supply.caching.model import FamilyCounts
 from xpubuild.workspace.layout import Layout
 
 pytestmark = [pytest.mark.needs("ccache", "g++"), pytest.mark.xdist_group("compile-cache")]

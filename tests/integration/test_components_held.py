@@ -24,9 +24,9 @@ from xpubuild.artifacts.freeze import HeldProof, hold
 from xpubuild.artifacts.site_packages import site_packages_of
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import AuditError
+from xpubuild.machine.make_env import make_env
+from xpubuild.machine.python_choice import resolve_python
 from xpubuild.resources import recipes_dir
-from xpubuild.toolchain.make_env import make_env
-from xpubuild.toolchain.pythons import resolve_python
 
 
 def wheel(folder: Path, name: str, version: str, *files: str, requires: str = "", body: str = "") -> Path:

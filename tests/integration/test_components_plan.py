@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from support.cli import Xpubuild
 
+from xpubuild.artifacts.tree_kind import LEGACY, check, look
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import RecipeError
-from xpubuild.gate.tree_kind import LEGACY, check, look
-from xpubuild.toolchain.make_env import make_env
-from xpubuild.toolchain.pythons import resolve_python
+from xpubuild.machine.make_env import make_env
+from xpubuild.machine.python_choice import resolve_python
 
 COMPONENTS = Path(__file__).parent.parent / "data/components/components.yaml"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

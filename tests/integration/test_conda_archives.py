@@ -13,12 +13,12 @@ from support.conda_environments import work
 from support.conda_tools import RATTLER, front, served
 
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.gate.conda_proofs import CondaEnvironmentProof
-from xpubuild.packages.conda.archives import Supply, fetch, in_folder, missing_packages
-from xpubuild.packages.conda.channels import resolve
-from xpubuild.packages.conda.engines import Engines
-from xpubuild.packages.conda.install import make_conda_env
-from xpubuild.packages.conda.lockfile import packages_of, read_lock, write_lock
+from xpubuild.supply.conda.archives import Supply, fetch, in_folder, missing_packages
+from xpubuild.supply.conda.channels import resolve
+from xpubuild.supply.conda.engines import Engines
+from xpubuild.supply.conda.install import make_conda_env
+from xpubuild.supply.conda.lockfile import packages_of, read_lock, write_lock
+from xpubuild.supply.conda.proofs import CondaEnvironmentProof
 
 
 def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:

@@ -18,15 +18,15 @@ from support.conda_channel import MINOR, SITE, VERSION, Tiny, from_wheel, make_c
 from support.conda_environments import dist, work
 from support.conda_tools import RATTLER, front, solved
 
-from xpubuild.artifacts.repair import repair
+from xpubuild.artifacts.installed_repair import repair
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import run
 from xpubuild.errors import RecipeError, ToolchainError, UnsatisfiableError, UsageError
-from xpubuild.gate.conda_proofs import CondaEnvironmentProof, mkl_proof
-from xpubuild.packages.conda.engines import Engines
-from xpubuild.packages.conda.install import make_conda_env, read_lock_file
-from xpubuild.packages.conda.lockfile import read_lock, write_lock
-from xpubuild.toolchain.envmark import MARK
+from xpubuild.machine.envmark import MARK
+from xpubuild.supply.conda.engines import Engines
+from xpubuild.supply.conda.install import make_conda_env, read_lock_file
+from xpubuild.supply.conda.lockfile import read_lock, write_lock
+from xpubuild.supply.conda.proofs import CondaEnvironmentProof, mkl_proof
 
 NOTHING = Engines()
 
@@ -125,9 +125,9 @@ KILLED = """
 import os, signal, sys, threading
 from pathlib import Path
 sys.path[:0] = sys.argv[5:]
-from xpubuild.packages.conda import install
-from xpubuild.packages.conda.archives import Supply
-from xpubuild.packages.conda.engines import Engines
+from xpubuild.supply.conda import install
+from xpubuild.supply.conda.archives import Supply
+from xpubuild.supply.conda.engines import Engines
 from xpubuild.engine.environment import base_environment
 lock = install.read_lock_file(Path(sys.argv[2]))
 supply = Supply(cache=Path(sys.argv[3]), offline=True)

@@ -22,10 +22,10 @@ from support.conda_tools import CONDA_LOCK, RATTLER, TOOLCHAIN, front, served, s
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, RecipeError, ToolchainError, UnsatisfiableError, UsageError
-from xpubuild.packages.conda.channels import resolve
-from xpubuild.packages.conda.engines import Engines, find_engines
-from xpubuild.packages.conda.lockfile import packages_of, read_lock, write_lock
-from xpubuild.packages.conda.solve import Wanted, make_lock, spec_name
+from xpubuild.supply.conda.channels import resolve
+from xpubuild.supply.conda.engines import Engines, find_engines
+from xpubuild.supply.conda.lockfile import packages_of, read_lock, write_lock
+from xpubuild.supply.conda.solve import Wanted, make_lock, spec_name
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from support.conda_environments import work
 from support.conda_tools import RATTLER, solved
 
 from xpubuild.errors import ToolchainError
-from xpubuild.gate.conda_proofs import CondaEnvironmentProof, mkl_proof
-from xpubuild.packages.conda.host_libstdcxx import CxxNeed, machine_need, provided
-from xpubuild.packages.conda.install import make_conda_env
-from xpubuild.packages.conda.lockfile import read_lock
+from xpubuild.supply.conda.host_libstdcxx import CxxNeed, machine_need, provided
+from xpubuild.supply.conda.install import make_conda_env
+from xpubuild.supply.conda.lockfile import read_lock
+from xpubuild.supply.conda.proofs import CondaEnvironmentProof, mkl_proof
 
 
 class TestProof:

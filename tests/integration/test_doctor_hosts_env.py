@@ -14,10 +14,10 @@ from support.small_elf import library
 
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.model import Outcome
-from xpubuild.host.capacity import cpu_facts, memory_facts
-from xpubuild.host.cgroup import cgroup_limits
-from xpubuild.host.disk import disk_facts
-from xpubuild.host.tools import CompilerFacts, ToolFacts
+from xpubuild.machine.capacity import cpu_facts, memory_facts
+from xpubuild.machine.cgroup import cgroup_limits
+from xpubuild.machine.disk import disk_facts
+from xpubuild.machine.tools import CompilerFacts, ToolFacts
 from xpubuild.recipe.model import LoadedRecipe
 
 NEW, OLD = {**standin.BUNDLE_2025_3, "mkl": "2025.3"}, {**standin.BUNDLE_2025_1, "mkl": "2025.1"}

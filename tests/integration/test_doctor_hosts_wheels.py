@@ -15,7 +15,7 @@ from support.indexes import PackageIndex
 
 from xpubuild.doctor.checks.wheels import NetworkWheels
 from xpubuild.doctor.model import Outcome
-from xpubuild.host.pythons import PythonFacts
+from xpubuild.machine.pythons import PythonFacts
 from xpubuild.recipe.load import load
 
 pytestmark = pytest.mark.asks_indexes

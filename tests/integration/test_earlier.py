@@ -15,7 +15,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Command, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import run_plan
-from xpubuild.gather.earlier import steps_of
+from xpubuild.install.earlier import steps_of
 from xpubuild.workspace.layout import Layout
 
 

@@ -16,9 +16,9 @@ from xpubuild.engine.answers import Answers, Decides, says_itself
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.results import QueryResult
 from xpubuild.errors import ToolchainError
-from xpubuild.host.pythons import probe_python
-from xpubuild.host.tools import probe_compiler, probe_tool
-from xpubuild.source.git import Git
+from xpubuild.machine.pythons import probe_python
+from xpubuild.machine.tools import probe_compiler, probe_tool
+from xpubuild.supply.git.git import Git
 
 _TOOL = """
 #include <stdio.h>

@@ -9,8 +9,8 @@ import pytest
 from integration.torch_env import TORCH, TorchEnv
 from support.artifacts import compile_shared, pack
 
+from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.errors import NoXpuError
-from xpubuild.gate.xpu_proofs import XpuInstalledProof, XpuWheelProof
 
 # As torch-xpu-ops declares them: https://github.com/intel/torch-xpu-ops/blob/release/2.8/src/ATen/native/xpu/sycl/AbsKernel.h
 KERNEL = "namespace at::native::xpu { void abs_kernel(int) {} void add_kernel(int) {} }"

@@ -25,13 +25,13 @@ from support.cli import XPUBUILD, Result
 from support.engine import Recorder, make_plan
 from support.shared import folder_of_run
 
+from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.gate_watcher import WatchStep
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Command, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import run_plan
 from xpubuild.errors import BuildError, NoXpuError, XpuBuildError
-from xpubuild.gate.expectation import Expectation
-from xpubuild.gate.watcher import WatchStep
 from xpubuild.resources import recipes_dir
 
 _OFF = (

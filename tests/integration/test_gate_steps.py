@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from integration import oneapi_standin as standin
 
+from xpubuild.artifacts.gate_watcher import WatchStep
+from xpubuild.artifacts.step_watcher import StepWatcher
+from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.engine.model import Plan, Stop
 from xpubuild.errors import BuildError, NoSpaceError, NoXpuError
-from xpubuild.gate.step_watcher import StepWatcher
-from xpubuild.gate.watcher import WatchStep
-from xpubuild.gate.xpu_proofs import XpuInstalledProof, XpuWheelProof
-from xpubuild.gather.options import PlanOptions
-from xpubuild.gather.prepare import prepare
+from xpubuild.install.options import PlanOptions
+from xpubuild.install.prepare import prepare
 
 
 def plan_of(recipe: str, **options: object) -> Plan:

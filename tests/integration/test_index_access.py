@@ -11,9 +11,9 @@ from support.index_demo import DATA, NAME, PATH, config_of
 from support.indexes import PackageIndex, RecordingProxy, certificate, sha256
 
 from xpubuild.errors import FetchError, XpuBuildError
-from xpubuild.packages.index.download import download
-from xpubuild.packages.index.files import RemoteFile
-from xpubuild.packages.index.wanted import wanted_open
+from xpubuild.supply.index.download import download
+from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.index.wanted import wanted_open
 
 SECRET = "correct-horse"
 

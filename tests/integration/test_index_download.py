@@ -25,8 +25,8 @@ from xpubuild.errors import (
     SourceIntegrityError,
     ToolchainError,
 )
-from xpubuild.packages.index.download import download
-from xpubuild.packages.index.files import RemoteFile
+from xpubuild.supply.index.download import download
+from xpubuild.supply.index.files import RemoteFile
 
 
 @pytest.fixture
@@ -237,9 +237,9 @@ _ON_A_FULL_DISK = """
 import os, sys
 from pathlib import Path
 from xpubuild.errors import XpuBuildError
-from xpubuild.packages.index.config import read_config
-from xpubuild.packages.index.download import download
-from xpubuild.packages.index.files import RemoteFile
+from xpubuild.supply.index.config import read_config
+from xpubuild.supply.index.download import download
+from xpubuild.supply.index.files import RemoteFile
 into, url, name, digest = Path(sys.argv[1]), *sys.argv[2:]
 try:
     download(RemoteFile("demo", "1.0", name, digest, None, url), into, read_config(os.environ))

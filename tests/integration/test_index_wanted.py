@@ -19,10 +19,10 @@ from support.indexes import PackageIndex, sha256
 
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, InterruptedByUserError, RecipeError, SourceIntegrityError
-from xpubuild.packages.index.config import IndexConfig, read_config
-from xpubuild.packages.index.files import RemoteFile
-from xpubuild.packages.index.wanted import wanted_files, wanted_open, with_sizes
 from xpubuild.resources import recipes_dir
+from xpubuild.supply.index.config import IndexConfig, read_config
+from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.index.wanted import wanted_files, wanted_open, with_sizes
 
 SECRET = "correct-horse"
 OLD = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
@@ -375,8 +375,8 @@ def test_of_several_builds_of_a_release_the_newest_is_taken(plain: PackageIndex)
 REGISTRY = """
 import json, os, sys
 from pathlib import Path
-from xpubuild.packages.index.config import read_config
-from xpubuild.packages.index.wanted import wanted_files
+from xpubuild.supply.index.config import read_config
+from xpubuild.supply.index.wanted import wanted_files
 lines = Path(sys.argv[1]).read_text().replace("\\\\\\n", " ").splitlines()
 text = next(line for line in lines if line.startswith("ninja=="))
 files = wanted_files([(text, ())], ["3.10", "3.12"], read_config(os.environ))

@@ -9,8 +9,8 @@ from integration import oneapi_standin as standin
 from support import travelling
 from support.cli import Xpubuild
 
-from xpubuild.locking import model
-from xpubuild.locking.lock import read_lock
+from xpubuild.install import lock_model as model
+from xpubuild.install.lock import read_lock
 
 RECIPE = """
 schema: 1

@@ -18,7 +18,7 @@ from support.cli import XPUBUILD, Xpubuild
 from support.documents import check
 
 from xpubuild.errors import LockMismatchError, RecipeError
-from xpubuild.locking.canonical import dump, load
+from xpubuild.install.lock_canonical import dump, load
 from xpubuild.resources import recipes_dir
 
 

@@ -15,14 +15,14 @@ from support.cli import Xpubuild, child
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import LockMismatchError, SourceIntegrityError
-from xpubuild.gather.prepare import prepare
-from xpubuild.locking import model
-from xpubuild.locking.canonical import dump, load
-from xpubuild.locking.lock import read_lock
-from xpubuild.locking.options import options_of, require_match, require_tree, resolved_of
+from xpubuild.install import lock_model as model
+from xpubuild.install.lock import read_lock
+from xpubuild.install.lock_canonical import dump, load
+from xpubuild.install.locked_options import options_of, require_match, require_tree, resolved_of
+from xpubuild.install.prepare import prepare
 from xpubuild.recipe.load import load as load_recipe
-from xpubuild.source.checkout import checkout
-from xpubuild.source.pin import Pin
+from xpubuild.supply.git.checkout import checkout
+from xpubuild.supply.git.pin import Pin
 
 
 @pytest.fixture(scope="module")

@@ -70,8 +70,8 @@ def install(xpubuild: Xpubuild, site: Site, *words: str, code: int = 0) -> str:
 
 def edited(site: Site, old: str, new: str) -> None:
     """Change the lock and make its digest right again, as somebody with bad intent would."""
-    from xpubuild.locking.canonical import dump
-    from xpubuild.locking.lock import read_lock
+    from xpubuild.install.lock import read_lock
+    from xpubuild.install.lock_canonical import dump
 
     lock = read_lock(site.lock)
     text = lock.model_dump_json().replace(old, new)

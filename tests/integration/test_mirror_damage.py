@@ -10,8 +10,8 @@ import pytest
 from integration.mirror_world import World, content, world
 
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.mirror.store import Mirror
-from xpubuild.source.git import Git
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.mirror.store import Mirror
 
 _FLIPS = 3
 

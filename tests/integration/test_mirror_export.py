@@ -18,11 +18,11 @@ from integration.mirror_world import World, content, world
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.mirror.entries import FileRecord, sealed
-from xpubuild.mirror.store import Mirror
-from xpubuild.mirror.tarform import FIRST, SCHEMA, contents_text, ending, header, padding
-from xpubuild.offline.export import export_mirror, import_mirror
+from xpubuild.install.fetch_export import export_mirror, import_mirror
 from xpubuild.schema.fetch import FetchDocument
+from xpubuild.supply.mirror.entries import FileRecord, sealed
+from xpubuild.supply.mirror.store import Mirror
+from xpubuild.supply.mirror.tarform import FIRST, SCHEMA, contents_text, ending, header, padding
 
 
 @pytest.fixture
@@ -174,8 +174,8 @@ def test_an_import_repairs_what_is_damaged(here: World, tmp_path: Path) -> None:
 _CHILD = """
 import os, sys
 from pathlib import Path
-from xpubuild.mirror.importing import import_file
-from xpubuild.mirror.store import Mirror
+from xpubuild.supply.mirror.importing import import_file
+from xpubuild.supply.mirror.store import Mirror
 stop = int(sys.argv[3])
 renames = 0
 def count(event, arguments):
@@ -224,8 +224,8 @@ def test_an_import_that_is_killed_while_it_reads_leaves_nothing_in_place(here: W
     pipe = tmp_path / "good.tar"
     into = tmp_path / "b"
     program = (
-        "import sys, time\nfrom pathlib import Path\nfrom xpubuild.mirror import importing\n"
-        "from xpubuild.mirror.store import Mirror\n"
+        "import sys, time\nfrom pathlib import Path\nfrom xpubuild.supply.mirror import importing\n"
+        "from xpubuild.supply.mirror.store import Mirror\n"
         "def slow(size):\n    print(size, flush=True); time.sleep(60)\n"
         "mirror = Mirror.open(Path(sys.argv[2]), create=True)\n"
         "importing.import_file(Path(sys.argv[1]), mirror, progress=slow)\n"

@@ -15,12 +15,12 @@ from integration.mirror_world import WHEELS, World, content, summary, world
 
 from xpubuild.engine.events import NullSink
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.mirror.store import Mirror
-from xpubuild.offline.export import check_mirror
-from xpubuild.offline.fetch import Fetch
-from xpubuild.packages.conda.lockfile import write_lock
-from xpubuild.packages.conda.model import CondaLock, CondaPackage
+from xpubuild.install.fetch import Fetch
+from xpubuild.install.fetch_export import check_mirror
 from xpubuild.schema.fetch import FetchDocument
+from xpubuild.supply.conda.lockfile import write_lock
+from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.mirror.store import Mirror
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 from integration.mirror_world import WHEELS, World, content, world
 
 from xpubuild.errors import SourceIntegrityError, ToolchainError
-from xpubuild.mirror.check import is_marked
-from xpubuild.mirror.entries import INDEX, Entry, FileRecord
-from xpubuild.mirror.index import render_index
-from xpubuild.mirror.reading import COMMITTING, digest_of
-from xpubuild.mirror.store import Mirror
+from xpubuild.supply.mirror.check import is_marked
+from xpubuild.supply.mirror.entries import INDEX, Entry, FileRecord
+from xpubuild.supply.mirror.index import render_index
+from xpubuild.supply.mirror.reading import COMMITTING, digest_of
+from xpubuild.supply.mirror.store import Mirror
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from support.indexes import PackageIndex, RecordingProxy, noise, sha256
 from support.net import free_port
 
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.mirror.sets import MirrorSet
-from xpubuild.mirror.store import Mirror
+from xpubuild.supply.mirror.sets import MirrorSet
+from xpubuild.supply.mirror.store import Mirror
 
 _BIG = "big-1.0-py3-none-any.whl"
 

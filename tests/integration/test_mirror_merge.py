@@ -16,11 +16,11 @@ from integration.mirror_world import World, content, world
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.mirror import writing
-from xpubuild.mirror.entries import SETS, Entry
-from xpubuild.mirror.index import write_index
-from xpubuild.mirror.store import Mirror
-from xpubuild.offline.export import export_mirror, import_mirror
+from xpubuild.install.fetch_export import export_mirror, import_mirror
+from xpubuild.supply.mirror import writing
+from xpubuild.supply.mirror.entries import SETS, Entry
+from xpubuild.supply.mirror.index import write_index
+from xpubuild.supply.mirror.store import Mirror
 
 _WHEEL = "demo-1.0-py3-none-any.whl"
 
@@ -216,9 +216,9 @@ def _stale(shared: Shared, tmp_path: Path) -> Path:
 _CHILD = """
 import os, sys
 from pathlib import Path
-from xpubuild.mirror.importing import import_file
-from xpubuild.mirror.index import write_index
-from xpubuild.mirror.store import Mirror
+from xpubuild.supply.mirror.importing import import_file
+from xpubuild.supply.mirror.index import write_index
+from xpubuild.supply.mirror.store import Mirror
 stop, seen = int(sys.argv[3]), 0
 def count(event, arguments):
     global seen

@@ -12,7 +12,7 @@ from integration.mirror_world import World, as_0_2_wrote_it, content, world
 from support.indexes import PackageIndex
 
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.mirror.store import Mirror
+from xpubuild.supply.mirror.store import Mirror
 
 _DATA = Path(__file__).parent.parent / "data" / "v0.1"
 

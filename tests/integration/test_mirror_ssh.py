@@ -16,8 +16,8 @@ from support.indexes import noise, sha256
 from support.ssh_server import SshServer, ssh_server
 
 from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
-from xpubuild.mirror.sets import MirrorSet
-from xpubuild.mirror.store import Mirror
+from xpubuild.supply.mirror.sets import MirrorSet
+from xpubuild.supply.mirror.store import Mirror
 
 pytestmark = pytest.mark.needs("ssh", "sshd")
 

@@ -12,7 +12,7 @@ from support.entered import CHANGES, make_workspace
 from support.modules import Modules, environment_modules, lmod
 
 from xpubuild.errors import UsageError
-from xpubuild.installing.modulefiles import Modules as Written
+from xpubuild.install.modulefiles import Modules as Written
 from xpubuild.workspace.activation import read_receipt
 
 BEFORE = {

@@ -12,8 +12,8 @@ from support.ocloc_standin import EVERY, LTS_2350, add_module, add_ocloc
 
 from xpubuild.doctor.checks.driver_build import Ocloc
 from xpubuild.doctor.context import CheckContext
-from xpubuild.host.ocloc import driver_folders, find_ocloc, try_ocloc
-from xpubuild.host.report import host_report
+from xpubuild.machine.host_report import host_report
+from xpubuild.machine.ocloc import driver_folders, find_ocloc, try_ocloc
 from xpubuild.recipe.load import load
 
 SYSTEM = {"PATH": "/usr/bin:/bin"}

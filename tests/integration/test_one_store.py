@@ -15,12 +15,12 @@ from support.indexes import PackageIndex
 from unit.test_store_folder import DIST, FILE, ME, record_of
 
 from xpubuild.engine.process import Cancel
-from xpubuild.mirror.store import Mirror
-from xpubuild.source.bare import RepositoryStore
-from xpubuild.source.git import Git
-from xpubuild.store.folder import FolderStore
-from xpubuild.store.trust import Trust
-from xpubuild.store.whole import damages
+from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.mirror.store import Mirror
+from xpubuild.supply.store.folder import FolderStore
+from xpubuild.supply.store.trust import Trust
+from xpubuild.supply.store.whole import damages
 
 RECORD = record_of(b"wheel", a=1)
 

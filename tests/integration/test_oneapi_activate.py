@@ -20,7 +20,7 @@ _PROGRAM = """\
 # stand-in for `xpubuild env`: what it prints depends on its own environment, as the real one's answer does
 import json, os, sys
 from pathlib import Path
-from xpubuild.oneapi.shell import bash_lines, fish_lines
+from xpubuild.machine.oneapi_shell import bash_lines, fish_lines
 
 Path({log!r}).open("a").write(json.dumps([sys.argv[1:], os.environ["PATH"]]) + "\\n")
 arguments = sys.argv[1:]

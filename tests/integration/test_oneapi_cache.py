@@ -10,9 +10,9 @@ import pytest
 from integration import oneapi_standin as standin
 
 from xpubuild.errors import ToolchainError
-from xpubuild.oneapi.cache import cache_key
-from xpubuild.oneapi.capture import Request
-from xpubuild.oneapi.environment import OneapiEnvironment, OneapiNeeds, oneapi_environment
+from xpubuild.machine.oneapi_cache import cache_key
+from xpubuild.machine.oneapi_capture import Request
+from xpubuild.machine.oneapi_environment import OneapiEnvironment, OneapiNeeds, oneapi_environment
 
 
 class Host:

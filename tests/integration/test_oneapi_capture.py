@@ -10,7 +10,7 @@ from integration import oneapi_standin as standin
 from integration.oneapi_captures import entry, scripts, take
 
 from xpubuild.errors import ToolchainError
-from xpubuild.oneapi import envdiff
+from xpubuild.machine import envdiff
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from integration import oneapi_standin as standin
 from integration.oneapi_environments import codes, get
 
 from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
-from xpubuild.oneapi import envdiff
-from xpubuild.oneapi.environment import installed
+from xpubuild.machine import envdiff
+from xpubuild.machine.oneapi_environment import installed
 
 
 @pytest.fixture

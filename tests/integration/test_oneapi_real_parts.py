@@ -17,7 +17,7 @@ from xpubuild.artifacts.elf import read_shared_object
 from xpubuild.artifacts.linkage import Linker, sycl_runtimes
 from xpubuild.doctor.checks import oneapi, shadow, toolchain
 from xpubuild.errors import ToolchainError
-from xpubuild.oneapi.roots import find_roots
+from xpubuild.machine.oneapi_roots import find_roots
 
 V2025_0 = ">=2025.0,<2025.1"
 PARTS = ("compiler", "umf", "pti")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from xpubuild.oneapi.shell import bash_lines, fish_lines
+from xpubuild.machine.oneapi_shell import bash_lines, fish_lines
 
 # Any bytes an environment can hold, as Python sees them; what is special to shells more often than not.
 _SPECIAL = st.text(st.sampled_from("'\"\\$`!\n\t \r;&|<>(){}[]*?~#=%é\udce9"), max_size=12)

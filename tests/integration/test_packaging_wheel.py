@@ -22,11 +22,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]
 
 NAMED = (
     "xpubuild/py.typed",
-    "xpubuild/host/pci_ids.yaml",
-    "xpubuild/oneapi/bundles.yaml",
+    "xpubuild/machine/pci_ids.yaml",
+    "xpubuild/machine/oneapi_bundles.yaml",
     "xpubuild/ops/embedded.yaml",
     "xpubuild/verify/suite/run.py",
-    "xpubuild/planning/planner.py",
+    "xpubuild/install/planner.py",
     "xpubuild/_data/recipes/quickstart.yaml",
     "xpubuild/_data/ci/job.sh",
     "xpubuild/_data/setvars/capture.sh",

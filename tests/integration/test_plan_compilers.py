@@ -11,8 +11,8 @@ import pytest
 from integration import oneapi_standin as standin
 from support.cli import Xpubuild
 
+from xpubuild.artifacts.links import LinksProof
 from xpubuild.errors import ToolchainError
-from xpubuild.gate.links import LinksProof
 
 
 @pytest.fixture

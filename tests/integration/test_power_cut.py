@@ -18,8 +18,8 @@ from xpubuild.engine.model import XPUBUILD, Command, Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import Outcome, run_plan
 from xpubuild.errors import BuildError
-from xpubuild.source.integrity import TreeProof
-from xpubuild.source.pin import Pin
+from xpubuild.supply.git.integrity import TreeProof
+from xpubuild.supply.git.pin import Pin
 
 pytestmark = [pytest.mark.needs("mount"), pytest.mark.needs("mkfs.ext4"), pytest.mark.needs("root")]
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support import report_world
 
-from xpubuild.report.document import report_document
 from xpubuild.schema import unfit
 from xpubuild.ui.report.page import page
+from xpubuild.workspace.report_document import report_document
 
 pytestmark = [pytest.mark.on_demand, pytest.mark.slow, pytest.mark.needs("ninja")]
 WIDTHS = (390, 820, 1440)

@@ -12,24 +12,24 @@ from integration.gitserver import git
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.source import discover as discovering
-from xpubuild.source.bare import RepositoryStore
-from xpubuild.source.configure_time import ConfigurePin, configure_time_pins
-from xpubuild.source.discover import discover
-from xpubuild.source.edits import Ours
-from xpubuild.source.embedded_layout import read_repositories
-from xpubuild.source.fetching import Retry
-from xpubuild.source.git import Git
-from xpubuild.source.gitmodules import list_tree, read_links
-from xpubuild.source.integrity import dirty_digest
-from xpubuild.source.leftovers import remove_leftovers
-from xpubuild.source.locks import locked
-from xpubuild.source.named import named_commit, remember
-from xpubuild.source.notes import finished_ns, read_done, read_move, write_done, write_move
-from xpubuild.source.pin import Pin
-from xpubuild.source.remote import remote_commit, remote_tags
-from xpubuild.source.serving import ServedProof
-from xpubuild.source.worktree import find_git_dir, inspect, require_git_dir
+from xpubuild.supply.git import discover as discovering
+from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
+from xpubuild.supply.git.discover import discover
+from xpubuild.supply.git.edits import Ours
+from xpubuild.supply.git.embedded_layout import read_repositories
+from xpubuild.supply.git.fetching import Retry
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.gitmodules import list_tree, read_links
+from xpubuild.supply.git.integrity import dirty_digest
+from xpubuild.supply.git.leftovers import remove_leftovers
+from xpubuild.supply.git.locks import locked
+from xpubuild.supply.git.named import named_commit, remember
+from xpubuild.supply.git.notes import finished_ns, read_done, read_move, write_done, write_move
+from xpubuild.supply.git.pin import Pin
+from xpubuild.supply.git.remote import remote_commit, remote_tags
+from xpubuild.supply.git.serving import ServedProof
+from xpubuild.supply.git.worktree import find_git_dir, inspect, require_git_dir
 
 NOBODY = "0" * 39 + "1"
 

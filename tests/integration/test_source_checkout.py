@@ -24,10 +24,10 @@ from integration.gitserver import (
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.source.checkout import CheckoutReport, checkout
-from xpubuild.source.fetching import Retry
-from xpubuild.source.integrity import dirty_digest, verify_checkout
-from xpubuild.source.pin import Pin
+from xpubuild.supply.git.checkout import CheckoutReport, checkout
+from xpubuild.supply.git.fetching import Retry
+from xpubuild.supply.git.integrity import dirty_digest, verify_checkout
+from xpubuild.supply.git.pin import Pin
 
 
 @pytest.fixture(scope="module")
@@ -299,8 +299,8 @@ _CHILD = """
     import sys
     from pathlib import Path
     from xpubuild.engine.environment import base_environment
-    from xpubuild.source.checkout import checkout
-    from xpubuild.source.pin import Pin
+    from xpubuild.supply.git.checkout import checkout
+    from xpubuild.supply.git.pin import Pin
     url, commit, into, cache = sys.argv[1:]
     report = checkout(Pin(url, commit), Path(into), cache=Path(cache), jobs=2, env=base_environment(),
                       report=lambda _: None)

@@ -12,9 +12,9 @@ from integration.gitserver import Nested, git, snapshot
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.source.checkout import checkout
-from xpubuild.source.integrity import TreeProof, dirty_digest, verify_checkout
-from xpubuild.source.pin import Pin
+from xpubuild.supply.git.checkout import checkout
+from xpubuild.supply.git.integrity import TreeProof, dirty_digest, verify_checkout
+from xpubuild.supply.git.pin import Pin
 
 _MID = "third_party/mid"
 _INNER = "third_party/mid/deps/inner"

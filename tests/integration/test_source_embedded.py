@@ -15,10 +15,10 @@ from integration.gitserver import GIT_ENV, git, plain_clone, snapshot
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.resources import ops_project_dir
-from xpubuild.source.checkout import checkout
-from xpubuild.source.embedded import expected_commit, materialise, root_url
-from xpubuild.source.pin import Pin
-from xpubuild.source.portable import shell_lines
+from xpubuild.supply.git.checkout import checkout
+from xpubuild.supply.git.embedded import expected_commit, materialise, root_url
+from xpubuild.supply.git.pin import Pin
+from xpubuild.supply.git.portable import shell_lines
 
 _MANIFEST = """
 repositories:
@@ -128,7 +128,7 @@ _CHILD = """
     import sys
     from pathlib import Path
     from xpubuild.engine.environment import base_environment
-    from xpubuild.source.embedded import materialise
+    from xpubuild.supply.git.embedded import materialise
     print(materialise(Path(sys.argv[1]), Path(sys.argv[2]), base_environment()).commit)
 """
 

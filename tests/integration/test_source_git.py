@@ -13,8 +13,8 @@ from integration.gitserver import Upstream, git, git_server
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import InterruptedByUserError, ToolchainError
-from xpubuild.source.failures import diagnose
-from xpubuild.source.git import Git, object_format
+from xpubuild.supply.git.failures import diagnose
+from xpubuild.supply.git.git import Git, object_format
 
 
 @pytest.fixture

@@ -21,15 +21,15 @@ from integration.gitserver import GitServer, Nested, git, git_server, plain_clon
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.source.checkout import checkout
-from xpubuild.source.pin import Pin
+from xpubuild.supply.git.checkout import checkout
+from xpubuild.supply.git.pin import Pin
 
 _CHILD = """
     import itertools, os, pathlib, signal, sys
     from xpubuild.engine.environment import base_environment
-    from xpubuild.source.checkout import checkout
-    from xpubuild.source.git import Git
-    from xpubuild.source.pin import Pin
+    from xpubuild.supply.git.checkout import checkout
+    from xpubuild.supply.git.git import Git
+    from xpubuild.supply.git.pin import Pin
 
     url, commit, into, cache, last = sys.argv[1:]
     counter = itertools.count(1)

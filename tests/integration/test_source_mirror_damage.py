@@ -16,7 +16,7 @@ from integration.gitserver import GitServer, Upstream, git, git_server
 from integration.source_mirrors import ensured, noise, refusal, store_in
 
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.source.bare import BareRepository
+from xpubuild.supply.git.bare import BareRepository
 
 
 @pytest.fixture
@@ -175,8 +175,8 @@ _ON_A_FULL_DISK = """
     from pathlib import Path
     from xpubuild.engine.environment import base_environment
     from xpubuild.errors import NoSpaceError
-    from xpubuild.source.git import Git
-    from xpubuild.source.bare import RepositoryStore
+    from xpubuild.supply.git.git import Git
+    from xpubuild.supply.git.bare import RepositoryStore
     store = RepositoryStore(Path(sys.argv[1]), Git.open(base_environment()))
     mirror = store.mirror(sys.argv[2], sys.argv[3])
     try:

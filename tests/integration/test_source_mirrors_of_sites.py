@@ -9,8 +9,8 @@ import pytest
 from integration.gitserver import Upstream, git_server
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.source.checkout import checkout
-from xpubuild.source.pin import Pin
+from xpubuild.supply.git.checkout import checkout
+from xpubuild.supply.git.pin import Pin
 
 #: No such host can exist (RFC 2606).
 UPSTREAM = "https://git.example.invalid/project"

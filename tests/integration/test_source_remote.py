@@ -12,8 +12,8 @@ from integration.gitserver import GitServer, Upstream, closed_port, git, git_ser
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, InterruptedByUserError, RecipeError
-from xpubuild.source.git import Git
-from xpubuild.source.remote import remote_commit
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.remote import remote_commit
 
 
 @pytest.fixture

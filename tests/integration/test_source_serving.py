@@ -17,9 +17,9 @@ from integration.gitserver import Upstream, git, gitmodules
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.recipe.model import ConfigureTime
-from xpubuild.source.bare import RepositoryStore
-from xpubuild.source.git import Git
-from xpubuild.source.serving import Served, ServedProof, serve_tree
+from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.serving import Served, ServedProof, serve_tree
 
 #: No such host can exist (RFC 2606), so what is cloned from there came from this machine.
 HOST = "https://git.example.invalid"

@@ -17,14 +17,14 @@ from support.indexes import PackageIndex
 from support.ssh_server import SshServer, ssh_server
 
 from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError
-from xpubuild.gather.store_work import push
-from xpubuild.gather.stores import opened
-from xpubuild.store.folder import FolderStore
-from xpubuild.store.identity import identity
-from xpubuild.store.keeping import Store, look_up
-from xpubuild.store.record import Record
-from xpubuild.store.served import ServedStore
-from xpubuild.store.trust import Trust, parse_store, trust_from
+from xpubuild.install.store_work import push
+from xpubuild.install.stores import opened
+from xpubuild.supply.store.folder import FolderStore
+from xpubuild.supply.store.identity import identity
+from xpubuild.supply.store.keeping import Store, look_up
+from xpubuild.supply.store.record import Record
+from xpubuild.supply.store.served import ServedStore
+from xpubuild.supply.store.trust import Trust, parse_store, trust_from
 
 KEY = identity(INPUTS)
 

@@ -16,16 +16,16 @@ import pytest
 
 from xpubuild.artifacts.installed import content_problems
 from xpubuild.artifacts.site_packages import installed_dists, quick_problem, record_entries, site_packages_of
+from xpubuild.artifacts.step_proofs import EnvironmentProof
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
-from xpubuild.gate.proofs import EnvironmentProof
-from xpubuild.host.pythons import probe_python
-from xpubuild.host.system import OsFacts
-from xpubuild.toolchain.environment import env_python
-from xpubuild.toolchain.envmark import MARK, require_ours
-from xpubuild.toolchain.make_env import make_env
-from xpubuild.toolchain.pythons import require_python, resolve_python
+from xpubuild.machine.envmark import MARK, require_ours
+from xpubuild.machine.make_env import make_env
+from xpubuild.machine.python_choice import require_python, resolve_python
+from xpubuild.machine.python_environment import env_python
+from xpubuild.machine.pythons import probe_python
+from xpubuild.machine.system import OsFacts
 
 DEBIAN = OsFacts(id="debian")
 PYTHON = Path(sys.executable)
@@ -165,7 +165,7 @@ def test_an_interpreter_that_does_not_run(env: Path, tmp_path: Path) -> None:
 
 
 def test_killed_at_many_moments_and_made_again(env: Path) -> None:
-    code = "import sys; from pathlib import Path; from xpubuild.toolchain.make_env import make_env\n"
+    code = "import sys; from pathlib import Path; from xpubuild.machine.make_env import make_env\n"
     code += "make_env(Path(sys.argv[1]), Path(sys.argv[2]))"
     for delay in (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.7):
         process = subprocess.Popen(

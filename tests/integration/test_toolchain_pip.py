@@ -32,16 +32,16 @@ from xpubuild.errors import (
     UnsatisfiableError,
     XpuBuildError,
 )
-from xpubuild.planning.freeze_steps import explain
-from xpubuild.toolchain.environment import (
+from xpubuild.install.freeze_steps import explain
+from xpubuild.machine.make_env import make_env
+from xpubuild.machine.pip_failures import explain_pip_failure
+from xpubuild.machine.python_choice import resolve_python
+from xpubuild.machine.python_environment import (
     env_python,
     install_command,
     leave_out_command,
     write_constraints,
 )
-from xpubuild.toolchain.make_env import make_env
-from xpubuild.toolchain.pip_failures import explain_pip_failure
-from xpubuild.toolchain.pythons import resolve_python
 
 
 class Index:

@@ -21,18 +21,18 @@ from support.indexes import PackageIndex, noise
 
 from xpubuild.artifacts.doubt import NOTE, Note, read_note, write_note
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
-from xpubuild.artifacts.repair import remove_dist, repair
+from xpubuild.artifacts.installed_repair import remove_dist, repair
 from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
-from xpubuild.checking.installed import check_packages
-from xpubuild.checking.model import Found
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import AuditError, ToolchainError
-from xpubuild.packages.index.offline import links_page, offline_environment
-from xpubuild.packages.uv.install import Installation, install
-from xpubuild.packages.uv.program import find_uv
-from xpubuild.toolchain.make_env import make_env
-from xpubuild.toolchain.pythons import resolve_python
+from xpubuild.machine.make_env import make_env
+from xpubuild.machine.python_choice import resolve_python
+from xpubuild.supply.index.offline import links_page, offline_environment
+from xpubuild.supply.uv.install import Installation, install
+from xpubuild.supply.uv.program import find_uv
+from xpubuild.workspace.check_installed import check_packages
+from xpubuild.workspace.check_model import Found
 
 FILES = {
     "demo/__init__.py": b"x = 1\n",
@@ -302,7 +302,7 @@ def test_a_uv_that_is_killed_leaves_nothing_wrong(demo: Demo, envs: tuple[Path, 
 def test_a_cache_of_another_form_leaves_the_work_to_pip(
     demo: Demo, envs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xpubuild.packages.uv.cache._POINTERS", (".of-another-uv",))
+    monkeypatch.setattr("xpubuild.supply.uv.cache._POINTERS", (".of-another-uv",))
     with pytest.raises(ToolchainError, match="is not known"):
         demo.install(envs[0])
     assert {dist.name for dist in installed_dists(site_packages_of(envs[0]))} == {"pip"}

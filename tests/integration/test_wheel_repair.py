@@ -19,10 +19,10 @@ from support.cli import XPUBUILD, Xpubuild
 from support.small_elf import library
 
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
+from xpubuild.artifacts.repair_pack import Changes, rewrite
 from xpubuild.artifacts.wheel import read_wheel
-from xpubuild.locking import model
-from xpubuild.locking.canonical import dump
-from xpubuild.repairing.pack import Changes, rewrite
+from xpubuild.install import lock_model as model
+from xpubuild.install.lock_canonical import dump
 
 pytestmark = pytest.mark.needs("g++")
 

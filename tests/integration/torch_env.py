@@ -17,10 +17,10 @@ import pytest
 from support.shared import folder_of_run, once
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.packages.index.config import read_config
-from xpubuild.packages.uv.program import find_uv
-from xpubuild.packages.uv.settings import translated
 from xpubuild.resources import ops_project_dir
+from xpubuild.supply.index.config import read_config
+from xpubuild.supply.uv.program import find_uv
+from xpubuild.supply.uv.settings import translated
 
 TORCH = "2.13.0"
 MKL = "2026.2.0"

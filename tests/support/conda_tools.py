@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Thread
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.packages.conda.channels import resolve
-from xpubuild.packages.conda.engines import Engines
-from xpubuild.packages.conda.solve import Wanted, make_lock
+from xpubuild.supply.conda.channels import resolve
+from xpubuild.supply.conda.engines import Engines
+from xpubuild.supply.conda.solve import Wanted, make_lock
 
 TOOLCHAIN = ("python", "pip", "cmake >=3.27,<4", "ninja", "mkl-static ==2026.0.0", "mkl-include ==2026.0.0")
 FRONT = Path(__file__).with_name("conda_front.py")

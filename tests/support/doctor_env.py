@@ -24,12 +24,12 @@ from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.registry import arranged, group_of, select, shipped
 from xpubuild.doctor.runner import run_checks
-from xpubuild.host.capacity import CpuFacts, MemoryFacts
-from xpubuild.host.disk import DiskFacts, disk_facts
-from xpubuild.host.pythons import PythonFacts
-from xpubuild.host.report import PythonReport
-from xpubuild.host.system import OsFacts
-from xpubuild.host.tools import CompilerFacts, ToolFacts
+from xpubuild.machine.capacity import CpuFacts, MemoryFacts
+from xpubuild.machine.disk import DiskFacts, disk_facts
+from xpubuild.machine.host_report import PythonReport
+from xpubuild.machine.pythons import PythonFacts
+from xpubuild.machine.system import OsFacts
+from xpubuild.machine.tools import CompilerFacts, ToolFacts
 from xpubuild.recipe.load import load
 from xpubuild.recipe.model import Component, LoadedRecipe
 

@@ -11,10 +11,10 @@ from xpubuild.doctor.model import Check, Outcome
 from xpubuild.doctor.registry import Selection, select
 from xpubuild.doctor.report import Report, make_report
 from xpubuild.doctor.runner import run_checks
-from xpubuild.host.capacity import CpuFacts, MemoryFacts
-from xpubuild.host.disk import DiskFacts
-from xpubuild.host.report import HostReport, PythonReport
-from xpubuild.host.system import OsFacts
+from xpubuild.machine.capacity import CpuFacts, MemoryFacts
+from xpubuild.machine.disk import DiskFacts
+from xpubuild.machine.host_report import HostReport, PythonReport
+from xpubuild.machine.system import OsFacts
 
 Answer = Outcome | Callable[[CheckContext], Outcome]
 

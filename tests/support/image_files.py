@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from support.data_files import DATA
-from xpubuild.gather.options import PlanOptions
 from xpubuild.images.make import Asked, Rendered
 from xpubuild.images.request import Format
+from xpubuild.install.options import PlanOptions
 
 FOLDER = DATA / "images"
 

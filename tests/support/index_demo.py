@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from support.indexes import PackageIndex, noise, sha256
-from xpubuild.packages.index.config import IndexConfig, read_config
-from xpubuild.packages.index.files import RemoteFile
+from xpubuild.supply.index.config import IndexConfig, read_config
+from xpubuild.supply.index.files import RemoteFile
 
 NAME = "demo-1.0+cpu-py3-none-any.whl"
 PATH = f"/files/{NAME}"

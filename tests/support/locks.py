@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from xpubuild.locking import model
+from xpubuild.install import lock_model as model
 
 
 def oid(seed: object) -> str:

@@ -15,16 +15,12 @@ from urllib.parse import quote
 
 from support.data_files import DATA, dumped, placed
 from support.releases import recipe_of
-from xpubuild.caching.model import CompileCache
-from xpubuild.compatibility.situation import Situation
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.model import Command, Plan, Step
-from xpubuild.packages.conda.lockfile import write_lock
-from xpubuild.packages.conda.model import CondaLock, CondaPackage
-from xpubuild.planning.context import Context
-from xpubuild.planning.planner import make_context, make_plan, requirement_names
-from xpubuild.planning.rehearsal import rehearsal
-from xpubuild.planning.request import (
+from xpubuild.install.context import Context
+from xpubuild.install.planner import make_context, make_plan, requirement_names
+from xpubuild.install.rehearsal import rehearsal
+from xpubuild.install.request import (
     Admission,
     Choice,
     Compilers,
@@ -35,8 +31,12 @@ from xpubuild.planning.request import (
     Request,
     Resolved,
 )
-from xpubuild.planning.script import script
+from xpubuild.install.script import script
 from xpubuild.recipe.load import requirement_file
+from xpubuild.recipe.situation import Situation
+from xpubuild.supply.caching.model import CompileCache
+from xpubuild.supply.conda.lockfile import write_lock
+from xpubuild.supply.conda.model import CondaLock, CondaPackage
 
 FOLDER = DATA / "plans"
 _WORKSPACE, _CACHE, _ONEAPI = "/somewhere/my space", "/somewhere/cache", "/somewhere/oneapi"

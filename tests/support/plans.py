@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from xpubuild.engine.model import Plan
-from xpubuild.planning.planner import make_context, make_plan
-from xpubuild.planning.request import Facts, Request
+from xpubuild.install.planner import make_context, make_plan
+from xpubuild.install.request import Facts, Request
 
 
 def plan_of(request: Request, facts: Facts) -> Plan:

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 from support.engine import FileProof, Recorder, make_plan, shell
-from xpubuild.caching.counting import logs_of
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import run_plan
 from xpubuild.engine.state import plan_states
-from xpubuild.planning.compile_cache import HitsProof
+from xpubuild.install.compile_cache import HitsProof
+from xpubuild.supply.caching.counting import logs_of
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.suite.database_table import Table
 from xpubuild.workspace.documents import plan_document

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from support.shown_places import SITE, error_of, outside, scratch_folder, told_in, write_file
-from xpubuild.checking.again import install_words
-from xpubuild.checking.check import Check, failure, require_installed
-from xpubuild.checking.model import Damage, Found
-from xpubuild.checking.repair import Repair
-from xpubuild.checking.wheels import check_receipt
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.state import PUBLISHED
-from xpubuild.source.bare import RepositoryStore
-from xpubuild.source.git import Git
+from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.git import Git
+from xpubuild.workspace.check import Check, failure, require_installed
+from xpubuild.workspace.check_again import install_words
+from xpubuild.workspace.check_model import Damage, Found
+from xpubuild.workspace.check_repair import Repair
+from xpubuild.workspace.check_wheels import check_receipt
 from xpubuild.workspace.layout import Layout
 
 

@@ -26,7 +26,7 @@ from support.shown_checks import dist
 from xpubuild import __version__, resources
 from xpubuild.cli import names
 from xpubuild.cli.app import COMMANDS, cli, run
-from xpubuild.configuration import lookup
+from xpubuild.cli.configuration import lookup
 from xpubuild.distribution import UNKNOWN_SYSTEM
 from xpubuild.engine.journal import Journal
 
@@ -387,7 +387,7 @@ def called(words: list[str], env: dict[str, str], cwd: Path) -> str:
         mock.patch.object(sys, "argv", ["xpubuild", *words]),
         mock.patch.object(sys, "stdin", given),
         # Commands that it suggests are those of the distribution.
-        mock.patch("xpubuild.host.packages.system_of", return_value=UNKNOWN_SYSTEM),
+        mock.patch("xpubuild.machine.packages.system_of", return_value=UNKNOWN_SYSTEM),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from support.data_files import dumped, placed
-from xpubuild.configuration import lookup
-from xpubuild.configuration.checking import check, failure
-from xpubuild.configuration.files import sources
-from xpubuild.configuration.model import Form, Setting, Source
-from xpubuild.configuration.report import check_document, config_document
-from xpubuild.configuration.template import template
+from xpubuild.cli.configuration import lookup
+from xpubuild.cli.configuration.checking import check, failure
+from xpubuild.cli.configuration.files import sources
+from xpubuild.cli.configuration.model import Form, Setting, Source
+from xpubuild.cli.configuration.report import check_document, config_document
+from xpubuild.cli.configuration.template import template
 
 _JOBS = Setting("jobs", "How many compilers run at the same time.", shared=True)
 _KINDS = {

@@ -22,17 +22,17 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.gather.options import PlanOptions
 from xpubuild.images.bases import bases
 from xpubuild.images.make import Asked, document
 from xpubuild.images.request import Format
-from xpubuild.report.builds import ninja_builds
-from xpubuild.report.document import report_document
-from xpubuild.report.lanes import lanes
-from xpubuild.report.model import ReportStep
-from xpubuild.report.ninja_log import find, read
-from xpubuild.report.steps import status_of
+from xpubuild.install.options import PlanOptions
 from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.ninja_log import find, read
+from xpubuild.workspace.report_builds import ninja_builds
+from xpubuild.workspace.report_document import report_document
+from xpubuild.workspace.report_lanes import lanes
+from xpubuild.workspace.report_model import ReportStep
+from xpubuild.workspace.report_steps import status_of
 
 _T0 = 1_795_441_328.0
 
@@ -238,8 +238,8 @@ def _steps(*states: Any) -> list[ReportStep]:
 def _document(root: Path) -> dict[str, Any]:
     with (
         mock.patch("time.time", return_value=_T0 + 100),
-        mock.patch("xpubuild.report.document.os_facts", return_value={}),
-        mock.patch("xpubuild.report.document.system_of", return_value=UNKNOWN_SYSTEM),
+        mock.patch("xpubuild.workspace.report_document.os_facts", return_value={}),
+        mock.patch("xpubuild.workspace.report_document.system_of", return_value=UNKNOWN_SYSTEM),
     ):
         made = report_document(root, _unfit)
     made["xpubuild"] = "{version}"

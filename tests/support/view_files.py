@@ -32,7 +32,6 @@ from support.data_files import DATA, dumped
 from support.shown_runs import coded
 from support.varied import Varied
 from xpubuild.errors import XpuBuildError
-from xpubuild.report.trace import trace
 from xpubuild.ui import (
     check_view,
     config_view,
@@ -59,6 +58,7 @@ from xpubuild.ui.parts import Facts, Part, Table
 from xpubuild.ui.report.page import page
 from xpubuild.ui.report.view import written_view
 from xpubuild.ui.terminal import Terminal
+from xpubuild.workspace.trace import trace
 
 FOLDER = DATA / "views"
 Document = Any

@@ -15,12 +15,12 @@ from support.releases import recipe_of
 from xpubuild.engine import admit
 from xpubuild.engine.admit import Setting, free_stretches, learn, record_file, unit_of
 from xpubuild.engine.model import Command, Plan
-from xpubuild.gather.admission import admission_of, can_wait
-from xpubuild.gather.jobserver import Jobserver, inherited_jobserver
-from xpubuild.host.capacity import MemoryFacts
-from xpubuild.host.jobs import JobPlan, LargeUnit, plan_jobs
-from xpubuild.planning.choose import choose
-from xpubuild.planning.request import Admission, Request
+from xpubuild.install.admission_facts import admission_of, can_wait
+from xpubuild.install.choose import choose
+from xpubuild.install.jobserver import Jobserver, inherited_jobserver
+from xpubuild.install.request import Admission, Request
+from xpubuild.machine.capacity import MemoryFacts
+from xpubuild.machine.jobs import JobPlan, LargeUnit, plan_jobs
 
 GIB = 1 << 30
 SPACE = "/somewhere/work"

@@ -10,7 +10,7 @@ import pytest
 from support.artifacts import install_by_hand, pack, record_line, record_text, unzip
 
 from xpubuild.artifacts.installed import InstalledProof, verify_installed, wheel_matches_installed
-from xpubuild.artifacts.repair import repair
+from xpubuild.artifacts.installed_repair import repair
 from xpubuild.artifacts.site_packages import damaged_dists, installed_dists, site_packages_of
 from xpubuild.errors import AuditError, ToolchainError
 

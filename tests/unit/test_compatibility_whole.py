@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from xpubuild.compatibility.aot import aot_lists
-from xpubuild.compatibility.conditions import Case
-from xpubuild.compatibility.constraints import solve
-from xpubuild.compatibility.matrix import row, when_text
-from xpubuild.compatibility.situation import Situation
-from xpubuild.compatibility.versions import fits, newest
+from xpubuild.recipe.aot_targets import aot_lists
+from xpubuild.recipe.conditions import Case
+from xpubuild.recipe.constraints import solve
+from xpubuild.recipe.matrix import row, when_text
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.releases import Release
+from xpubuild.recipe.situation import Situation
+from xpubuild.recipe.versions import fits, newest
 
 #: Nothing is wrong with it on the host of GOOD.
 BASE: dict[str, Any] = {

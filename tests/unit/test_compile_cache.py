@@ -14,16 +14,16 @@ from support import plan_files
 from support.plan_files import plan_for
 from support.releases import recipe_of
 
-from xpubuild.caching.counting import EVIDENCE, counts_of, rows
-from xpubuild.caching.model import CompileCache
 from xpubuild.engine.journal import StepRecord
 from xpubuild.engine.model import Plan
 from xpubuild.engine.results import QueryResult
 from xpubuild.engine.runner import needed_for
 from xpubuild.errors import ToolchainError, UsageError
-from xpubuild.gather import compile_cache as gathered
-from xpubuild.planning.request import Compilers, OneapiFacts
-from xpubuild.planning.script import script
+from xpubuild.install import compile_cache_facts as gathered
+from xpubuild.install.request import Compilers, OneapiFacts
+from xpubuild.install.script import script
+from xpubuild.supply.caching.counting import EVIDENCE, counts_of, rows
+from xpubuild.supply.caching.model import CompileCache
 
 CCACHE = CompileCache(
     "ccache", "/opt/bin/ccache", {"CCACHE_COMPILERCHECK": "content"}, hashed=("/gcc/cc1plus",),

@@ -11,12 +11,12 @@ import pytest
 from support.plan_files import plan_for
 from unit.test_compile_cache import CCACHE, NEW, OLD, SETTINGS, _program
 
-from xpubuild.caching.model import CompileCache
 from xpubuild.engine.answers import Answers
-from xpubuild.gather import compile_cache as found_by
-from xpubuild.gather.compile_cache import compile_cache
-from xpubuild.planning.compile_cache import HitsProof
-from xpubuild.planning.request import Compilers
+from xpubuild.install import compile_cache_facts as found_by
+from xpubuild.install.compile_cache import HitsProof
+from xpubuild.install.compile_cache_facts import compile_cache
+from xpubuild.install.request import Compilers
+from xpubuild.supply.caching.model import CompileCache
 
 SAFE = {"CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1"}
 

@@ -12,12 +12,12 @@ import yaml
 from support.said import answer, program, sleeper
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.packages.conda import by_conda_lock
-from xpubuild.packages.conda.channels import Channel
-from xpubuild.packages.conda.engines import Engines, find_engines
-from xpubuild.packages.conda.lockfile import write_lock
-from xpubuild.packages.conda.model import CondaLock, CondaPackage
-from xpubuild.packages.conda.solve import Wanted, make_lock
+from xpubuild.supply.conda import by_conda_lock
+from xpubuild.supply.conda.channels import Channel
+from xpubuild.supply.conda.engines import Engines, find_engines
+from xpubuild.supply.conda.lockfile import write_lock
+from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.conda.solve import Wanted, make_lock
 
 CHANNEL = Channel("https://me:secret-word@host.invalid/forge")
 SPECS = ("cmake >=3.27", "ninja")

@@ -11,10 +11,10 @@ import pytest
 from support.said import answer, program, sleeper
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.packages.conda import by_rattler
-from xpubuild.packages.conda.channels import Channel
-from xpubuild.packages.conda.engines import Engines
-from xpubuild.packages.conda.solve import Wanted, make_lock, spec_name
+from xpubuild.supply.conda import by_rattler
+from xpubuild.supply.conda.channels import Channel
+from xpubuild.supply.conda.engines import Engines
+from xpubuild.supply.conda.solve import Wanted, make_lock, spec_name
 
 CHANNEL = Channel("https://me:secret-word@host.invalid/forge")
 SPECS = ("cmake >=3.27", "ninja")

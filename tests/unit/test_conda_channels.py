@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import RecipeError, ToolchainError
-from xpubuild.packages.conda.channels import Channel, read_condarc, resolve, with_access
-from xpubuild.packages.conda.urls import redactor, without_credentials
+from xpubuild.supply.conda.channels import Channel, read_condarc, resolve, with_access
+from xpubuild.supply.conda.urls import redactor, without_credentials
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from support.small_elf import library
 
 from xpubuild.errors import AuditError
-from xpubuild.packages.conda.host_libstdcxx import DRIVER, FOLDERS, STDLIB, CxxNeed, machine_need, provided
-from xpubuild.packages.conda.libstdcxx import FIRST_GCC, gcc_for, glibcxx, newest
+from xpubuild.supply.conda.host_libstdcxx import DRIVER, FOLDERS, STDLIB, CxxNeed, machine_need, provided
+from xpubuild.supply.conda.libstdcxx import FIRST_GCC, gcc_for, glibcxx, newest
 
 
 def test_the_newest_version_of_all_counts(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpubuild.errors import RecipeError
-from xpubuild.packages.conda.lockfile import packages_of, read_lock, split_filename, write_lock
-from xpubuild.packages.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.conda.lockfile import packages_of, read_lock, split_filename, write_lock
+from xpubuild.supply.conda.model import CondaLock, CondaPackage
 
 BASE = "https://conda.example.invalid/forge"
 

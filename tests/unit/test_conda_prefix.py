@@ -13,12 +13,12 @@ import pytest
 from support.said import Program, program, sleeper
 
 from xpubuild.errors import RecipeError, XpuBuildError
-from xpubuild.packages.conda import archives, install
-from xpubuild.packages.conda.archives import Supply, bring, explicit_lines, fetch, hashes, in_folder
-from xpubuild.packages.conda.engines import Engines
-from xpubuild.packages.conda.install import Installation, lock_digest, python_version, read_lock_file
-from xpubuild.packages.conda.model import CondaLock, CondaPackage
-from xpubuild.packages.conda.prefix import (
+from xpubuild.supply.conda import archives, install
+from xpubuild.supply.conda.archives import Supply, bring, explicit_lines, fetch, hashes, in_folder
+from xpubuild.supply.conda.engines import Engines
+from xpubuild.supply.conda.install import Installation, lock_digest, python_version, read_lock_file
+from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.conda.prefix import (
     Installed,
     activation_scripts,
     installed,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from xpubuild.packages.conda import rattler_child
+from xpubuild.supply.conda import rattler_child
 
 
 class SolverError(Exception):

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from xpubuild.engine.fingerprint import step_fingerprint
-from xpubuild.packages.conda.lockfile import write_lock
-from xpubuild.packages.conda.model import CondaLock, CondaPackage
-from xpubuild.packages.requirements import pinned
-from xpubuild.planning import conda_steps, env_steps
-from xpubuild.planning.choose import choose
-from xpubuild.planning.conda_steps import CondaFacts, remaining, specifications
-from xpubuild.planning.context import Context
-from xpubuild.planning.planner import requirement_names
-from xpubuild.planning.request import Compilers, Downloads, Facts, Request
+from xpubuild.install import conda_steps, env_steps
+from xpubuild.install.choose import choose
+from xpubuild.install.conda_steps import CondaFacts, remaining, specifications
+from xpubuild.install.context import Context
+from xpubuild.install.planner import requirement_names
+from xpubuild.install.request import Compilers, Downloads, Facts, Request
 from xpubuild.recipe.load import load
 from xpubuild.resources import recipes_dir
+from xpubuild.supply.conda.lockfile import write_lock
+from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.requirements import pinned
 from xpubuild.workspace.layout import Layout
 
 BASE = "https://conda.example.invalid/forge/linux-64"

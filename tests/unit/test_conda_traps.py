@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from xpubuild.errors import UnsatisfiableError
-from xpubuild.packages.conda.libstdcxx import gcc_for, newest, too_old
-from xpubuild.packages.conda.model import CondaLock, CondaPackage
-from xpubuild.packages.conda.traps import keep_out, kind_of, refuse
+from xpubuild.supply.conda.libstdcxx import gcc_for, newest, too_old
+from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.conda.traps import keep_out, kind_of, refuse
 
 
 def lock(**needs: str) -> CondaLock:

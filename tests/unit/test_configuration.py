@@ -16,11 +16,11 @@ from support.documents import check
 from support.imports import ROOT
 
 from xpubuild.cli.app import cli
+from xpubuild.cli.configuration.files import line_of
+from xpubuild.cli.configuration.lookup import of_caller
+from xpubuild.cli.configuration.model import PROJECT_OPTIONS
+from xpubuild.cli.configuration.schema import json_schema
 from xpubuild.cli.settings import Defaults, commands
-from xpubuild.configuration.files import line_of
-from xpubuild.configuration.lookup import of_caller
-from xpubuild.configuration.model import PROJECT_OPTIONS
-from xpubuild.configuration.schema import json_schema
 
 if sys.version_info >= (3, 11):
     import tomllib

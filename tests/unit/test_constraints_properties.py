@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.plans import plan_of
 
-from xpubuild.compatibility.constraints import solve
-from xpubuild.compatibility.situation import Situation
 from xpubuild.errors import UnsatisfiableError
-from xpubuild.planning.request import Compilers, Facts, OneapiFacts, Request
+from xpubuild.install.request import Compilers, Facts, OneapiFacts, Request
+from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.model import LoadedRecipe, Recipe
+from xpubuild.recipe.situation import Situation
 
 GPUS = ("max", "flex", "arc-a", "arc-b", "core-ultra", "panther-lake")
 DRIVERS = ("lts-2350", "lts2-2523", "rolling")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from xpubuild.compatibility.constraints import solve
-from xpubuild.compatibility.situation import Situation, Verdict
+from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.releases import Release, releases
+from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.resources import recipes_dir
 
 TEXT = Path(__file__).with_name("constraints.yaml").read_text("utf-8")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from xpubuild.distribution import Need, System, install, install_line, install_oneapi, packages, row_of, table
-from xpubuild.host.packages import system_of
-from xpubuild.host.system import OsFacts
+from xpubuild.machine.packages import system_of
+from xpubuild.machine.system import OsFacts
 
 SYSTEMS = {
     "Debian 12": System(("debian",), "12"),

@@ -14,9 +14,9 @@ from support.doctor_shows import shows
 
 from xpubuild.doctor.checks import build
 from xpubuild.doctor.look import filesystem
-from xpubuild.host.capacity import CpuFacts, MemoryFacts
-from xpubuild.host.disk import DiskFacts
-from xpubuild.host.tools import CompilerFacts
+from xpubuild.machine.capacity import CpuFacts, MemoryFacts
+from xpubuild.machine.disk import DiskFacts
+from xpubuild.machine.tools import CompilerFacts
 from xpubuild.recipe.load import load
 
 

@@ -20,7 +20,7 @@ from xpubuild.doctor.checks import (
 )
 from xpubuild.doctor.registry import shipped
 from xpubuild.recipe.load import load
-from xpubuild.source.git import OLDEST
+from xpubuild.supply.git.git import OLDEST
 
 MODULES = (build, caches, machine, network, oneapi, python, shadow, shadow_build, toolchain, torch)
 

@@ -19,8 +19,8 @@ from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look import pip
 from xpubuild.doctor.look.pip import settings
 from xpubuild.doctor.model import Fix
-from xpubuild.host.system import OsFacts
-from xpubuild.host.tools import CompilerFacts
+from xpubuild.machine.system import OsFacts
+from xpubuild.machine.tools import CompilerFacts
 
 TOOLSET = str(Path("/opt/rh", "gcc-toolset-13", "root", "usr", "bin"))
 NAMED = "export CC=gcc-13 CXX=g++-13"

@@ -15,7 +15,7 @@ from xpubuild.doctor.checks import shadow, shadow_build, toolchain
 from xpubuild.doctor.checks.shadow_libstdcxx import ShadowLibstdcxx
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.model import Check, Outcome
-from xpubuild.host.tools import ToolFacts
+from xpubuild.machine.tools import ToolFacts
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from xpubuild.doctor.checks.toolchain import ToolchainGcc
 from xpubuild.doctor.context import Profile
 from xpubuild.doctor.model import Outcome
 from xpubuild.doctor.verdict import able, verdict
-from xpubuild.host.disk import DiskFacts
-from xpubuild.host.readers import UNKNOWN
+from xpubuild.machine.disk import DiskFacts
+from xpubuild.machine.readers import UNKNOWN
 from xpubuild.recipe.load import load
 
 BUILD: frozenset[Profile] = frozenset({"build"})

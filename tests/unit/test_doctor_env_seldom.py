@@ -30,10 +30,10 @@ from xpubuild.doctor.checks import (
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.filesystem import Written
 from xpubuild.doctor.model import Check
-from xpubuild.host.disk import DiskFacts
-from xpubuild.host.drivers import DriverFacts
-from xpubuild.host.report import PythonReport
-from xpubuild.host.system import OsFacts
+from xpubuild.machine.disk import DiskFacts
+from xpubuild.machine.drivers import DriverFacts
+from xpubuild.machine.host_report import PythonReport
+from xpubuild.machine.system import OsFacts
 from xpubuild.recipe.load import load
 from xpubuild.recipe.model import Refusal
 

@@ -13,7 +13,7 @@ from support.doctor_shows import shows
 from xpubuild.doctor.checks import oneapi, toolchain
 from xpubuild.doctor.look.toolkits import sourced, toolkits
 from xpubuild.doctor.model import Outcome
-from xpubuild.host.tools import ToolFacts
+from xpubuild.machine.tools import ToolFacts
 from xpubuild.recipe.load import load
 
 OLD = standin.BUNDLE_2025_1

@@ -15,7 +15,7 @@ from xpubuild.doctor.identity import Anonymiser, Identity
 from xpubuild.doctor.model import Fix, Outcome
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import UsageError
-from xpubuild.host.system import OsFacts
+from xpubuild.machine.system import OsFacts
 
 IDENTITY = Identity(
     users=frozenset({"zoe", "Zoë Quux"}),

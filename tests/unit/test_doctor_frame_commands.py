@@ -10,8 +10,8 @@ from support.doctor_env import offline
 from support.doctor_frame import a_context
 
 from xpubuild.doctor import fixes, gcc
-from xpubuild.host.drivers import DriverFacts
-from xpubuild.host.system import OsFacts
+from xpubuild.machine.drivers import DriverFacts
+from xpubuild.machine.system import OsFacts
 
 UBUNTU, DEBIAN = (
     OsFacts("ubuntu", ("debian",), "22.04", "Ubuntu 22.04"),

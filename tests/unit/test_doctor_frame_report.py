@@ -17,7 +17,7 @@ from xpubuild.doctor.fixes import as_root, install_command
 from xpubuild.doctor.junit import junit_report
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.verdict import able, verdict
-from xpubuild.host.system import OsFacts
+from xpubuild.machine.system import OsFacts
 from xpubuild.schema.doctor import DoctorChecksDocument, DoctorDocument
 from xpubuild.ui.doctor_view import annotations_text, doctor_text, explanations_text
 from xpubuild.ui.terminal import Terminal

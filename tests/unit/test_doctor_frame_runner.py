@@ -15,7 +15,7 @@ from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.report import Result
 from xpubuild.doctor.runner import run_checks
-from xpubuild.host.readers import LIVE_ROOT
+from xpubuild.machine.readers import LIVE_ROOT
 
 
 def results(*checks: type[Check], root: Path = LIVE_ROOT, at_once: int = 16) -> dict[str, Result]:

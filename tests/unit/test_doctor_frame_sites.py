@@ -12,8 +12,8 @@ from unit.test_host_capacity import lay
 from xpubuild.artifacts.site_packages import InstalledDist
 from xpubuild.doctor.look import pip, sites, toolkits
 from xpubuild.doctor.look.pip import Setting
-from xpubuild.host.pythons import PythonFacts
-from xpubuild.host.report import PythonReport
+from xpubuild.machine.host_report import PythonReport
+from xpubuild.machine.pythons import PythonFacts
 
 INI = (
     "[global]\nno_index = Yes\n[other]\na = b\n[install]\nindex-url = u\n[wheel]\nx = 1\n[download]\ny = 2\n"

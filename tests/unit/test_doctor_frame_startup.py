@@ -58,7 +58,7 @@ def test_a_recipe_is_what_brings_pydantic() -> None:
 @pytest.mark.parametrize(
     ("program", "unwanted"),
     [
-        ("import xpubuild.host.gpus", {"yaml"}),
+        ("import xpubuild.machine.gpus", {"yaml"}),
         (
             "from xpubuild.doctor.plugins import plugin_checks; assert not list(plugin_checks())",
             {"importlib.metadata", "yaml"},

@@ -17,7 +17,7 @@ from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Fix
 from xpubuild.doctor.probes import access
 from xpubuild.doctor.probes.access import Opened, open_node
-from xpubuild.host.report import host_report
+from xpubuild.machine.host_report import host_report
 
 NODE = "/dev/dri/renderD128"
 MINE, ANOTHER = 4_000_000, 4_000_001

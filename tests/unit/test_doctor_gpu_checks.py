@@ -31,9 +31,9 @@ from xpubuild.doctor.probes.level_zero import MASK, Enumeration, enumeration, re
 from xpubuild.doctor.probes.loaders import loader_copies, loader_needed_by, older
 from xpubuild.doctor.probes.sycl import SyclDevices
 from xpubuild.doctor.probes.torch_count import TorchCount, torch_count
-from xpubuild.host.drivers import DriverFacts
-from xpubuild.host.readers import LIVE_ROOT
-from xpubuild.host.report import host_report
+from xpubuild.machine.drivers import DriverFacts
+from xpubuild.machine.host_report import host_report
+from xpubuild.machine.readers import LIVE_ROOT
 from xpubuild.recipe.load import load
 
 UNREADABLE = "1 display controller whose vendor cannot be read"

@@ -15,7 +15,7 @@ from unit.test_doctor_gpu_checks import GPU, LOADED, answered, at, device, facts
 from xpubuild.doctor.checks import gpu, gpu_kernel, level_zero
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.loaders import old_runtime
-from xpubuild.host.system import OsFacts
+from xpubuild.machine.system import OsFacts
 
 NVIDIA = device(vendor="0x10de")
 ARC = device("0000:03:00.0", "0x56a0", **{"class": "0x030000"})

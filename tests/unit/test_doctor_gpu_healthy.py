@@ -13,8 +13,8 @@ from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import Enumeration, unmasked
 from xpubuild.doctor.probes.torch_count import TorchCount, torch_count
-from xpubuild.host.drivers import DriverFacts
-from xpubuild.host.gpus import GpuFacts
+from xpubuild.machine.drivers import DriverFacts
+from xpubuild.machine.gpus import GpuFacts
 from xpubuild.recipe.load import load
 
 GPU = {"type": 1, "name": "Max", "pci_address": "0000:29:00.0", "tiles": []}

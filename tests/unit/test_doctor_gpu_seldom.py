@@ -33,11 +33,11 @@ from xpubuild.doctor.probes.opencl import OpenclGpus, opencl_gpus
 from xpubuild.doctor.probes.sycl import SyclDevices, sycl_devices
 from xpubuild.doctor.probes.torch_count import TorchCount, torch_count
 from xpubuild.doctor.probes.unified_runtime import UnifiedRuntime, unified_runtime
-from xpubuild.host.drivers import DriverFacts
-from xpubuild.host.gpus import GpuFacts
-from xpubuild.host.readers import LIVE_ROOT
-from xpubuild.host.report import host_report
-from xpubuild.host.system import OsFacts
+from xpubuild.machine.drivers import DriverFacts
+from xpubuild.machine.gpus import GpuFacts
+from xpubuild.machine.host_report import host_report
+from xpubuild.machine.readers import LIVE_ROOT
+from xpubuild.machine.system import OsFacts
 
 GIB = 1 << 30
 MAX = GpuFacts(

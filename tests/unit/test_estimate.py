@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from xpubuild.engine.estimate import Estimate, span, total
 from xpubuild.engine.model import Step
-from xpubuild.planning.context import Context
-from xpubuild.planning.estimate import Earlier, Known, estimates
-from xpubuild.planning.planner import make_context, make_plan
-from xpubuild.planning.request import Compilers, Facts, Request
+from xpubuild.install.context import Context
+from xpubuild.install.estimate import Earlier, Known, estimates
+from xpubuild.install.planner import make_context, make_plan
+from xpubuild.install.request import Compilers, Facts, Request
 from xpubuild.recipe.load import load
-from xpubuild.store.keeping import NotKept
+from xpubuild.supply.store.keeping import NotKept
 from xpubuild.ui.format import roughly
 
 TORCH = "requirements/torch-2.13.0-cpu.txt"

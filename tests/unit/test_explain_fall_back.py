@@ -7,13 +7,13 @@ import io
 import pytest
 from support.fall_back import NO_KERNELS, NOT_GCC, NOT_GCC_WARNING
 
+from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.step_watcher import FATAL_WORDS, StepWatcher
 from xpubuild.engine.model import Stop
 from xpubuild.errors import XpuBuildError
 from xpubuild.explain.document import explain_stream
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.watch import LogWatcher
-from xpubuild.gate.expectation import Expectation
-from xpubuild.gate.step_watcher import FATAL_WORDS, StepWatcher
 
 # https://github.com/pytorch/pytorch/blob/v2.6.0/cmake/Dependencies.cmake#L94, as CMake wraps it
 NO_SYCL = """\
@@ -157,7 +157,7 @@ def test_an_error_in_the_rules_is_told_and_not_waited_for(monkeypatch: pytest.Mo
     def broken(_: object) -> LogWatcher:
         raise FileNotFoundError("kinds.yaml")
 
-    monkeypatch.setattr("xpubuild.gate.step_watcher.LogWatcher", broken)
+    monkeypatch.setattr("xpubuild.artifacts.step_watcher.LogWatcher", broken)
     with pytest.raises(FileNotFoundError):
         StepWatcher(xpu=False, expected=None).explain(XpuBuildError("failed"))
 
@@ -166,7 +166,7 @@ def test_without_a_thread_the_rules_are_read_all_the_same(monkeypatch: pytest.Mo
     def refused(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("xpubuild.gate.step_watcher.ThreadPoolExecutor.submit", refused)
+    monkeypatch.setattr("xpubuild.artifacts.step_watcher.ThreadPoolExecutor.submit", refused)
     watcher = StepWatcher(xpu=False, expected=None)
     watcher.line("ERROR: 407 Proxy Authentication Required", 1)
     assert watcher.explain(XpuBuildError("failed")).explanation is not None

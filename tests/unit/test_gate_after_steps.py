@@ -12,19 +12,19 @@ from typing import Any, Protocol
 import pytest
 from support.artifacts import pack, tiny_elf, unzip
 
+from xpubuild.artifacts.configured import ConfiguredProof
+from xpubuild.artifacts.links import LinksProof
+from xpubuild.artifacts.step_proofs import AbiOfInstalledProof, EnvironmentProof, SameWheelProof, VerifyProof
+from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.errors import XpuBuildError
-from xpubuild.gate import conda_proofs
-from xpubuild.gate.complete import CompleteProof, ComponentsCompleteProof
-from xpubuild.gate.conda_proofs import CondaEnvironmentProof, CondaMklProof, mkl_proof
-from xpubuild.gate.configured import ConfiguredProof
-from xpubuild.gate.links import LinksProof
-from xpubuild.gate.proofs import AbiOfInstalledProof, EnvironmentProof, SameWheelProof, VerifyProof
-from xpubuild.gate.xpu_proofs import XpuInstalledProof, XpuWheelProof
-from xpubuild.host.pythons import PythonFacts
-from xpubuild.packages.conda.host_libstdcxx import CxxNeed
-from xpubuild.packages.conda.install import lock_digest
-from xpubuild.packages.conda.model import CondaLock
-from xpubuild.toolchain.mkl import MklStaticProof
+from xpubuild.install.complete import CompleteProof, ComponentsCompleteProof
+from xpubuild.machine.mkl import MklStaticProof
+from xpubuild.machine.pythons import PythonFacts
+from xpubuild.supply.conda import proofs as conda_proofs
+from xpubuild.supply.conda.host_libstdcxx import CxxNeed
+from xpubuild.supply.conda.install import lock_digest
+from xpubuild.supply.conda.model import CondaLock
+from xpubuild.supply.conda.proofs import CondaEnvironmentProof, CondaMklProof, mkl_proof
 
 NEW = ("_ZN2at4nameNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", True)
 OLD = ("_ZN2at4nameESs", True)

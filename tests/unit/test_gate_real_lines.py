@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support.data_files import loaded
 
+from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.sycl_commands import read_sycl_groups
+from xpubuild.artifacts.xpu_gate import XpuGate
 from xpubuild.engine.model import Caution, Stop, Verdict
-from xpubuild.gate.expectation import Expectation
-from xpubuild.gate.sycl_commands import read_sycl_groups
-from xpubuild.gate.xpu_gate import XpuGate
 
 DATA = Path(__file__).parent.parent / "data" / "gate-lines.yaml"
 LINES = loaded(DATA)

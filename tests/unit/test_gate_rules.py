@@ -11,13 +11,13 @@ import pytest
 from pydantic import ValidationError
 from support.fall_back import NO_KERNELS, NOT_GCC, NOT_GCC_WARNING
 
+from xpubuild.artifacts.cmake_lines import Messages
+from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.gate_rules import GateRule, shipped_gate_rules
+from xpubuild.artifacts.xpu_gate import XpuGate
 from xpubuild.cli.app import cli
 from xpubuild.engine.model import Caution, Stop, Verdict
 from xpubuild.errors import NoXpuError
-from xpubuild.gate.cmake_lines import Messages
-from xpubuild.gate.expectation import Expectation
-from xpubuild.gate.rules import GateRule, shipped_gate_rules
-from xpubuild.gate.xpu_gate import XpuGate
 
 # A build log quoted at https://github.com/pytorch/pytorch/issues/127008, indented as pip does
 NO_SYCL = """\

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from xpubuild.artifacts.cmake_lines import Messages
+from xpubuild.artifacts.configure_only import configure, configure_argv
+from xpubuild.artifacts.gate_configuration import read_cache, read_messages, read_switches
+from xpubuild.artifacts.sycl_commands import SyclGroup, home_of, read_sycl_groups
+from xpubuild.artifacts.tree_kind import LEGACY, TreeKind, check, look
 from xpubuild.errors import RecipeError
-from xpubuild.gate.cmake_lines import Messages
-from xpubuild.gate.configuration import read_cache, read_messages, read_switches
-from xpubuild.gate.configure_only import configure, configure_argv
-from xpubuild.gate.sycl_commands import SyclGroup, home_of, read_sycl_groups
-from xpubuild.gate.tree_kind import LEGACY, TreeKind, check, look
 
 SCIKIT = '[build-system]\nrequires = ["a"]\nbuild-backend = "scikit_build_core.build"\n'
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.gate_rules import GateRule
+from xpubuild.artifacts.gate_watcher import WatchStep
+from xpubuild.artifacts.xpu_gate import XpuGate
 from xpubuild.engine.model import Caution, Stop
 from xpubuild.errors import NoSpaceError
-from xpubuild.gate.expectation import Expectation
-from xpubuild.gate.rules import GateRule
-from xpubuild.gate.watcher import WatchStep
-from xpubuild.gate.xpu_gate import XpuGate
 
 RULE = {
     "id": "a-rule", "kind": "stop", "find": ("lost",), "line": "lost ?(?P<value>\\w*)", "compare": "off",

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from xpubuild.artifacts.linkage import Missing
-from xpubuild.compatibility.aot import AotList
 from xpubuild.errors import ToolchainError
-from xpubuild.gather.adapters import _told
-from xpubuild.gather.build_compilers import build_compilers
-from xpubuild.gather.offline_compiler import unknown_targets
-from xpubuild.host.system import OsFacts
-from xpubuild.host.tools import CompilerFacts
-from xpubuild.planning.request import Compilers, OneapiFacts
-from xpubuild.toolchain.compilers import HostCompilers
+from xpubuild.install.adapters import _told
+from xpubuild.install.build_compilers import build_compilers
+from xpubuild.install.offline_compiler import unknown_targets
+from xpubuild.install.request import Compilers, OneapiFacts
+from xpubuild.machine.compilers import HostCompilers
+from xpubuild.machine.system import OsFacts
+from xpubuild.machine.tools import CompilerFacts
+from xpubuild.recipe.aot_targets import AotList
 
 DEBIAN = OsFacts(id="debian", version="12")
 

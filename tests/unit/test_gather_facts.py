@@ -12,24 +12,24 @@ import pytest
 from support.plan_files import _LOCK, context_for
 from unit.test_plan_resolved import request
 
-from xpubuild.compatibility.situation import Situation
 from xpubuild.engine.edges import History
 from xpubuild.errors import UnsatisfiableError
-from xpubuild.gather import facts, prepare
-from xpubuild.gather.downloads import _pip
-from xpubuild.gather.earlier import _edges, _has_pin, histories_of, known_of
-from xpubuild.gather.jobserver import inherited_jobserver
-from xpubuild.gather.newest_release import Chosen, choose_release
-from xpubuild.gather.options import PlanOptions
-from xpubuild.gather.site_folders import extended, site_folders
-from xpubuild.gather.stores import read_only_because
-from xpubuild.host.jobs import LargeUnit
-from xpubuild.host.report import host_report
-from xpubuild.oneapi.envdiff import PathChange
-from xpubuild.packages.conda.lockfile import write_lock
-from xpubuild.planning.choose import choose
+from xpubuild.install import facts, prepare
+from xpubuild.install.choose import choose
+from xpubuild.install.downloads import _pip
+from xpubuild.install.earlier import _edges, _has_pin, histories_of, known_of
+from xpubuild.install.jobserver import inherited_jobserver
+from xpubuild.install.newest_release import Chosen, choose_release
+from xpubuild.install.options import PlanOptions
+from xpubuild.install.site_folders import extended, site_folders
+from xpubuild.install.stores import read_only_because
+from xpubuild.machine.envdiff import PathChange
+from xpubuild.machine.host_report import host_report
+from xpubuild.machine.jobs import LargeUnit
 from xpubuild.recipe.releases import releases
+from xpubuild.recipe.situation import Situation
 from xpubuild.resources import recipes_dir
+from xpubuild.supply.conda.lockfile import write_lock
 from xpubuild.workspace.layout import Layout
 
 GIB = 1 << 30

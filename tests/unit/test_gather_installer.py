@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import UsageError
-from xpubuild.gather.installer import _device, _settings, installer_for
-from xpubuild.gather.options import PlanOptions
-from xpubuild.packages.uv import cache, program, settings
-from xpubuild.packages.uv.program import Program
-from xpubuild.planning.request import Downloads, Installer
+from xpubuild.install.installer import _device, _settings, installer_for
+from xpubuild.install.options import PlanOptions
+from xpubuild.install.request import Downloads, Installer
+from xpubuild.supply.uv import cache, program, settings
+from xpubuild.supply.uv.program import Program
 
 UV, NONE = Program("/bin/uv", "1.2.3"), Program(why="no uv", remedy="mend it")
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from unit.test_plan_resolved import FIRST, SECOND, request
 
-from xpubuild.compatibility.situation import Situation
 from xpubuild.errors import FetchError, XpuBuildError
-from xpubuild.gather import facts, open_commits
-from xpubuild.gather.jobserver import Jobserver
-from xpubuild.gather.newest_release import Chosen, built_in, entered
-from xpubuild.gather.open_commits import keep_resolved, read_resolved, resolve
-from xpubuild.gather.options import PlanOptions
-from xpubuild.host.jobs import JobPlan
-from xpubuild.planning.choose import choose
-from xpubuild.planning.request import Admission, Compilers, Downloads, Facts, Installer, OneapiFacts, Resolved
+from xpubuild.install import facts, open_commits
+from xpubuild.install.choose import choose
+from xpubuild.install.jobserver import Jobserver
+from xpubuild.install.newest_release import Chosen, built_in, entered
+from xpubuild.install.open_commits import keep_resolved, read_resolved, resolve
+from xpubuild.install.options import PlanOptions
+from xpubuild.install.request import Admission, Compilers, Downloads, Facts, Installer, OneapiFacts, Resolved
+from xpubuild.machine.jobs import JobPlan
+from xpubuild.recipe.situation import Situation
 from xpubuild.workspace.activation import ENTERED
 from xpubuild.workspace.layout import Layout
 

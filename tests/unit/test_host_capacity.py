@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpubuild.host.capacity import cpu_facts, memory_facts
-from xpubuild.host.cgroup import CgroupLimits, cgroup_limits
-from xpubuild.host.jobs import LargeUnit, plan_jobs
+from xpubuild.machine.capacity import cpu_facts, memory_facts
+from xpubuild.machine.cgroup import CgroupLimits, cgroup_limits
+from xpubuild.machine.jobs import LargeUnit, plan_jobs
 
 GIB = 1 << 30
 CPUINFO = """processor\t: 0

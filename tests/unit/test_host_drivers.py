@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.host.drivers import driver_family, family_of_version, find_drivers
-from xpubuild.host.report import host_report
-from xpubuild.host.rpms import parse_rpms
+from xpubuild.machine.drivers import driver_family, family_of_version, find_drivers
+from xpubuild.machine.host_report import host_report
+from xpubuild.machine.rpms import parse_rpms
 
 LTS = "/gpu/ubuntu jammy/lts/2350 unified"
 LTS2 = "/gpu/ubuntu noble/lts/2523 unified"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.host.gpus import GpuFacts, find_gpus
-from xpubuild.host.pci_names import intel_gpu, intel_gpus
+from xpubuild.machine.gpus import GpuFacts, find_gpus
+from xpubuild.machine.pci_names import intel_gpu, intel_gpus
 
 CONTRACT = [
     *("pci_address", "vendor_id", "device_id", "name", "family"),

@@ -13,19 +13,27 @@ import pytest
 from unit.test_host_capacity import lay
 
 from xpubuild.distribution import System
-from xpubuild.host import rpms
-from xpubuild.host.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
-from xpubuild.host.cgroup import CgroupLimits, cgroup_limits
-from xpubuild.host.disk import DiskFacts, disk_facts
-from xpubuild.host.drivers import DriverFacts, find_drivers
-from xpubuild.host.gpus import GpuFacts, find_gpus
-from xpubuild.host.ocloc import OclocAnswer, try_ocloc
-from xpubuild.host.packages import install_commands, package_names, system_of
-from xpubuild.host.pythons import PythonFacts, find_pythons
-from xpubuild.host.readers import LIVE_ROOT
-from xpubuild.host.report import OneapiFacts, host_report
-from xpubuild.host.system import OsFacts, os_facts
-from xpubuild.host.tools import COMPILERS, TOOLS, CompilerFacts, ToolFacts, locate, probe_compiler, probe_tool
+from xpubuild.machine import rpms
+from xpubuild.machine.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
+from xpubuild.machine.cgroup import CgroupLimits, cgroup_limits
+from xpubuild.machine.disk import DiskFacts, disk_facts
+from xpubuild.machine.drivers import DriverFacts, find_drivers
+from xpubuild.machine.gpus import GpuFacts, find_gpus
+from xpubuild.machine.host_report import OneapiFacts, host_report
+from xpubuild.machine.ocloc import OclocAnswer, try_ocloc
+from xpubuild.machine.packages import install_commands, package_names, system_of
+from xpubuild.machine.pythons import PythonFacts, find_pythons
+from xpubuild.machine.readers import LIVE_ROOT
+from xpubuild.machine.system import OsFacts, os_facts
+from xpubuild.machine.tools import (
+    COMPILERS,
+    TOOLS,
+    CompilerFacts,
+    ToolFacts,
+    locate,
+    probe_compiler,
+    probe_tool,
+)
 
 GIB = 1 << 30
 

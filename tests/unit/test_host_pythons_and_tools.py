@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.host.pythons import PATIENT_S, find_pythons, probe_python
-from xpubuild.host.report import host_report
-from xpubuild.host.tools import parse_compiler, probe_compiler, probe_tool
+from xpubuild.machine.host_report import host_report
+from xpubuild.machine.pythons import PATIENT_S, find_pythons, probe_python
+from xpubuild.machine.tools import parse_compiler, probe_compiler, probe_tool
 
 GCC_V = """Using built-in specs.
 Target: x86_64-redhat-linux
@@ -203,7 +203,7 @@ def test_a_tool_that_babbles_and_one_that_is_stuck_cost_only_their_own_facts(tmp
     script(tmp_path / "bin/python3", "trap '' INT TERM; while :; do sleep 1; done")
     env = {**base_environment(), "PATH": f"{tmp_path}/bin:/bin"}
     program = (
-        "import json, sys; from xpubuild.host import report; report._DEADLINE_S = 3.0;"
+        "import json, sys; from xpubuild.machine import host_report as report; report._DEADLINE_S = 3.0;"
         "json.dump(report.host_report(environment=json.loads(sys.argv[1])).to_json(), sys.stdout)"
     )
     began = time.monotonic()

@@ -12,15 +12,16 @@ from unit.test_host_pythons_and_tools import fake_installation, script
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.results import QueryResult
-from xpubuild.host import pythons, readers, report, system
-from xpubuild.host.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
-from xpubuild.host.cgroup import CgroupLimits, cgroup_limits
-from xpubuild.host.drivers import DriverFacts, family_of_version, find_drivers
-from xpubuild.host.jobs import JobPlan, LargeUnit, plan_jobs
-from xpubuild.host.pythons import PythonFacts, find_pythons, probe_python
-from xpubuild.host.readers import entries, exists, inside, link_name, read_bytes, read_text
-from xpubuild.host.system import OsFacts, os_facts
-from xpubuild.host.tools import locate
+from xpubuild.machine import host_report as report
+from xpubuild.machine import pythons, readers, system
+from xpubuild.machine.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
+from xpubuild.machine.cgroup import CgroupLimits, cgroup_limits
+from xpubuild.machine.drivers import DriverFacts, family_of_version, find_drivers
+from xpubuild.machine.jobs import JobPlan, LargeUnit, plan_jobs
+from xpubuild.machine.pythons import PythonFacts, find_pythons, probe_python
+from xpubuild.machine.readers import entries, exists, inside, link_name, read_bytes, read_text
+from xpubuild.machine.system import OsFacts, os_facts
+from xpubuild.machine.tools import locate
 
 GIB = 1 << 30
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support.doctor_frame import a_context
 
-from xpubuild.host.drivers import find_drivers
-from xpubuild.host.gpus import find_gpus
-from xpubuild.host.readers import (
+from xpubuild.machine.drivers import find_drivers
+from xpubuild.machine.gpus import find_gpus
+from xpubuild.machine.readers import (
     LIVE_ROOT,
     MOST_BYTES,
     entries,
@@ -22,8 +22,8 @@ from xpubuild.host.readers import (
     read_int,
     read_text,
 )
-from xpubuild.host.rpms import unread_database
-from xpubuild.host.system import os_facts
+from xpubuild.machine.rpms import unread_database
+from xpubuild.machine.system import os_facts
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_a_database_of_rpm_that_was_not_asked_is_told(root: Path, monkeypatch: p
     (root / "var/lib").mkdir(parents=True)
     (root / "var/lib/rpm").symlink_to("/usr/lib/sysimage/rpm")
     assert unread_database(root) == "/var/lib/rpm"
-    monkeypatch.setattr("xpubuild.host.rpms._database", lambda _root: "/var/lib/rpm")
+    monkeypatch.setattr("xpubuild.machine.rpms._database", lambda _root: "/var/lib/rpm")
     monkeypatch.setattr("shutil.which", lambda *_args, **_more: None)
     assert unread_database(LIVE_ROOT) == "/var/lib/rpm"
     monkeypatch.setattr("shutil.which", lambda *_args, **_more: "/usr/bin/rpm")

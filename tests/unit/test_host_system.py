@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.host.disk import disk_facts
-from xpubuild.host.packages import install_commands, package_names
-from xpubuild.host.system import OsFacts, os_facts
+from xpubuild.machine.disk import disk_facts
+from xpubuild.machine.packages import install_commands, package_names
+from xpubuild.machine.system import OsFacts, os_facts
 
 
 def lay(root: Path, files: dict[str, str]) -> Path:

@@ -11,9 +11,9 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
 from xpubuild.errors import RecipeError, UsageError
-from xpubuild.packages.index.choice import best, checked_pythons, may_install, offer
-from xpubuild.packages.requirements import hashed_pins, pinned
 from xpubuild.resources import recipes_dir
+from xpubuild.supply.index.choice import best, checked_pythons, may_install, offer
+from xpubuild.supply.requirements import hashed_pins, pinned
 
 HASH = "a" * 64
 

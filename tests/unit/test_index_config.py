@@ -15,10 +15,10 @@ from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import ToolchainError
-from xpubuild.packages.index import config
-from xpubuild.packages.index.config import IndexConfig, read_config
-from xpubuild.packages.index.credentials import login_of, without_login
-from xpubuild.packages.index.files import RemoteFile
+from xpubuild.supply.index import config
+from xpubuild.supply.index.config import IndexConfig, read_config
+from xpubuild.supply.index.credentials import login_of, without_login
+from xpubuild.supply.index.files import RemoteFile
 
 SECRET = "correct-horse"
 

@@ -14,16 +14,16 @@ import requests
 from packaging.specifiers import SpecifierSet
 
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
-from xpubuild.packages.index import pages
-from xpubuild.packages.index.choice import offer
-from xpubuild.packages.index.config import IndexConfig
-from xpubuild.packages.index.files import stated
-from xpubuild.packages.index.lacking import Prebuilt, first_lacking
-from xpubuild.packages.index.missing import Need, nothing, other_hashes
-from xpubuild.packages.index.pages import Sources, explain
-from xpubuild.packages.index.session import IndexSession
-from xpubuild.packages.index.wanted import wanted_files, with_sizes
-from xpubuild.packages.requirements import HashedPin
+from xpubuild.supply.index import pages
+from xpubuild.supply.index.choice import offer
+from xpubuild.supply.index.config import IndexConfig
+from xpubuild.supply.index.files import stated
+from xpubuild.supply.index.lacking import Prebuilt, first_lacking
+from xpubuild.supply.index.missing import Need, nothing, other_hashes
+from xpubuild.supply.index.pages import Sources, explain
+from xpubuild.supply.index.session import IndexSession
+from xpubuild.supply.index.wanted import wanted_files, with_sizes
+from xpubuild.supply.requirements import HashedPin
 
 ALONE = {"PIP_CONFIG_FILE": os.devnull, "HOME": "/nowhere"}
 HASH = "1" * 64

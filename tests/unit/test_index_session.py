@@ -12,14 +12,14 @@ import pytest
 import requests
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.packages.index import session
-from xpubuild.packages.index.choice import best, is_filename, may_install, offer
-from xpubuild.packages.index.config import IndexConfig
-from xpubuild.packages.index.credentials import Credentials
-from xpubuild.packages.index.files import RemoteFile, stated
-from xpubuild.packages.index.offline import links_page, offline_environment
-from xpubuild.packages.index.session import IndexSession
-from xpubuild.packages.requirements import hashed_pins, marker_environment, pinned, releases
+from xpubuild.supply.index import session
+from xpubuild.supply.index.choice import best, is_filename, may_install, offer
+from xpubuild.supply.index.config import IndexConfig
+from xpubuild.supply.index.credentials import Credentials
+from xpubuild.supply.index.files import RemoteFile, stated
+from xpubuild.supply.index.offline import links_page, offline_environment
+from xpubuild.supply.index.session import IndexSession
+from xpubuild.supply.requirements import hashed_pins, marker_environment, pinned, releases
 
 ALONE = {"PIP_CONFIG_FILE": os.devnull, "HOME": "/nowhere"}
 HASH = "1" * 64

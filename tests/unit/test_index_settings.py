@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.packages.index import config as configuration
-from xpubuild.packages.index import pipconf
-from xpubuild.packages.index.config import IndexConfig, local_path, read_config
-from xpubuild.packages.index.credentials import Credentials, origin_of
-from xpubuild.packages.index.pipconf import pip_settings, switched_on
+from xpubuild.supply.index import config as configuration
+from xpubuild.supply.index import pipconf
+from xpubuild.supply.index.config import IndexConfig, local_path, read_config
+from xpubuild.supply.index.credentials import Credentials, origin_of
+from xpubuild.supply.index.pipconf import pip_settings, switched_on
 
 ALONE = {"PIP_CONFIG_FILE": os.devnull, "HOME": "/nowhere"}
 HASH = "1" * 64

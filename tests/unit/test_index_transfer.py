@@ -17,14 +17,14 @@ from support.indexes import sha256
 
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import SourceIntegrityError, XpuBuildError
-from xpubuild.packages.index import transfer
-from xpubuild.packages.index.config import IndexConfig
-from xpubuild.packages.index.credentials import Credentials
-from xpubuild.packages.index.files import RemoteFile
-from xpubuild.packages.index.partial import part_of
-from xpubuild.packages.index.threads import in_threads
-from xpubuild.packages.index.transfer import Transfer
-from xpubuild.packages.index.wanted import with_sizes
+from xpubuild.supply.index import transfer
+from xpubuild.supply.index.config import IndexConfig
+from xpubuild.supply.index.credentials import Credentials
+from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.index.partial import part_of
+from xpubuild.supply.index.threads import in_threads
+from xpubuild.supply.index.transfer import Transfer
+from xpubuild.supply.index.wanted import with_sizes
 
 DATA = b"0123456789"
 URL = "https://me:secret-word@a.example/files/x.whl"
@@ -225,7 +225,7 @@ def test_a_part_that_another_process_finished_is_not_taken(
             if replace:
                 place.write_bytes(b"of the other")
 
-        monkeypatch.setattr("xpubuild.packages.index.partial.fcntl.flock", lock)
+        monkeypatch.setattr("xpubuild.supply.index.partial.fcntl.flock", lock)
         with part_of(tmp_path, file) as part:
             assert part.path != place
             os.unlink(part.path)  # noqa: PTH108
@@ -247,7 +247,7 @@ def test_sizes_that_servers_tell(answer: Any, size: int | None, monkeypatch: pyt
             raise answer
         return answer
 
-    monkeypatch.setattr("xpubuild.packages.index.session.IndexSession.ask", ask)
+    monkeypatch.setattr("xpubuild.supply.index.session.IndexSession.ask", ask)
     file = RemoteFile("x", "1", "x.whl", None, None, "https://a.example/x.whl")
     assert [item.size for item in with_sizes([file], IndexConfig(()))] == [size]
     assert asked == [("https://a.example/x.whl", "HEAD")]

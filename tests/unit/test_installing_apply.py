@@ -15,16 +15,16 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import BuildError, UsageError
-from xpubuild.gather import served_mirror
-from xpubuild.gather.conda_packages import CondaRequest, _from_mirror
-from xpubuild.gather.prepare import Prepared
-from xpubuild.gather.served_mirror import local_mirror, remote_of
-from xpubuild.installing.install import apply
-from xpubuild.installing.modulefiles import Modules
-from xpubuild.mirror.remote.http import HttpRemote
-from xpubuild.mirror.remote.location import Location
-from xpubuild.mirror.remote.ssh import SshRemote
-from xpubuild.planning.gate_steps import _release
+from xpubuild.install import served_mirror
+from xpubuild.install.conda_packages import CondaRequest, _from_mirror
+from xpubuild.install.gate_steps import _release
+from xpubuild.install.install import apply
+from xpubuild.install.modulefiles import Modules
+from xpubuild.install.prepare import Prepared
+from xpubuild.install.served_mirror import local_mirror, remote_of
+from xpubuild.supply.mirror.remote.http import HttpRemote
+from xpubuild.supply.mirror.remote.location import Location
+from xpubuild.supply.mirror.remote.ssh import SshRemote
 from xpubuild.workspace.layout import Layout
 
 

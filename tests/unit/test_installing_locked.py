@@ -11,18 +11,18 @@ from support.locks import example, oid
 from support.plan_files import context_for
 
 from xpubuild.errors import LockMismatchError
-from xpubuild.gather.options import PlanOptions
-from xpubuild.gather.prepare import Prepared
-from xpubuild.installing import locked_install
-from xpubuild.installing.locked_install import (
+from xpubuild.install import locked_install
+from xpubuild.install.locked_install import (
     LockedProof,
     _conda_lock_beside,
     _proved,
     _require_no_contradiction,
     _require_served,
 )
-from xpubuild.locking.options import options_of, resolved_of
-from xpubuild.planning.planner import make_plan
+from xpubuild.install.locked_options import options_of, resolved_of
+from xpubuild.install.options import PlanOptions
+from xpubuild.install.planner import make_plan
+from xpubuild.install.prepare import Prepared
 from xpubuild.recipe.load import load
 
 LOCK = example()

@@ -15,9 +15,9 @@ from xpubuild import __version__
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.monitor import WATCHED
-from xpubuild.installing.receipt import make_receipt, write_receipt
-from xpubuild.planning.request import OneapiFacts, Resolved
-from xpubuild.store.evidence import TAKEN
+from xpubuild.install.receipt import make_receipt, write_receipt
+from xpubuild.install.request import OneapiFacts, Resolved
+from xpubuild.supply.store.evidence import TAKEN
 from xpubuild.workspace.layout import Layout
 
 STEPS = ("env", "torch", "ops.source", "ops.wheel", "vision.wheel", "vision.portable", "verify")

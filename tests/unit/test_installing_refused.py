@@ -15,14 +15,14 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.gather.options import PlanOptions
-from xpubuild.gather.prepare import Prepared
-from xpubuild.installing.asked import LockOptions, prepare_as_asked
-from xpubuild.installing.install import _adopt, _warn, check_until, open_workspace
-from xpubuild.installing.modulefiles import Modules
-from xpubuild.installing.obstacles import before_steps
-from xpubuild.planning.request import OneapiFacts
-from xpubuild.toolchain.envmark import MARK
+from xpubuild.install.asked import LockOptions, prepare_as_asked
+from xpubuild.install.install import _adopt, _warn, check_until, open_workspace
+from xpubuild.install.modulefiles import Modules
+from xpubuild.install.obstacles import before_steps
+from xpubuild.install.options import PlanOptions
+from xpubuild.install.prepare import Prepared
+from xpubuild.install.request import OneapiFacts
+from xpubuild.machine.envmark import MARK
 
 GIB = 1 << 30
 

@@ -13,10 +13,10 @@ from xpubuild import __version__
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.monitor import WATCHED
 from xpubuild.errors import BuildError, NoXpuError, XpuBuildError
-from xpubuild.gather.prepare import Prepared
-from xpubuild.installing.rehearsal_report import make_report
-from xpubuild.planning.planner import make_context, make_plan
-from xpubuild.planning.rehearsal import rehearsal
+from xpubuild.install.planner import make_context, make_plan
+from xpubuild.install.prepare import Prepared
+from xpubuild.install.rehearsal import rehearsal
+from xpubuild.install.rehearsal_report import make_report
 from xpubuild.workspace.layout import Layout
 
 TOLD = {"id": "a-warning", "text": "text", "lines": ["one", "two"], "more": "is not in a report"}

@@ -16,9 +16,9 @@ from support.artifacts import unzip
 from xpubuild.artifacts.site_packages import InstalledDist, installed_dists
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import AuditError
-from xpubuild.installing import wheel_folder
-from xpubuild.installing.prebuilt_wheels import Origin, Supply, _hashes, origins_of
-from xpubuild.installing.wheel_folder import WheelFolder, needed
+from xpubuild.install import wheel_folder
+from xpubuild.install.prebuilt_wheels import Origin, Supply, _hashes, origins_of
+from xpubuild.install.wheel_folder import WheelFolder, needed
 from xpubuild.workspace.layout import Layout
 
 

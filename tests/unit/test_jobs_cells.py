@@ -12,13 +12,13 @@ from support.plan_files import context_for
 
 from xpubuild.engine.model import Plan, Step
 from xpubuild.errors import UsageError
-from xpubuild.gather.options import PlanOptions
-from xpubuild.gather.prepare import Prepared
-from xpubuild.installing.asked import LockOptions
+from xpubuild.install.asked import LockOptions
+from xpubuild.install.options import PlanOptions
+from xpubuild.install.planner import make_plan
+from xpubuild.install.prepare import Prepared
 from xpubuild.jobs.asked import Asked
 from xpubuild.jobs.cells import cell_of, last_steps, require_possible
 from xpubuild.jobs.model import KINDS, Cell
-from xpubuild.planning.planner import make_plan
 
 CONTEXT = context_for("quickstart")
 PREPARED = Prepared(make_plan(CONTEXT), CONTEXT, {}, 1.0)

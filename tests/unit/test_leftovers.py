@@ -20,29 +20,29 @@ from support.artifacts import install_by_hand, pack
 from support.imports import PACKAGE, sources
 from support.interrupted import failures, killed, names, place
 
-from xpubuild.artifacts.repair import repair
+from xpubuild.artifacts.installed_repair import repair
 from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.doctor.look.filesystem import write_small
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import copy_durable, write_atomic
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.mirror.entries import FileRecord
-from xpubuild.mirror.exporting import export
-from xpubuild.mirror.remote.location import Location
-from xpubuild.mirror.remote.transport import keep
-from xpubuild.mirror.store import Mirror
-from xpubuild.offline.packages import keep_conda_lock
-from xpubuild.oneapi.capture import Request, capture
-from xpubuild.packages.conda.archives import Supply, bring
-from xpubuild.packages.conda.channels import resolve
-from xpubuild.packages.conda.engines import Engines
-from xpubuild.packages.conda.lockfile import write_lock
-from xpubuild.packages.conda.model import CondaLock, CondaPackage
-from xpubuild.packages.conda.solve import Wanted, make_lock
-from xpubuild.packages.index.files import RemoteFile
-from xpubuild.packages.index.partial import part_of
-from xpubuild.source.leftovers import remove_leftovers
-from xpubuild.source.notes import write_done, write_move
+from xpubuild.install.fetch_packages import keep_conda_lock
+from xpubuild.machine.oneapi_capture import Request, capture
+from xpubuild.supply.conda.archives import Supply, bring
+from xpubuild.supply.conda.channels import resolve
+from xpubuild.supply.conda.engines import Engines
+from xpubuild.supply.conda.lockfile import write_lock
+from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.conda.solve import Wanted, make_lock
+from xpubuild.supply.git.leftovers import remove_leftovers
+from xpubuild.supply.git.notes import write_done, write_move
+from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.index.partial import part_of
+from xpubuild.supply.mirror.entries import FileRecord
+from xpubuild.supply.mirror.exporting import export
+from xpubuild.supply.mirror.remote.location import Location
+from xpubuild.supply.mirror.remote.transport import keep
+from xpubuild.supply.mirror.store import Mirror
 
 DATA = b"the content of a file\n" * 1000
 SHA256, MD5 = hashlib.sha256(DATA).hexdigest(), hashlib.md5(DATA, usedforsecurity=False).hexdigest()
@@ -293,9 +293,9 @@ def test_the_run_after_a_kill_leaves_nothing(case: Case, tmp_path: Path) -> None
 #: Who makes temporary files otherwise, and why nothing of them stays.
 ELSEWHERE = {
     "engine/temporary.py": "the ones above",
-    "source/bare.py": "under the repository's lock; the next one that makes it removes them",
-    "source/embedded.py": "the same",
-    "mirror/writing.py": "under the mirror's lock, and above",
+    "supply/git/bare.py": "under the repository's lock; the next one that makes it removes them",
+    "supply/git/embedded.py": "the same",
+    "supply/mirror/writing.py": "under the mirror's lock, and above",
     "cli/bugs.py": "the user is told to keep it",
 }
 

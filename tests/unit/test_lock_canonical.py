@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from support.locks import example, locks, machine
 
 from xpubuild.errors import LockMismatchError, RecipeError, XpuBuildError
-from xpubuild.locking.canonical import dump, load, lock_digest, machine_digest
-from xpubuild.locking.items import items, machine_items, marks
-from xpubuild.locking.model import Lock
-from xpubuild.locking.reader import read
-from xpubuild.locking.text import render, scalar
+from xpubuild.install.lock_canonical import dump, load, lock_digest, machine_digest
+from xpubuild.install.lock_items import items, machine_items, marks
+from xpubuild.install.lock_model import Lock
+from xpubuild.install.lock_reader import read
+from xpubuild.install.lock_text import render, scalar
 
 TEXT = dump(example())
 

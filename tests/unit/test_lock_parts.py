@@ -11,13 +11,13 @@ from support.locks import example, locks, machine, oid, sha
 
 from xpubuild.documents import plain
 from xpubuild.errors import RecipeError
-from xpubuild.locking import model
-from xpubuild.locking.compare import differences
-from xpubuild.locking.machine import machine_differences, not_older
-from xpubuild.locking.options import options_of
-from xpubuild.locking.parts import conda_part, machine_part, oneapi_part, python_part, recipe_part
-from xpubuild.locking.plain import clean_text, clean_url, clean_values
-from xpubuild.locking.requirements import requirement_file
+from xpubuild.install import lock_model as model
+from xpubuild.install.lock_compare import differences
+from xpubuild.install.lock_plain import clean_text, clean_url, clean_values
+from xpubuild.install.locked_machine import machine_differences, not_older
+from xpubuild.install.locked_options import options_of
+from xpubuild.install.locked_parts import conda_part, machine_part, oneapi_part, python_part, recipe_part
+from xpubuild.install.locked_requirements import requirement_file
 
 A, B = sha("a"), sha("b")
 

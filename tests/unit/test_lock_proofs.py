@@ -12,21 +12,22 @@ import pytest
 from support.locks import example, machine, oid, sha
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.locking import model, options
-from xpubuild.locking.archives import LockedArchivesProof, borrowed_archives, locked_archives
-from xpubuild.locking.canonical import dump
-from xpubuild.locking.check import Verdict
-from xpubuild.locking.compare import Difference, differences, different_items
-from xpubuild.locking.file import write_lock
-from xpubuild.locking.files import is_lock
-from xpubuild.locking.lock import _places, read_lock, short_version
-from xpubuild.locking.machine import machine_differences
-from xpubuild.locking.open_wheels import LockedWheelProof
-from xpubuild.locking.options import mismatch, options_of, require_tree, resolved_of, with_known_hashes
-from xpubuild.locking.parts import recipe_part
-from xpubuild.locking.plain import clean_environment
-from xpubuild.locking.reader import read
-from xpubuild.planning.inputs import Archive as Wanted
+from xpubuild.install import lock_model as model
+from xpubuild.install import locked_options as options
+from xpubuild.install.inputs import Archive as Wanted
+from xpubuild.install.lock import _places, read_lock, short_version
+from xpubuild.install.lock_canonical import dump
+from xpubuild.install.lock_check import Verdict
+from xpubuild.install.lock_compare import Difference, differences, different_items
+from xpubuild.install.lock_file import write_lock
+from xpubuild.install.lock_names import is_lock
+from xpubuild.install.lock_plain import clean_environment
+from xpubuild.install.lock_reader import read
+from xpubuild.install.locked_archives import LockedArchivesProof, borrowed_archives, locked_archives
+from xpubuild.install.locked_machine import machine_differences
+from xpubuild.install.locked_options import mismatch, options_of, require_tree, resolved_of, with_known_hashes
+from xpubuild.install.locked_parts import recipe_part
+from xpubuild.install.open_wheels import LockedWheelProof
 from xpubuild.recipe.model import Recipe
 
 LOCK = example()

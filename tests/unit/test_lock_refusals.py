@@ -12,12 +12,16 @@ from pydantic import ValidationError
 from support.locks import example, oid
 
 from xpubuild.errors import UsageError, XpuBuildError
-from xpubuild.locking import check, lock, model, options, sources
-from xpubuild.locking.open_wheels import in_mirror, open_hashes
-from xpubuild.planning.inputs import OpenWheel, Repository
+from xpubuild.install import lock
+from xpubuild.install import lock_check as check
+from xpubuild.install import lock_model as model
+from xpubuild.install import locked_options as options
+from xpubuild.install import locked_sources as sources
+from xpubuild.install.inputs import OpenWheel, Repository
+from xpubuild.install.open_wheels import in_mirror, open_hashes
 from xpubuild.recipe.upstream import Tree
-from xpubuild.source.configure_time import ConfigurePin
-from xpubuild.source.pin import Pin
+from xpubuild.supply.git.configure_time import ConfigurePin
+from xpubuild.supply.git.pin import Pin
 
 LOCK = example()
 
@@ -130,7 +134,7 @@ def test_hashes_of_wheels_that_are_left_open(
     monkeypatch: pytest.MonkeyPatch, offline: bool, known: tuple[str | None, ...]
 ) -> None:
     from xpubuild.errors import FetchError
-    from xpubuild.locking import open_wheels
+    from xpubuild.install import open_wheels
 
     asked: list[Any] = []
 

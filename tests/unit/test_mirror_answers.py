@@ -13,8 +13,8 @@ import pytest
 from unit.test_mirror_store import add, wheel
 
 from xpubuild.errors import SourceIntegrityError, XpuBuildError
-from xpubuild.mirror import writing
-from xpubuild.mirror.entries import (
+from xpubuild.supply.mirror import writing
+from xpubuild.supply.mirror.entries import (
     Entry,
     EntryError,
     FileRecord,
@@ -24,15 +24,15 @@ from xpubuild.mirror.entries import (
     parse,
     render,
 )
-from xpubuild.mirror.exporting import export
-from xpubuild.mirror.failures import damage_error, no_file, no_mirror
-from xpubuild.mirror.foreign import require_no_way_out, unverified
-from xpubuild.mirror.importing import import_file, look_at
-from xpubuild.mirror.index import derived_damage, read_index, read_manifest, render_index
-from xpubuild.mirror.old import read_old_index
-from xpubuild.mirror.reading import Damage, compare
-from xpubuild.mirror.store import Mirror
-from xpubuild.mirror.tarform import contents_text, read_contents
+from xpubuild.supply.mirror.exporting import export
+from xpubuild.supply.mirror.failures import damage_error, no_file, no_mirror
+from xpubuild.supply.mirror.foreign import require_no_way_out, unverified
+from xpubuild.supply.mirror.importing import import_file, look_at
+from xpubuild.supply.mirror.index import derived_damage, read_index, read_manifest, render_index
+from xpubuild.supply.mirror.old import read_old_index
+from xpubuild.supply.mirror.reading import Damage, compare
+from xpubuild.supply.mirror.store import Mirror
+from xpubuild.supply.mirror.tarform import contents_text, read_contents
 
 A = "a" * 64
 GIT = Entry("git", "x.git", (FileRecord("git/x.git/HEAD", 1, A),), pins=("c" * 40,))
@@ -114,8 +114,8 @@ def test_the_sound_lines_of_a_damaged_index_are_read() -> None:
 
 
 def test_an_index_of_an_earlier_version_must_name_entries() -> None:
-    from xpubuild.mirror.entries import sealed
-    from xpubuild.mirror.old import SCHEMA
+    from xpubuild.supply.mirror.entries import sealed
+    from xpubuild.supply.mirror.old import SCHEMA
 
     assert read_old_index(sealed({"schema": SCHEMA, "entries": {"a": A, "page-wheels": A}})) == {"a": A}
     for entries, why in (

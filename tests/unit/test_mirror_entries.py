@@ -12,12 +12,12 @@ import pytest
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.mirror.entries import Entry, EntryError, FileRecord, parse, render, sealed
-from xpubuild.mirror.index import render_index
-from xpubuild.mirror.sets import MirrorSet, RepositoryUse, read_set
-from xpubuild.mirror.store import Mirror
-from xpubuild.mirror.tarform import FIRST, SCHEMA, header, padding, read_contents
-from xpubuild.offline.export import import_mirror
+from xpubuild.install.fetch_export import import_mirror
+from xpubuild.supply.mirror.entries import Entry, EntryError, FileRecord, parse, render, sealed
+from xpubuild.supply.mirror.index import render_index
+from xpubuild.supply.mirror.sets import MirrorSet, RepositoryUse, read_set
+from xpubuild.supply.mirror.store import Mirror
+from xpubuild.supply.mirror.tarform import FIRST, SCHEMA, header, padding, read_contents
 
 _DIGEST = "a" * 64
 _ENTRY = json.loads(render(Entry("set", "x", (FileRecord("sets/x.json", 1, _DIGEST),))))

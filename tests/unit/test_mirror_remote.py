@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import InterruptedByUserError, NoSpaceError, SourceIntegrityError, UsageError
-from xpubuild.mirror.entries import INDEX, Entry, EntryError, FileRecord, sealed
-from xpubuild.mirror.index import read_index, render_index
-from xpubuild.mirror.old import SCHEMA, is_old, read_old_index
-from xpubuild.mirror.remote.choose import set_ids
-from xpubuild.mirror.remote.failures import unreachable
-from xpubuild.mirror.remote.location import Location, parse_mirror
-from xpubuild.mirror.remote.ssh import ssh_command
-from xpubuild.mirror.sets import MirrorSet
-from xpubuild.mirror.store import Mirror
+from xpubuild.supply.mirror.entries import INDEX, Entry, EntryError, FileRecord, sealed
+from xpubuild.supply.mirror.index import read_index, render_index
+from xpubuild.supply.mirror.old import SCHEMA, is_old, read_old_index
+from xpubuild.supply.mirror.remote.choose import set_ids
+from xpubuild.supply.mirror.remote.failures import unreachable
+from xpubuild.supply.mirror.remote.location import Location, parse_mirror
+from xpubuild.supply.mirror.remote.ssh import ssh_command
+from xpubuild.supply.mirror.sets import MirrorSet
+from xpubuild.supply.mirror.store import Mirror
 
 _HASH = "ab" * 32
 
@@ -115,7 +115,7 @@ def test_what_goes_wrong_while_a_mirror_is_written_is_what_is_told(
     def full(folders: object) -> None:
         raise NoSpaceError("the disk is full")
 
-    monkeypatch.setattr("xpubuild.mirror.store.sync_filesystems", full)
+    monkeypatch.setattr("xpubuild.supply.mirror.store.sync_filesystems", full)
     with pytest.raises(InterruptedByUserError), mirror.writing():
         raise InterruptedByUserError("stopped")
     with pytest.raises(NoSpaceError), mirror.writing():

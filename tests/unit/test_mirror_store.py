@@ -11,13 +11,13 @@ import pytest
 
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
-from xpubuild.locking.open_wheels import in_mirror
-from xpubuild.mirror.entries import INDEX, EntryError, entry_in
-from xpubuild.mirror.index import read_manifest
-from xpubuild.mirror.naming import described
-from xpubuild.mirror.sets import MirrorSet, RepositoryUse
-from xpubuild.mirror.store import Mirror
-from xpubuild.planning.inputs import OpenWheel
+from xpubuild.install.inputs import OpenWheel
+from xpubuild.install.open_wheels import in_mirror
+from xpubuild.supply.mirror.entries import INDEX, EntryError, entry_in
+from xpubuild.supply.mirror.index import read_manifest
+from xpubuild.supply.mirror.naming import described
+from xpubuild.supply.mirror.sets import MirrorSet, RepositoryUse
+from xpubuild.supply.mirror.store import Mirror
 
 
 def wheel(

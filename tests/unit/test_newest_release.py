@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from support.releases import IN_TABLES
 
-from xpubuild.compatibility.constraints import solve
-from xpubuild.compatibility.situation import Situation
 from xpubuild.errors import ToolchainError, UnsatisfiableError
-from xpubuild.gather.newest_release import choose_release
-from xpubuild.host.report import HostReport, host_report
-from xpubuild.planning.refusal import fitting, refused, with_alternatives
+from xpubuild.install.newest_release import choose_release
+from xpubuild.install.refusal import fitting, refused, with_alternatives
+from xpubuild.machine.host_report import HostReport, host_report
+from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.releases import Release, releases
+from xpubuild.recipe.situation import Situation
 from xpubuild.recipe.values import DriverFamily, GpuFamily
 from xpubuild.resources import recipes_dir
 

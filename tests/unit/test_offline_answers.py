@@ -12,14 +12,20 @@ from xpubuild.engine.events import Event
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError, RecipeError
-from xpubuild.mirror.entries import Entry, FileRecord
-from xpubuild.mirror.store import Mirror
-from xpubuild.offline.archives import note_of, open_archives, require_archives
-from xpubuild.offline.packages import archive_files, conda_files, entry_of, keep_conda_lock, missing_files
-from xpubuild.offline.repositories import Unknown, refuse_unknown
-from xpubuild.packages.archives.supply import Supply
-from xpubuild.packages.index.files import RemoteFile
-from xpubuild.planning.inputs import Archive, Inputs
+from xpubuild.install.fetch_archives import note_of, open_archives, require_archives
+from xpubuild.install.fetch_packages import (
+    archive_files,
+    conda_files,
+    entry_of,
+    keep_conda_lock,
+    missing_files,
+)
+from xpubuild.install.fetch_repositories import Unknown, refuse_unknown
+from xpubuild.install.inputs import Archive, Inputs
+from xpubuild.supply.archives.supply import Supply
+from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.mirror.entries import Entry, FileRecord
+from xpubuild.supply.mirror.store import Mirror
 
 A, B = "a" * 64, "b" * 64
 KNOWN = Archive("torch", "eigen", "https://h.example/eigen-1.tar.gz", A)

@@ -9,7 +9,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from xpubuild.cli.app import cli
-from xpubuild.oneapi.advice import install_commands, nothing_found
+from xpubuild.machine.oneapi_advice import install_commands, nothing_found
 
 
 def test_a_release_for_xpu_names_what_can_be_built_here() -> None:

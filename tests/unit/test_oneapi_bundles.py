@@ -8,10 +8,10 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from support.data_files import loaded
 
-from xpubuild.oneapi import bundles
-from xpubuild.oneapi.bundles import line_of, load_bundles
+from xpubuild.machine import oneapi_bundles as bundles
+from xpubuild.machine.oneapi_bundles import line_of, load_bundles
 
-DOCUMENT = loaded(Path(bundles.__file__).with_name("bundles.yaml"))
+DOCUMENT = loaded(Path(bundles.__file__).with_name("oneapi_bundles.yaml"))
 
 
 def test_every_source_is_explained_and_every_explanation_used() -> None:

@@ -9,9 +9,9 @@ import pytest
 from integration import oneapi_standin as standin
 
 from xpubuild.errors import UsageError
-from xpubuild.oneapi.components import Component, latest_drift, list_components
-from xpubuild.oneapi.report import installed
-from xpubuild.oneapi.roots import Root, find_roots
+from xpubuild.machine.oneapi_components import Component, latest_drift, list_components
+from xpubuild.machine.oneapi_report import installed
+from xpubuild.machine.oneapi_roots import Root, find_roots
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
 from xpubuild.errors import RecipeError
-from xpubuild.oneapi.constraint import may_satisfy, specifier
+from xpubuild.machine.oneapi_constraint import may_satisfy, specifier
 
 
 @pytest.mark.parametrize(

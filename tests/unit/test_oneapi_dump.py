@@ -7,7 +7,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpubuild.oneapi.dump import parse_dump
+from xpubuild.machine.oneapi_dump import parse_dump
 
 WHOLE = (
     b"#xpubuild-capture 1\0#before\0PATH=/bin\0A=1\0#source /one api/vars.sh\0#status 0\0"

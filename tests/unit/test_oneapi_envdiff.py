@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from xpubuild.oneapi import envdiff
-from xpubuild.oneapi.envdiff import EnvDiff, PathChange, apply, diff, normalise
+from xpubuild.machine import envdiff
+from xpubuild.machine.envdiff import EnvDiff, PathChange, apply, diff, normalise
 
 _ENTRY = st.sampled_from(["/a", "/b", "/c d", "/é", "", "%l/%t", "relative"])
 _PATHS = st.lists(_ENTRY, max_size=6).map(":".join)

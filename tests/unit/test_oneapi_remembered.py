@@ -11,12 +11,13 @@ from integration import oneapi_standin as standin
 from unit.test_oneapi_whole import whole
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.oneapi import cache, trust
-from xpubuild.oneapi.capture import Capture, Request, capture
-from xpubuild.oneapi.components import Component
-from xpubuild.oneapi.envdiff import EnvDiff, PathChange
-from xpubuild.oneapi.statuses import ScriptStatus
-from xpubuild.oneapi.validate import _missing_entries, _relative_entries
+from xpubuild.machine import oneapi_cache as cache
+from xpubuild.machine import oneapi_trust as trust
+from xpubuild.machine.envdiff import EnvDiff, PathChange
+from xpubuild.machine.oneapi_capture import Capture, Request, capture
+from xpubuild.machine.oneapi_components import Component
+from xpubuild.machine.oneapi_statuses import ScriptStatus
+from xpubuild.machine.oneapi_validate import _missing_entries, _relative_entries
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ def test_a_script_that_cannot_be_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xpubuild.oneapi.capture.shutil.which", lambda *_names, **_more: None)
+    monkeypatch.setattr("xpubuild.machine.oneapi_capture.shutil.which", lambda *_names, **_more: None)
     script = standin.write(tmp_path / "vars.sh", "")
     with pytest.raises(XpuBuildError):
         capture(request(tmp_path, scripts=(script,)))
@@ -152,7 +153,7 @@ def test_a_machine_without_bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_list_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = standin.write(tmp_path / "capture.sh", '#!/bin/sh\n[ "$PATH" ] && exit 7\n', mode=0o755)
-    monkeypatch.setattr("xpubuild.oneapi.capture.resources.setvars_dir", lambda: odd.parent)
+    monkeypatch.setattr("xpubuild.machine.oneapi_capture.resources.setvars_dir", lambda: odd.parent)
     script = standin.write(tmp_path / "vars.sh", "")
     environment = {"PATH": "/usr/bin:/bin"}
     said: list[XpuBuildError] = []

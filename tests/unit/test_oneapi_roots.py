@@ -8,7 +8,7 @@ import pytest
 from integration import oneapi_standin as standin
 
 from xpubuild.errors import UsageError
-from xpubuild.oneapi.roots import candidates, find_roots, resolve_inside
+from xpubuild.machine.oneapi_roots import candidates, find_roots, resolve_inside
 
 
 @pytest.fixture

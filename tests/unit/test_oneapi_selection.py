@@ -8,9 +8,9 @@ import pytest
 from integration import oneapi_standin as standin
 
 from xpubuild.errors import RecipeError, ToolchainError, UnsatisfiableError
-from xpubuild.oneapi.components import list_components
-from xpubuild.oneapi.roots import find_roots
-from xpubuild.oneapi.selection import Mode, OneapiNeeds, Selection, select
+from xpubuild.machine.oneapi_components import list_components
+from xpubuild.machine.oneapi_roots import find_roots
+from xpubuild.machine.oneapi_selection import Mode, OneapiNeeds, Selection, select
 
 V2025_1 = ">=2025.1,<2025.2"
 

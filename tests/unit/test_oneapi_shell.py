@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpubuild.oneapi.shell import bash_lines, fish_lines
+from xpubuild.machine.oneapi_shell import bash_lines, fish_lines
 
 
 def test_bash() -> None:

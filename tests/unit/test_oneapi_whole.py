@@ -14,16 +14,17 @@ from packaging.specifiers import SpecifierSet
 
 from xpubuild.engine.fingerprint import digest
 from xpubuild.errors import XpuBuildError
-from xpubuild.oneapi import advice, envdiff
-from xpubuild.oneapi.capture import clean_environment, is_entry
-from xpubuild.oneapi.components import latest_drift, list_components
-from xpubuild.oneapi.constraint import may_satisfy
-from xpubuild.oneapi.dump import Dump, parse_dump
-from xpubuild.oneapi.envdiff import PathChange
-from xpubuild.oneapi.finding import Finding
-from xpubuild.oneapi.roots import find_roots
-from xpubuild.oneapi.selection import OneapiNeeds, select
-from xpubuild.oneapi.shell import csh_lines
+from xpubuild.machine import envdiff
+from xpubuild.machine import oneapi_advice as advice
+from xpubuild.machine.envdiff import PathChange
+from xpubuild.machine.oneapi_capture import clean_environment, is_entry
+from xpubuild.machine.oneapi_components import latest_drift, list_components
+from xpubuild.machine.oneapi_constraint import may_satisfy
+from xpubuild.machine.oneapi_dump import Dump, parse_dump
+from xpubuild.machine.oneapi_finding import Finding
+from xpubuild.machine.oneapi_roots import find_roots
+from xpubuild.machine.oneapi_selection import OneapiNeeds, select
+from xpubuild.machine.oneapi_shell import csh_lines
 
 OLD, NEW = standin.BUNDLE_2025_1, standin.BUNDLE_2025_3
 

@@ -14,10 +14,10 @@ import pytest
 from support.indexes import sha256
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.packages.archives.model import Archive, Held, file_name, hash_from
-from xpubuild.packages.archives.proof import UnpackedProof, files_below, unpacked_stamp
-from xpubuild.packages.archives.supply import FIRST, Supply, bring, look, remote_file
-from xpubuild.packages.archives.unpack import provide
+from xpubuild.supply.archives.model import Archive, Held, file_name, hash_from
+from xpubuild.supply.archives.proof import UnpackedProof, files_below, unpacked_stamp
+from xpubuild.supply.archives.supply import FIRST, Supply, bring, look, remote_file
+from xpubuild.supply.archives.unpack import provide
 
 
 def refuses(action: Callable[[], object]) -> None:

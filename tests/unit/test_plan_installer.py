@@ -10,11 +10,11 @@ from support.plan_files import plan_for
 
 from xpubuild.engine.model import Command, Plan
 from xpubuild.errors import UsageError
-from xpubuild.gather import installer
-from xpubuild.gather.options import InstallerKind, PlanOptions
-from xpubuild.packages.uv.program import Program
-from xpubuild.planning.request import Downloads, EnvKind, Installer
-from xpubuild.planning.script import script
+from xpubuild.install import installer
+from xpubuild.install.options import InstallerKind, PlanOptions
+from xpubuild.install.request import Downloads, EnvKind, Installer
+from xpubuild.install.script import script
+from xpubuild.supply.uv.program import Program
 from xpubuild.ui.plan_view import plan_view
 
 UV = Installer("/opt/my tools/uv", "1.2.3", Path("/somewhere/cache/uv"))
@@ -90,7 +90,7 @@ def choose(
     pip: dict[str, str] | None = None,
     settings: dict[str, str] | None = None,
 ) -> Installer:
-    monkeypatch.setattr("xpubuild.packages.uv.program.find_uv", lambda *_, **_more: program)
+    monkeypatch.setattr("xpubuild.supply.uv.program.find_uv", lambda *_, **_more: program)
     for name, value in (settings or {}).items():
         monkeypatch.setenv(name, value)
     options = PlanOptions(recipe="quickstart", installer=asked, env=env)

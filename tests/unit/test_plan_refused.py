@@ -13,14 +13,14 @@ from support.plans import plan_of
 from unit.test_plan_resolved import FACTS, request, resolved
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.gather.conda_packages import CondaRequest, conda_lock
-from xpubuild.gather.facts import conda_lock_of
-from xpubuild.gather.options import MOST_JOBS, PlanOptions, request_of
-from xpubuild.gather.site_folders import site_folders
-from xpubuild.planning.choose import choose
-from xpubuild.planning.planner import make_context
-from xpubuild.planning.rehearsal import rehearsal
-from xpubuild.planning.request import OneapiFacts, Request
+from xpubuild.install.choose import choose
+from xpubuild.install.conda_packages import CondaRequest, conda_lock
+from xpubuild.install.facts import conda_lock_of
+from xpubuild.install.options import MOST_JOBS, PlanOptions, request_of
+from xpubuild.install.planner import make_context
+from xpubuild.install.rehearsal import rehearsal
+from xpubuild.install.request import OneapiFacts, Request
+from xpubuild.install.site_folders import site_folders
 from xpubuild.workspace.layout import Layout
 
 COMMIT = "3" * 40

@@ -11,11 +11,11 @@ from support.plans import plan_of
 
 from xpubuild.engine.model import Plan
 from xpubuild.errors import RecipeError
-from xpubuild.gather.ignored_env import ignored_variables
-from xpubuild.planning.choose import choose
-from xpubuild.planning.context import Context
-from xpubuild.planning.recipe_proof import recipe_proofs
-from xpubuild.planning.request import Compilers, Facts, Request, Resolved
+from xpubuild.install.choose import choose
+from xpubuild.install.context import Context
+from xpubuild.install.ignored_env import ignored_variables
+from xpubuild.install.recipe_proof import recipe_proofs
+from xpubuild.install.request import Compilers, Facts, Request, Resolved
 from xpubuild.recipe.model import LoadedRecipe, Recipe
 from xpubuild.workspace.layout import Layout
 

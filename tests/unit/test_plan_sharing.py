@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpubuild.engine.model import Command, Step
-from xpubuild.planning.sharing import share_jobs
-from xpubuild.planning.tuning import jobs_environment
+from xpubuild.install.sharing import share_jobs
+from xpubuild.install.tuning import jobs_environment
 
 GIB = 1 << 30
 

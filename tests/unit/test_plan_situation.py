@@ -8,16 +8,16 @@ from typing import Any
 from support.plan_files import context_for
 from unit.test_plan_resolved import FACTS, request
 
-from xpubuild.compatibility.situation import Situation
 from xpubuild.engine.estimate import UNKNOWN, Estimate
-from xpubuild.planning import aot, estimate
-from xpubuild.planning.build_situation import of_request
-from xpubuild.planning.choose import choose
-from xpubuild.planning.estimate import Earlier, Known, estimates
-from xpubuild.planning.inputs import Archive, OpenWheel, Repository, inputs_of
-from xpubuild.planning.planner import make_context, make_plan, requirement_names
-from xpubuild.planning.request import OneapiFacts
-from xpubuild.planning.sharing import jobs_in
+from xpubuild.install import aot, estimate
+from xpubuild.install.build_situation import of_request
+from xpubuild.install.choose import choose
+from xpubuild.install.estimate import Earlier, Known, estimates
+from xpubuild.install.inputs import Archive, OpenWheel, Repository, inputs_of
+from xpubuild.install.planner import make_context, make_plan, requirement_names
+from xpubuild.install.request import OneapiFacts
+from xpubuild.install.sharing import jobs_in
+from xpubuild.recipe.situation import Situation
 
 COMMIT = "4" * 40
 HERE = Situation(

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from unit.test_plan_resolved import FACTS, request
 
-from xpubuild.compatibility.situation import Reason, Situation, Verdict
-from xpubuild.planning import freeze_steps, refusal
-from xpubuild.planning.planner import make_context, make_plan
-from xpubuild.planning.request import Compilers, Downloads, Installer, OneapiFacts
-from xpubuild.planning.script import relocatable
+from xpubuild.install import freeze_steps, refusal
+from xpubuild.install.planner import make_context, make_plan
+from xpubuild.install.request import Compilers, Downloads, Installer, OneapiFacts
+from xpubuild.install.script import relocatable
 from xpubuild.recipe.releases import releases
+from xpubuild.recipe.situation import Reason, Situation, Verdict
 from xpubuild.resources import recipes_dir
 
 COMMIT = "4" * 40

@@ -11,8 +11,8 @@ from support.recipe_trees import recipe, write_tree
 from support.releases import EVERY, recipe_of
 
 from xpubuild.errors import UnsatisfiableError
-from xpubuild.planning.choose import choose
-from xpubuild.planning.request import Choice, Request
+from xpubuild.install.choose import choose
+from xpubuild.install.request import Choice, Request
 from xpubuild.recipe.load import validated
 from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.recipe.refused import refused

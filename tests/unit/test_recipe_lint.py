@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from xpubuild.planning import context
+from xpubuild.install import context
 from xpubuild.recipe.lint import PLACEHOLDERS, lint, torch_release, unheard
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.switches import Switch, is_on, switches, within

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.cli import Xpubuild
 
-from xpubuild.planning import conda_steps
+from xpubuild.install import conda_steps
 from xpubuild.recipe.lint import CONDA_PLACEHOLDERS
 
 BUILD = "{arch}, {build}, {cxx11_abi}, {env}, {xpu}"

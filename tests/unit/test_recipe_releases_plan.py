@@ -9,10 +9,10 @@ import pytest
 from support.plans import plan_of
 from support.releases import EVERY, recipe_of, source
 
-from xpubuild.compatibility.situation import Situation
-from xpubuild.planning.planner import requirement_names
-from xpubuild.planning.request import Choice, Compilers, Facts, OneapiFacts, Request
+from xpubuild.install.planner import requirement_names
+from xpubuild.install.request import Choice, Compilers, Facts, OneapiFacts, Request
 from xpubuild.recipe.load import requirement_file
+from xpubuild.recipe.situation import Situation
 
 
 def request_for(name: str, *, target: str = "xpu") -> tuple[Request, Facts]:

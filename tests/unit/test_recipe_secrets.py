@@ -9,9 +9,9 @@ from support.cli import Xpubuild
 
 from xpubuild.errors import RecipeError
 from xpubuild.recipe.load import load
-from xpubuild.source.gitmodules import links_of
-from xpubuild.source.pin import Pin
-from xpubuild.source.urls import problem_with
+from xpubuild.supply.git.gitmodules import links_of
+from xpubuild.supply.git.pin import Pin
+from xpubuild.supply.git.urls import problem_with
 
 WHEEL = """
 schema: 1

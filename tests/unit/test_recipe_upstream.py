@@ -6,8 +6,8 @@ import pytest
 from packaging.version import Version
 from support.releases import EVERY, recipe_of
 
-from xpubuild.packages.requirements import pinned
 from xpubuild.recipe.load import requirement_file
+from xpubuild.supply.requirements import pinned
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from xpubuild.artifacts.configure_only import configure_argv
+from xpubuild.artifacts.configured import ConfiguredProof, configured_folder
+from xpubuild.artifacts.gate_configuration import SwitchFound, read_cache, read_messages, read_switches
+from xpubuild.artifacts.tree_kind import TreeKind
 from xpubuild.errors import RecipeError
-from xpubuild.gate.configuration import SwitchFound, read_cache, read_messages, read_switches
-from xpubuild.gate.configure_only import configure_argv
-from xpubuild.gate.configured import ConfiguredProof, configured_folder
-from xpubuild.gate.tree_kind import TreeKind
 from xpubuild.ui.parts import Table
 from xpubuild.ui.rehearsal_view import rehearsal_view
 

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 from support.artifacts import tiny_elf
 
+from xpubuild.artifacts import repair_patch as patching
 from xpubuild.artifacts.elf import ElfObject, Symbols
-from xpubuild.errors import XpuBuildError
-from xpubuild.repairing import patch as patching
-from xpubuild.repairing.model import Edit, Pin
-from xpubuild.repairing.policy import Platforms, wanted_versions
-from xpubuild.repairing.rpath import below, leads, relative
-from xpubuild.repairing.texts import (
+from xpubuild.artifacts.repair_model import Edit, Pin
+from xpubuild.artifacts.repair_policy import Platforms, wanted_versions
+from xpubuild.artifacts.repair_texts import (
     builder_findings,
     file_name,
     platform_of,
@@ -23,6 +21,8 @@ from xpubuild.repairing.texts import (
     with_pins,
     with_platform,
 )
+from xpubuild.artifacts.rpath import below, leads, relative
+from xpubuild.errors import XpuBuildError
 
 
 @pytest.mark.parametrize(

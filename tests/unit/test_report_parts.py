@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from xpubuild.engine.samples import Samples
-from xpubuild.report.builds import ninja_builds
-from xpubuild.report.lanes import lanes
-from xpubuild.report.ninja_log import Edge, read
 from xpubuild.ui.report import words
 from xpubuild.ui.report.axis import Axis
 from xpubuild.ui.report.pictures import Placed, Window, jobs_picture, kind_of, memory_picture
 from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.ninja_log import Edge, read
+from xpubuild.workspace.report_builds import ninja_builds
+from xpubuild.workspace.report_lanes import lanes
 
 #: A log of ninja 1.13.2: two runs, of which the second made one output anew; an edge with two outputs.
 LOG = """# ninja log v7

@@ -26,11 +26,11 @@ from xpubuild.engine.model import Command, Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.state import plan_states
 from xpubuild.errors import BuildError
-from xpubuild.gather.prepare import Prepared
-from xpubuild.host.report import host_report
-from xpubuild.installing.install import apply
-from xpubuild.planning.planner import make_context
-from xpubuild.planning.request import Compilers, Facts, Request
+from xpubuild.install.install import apply
+from xpubuild.install.planner import make_context
+from xpubuild.install.prepare import Prepared
+from xpubuild.install.request import Compilers, Facts, Request
+from xpubuild.machine.host_report import host_report
 from xpubuild.recipe.load import load
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.workspace.documents import plan_document, status_document

@@ -6,8 +6,8 @@ import pytest
 
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import FetchError, NoSpaceError, ToolchainError, XpuBuildError
-from xpubuild.source.failures import Failure, diagnose, error_for, require
-from xpubuild.source.git import Answer, GitRun
+from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
+from xpubuild.supply.git.git import Answer, GitRun
 
 _ID = "0" * 39 + "1"
 

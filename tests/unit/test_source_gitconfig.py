@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.source.gitconfig import add_settings
+from xpubuild.supply.git.gitconfig import add_settings
 
 
 def test_git_reads_what_was_written(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xpubuild.source.hardening import OVERRIDES, git_environment, without_user_configuration
+from xpubuild.supply.git.hardening import OVERRIDES, git_environment, without_user_configuration
 
 
 def _pairs(env: dict[str, str]) -> list[tuple[str, str]]:

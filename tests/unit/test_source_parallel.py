@@ -8,7 +8,7 @@ import time
 import pytest
 
 from xpubuild.engine.process import Cancel
-from xpubuild.source.parallel import LinkedCancel, visit_all
+from xpubuild.supply.git.parallel import LinkedCancel, visit_all
 
 
 def test_children_come_after_their_parent_and_everything_is_visited() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xpubuild.errors import RecipeError
-from xpubuild.source.pin import Pin
+from xpubuild.supply.git.pin import Pin
 
 _SHA1 = "0123456789" * 4
 _SHA256 = "ab" * 32

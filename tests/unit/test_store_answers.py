@@ -15,16 +15,16 @@ from unit.test_store_folder import DIST, FILE, ME, age, keep, record_of
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, ToolchainError
-from xpubuild.store import folder as folder_store
-from xpubuild.store.collect import Rubbish, Used, collectable, contents_document, remove, why_not
-from xpubuild.store.contents import Contents, headers, libraries
-from xpubuild.store.evidence import IDENTITY, TAKEN
-from xpubuild.store.folder import FolderStore
-from xpubuild.store.identity import differences
-from xpubuild.store.keeping import Found, NotKept, WheelKeeper, look_up
-from xpubuild.store.record import MOST_BYTES, Record, RecordError, read_record
-from xpubuild.store.trust import Trust
-from xpubuild.store.whole import damages, size_row
+from xpubuild.supply.store import folder as folder_store
+from xpubuild.supply.store.collect import Rubbish, Used, collectable, contents_document, remove, why_not
+from xpubuild.supply.store.contents import Contents, headers, libraries
+from xpubuild.supply.store.evidence import IDENTITY, TAKEN
+from xpubuild.supply.store.folder import FolderStore
+from xpubuild.supply.store.identity import differences
+from xpubuild.supply.store.keeping import Found, NotKept, WheelKeeper, look_up
+from xpubuild.supply.store.record import MOST_BYTES, Record, RecordError, read_record
+from xpubuild.supply.store.trust import Trust
+from xpubuild.supply.store.whole import damages, size_row
 
 UNNAMED = ", and no [trust] stores of your configuration names it"
 

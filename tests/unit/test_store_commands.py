@@ -15,11 +15,11 @@ from support.documents import check
 from unit.test_store_folder import DIST, FILE, ME, age, record_of
 
 from xpubuild.engine.journal import Journal
-from xpubuild.store.evidence import IDENTITY, TAKEN, taken_from
-from xpubuild.store.folder import FolderStore
-from xpubuild.store.keeping import look_up
-from xpubuild.store.record import Record
-from xpubuild.store.trust import Trust
+from xpubuild.supply.store.evidence import IDENTITY, TAKEN, taken_from
+from xpubuild.supply.store.folder import FolderStore
+from xpubuild.supply.store.keeping import look_up
+from xpubuild.supply.store.record import Record
+from xpubuild.supply.store.trust import Trust
 from xpubuild.ui.final import final_view
 
 

@@ -13,8 +13,8 @@ import pytest
 from support.plan_files import PLANS, plan_for
 
 from xpubuild.engine.model import Plan
-from xpubuild.planning.request import Compilers
-from xpubuild.store.identity import build_inputs, differences, identity
+from xpubuild.install.request import Compilers
+from xpubuild.supply.store.identity import build_inputs, differences, identity
 
 MACHINE: Mapping[str, Any] = {
     "platform": "x86_64 glibc 2.36",

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from xpubuild.errors import AuditError
-from xpubuild.gather.kept import require_movable
-from xpubuild.gather.stores import read_only_because
-from xpubuild.store.contents import Contents, headers, libraries
-from xpubuild.store.machine import Toolchain, machine_inputs
+from xpubuild.install.kept import require_movable
+from xpubuild.install.stores import read_only_because
+from xpubuild.supply.store.contents import Contents, headers, libraries
+from xpubuild.supply.store.machine import Toolchain, machine_inputs
 
 #: Answers what GCC answers about its folders.
 _COMPILER = """#!/bin/sh

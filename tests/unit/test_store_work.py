@@ -15,21 +15,21 @@ from unit.test_store_folder import DIST, FILE, ME, record_of
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.journal import Journal
 from xpubuild.errors import FetchError, ToolchainError, XpuBuildError
-from xpubuild.gather import kept, store_work
-from xpubuild.gather.kept import places_of, unanswered, with_stores
-from xpubuild.gather.prepare import Prepared
-from xpubuild.gather.store_uses import Uses, used_by, uses_of
-from xpubuild.gather.store_work import Copies, folder_stores, pull, push, require_believed, require_there
-from xpubuild.gather.stores import Stores, opened
-from xpubuild.mirror.remote.location import Location
-from xpubuild.planning.planner import make_plan
-from xpubuild.planning.request import OneapiFacts
-from xpubuild.store.collect import Used
-from xpubuild.store.folder import FolderStore
-from xpubuild.store.keeping import NotKept, WheelKeeper
-from xpubuild.store.machine import Toolchain
-from xpubuild.store.served import ServedStore
-from xpubuild.store.trust import Trust
+from xpubuild.install import kept, store_work
+from xpubuild.install.kept import places_of, unanswered, with_stores
+from xpubuild.install.planner import make_plan
+from xpubuild.install.prepare import Prepared
+from xpubuild.install.request import OneapiFacts
+from xpubuild.install.store_uses import Uses, used_by, uses_of
+from xpubuild.install.store_work import Copies, folder_stores, pull, push, require_believed, require_there
+from xpubuild.install.stores import Stores, opened
+from xpubuild.supply.mirror.remote.location import Location
+from xpubuild.supply.store.collect import Used
+from xpubuild.supply.store.folder import FolderStore
+from xpubuild.supply.store.keeping import NotKept, WheelKeeper
+from xpubuild.supply.store.machine import Toolchain
+from xpubuild.supply.store.served import ServedStore
+from xpubuild.supply.store.trust import Trust
 
 TRUST = Trust(frozenset(), ME)
 SERVER = Location("https", "host.example", "/store")

@@ -83,7 +83,7 @@ def test_the_user_interface_does_not_know_the_command_line(imports: list[Import]
     [
         ("rich", ("xpubuild.ui",)),
         ("click", ("xpubuild.cli",)),
-        ("git", ("xpubuild.source.git",)),
+        ("git", ("xpubuild.supply.git.git",)),
         ("elftools", ("xpubuild.artifacts.elf", "xpubuild.artifacts.elf_headers")),
         ("sqlite3", ("xpubuild.engine.journal",)),
     ],
@@ -195,7 +195,7 @@ def test_no_package_is_named_like_a_folder_of_generated_files() -> None:
     """Linters, viewers and ignore files skip such folders, and with them what is in them."""
     skipped = {"build", "dist", "out", "vendor", "target", "node_modules", "env", "venv", "bin", "obj", "tmp"}
     folders = {part for path in sources() for part in path.relative_to(PACKAGE).parts[:-1]}
-    assert "planning" in folders
+    assert "install" in folders
     assert not folders & skipped
 
 

@@ -97,7 +97,12 @@ def test_a_plain_plan_imports_nothing_of_conda_served_mirrors_or_locks(tmp_path:
         timeout=120,
     )
     every = json.loads(result.stderr)["all"]
-    assert "xpubuild.planning.planner" in every
-    needless = ("xpubuild.packages.conda.", "xpubuild.mirror.remote.http", "xpubuild.mirror.remote.ssh",
-                "xpubuild.locking.model", "requests")  # fmt: skip
+    assert "xpubuild.install.planner" in every
+    needless = (
+        "xpubuild.supply.conda.",
+        "xpubuild.supply.mirror.remote.http",
+        "xpubuild.supply.mirror.remote.ssh",
+        "xpubuild.install.lock_model",
+        "requests",
+    )
     assert not [name for name in every if name.startswith(needless)]

@@ -13,7 +13,8 @@ from xpubuild.errors import (
     UnsatisfiableError,
     XpuBuildError,
 )
-from xpubuild.toolchain.environment import (
+from xpubuild.machine.pip_failures import explain_pip_failure
+from xpubuild.machine.python_environment import (
     env_python,
     install_command,
     leave_out_command,
@@ -21,7 +22,6 @@ from xpubuild.toolchain.environment import (
     repair_env_command,
     write_constraints,
 )
-from xpubuild.toolchain.pip_failures import explain_pip_failure
 
 ENV = "/data/my wörk/env"
 INDEX = "https://download.pytorch.org/whl/cpu"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import ToolchainError
-from xpubuild.toolchain.mkl import ARCHIVES, MklStaticProof
+from xpubuild.machine.mkl import ARCHIVES, MklStaticProof
 
 HEADER = """#define __INTEL_MKL__          {year}
 #define __INTEL_MKL_MINOR__    0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xpubuild.toolchain.environment import install_command, repair_env_command
-from xpubuild.toolchain.pip_failures import explain_pip_failure, not_fetched, not_offered
+from xpubuild.machine.pip_failures import explain_pip_failure, not_fetched, not_offered
+from xpubuild.machine.python_environment import install_command, repair_env_command
 
 INDEX = "https://extra.example/whl"
 MISSING = "ERROR: No matching distribution found for torch==2.13.0+cpu"

@@ -14,9 +14,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import parse_wheel_filename
 
 from xpubuild.errors import ToolchainError
-from xpubuild.packages.conda.traps import kind_of
 from xpubuild.recipe.load import load
 from xpubuild.resources import recipes_dir
+from xpubuild.supply.conda.traps import kind_of
 
 FOLDER = recipes_dir() / "requirements"
 FILES = sorted(FOLDER.glob("*.txt"))

@@ -19,9 +19,9 @@ from xpubuild.artifacts.wheel import record_of
 from xpubuild.engine.lock import described, owner
 from xpubuild.errors import AuditError
 from xpubuild.explain.document import explain_stream
-from xpubuild.packages.index import session
-from xpubuild.packages.index.config import IndexConfig
-from xpubuild.packages.index.pages import Sources
+from xpubuild.supply.index import session
+from xpubuild.supply.index.config import IndexConfig
+from xpubuild.supply.index.pages import Sources
 
 MB = 1 << 20
 

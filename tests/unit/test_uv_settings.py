@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import ToolchainError
-from xpubuild.packages.index.config import read_config
-from xpubuild.packages.uv.program import OLDEST, find_uv
-from xpubuild.packages.uv.settings import Said, reason_for_pip, translated
+from xpubuild.supply.index.config import read_config
+from xpubuild.supply.uv.program import OLDEST, find_uv
+from xpubuild.supply.uv.settings import Said, reason_for_pip, translated
 
 ALONE = {"PIP_CONFIG_FILE": os.devnull, "HOME": "/nowhere"}
 

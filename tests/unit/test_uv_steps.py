@@ -16,12 +16,12 @@ from xpubuild.artifacts.doubt import Note, read_note, write_note
 from xpubuild.artifacts.site_packages import installed_dists
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.packages.index.config import IndexConfig, read_config
-from xpubuild.packages.uv import cache as caching
-from xpubuild.packages.uv.cache import make_cache, not_ours, wheel_of
-from xpubuild.packages.uv.install import Installation, Work, _local, _require_fit, _requirements, install
-from xpubuild.packages.uv.program import find_uv
-from xpubuild.packages.uv.settings import reason_for_pip, translated
+from xpubuild.supply.index.config import IndexConfig, read_config
+from xpubuild.supply.uv import cache as caching
+from xpubuild.supply.uv.cache import make_cache, not_ours, wheel_of
+from xpubuild.supply.uv.install import Installation, Work, _local, _require_fit, _requirements, install
+from xpubuild.supply.uv.program import find_uv
+from xpubuild.supply.uv.settings import reason_for_pip, translated
 
 HASH = "1" * 64
 ENV = {

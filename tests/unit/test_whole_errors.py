@@ -14,7 +14,7 @@ from xpubuild.engine.become import become
 from xpubuild.engine.executables import resolve_executable
 from xpubuild.engine.system_errors import of_machine
 from xpubuild.errors import AuditError, ToolchainError, UsageError
-from xpubuild.packages.conda.engines import Engines, missing
+from xpubuild.supply.conda.engines import Engines, missing
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from xpubuild.artifacts.repair import remove_dist
+from xpubuild.artifacts.installed_repair import remove_dist
 from xpubuild.artifacts.site_packages import InstalledDist, declared, installed_dists, record_entries
 from xpubuild.engine.files import write_atomic
 from xpubuild.errors import AuditError

@@ -17,8 +17,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
+from xpubuild.artifacts.installed_repair import KEEP, remove_dist
 from xpubuild.artifacts.record import HASHES, hash_file, is_record_file, record_hash, recorded_names
-from xpubuild.artifacts.repair import KEEP, remove_dist
 from xpubuild.artifacts.site_packages import (
     InstalledDist,
     RecordEntry,

@@ -10,8 +10,8 @@ import click
 from xpubuild.cli import names, options
 
 if TYPE_CHECKING:
-    from xpubuild.checking.check import Check
-    from xpubuild.checking.model import Damage, Found
+    from xpubuild.workspace.check import Check
+    from xpubuild.workspace.check_model import Damage, Found
 
 
 @click.command(name="check", short_help="Hash everything in a workspace; repair what is damaged.")
@@ -42,13 +42,13 @@ def command(
     """
     import platformdirs
 
-    from xpubuild.checking.check import Check, failure
     from xpubuild.cli.workspace import named
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.ui.check_view import check_view
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.sinks import make_sink
+    from xpubuild.workspace.check import Check, failure
 
     root = named(workspace_or_recipe, workspace)
     cancel = Cancel()
@@ -78,7 +78,7 @@ def _remade(check: Check, kinds: set[str]) -> Found:
     import contextlib
     import sys
 
-    from xpubuild.checking.repair import BY_INSTALL
+    from xpubuild.workspace.check_repair import BY_INSTALL
 
     if kinds & BY_INSTALL:
         # Standard output is for the one document of this command.
@@ -88,9 +88,9 @@ def _remade(check: Check, kinds: set[str]) -> Found:
 
 
 def _install_again(root: Path) -> None:
-    from xpubuild.checking.again import install_words
     from xpubuild.cli.install import command as install
     from xpubuild.cli.settings import Defaults
+    from xpubuild.workspace.check_again import install_words
 
     words, defaults = install_words(root), Defaults(("install",))
     install.main(args=words, prog_name="xpubuild install", standalone_mode=False, default_map=defaults)

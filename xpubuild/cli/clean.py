@@ -76,7 +76,7 @@ def _many(older: str | None, *, dry_run: bool, yes: bool, as_json: bool) -> int:
     import platformdirs
 
     from xpubuild.cli.settings import apply_settings
-    from xpubuild.gather.options import default_workspace
+    from xpubuild.install.options import default_workspace
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.overview_view import many_view
     from xpubuild.workspace.clean_many import choose, remove_all

@@ -36,9 +36,9 @@ def command(ctx: click.Context, recipe: str | None, all_: bool, as_json: bool) -
     """
     if ctx.invoked_subcommand is not None:
         return 0
+    from xpubuild.cli.configuration.lookup import load
+    from xpubuild.cli.configuration.report import config_document
     from xpubuild.cli.settings import commands
-    from xpubuild.configuration.lookup import load
-    from xpubuild.configuration.report import config_document
     from xpubuild.engine.redact import Redactor
     from xpubuild.ui.config_view import config_view
     from xpubuild.ui.console import print_json, show
@@ -62,8 +62,8 @@ def check(file: tuple[Path, ...], as_json: bool) -> int:
 
     A file with the name xpubuild.toml is checked as a project's, which may set less than the others.
     """
+    from xpubuild.cli.configuration.report import check_document
     from xpubuild.cli.settings import commands
-    from xpubuild.configuration.report import check_document
     from xpubuild.engine.redact import Redactor
     from xpubuild.errors import RecipeError
     from xpubuild.ui.config_view import check_view
@@ -87,10 +87,10 @@ def check(file: tuple[Path, ...], as_json: bool) -> int:
 @options.speech()
 def init(output: Path | None, as_json: bool) -> int:
     """Write a configuration file that lists every setting as a comment, and changes nothing by itself."""
+    from xpubuild.cli.configuration.files import user_file
+    from xpubuild.cli.configuration.model import PROJECT_FILE
+    from xpubuild.cli.configuration.template import template, write_new
     from xpubuild.cli.settings import commands
-    from xpubuild.configuration.files import user_file
-    from xpubuild.configuration.model import PROJECT_FILE
-    from xpubuild.configuration.template import template, write_new
     from xpubuild.ui.config_view import written_view
     from xpubuild.ui.console import print_json, show
 

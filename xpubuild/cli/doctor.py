@@ -145,8 +145,8 @@ def _evidence(workspace: Path | None, root: Path | None, document: Mapping[str, 
     from xpubuild.doctor.bundle_workspace import internal_errors, workspace_evidence
     from xpubuild.doctor.start import entered
     from xpubuild.explain.document import Circumstances
-    from xpubuild.host.packages import system_of
-    from xpubuild.host.system import os_facts
+    from xpubuild.machine.packages import system_of
+    from xpubuild.machine.system import os_facts
 
     if root is not None:
         return {}

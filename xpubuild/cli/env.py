@@ -34,9 +34,9 @@ def command(
     For bash, zsh and ksh: eval "$(xpubuild env)". For fish: xpubuild env --format fish | source. For csh:
     eval "`xpubuild env --format csh`".
     """
+    from xpubuild.cli.configuration.lookup import of_caller
     from xpubuild.cli.workspace import existing
-    from xpubuild.configuration.lookup import of_caller
-    from xpubuild.oneapi.shell import bash_lines, csh_lines, fish_lines
+    from xpubuild.machine.oneapi_shell import bash_lines, csh_lines, fish_lines
     from xpubuild.ui.console import print_json, write_out
     from xpubuild.workspace.activation import assignments, difference, read_receipt
     from xpubuild.workspace.modulefile import modulefile

@@ -72,8 +72,8 @@ def command(log: Path | None, list_: bool, doctor: Path | None, here: bool, as_j
 def _circumstances(doctor: Path | None) -> Circumstances:
     from xpubuild.explain.checks import read_checks
     from xpubuild.explain.document import Circumstances
-    from xpubuild.host.packages import system_of
-    from xpubuild.host.system import os_facts
+    from xpubuild.machine.packages import system_of
+    from xpubuild.machine.system import os_facts
 
     return Circumstances(system=system_of(os_facts()), checks=read_checks(doctor) if doctor else None)
 

@@ -13,8 +13,8 @@ from xpubuild.frozen import frozen
 if TYPE_CHECKING:
     from xpubuild.engine.events import Sink
     from xpubuild.engine.process import Cancel
-    from xpubuild.mirror.remote.location import Location
-    from xpubuild.offline.fetch import Fetch
+    from xpubuild.install.fetch import Fetch
+    from xpubuild.supply.mirror.remote.location import Location
 
 
 @click.command(name="fetch", short_help="Download everything that an offline install needs.")
@@ -101,7 +101,7 @@ class Task:
 
     def run(self, sink: Sink, cancel: Cancel) -> dict[str, Any]:
         """Run the action and return the document."""
-        from xpubuild.offline.export import check_mirror, export_mirror, import_mirror
+        from xpubuild.install.fetch_export import check_mirror, export_mirror, import_mirror
 
         named = self.build["recipe"] is not None
         if self.action == "check":
@@ -116,11 +116,11 @@ class Task:
         return fetch.dry_run() if self.action == "dry-run" else fetch.run()
 
     def _fetch(self, sink: Sink, cancel: Cancel) -> Fetch:
-        from xpubuild.gather.options import PlanOptions
-        from xpubuild.offline.fetch import Fetch
-        from xpubuild.offline.wanted import wanted
-        from xpubuild.source.bare import RepositoryStore
-        from xpubuild.source.git import Git
+        from xpubuild.install.fetch import Fetch
+        from xpubuild.install.options import PlanOptions
+        from xpubuild.install.wanted import wanted
+        from xpubuild.supply.git.bare import RepositoryStore
+        from xpubuild.supply.git.git import Git
 
         git = Git.open()
         # Export and check only read the mirror.

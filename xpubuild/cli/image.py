@@ -75,8 +75,8 @@ def command(
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import UsageError
-    from xpubuild.gather.options import PlanOptions
     from xpubuild.images.make import Asked, document
+    from xpubuild.install.options import PlanOptions
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.image_view import image_view
 

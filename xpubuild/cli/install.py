@@ -10,7 +10,7 @@ import click
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
-    from xpubuild.locking.model import Policy
+    from xpubuild.install.lock_model import Policy
 
 
 class _Seconds(click.FloatRange):
@@ -67,10 +67,10 @@ def command(
     from xpubuild.cli.plan import show_plan
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.gather.options import PlanOptions
-    from xpubuild.installing.asked import LockOptions, prepare_as_asked
-    from xpubuild.installing.install import apply, check_until
-    from xpubuild.installing.modulefiles import Modules
+    from xpubuild.install.asked import LockOptions, prepare_as_asked
+    from xpubuild.install.install import apply, check_until
+    from xpubuild.install.modulefiles import Modules
+    from xpubuild.install.options import PlanOptions
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.final import final_view
     from xpubuild.ui.sinks import make_sink

@@ -36,13 +36,13 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import UsageError
-    from xpubuild.gather.conda_packages import file_name
-    from xpubuild.gather.options import PlanOptions
-    from xpubuild.gather.prepare import git_store, prepare
-    from xpubuild.locking.canonical import dump
-    from xpubuild.locking.file import Written, write_lock
-    from xpubuild.locking.lock import make_lock
-    from xpubuild.locking.open_wheels import open_hashes
+    from xpubuild.install.conda_packages import file_name
+    from xpubuild.install.lock import make_lock
+    from xpubuild.install.lock_canonical import dump
+    from xpubuild.install.lock_file import Written, write_lock
+    from xpubuild.install.open_wheels import open_hashes
+    from xpubuild.install.options import PlanOptions
+    from xpubuild.install.prepare import git_store, prepare
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.lock_view import differences_view, progress, written_view
 

@@ -11,8 +11,8 @@ import click
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
-    from xpubuild.compatibility.situation import Situation
     from xpubuild.recipe.releases import Release
+    from xpubuild.recipe.situation import Situation
     from xpubuild.recipe.values import Target
 
 _GPUS = ("max", "flex", "arc-a", "arc-b", "core-ultra", "panther-lake")
@@ -31,7 +31,7 @@ class MatrixCommand(click.Command):
 
 
 def _component_options(ctx: click.Context) -> list[click.Option]:
-    from xpubuild.compatibility.matrix import companions
+    from xpubuild.recipe.matrix import companions
 
     dists: dict[str, str] = {}
     for release in _releases(ctx):
@@ -108,7 +108,7 @@ def command(ctx: click.Context, /, here: bool, as_markdown: bool, as_json: bool,
     With --here, or with options that describe a host, show whether each release builds there, and the
     reasons.
     """
-    from xpubuild.compatibility.matrix import matrix_document
+    from xpubuild.recipe.matrix import matrix_document
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.matrix_view import markdown, matrix_view
 
@@ -126,7 +126,7 @@ def command(ctx: click.Context, /, here: bool, as_markdown: bool, as_json: bool,
 def _situation(here: bool, asked: dict[str, Any]) -> Situation | None:
     from dataclasses import replace
 
-    from xpubuild.compatibility.situation import Situation
+    from xpubuild.recipe.situation import Situation
 
     changes = _changes(asked)
     if not here:
@@ -139,10 +139,10 @@ def _situation(here: bool, asked: dict[str, Any]) -> Situation | None:
 
 def _of_plan(target: Target) -> Situation:
     """Return this host with the interpreter and the compilers that plan would use, so that both agree."""
-    from xpubuild.compatibility.host import of_host
     from xpubuild.errors import XpuBuildError
-    from xpubuild.gather.newest_release import situation_for
-    from xpubuild.host.report import host_report
+    from xpubuild.install.newest_release import situation_for
+    from xpubuild.machine.host_report import host_report
+    from xpubuild.recipe.compatible_host import of_host
 
     host = host_report()
     try:
@@ -176,8 +176,8 @@ def _versions(name: str, given: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _check(name: str, text: str | None) -> None:
-    from xpubuild.compatibility.versions import parse
     from xpubuild.errors import UsageError
+    from xpubuild.recipe.versions import parse
 
     if text is not None and parse(text) is None:
         example = {"oneapi": "2025.3, or none", "python": "3.12, or none", "gcc": "13"}.get(name, "3.28")

@@ -28,7 +28,7 @@ def _recipes() -> Iterable[str]:
 
 
 def _installed() -> Iterable[str]:
-    from xpubuild.gather.options import default_workspace
+    from xpubuild.install.options import default_workspace
     from xpubuild.recipe.order import in_order
 
     folder = default_workspace("any").parent

@@ -12,10 +12,10 @@ from xpubuild.cli import options
 if TYPE_CHECKING:
     from xpubuild.engine.model import Step
     from xpubuild.engine.state import StepState
-    from xpubuild.gather.options import PlanOptions
-    from xpubuild.gather.prepare import Prepared
-    from xpubuild.installing.asked import LockOptions
-    from xpubuild.locking.model import Policy
+    from xpubuild.install.asked import LockOptions
+    from xpubuild.install.lock_model import Policy
+    from xpubuild.install.options import PlanOptions
+    from xpubuild.install.prepare import Prepared
 
 
 @click.command(name="plan", short_help="Show what install would do.")
@@ -55,8 +55,8 @@ def command(
     **build: Any,
 ) -> int:
     """Show what install would do for RECIPE, without building or fetching anything."""
-    from xpubuild.gather.options import PlanOptions
-    from xpubuild.installing.asked import LockOptions, prepare_as_asked
+    from xpubuild.install.asked import LockOptions, prepare_as_asked
+    from xpubuild.install.options import PlanOptions
 
     asked = PlanOptions(**build, telling=options.new_sink)
     lock = LockOptions(locked, lock_file, lock_policy)
@@ -104,11 +104,11 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
 
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import needed_for
-    from xpubuild.gather.earlier import known_of
-    from xpubuild.gather.kept import with_stores
-    from xpubuild.installing.obstacles import foreseen
-    from xpubuild.planning.estimate import estimates
-    from xpubuild.planning.script import script
+    from xpubuild.install.earlier import known_of
+    from xpubuild.install.estimate import estimates
+    from xpubuild.install.kept import with_stores
+    from xpubuild.install.obstacles import foreseen
+    from xpubuild.install.script import script
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.plan_view import plan_view
     from xpubuild.workspace.documents import plan_document

@@ -25,7 +25,7 @@ def command() -> None:
 @click.option("--python", "python", required=True)
 def make_env(env: Path, python: str) -> int:
     """Create a Python environment."""
-    from xpubuild.toolchain.make_env import make_env as make
+    from xpubuild.machine.make_env import make_env as make
 
     make(env, Path(python))
     return 0
@@ -37,7 +37,7 @@ def make_env(env: Path, python: str) -> int:
 def repair_env(env: Path, held: Path | None) -> int:
     """Remove leftovers of an interrupted pip from an environment, and packages that replaced pinned ones."""
     from xpubuild.artifacts.freeze import let_go
-    from xpubuild.artifacts.repair import repair
+    from xpubuild.artifacts.installed_repair import repair
     from xpubuild.artifacts.site_packages import site_packages_of
 
     site_packages = site_packages_of(env)
@@ -52,7 +52,7 @@ def repair_env(env: Path, held: Path | None) -> int:
 @click.argument("names", nargs=-1, required=True)
 def leave_out(env: Path, names: tuple[str, ...]) -> int:
     """Remove packages from an environment, those of them that are there."""
-    from xpubuild.artifacts.repair import remove_dist
+    from xpubuild.artifacts.installed_repair import remove_dist
     from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
 
     site_packages = site_packages_of(env)
@@ -71,9 +71,9 @@ def leave_out(env: Path, names: tuple[str, ...]) -> int:
 @click.option("--builder", multiple=True, type=click.Path(path_type=Path))
 def make_portable(wheels: Path, dist: str, output: Path, runtime: Path, builder: tuple[Path, ...]) -> int:
     """Repair the wheel of a distribution for other machines."""
-    from xpubuild.gate.proofs import find_wheel
-    from xpubuild.repairing.model import Wish
-    from xpubuild.repairing.repair import repair_wheel
+    from xpubuild.artifacts.repair_model import Wish
+    from xpubuild.artifacts.step_proofs import find_wheel
+    from xpubuild.artifacts.wheel_repair import repair_wheel
 
     done = repair_wheel(find_wheel(wheels, dist), Wish(runtime=runtime, builder=builder), output)
     for pin in done["pins"]:
@@ -93,7 +93,7 @@ def embed(project: str, folder: Path, commit: str) -> int:  # noqa: ARG001
     from xpubuild.engine.environment import base_environment
     from xpubuild.errors import SourceIntegrityError
     from xpubuild.resources import ops_project_dir
-    from xpubuild.source.embedded import materialise
+    from xpubuild.supply.git.embedded import materialise
 
     made = materialise(ops_project_dir(), folder, env=base_environment())
     if made.commit != commit:
@@ -137,8 +137,8 @@ def checkout(
     from xpubuild.engine.environment import base_environment
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.source.checkout import checkout as make
-    from xpubuild.source.pin import Pin
+    from xpubuild.supply.git.checkout import checkout as make
+    from xpubuild.supply.git.pin import Pin
 
     pin = Pin(url=url, commit=commit, tree=tree, submodules=submodules, ref=ref, skip=skip)
     cancel = Cancel()
@@ -178,9 +178,9 @@ def repositories(
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.recipe.model import ConfigureTime
-    from xpubuild.source.bare import RepositoryStore
-    from xpubuild.source.git import Git
-    from xpubuild.source.serving import serve_tree
+    from xpubuild.supply.git.bare import RepositoryStore
+    from xpubuild.supply.git.git import Git
+    from xpubuild.supply.git.serving import serve_tree
 
     cancel = Cancel()
     with cancel_on_signals(cancel):
@@ -205,10 +205,10 @@ def archives(into: Path, cache: Path, items: tuple[str, ...], mirror: Path | Non
 
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.mirror.archives import in_mirror
-    from xpubuild.packages.archives.model import Archive
-    from xpubuild.packages.archives.supply import Supply
-    from xpubuild.packages.archives.unpack import provide
+    from xpubuild.supply.archives.model import Archive
+    from xpubuild.supply.archives.supply import Supply
+    from xpubuild.supply.archives.unpack import provide
+    from xpubuild.supply.mirror.archives import in_mirror
 
     cancel = Cancel()
     with cancel_on_signals(cancel):
@@ -224,7 +224,7 @@ def archives(into: Path, cache: Path, items: tuple[str, ...], mirror: Path | Non
 @click.option("--setting", "settings", multiple=True)
 def front_end(folder: Path, env: Path, wanted: str, settings: tuple[str, ...]) -> int:
     """Check that a source tree can be built the way the recipe says."""
-    from xpubuild.gate.tree_kind import check
+    from xpubuild.artifacts.tree_kind import check
 
     for line in check(folder, env, wanted=wanted, settings=settings):
         _say(line)
@@ -239,7 +239,7 @@ def configure(folder: Path, env: Path, settings: tuple[str, ...]) -> int:
     """Configure a source tree as its own build does, without compiling."""
     import os
 
-    from xpubuild.gate.configure_only import configure as configure_tree
+    from xpubuild.artifacts.configure_only import configure as configure_tree
 
     return configure_tree(folder, env / "bin" / "python", settings, os.environ)
 
@@ -282,7 +282,7 @@ def link_packages(
     from xpubuild.engine.environment import base_environment
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.packages.uv.install import Installation, install
+    from xpubuild.supply.uv.install import Installation, install
 
     wish = Installation(
         env, requirements, uv, cache, report, python_version, constraints, indexes, whole=not no_deps
@@ -304,10 +304,10 @@ def conda_lock(specs: tuple[str, ...], channels: tuple[str, ...], cache: Path, o
 
     from xpubuild.engine.environment import base_environment
     from xpubuild.engine.files import write_atomic
-    from xpubuild.packages.conda.channels import read_condarc, resolve
-    from xpubuild.packages.conda.engines import find_engines
-    from xpubuild.packages.conda.host_libstdcxx import machine_need
-    from xpubuild.packages.conda.solve import Wanted, make_lock
+    from xpubuild.supply.conda.channels import read_condarc, resolve
+    from xpubuild.supply.conda.engines import find_engines
+    from xpubuild.supply.conda.host_libstdcxx import machine_need
+    from xpubuild.supply.conda.solve import Wanted, make_lock
 
     need = machine_need()
     wanted = Wanted(specs, resolve(channels, read_condarc(os.environ)), need.version if need else None)
@@ -330,10 +330,10 @@ def conda_env(env: Path, lock: Path, cache: Path, mirror: Path | None, offline: 
     import os
 
     from xpubuild.engine.environment import base_environment
-    from xpubuild.packages.conda.archives import Supply, in_folder
-    from xpubuild.packages.conda.channels import read_condarc, resolve
-    from xpubuild.packages.conda.engines import find_engines
-    from xpubuild.packages.conda.install import Installation, make_conda_env, read_lock_file
+    from xpubuild.supply.conda.archives import Supply, in_folder
+    from xpubuild.supply.conda.channels import read_condarc, resolve
+    from xpubuild.supply.conda.engines import find_engines
+    from xpubuild.supply.conda.install import Installation, make_conda_env, read_lock_file
 
     document = read_lock_file(lock)
     channels = resolve(document.channels, read_condarc(os.environ))

@@ -107,8 +107,8 @@ def bump(release: str, output: Path | None, as_json: bool) -> int:
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.recipe.bump import bump as look_up
     from xpubuild.recipe.bump_text import document as as_document
-    from xpubuild.source.bare import RepositoryStore
-    from xpubuild.source.git import Git
+    from xpubuild.supply.git.bare import RepositoryStore
+    from xpubuild.supply.git.git import Git
     from xpubuild.ui.console import print_json
     from xpubuild.ui.console import show as display
     from xpubuild.ui.views import bump_view

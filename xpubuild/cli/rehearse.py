@@ -10,7 +10,7 @@ import click
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
-    from xpubuild.locking.model import Policy
+    from xpubuild.install.lock_model import Policy
 
 
 @click.command(
@@ -48,9 +48,9 @@ def command(
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import XpuBuildError
-    from xpubuild.gather.options import PlanOptions
-    from xpubuild.installing.asked import LockOptions, prepare_as_asked
-    from xpubuild.installing.rehearse import planned, rehearse
+    from xpubuild.install.asked import LockOptions, prepare_as_asked
+    from xpubuild.install.options import PlanOptions
+    from xpubuild.install.rehearse import planned, rehearse
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.rehearsal_view import rehearsal_view
     from xpubuild.ui.sinks import make_sink

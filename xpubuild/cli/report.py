@@ -45,12 +45,12 @@ def command(
 
     from xpubuild.cli.workspace import named
     from xpubuild.engine.files import write_atomic
-    from xpubuild.report.document import report_document
-    from xpubuild.report.trace import trace as trace_of
     from xpubuild.schema import unfit
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.report.page import page
     from xpubuild.ui.report.view import written_view
+    from xpubuild.workspace.report_document import report_document
+    from xpubuild.workspace.trace import trace as trace_of
 
     root = named(workspace_or_recipe, workspace)
     document = report_document(root, unfit)

@@ -48,8 +48,8 @@ def command(ctx: click.Context, /, workspace_or_recipe: str | None) -> int:
     Without either: the active workspace, or the only one. There is no shell in between: COMMAND gets the
     signals, and its exit status is that of xpubuild.
     """
+    from xpubuild.cli.configuration.lookup import of_caller
     from xpubuild.cli.workspace import named
-    from xpubuild.configuration.lookup import of_caller
     from xpubuild.engine.become import become
     from xpubuild.errors import UsageError
     from xpubuild.workspace.activation import environment

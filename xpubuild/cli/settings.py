@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from xpubuild.configuration.lookup import Configuration
-    from xpubuild.configuration.model import Commands, Kind, Setting
+    from xpubuild.cli.configuration.lookup import Configuration
+    from xpubuild.cli.configuration.model import Commands, Kind, Setting
 
 Key = tuple[str, ...]
 _LOADED = f"{__name__}.loaded"
@@ -74,8 +74,8 @@ def _configuration(context: click.Context) -> Configuration:
     """Return the configuration of this command line; its settings are in the environment from then on."""
     recipe = context.params.get("recipe") or os.environ.get("XPUBUILD_RECIPE")
     if _LOADED not in context.meta:
-        from xpubuild.configuration.files import sources
-        from xpubuild.configuration.lookup import Configuration, load
+        from xpubuild.cli.configuration.files import sources
+        from xpubuild.cli.configuration.lookup import Configuration, load
 
         given = recipe if isinstance(recipe, str) else None
         exists = any(True for _ in sources(os.environ, given))
@@ -108,7 +108,7 @@ def commands(root: click.Command | None = None) -> Commands:
 
 
 def _settings(table: Key, command: click.Command) -> dict[str, Setting]:
-    from xpubuild.configuration.model import NEVER, Setting
+    from xpubuild.cli.configuration.model import NEVER, Setting
 
     found = {}
     for parameter in command.params:

@@ -22,8 +22,8 @@ def command(workspace_or_recipe: str | None) -> int:
     name of the workspace is put before the prompt of bash, zsh, fish and sh. 'exit' leaves it, and nothing of
     it stays.
     """
+    from xpubuild.cli.configuration.lookup import of_caller
     from xpubuild.cli.workspace import named
-    from xpubuild.configuration.lookup import of_caller
     from xpubuild.engine.become import become
     from xpubuild.ui.invocation import program
     from xpubuild.workspace.activation import environment

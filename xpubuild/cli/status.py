@@ -69,7 +69,7 @@ def _all(*, as_json: bool) -> int:
     import platformdirs
 
     from xpubuild.cli.settings import apply_settings
-    from xpubuild.gather.options import default_workspace
+    from xpubuild.install.options import default_workspace
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.overview_view import overview_view
     from xpubuild.workspace.activation import ENTERED

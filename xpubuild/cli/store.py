@@ -10,8 +10,8 @@ import click
 from xpubuild.cli import names, options
 
 if TYPE_CHECKING:
-    from xpubuild.gather.store_work import Copies
-    from xpubuild.mirror.remote.location import Location
+    from xpubuild.install.store_work import Copies
+    from xpubuild.supply.mirror.remote.location import Location
 
     Places = tuple[Path | Location, ...]
 
@@ -40,9 +40,9 @@ def _settings() -> None:
 @options.speech()
 def list_(store: Places, as_json: bool) -> int:
     """List the wheels in your own store and in those of --store."""
-    from xpubuild.gather.store_uses import used_by
-    from xpubuild.gather.store_work import folder_stores
-    from xpubuild.store.collect import contents_document
+    from xpubuild.install.store_uses import used_by
+    from xpubuild.install.store_work import folder_stores
+    from xpubuild.supply.store.collect import contents_document
     from xpubuild.ui.console import print_json, show, warn
     from xpubuild.ui.store_view import store_view
 
@@ -65,8 +65,8 @@ def list_(store: Places, as_json: bool) -> int:
 @options.speech()
 def size(store: Places, as_json: bool) -> int:
     """Show how many wheels, repositories, files and sets your own store and those of --store have."""
-    from xpubuild.gather.store_work import folder_stores
-    from xpubuild.store.whole import size_row
+    from xpubuild.install.store_work import folder_stores
+    from xpubuild.supply.store.whole import size_row
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.store_view import size_view
 
@@ -95,8 +95,8 @@ def check(store: Places, as_json: bool) -> int:
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import SourceIntegrityError
-    from xpubuild.gather.store_work import folder_stores, require_there
-    from xpubuild.store.whole import damages
+    from xpubuild.install.store_work import folder_stores, require_there
+    from xpubuild.supply.store.whole import damages
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.store_view import check_view
 
@@ -134,7 +134,7 @@ def check(store: Places, as_json: bool) -> int:
 def push(recipe: str | None, workspace: Path | None, store: Places, as_json: bool) -> int:
     """Copy the wheels of your own store, or those of the workspace of RECIPE, to the store of --store."""
     from xpubuild.cli.workspace import existing
-    from xpubuild.gather import store_work
+    from xpubuild.install import store_work
 
     _settings()
     root = existing(workspace, recipe) if workspace is not None or recipe is not None else None
@@ -147,9 +147,9 @@ def push(recipe: str | None, workspace: Path | None, store: Places, as_json: boo
 @options.speech()
 def pull(as_json: bool, **build: Any) -> int:
     """Copy the wheels that an install of RECIPE would build from a store of --store to your own."""
-    from xpubuild.gather import store_work
-    from xpubuild.gather.options import PlanOptions
-    from xpubuild.gather.prepare import prepare
+    from xpubuild.install import store_work
+    from xpubuild.install.options import PlanOptions
+    from xpubuild.install.prepare import prepare
 
     prepared = prepare(PlanOptions(**build, telling=options.new_sink))
     return _copied(store_work.pull(prepared), as_json=as_json)
@@ -207,9 +207,9 @@ def gc(
     import sys
 
     from xpubuild.cli.workspace import existing
-    from xpubuild.gather.store_uses import used_by
-    from xpubuild.gather.store_work import folder_stores, require_there
-    from xpubuild.store.collect import collectable, remove
+    from xpubuild.install.store_uses import used_by
+    from xpubuild.install.store_work import folder_stores, require_there
+    from xpubuild.supply.store.collect import collectable, remove
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.store_view import collected_view
     from xpubuild.workspace.overview import age_of
@@ -245,7 +245,7 @@ def gc(
 
 
 def _digest(path: Path) -> str:
-    from xpubuild.locking.lock import read_lock
+    from xpubuild.install.lock import read_lock
 
     return read_lock(path).plan
 

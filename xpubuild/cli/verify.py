@@ -133,7 +133,6 @@ def command(
     Exits with code 70 if a check failed, crashed or timed out. What is installed in a workspace is hashed
     first (exit code 60 if it is damaged).
     """
-    from xpubuild.checking.check import require_installed
     from xpubuild.cli.workspace import existing
     from xpubuild.engine.lock import require_free
     from xpubuild.engine.process import Cancel
@@ -147,6 +146,7 @@ def command(
     from xpubuild.verify.harness import run_suite
     from xpubuild.verify.reports import failure, require_places, write_reports
     from xpubuild.verify.target import check_options, resolve_target
+    from xpubuild.workspace.check import require_installed
     from xpubuild.workspace.layout import Layout
 
     if list_:

@@ -10,8 +10,8 @@ import click
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
-    from xpubuild.locking.model import Policy
-    from xpubuild.mirror.remote.location import Location
+    from xpubuild.install.lock_model import Policy
+    from xpubuild.supply.mirror.remote.location import Location
 
 
 @click.command(
@@ -62,8 +62,8 @@ def command(
     """
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.locking.check import check_lock
-    from xpubuild.locking.lock import read_lock
+    from xpubuild.install.lock import read_lock
+    from xpubuild.install.lock_check import check_lock
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.lock_view import progress, verified_view
 

@@ -73,10 +73,10 @@ def repair(
     the environment of --runtime), or brings them with --bundle. Other libraries that manylinux systems lack
     are put into it. A site wheel loses the builder's paths alone.
     """
+    from xpubuild.artifacts.repair_model import Wish
     from xpubuild.artifacts.site_packages import runtime_folder
+    from xpubuild.artifacts.wheel_repair import repair_wheel
     from xpubuild.errors import UsageError
-    from xpubuild.repairing.model import Wish
-    from xpubuild.repairing.repair import repair_wheel
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import repair_view
 
@@ -87,8 +87,8 @@ def repair(
         raise UsageError("--bundle is for portable wheels", fix="omit --bundle, or --kind site")
     site_packages = None if runtime is None else runtime_folder(runtime)
     if lock_file is not None and site_packages is not None:
-        from xpubuild.locking.lock import read_lock
-        from xpubuild.repairing.locked import require_locked
+        from xpubuild.install.lock import read_lock
+        from xpubuild.install.repair_locked import require_locked
 
         require_locked(site_packages, read_lock(lock_file))
     wish = Wish(

@@ -26,7 +26,7 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
         UsageError: nothing was installed there, or there are several.
     """
     from xpubuild.cli.settings import apply_settings
-    from xpubuild.gather.options import default_workspace
+    from xpubuild.install.options import default_workspace
     from xpubuild.ui.console import warn
     from xpubuild.workspace.activation import ENTERED
     from xpubuild.workspace.moved import found_at, place_of
@@ -95,7 +95,7 @@ def _why_not(root: Path) -> str:
 
 def _only_one() -> Path:
     """Return the one workspace below the default folder; a guess among several could remove the wrong one."""
-    from xpubuild.gather.options import default_workspace
+    from xpubuild.install.options import default_workspace
     from xpubuild.recipe.order import order_of
 
     folder = default_workspace("any").parent

@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from xpubuild.artifacts.cmake_lines import Message, Messages
+from xpubuild.artifacts.gate_rules import GateRule, shipped_gate_rules
 from xpubuild.engine.journal import Journal
 from xpubuild.errors import XpuBuildError
 from xpubuild.explain.document import Circumstances, explain_file
-from xpubuild.gate.cmake_lines import Message, Messages
-from xpubuild.gate.rules import GateRule, shipped_gate_rules
 from xpubuild.workspace.documents import status_document
 from xpubuild.workspace.layout import Layout
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from xpubuild.frozen import frozen
-from xpubuild.host.disk import DiskFacts, disk_facts
-from xpubuild.host.readers import LIVE_ROOT, inside
+from xpubuild.machine.disk import DiskFacts, disk_facts
+from xpubuild.machine.readers import LIVE_ROOT, inside
 
 if TYPE_CHECKING:
     # pydantic takes as long to import as the whole machine takes to look at, and few runs have a recipe.
-    from xpubuild.host.report import HostReport
+    from xpubuild.machine.host_report import HostReport
     from xpubuild.recipe.model import LoadedRecipe
 
 T = TypeVar("T")

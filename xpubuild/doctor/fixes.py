@@ -19,8 +19,8 @@ from xpubuild.distribution import (
     row_of,
 )
 from xpubuild.doctor.context import CheckContext
-from xpubuild.host.drivers import driver_family
-from xpubuild.host.packages import system_of
+from xpubuild.machine.drivers import driver_family
+from xpubuild.machine.packages import system_of
 
 _FAMILIES = ("debian", "rhel", "suse")
 

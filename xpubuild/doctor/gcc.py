@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from xpubuild.compatibility.versions import fits
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root, distribution, install_command
 from xpubuild.doctor.model import Fix
+from xpubuild.recipe.versions import fits
 
 _DEBIAN = ("gcc-13", "g++-13")
 _SUSE = ("gcc13", "gcc13-c++")

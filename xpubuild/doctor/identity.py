@@ -16,7 +16,7 @@ from pathlib import Path
 
 from xpubuild.engine.redact import Redactor
 from xpubuild.frozen import frozen
-from xpubuild.host.readers import read_text
+from xpubuild.machine.readers import read_text
 
 _SHORTEST = 2
 # passwd(5) counts from 1; the ranges of ids are those of login.defs(5).

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar
 
 from xpubuild.doctor.model import Check, Outcome
-from xpubuild.host.readers import read_bytes
+from xpubuild.machine.readers import read_bytes
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

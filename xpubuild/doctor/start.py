@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from xpubuild.doctor.context import CheckContext
 from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import ToolchainError, UsageError
-from xpubuild.host.readers import LIVE_ROOT, exists, inside
+from xpubuild.machine.readers import LIVE_ROOT, exists, inside
 
 if TYPE_CHECKING:
     from xpubuild.doctor.context import Profile
-    from xpubuild.host.report import HostReport
+    from xpubuild.machine.host_report import HostReport
     from xpubuild.recipe.values import Target
 
 # Every program that the report runs has 10 s; only a file system can hang longer.
@@ -89,7 +89,7 @@ def _looked_at(
     future: Future[HostReport] = Future()
 
     def work() -> None:
-        from xpubuild.host.report import host_report  # noqa: PLC0415 - beside what else is imported
+        from xpubuild.machine.host_report import host_report  # noqa: PLC0415 - beside what else is imported
 
         try:
             # A compiler's words are parsed, hence the locale.

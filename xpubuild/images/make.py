@@ -19,16 +19,16 @@ from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
-from xpubuild.gather.options import PlanOptions, request_of
 from xpubuild.images.apptainer import apptainer
 from xpubuild.images.bases import base_named
 from xpubuild.images.builder import Job, build, chosen_builder
 from xpubuild.images.containerfile import containerfile
 from xpubuild.images.request import CONTEXT, Format, ImageRequest, resolved
 from xpubuild.images.stages import image_of
-from xpubuild.planning.choose import choose
-from xpubuild.planning.planner import requirement_names
-from xpubuild.planning.request import Request
+from xpubuild.install.choose import choose
+from xpubuild.install.options import PlanOptions, request_of
+from xpubuild.install.planner import requirement_names
+from xpubuild.install.request import Request
 from xpubuild.recipe.load import load, requirement_file
 from xpubuild.resources import recipes_dir
 

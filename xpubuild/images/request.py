@@ -6,18 +6,18 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from xpubuild.compatibility.constraints import solve
-from xpubuild.compatibility.situation import Situation
 from xpubuild.distribution import lacking, note
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.frozen import frozen
 from xpubuild.images.bases import Base
-from xpubuild.oneapi.bundles import load_bundles
-from xpubuild.oneapi.constraint import specifier
-from xpubuild.planning.choose import choose
-from xpubuild.planning.refusal import refused
-from xpubuild.planning.request import Choice, Request
+from xpubuild.install.choose import choose
+from xpubuild.install.refusal import refused
+from xpubuild.install.request import Choice, Request
+from xpubuild.machine.oneapi_bundles import load_bundles
+from xpubuild.machine.oneapi_constraint import specifier
+from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.model import Recipe
+from xpubuild.recipe.situation import Situation
 
 Format = Literal["containerfile", "apptainer"]
 #: The folder of files beside a rendered image that it copies.

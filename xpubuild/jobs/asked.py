@@ -9,8 +9,8 @@ from typing import Any
 
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
-from xpubuild.gather.options import PlanOptions
-from xpubuild.installing.asked import LockOptions, prepare_as_asked
+from xpubuild.install.asked import LockOptions, prepare_as_asked
+from xpubuild.install.options import PlanOptions
 from xpubuild.jobs.cells import cell_of, require_possible
 from xpubuild.jobs.folder import require_place, write
 from xpubuild.jobs.matrix import Row, matrix_of

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from xpubuild.engine.model import Plan
 from xpubuild.errors import UsageError
-from xpubuild.gather.options import PlanOptions
-from xpubuild.gather.prepare import Prepared
-from xpubuild.installing.asked import LockOptions
+from xpubuild.install.asked import LockOptions
+from xpubuild.install.options import PlanOptions
+from xpubuild.install.prepare import Prepared
 from xpubuild.jobs.model import Cell
 
 _VERIFY = "verify"
@@ -89,7 +89,7 @@ def _recipe(options: PlanOptions, plan: Plan) -> str:
 
 
 def _lock(options: PlanOptions, lock: LockOptions, plan: Plan) -> str | None:
-    from xpubuild.locking.files import is_lock  # noqa: PLC0415 - a look into the file
+    from xpubuild.install.lock_names import is_lock  # noqa: PLC0415 - a look into the file
 
     if lock.file is not None:
         return str(lock.file)

@@ -20,8 +20,8 @@ from xpubuild.recipe.releases import releases
 from xpubuild.recipe.tree_pins import TRITON_PIN, TRITON_VERSIONS
 from xpubuild.recipe.tree_text import pinned_by
 from xpubuild.recipe.upstream import Tag, Tree, newest, release_tags, version_of
-from xpubuild.source.bare import RepositoryStore
-from xpubuild.source.pin import is_id
+from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.pin import is_id
 
 
 @frozen

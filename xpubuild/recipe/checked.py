@@ -10,7 +10,6 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from xpubuild.errors import RecipeError, UsageError
-from xpubuild.packages.requirements import hashed_pins
 from xpubuild.recipe.facts import fact_problems, without_source
 from xpubuild.recipe.lint import lint
 from xpubuild.recipe.load import available, load, release_of, requirement_file
@@ -21,7 +20,8 @@ from xpubuild.recipe.refused import refused
 from xpubuild.recipe.tree import check_tree, require_tree
 from xpubuild.recipe.tree_expected import expected
 from xpubuild.resources import ops_project_dir
-from xpubuild.source.embedded import expected_commit
+from xpubuild.supply.git.embedded import expected_commit
+from xpubuild.supply.requirements import hashed_pins
 
 
 def check_recipes(names: Sequence[str], trees: Mapping[str, Path] | None = None) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from xpubuild.packages.index.lacking import Prebuilt
 from xpubuild.recipe.model import Component
+from xpubuild.supply.index.lacking import Prebuilt
 
 
 def prebuilt(components: Iterable[Component], text: Callable[[str], str]) -> tuple[Prebuilt, ...]:

@@ -12,11 +12,11 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from xpubuild.errors import RecipeError
-from xpubuild.packages.archives.model import ENDINGS, file_name
-from xpubuild.packages.index.choice import is_filename
 from xpubuild.recipe.model import Archive, Component, ConfigureTime, GitSource, Recipe
-from xpubuild.source.pin import Pin, is_ref
-from xpubuild.source.urls import problem_with
+from xpubuild.supply.archives.model import ENDINGS, file_name
+from xpubuild.supply.git.pin import Pin, is_ref
+from xpubuild.supply.git.urls import problem_with
+from xpubuild.supply.index.choice import is_filename
 
 #: Stands for what a recipe leaves open, so that the rest of its pin can be looked at.
 _SOME_URL, _SOME_COMMIT = "/embedded", "0" * 40

@@ -8,9 +8,9 @@ from pathlib import Path
 from xpubuild.recipe.tree_expected import Expected, PinFile
 from xpubuild.recipe.tree_report import TreeReport
 from xpubuild.recipe.tree_text import has_word, pinned_by, read_text, same_release
-from xpubuild.source.git import Git
-from xpubuild.source.pin import is_id
-from xpubuild.source.worktree import find_git_dir
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.pin import is_id
+from xpubuild.supply.git.worktree import find_git_dir
 
 #: The commit of the XPU kernels that PyTorch clones while it configures.
 XPU_PIN = "third_party/xpu.txt"

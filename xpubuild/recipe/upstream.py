@@ -9,8 +9,8 @@ from packaging.version import InvalidVersion, Version
 
 from xpubuild.frozen import frozen
 from xpubuild.recipe.tree_text import MOST_BYTES
-from xpubuild.source.bare import RepositoryStore
-from xpubuild.source.remote import remote_tags
+from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.remote import remote_tags
 
 _TAG = re.compile(r"v(\d+(?:\.\d+)+)")
 

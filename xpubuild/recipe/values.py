@@ -10,7 +10,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from xpubuild.source.urls import secret_in
+from xpubuild.supply.git.urls import secret_in
 
 Target = Literal["xpu", "cpu"]
 #: Intel's package streams: LTS 2350 (agama-lts), LTS2 2523, and the rolling one (Ubuntu PPA, rolling server).

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from xpubuild.doctor.report import Result
-from xpubuild.host.report import HostReport
+from xpubuild.machine.host_report import HostReport
 from xpubuild.schema.common import Document, Part
 
 ProfileName = Literal["build", "run"]

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from xpubuild.mirror.reading import Damage
 from xpubuild.schema.common import Document, Error, Part
+from xpubuild.supply.mirror.reading import Damage
 
 
 class FetchRepository(Part):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from xpubuild.locking.compare import Difference
+from xpubuild.install.lock_compare import Difference
 from xpubuild.schema.common import Document, Part
 
 

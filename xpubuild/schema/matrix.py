@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from xpubuild.compatibility.situation import Situation, Verdict
+from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.schema.common import Document, Part
 
 

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from xpubuild.caching.model import StepCounts
-from xpubuild.host.report import HostReport
-from xpubuild.planning.request import Resolved
+from xpubuild.install.request import Resolved
+from xpubuild.machine.host_report import HostReport
 from xpubuild.schema.audit import AuditedWheel
 from xpubuild.schema.common import Document, Part
+from xpubuild.supply.caching.model import StepCounts
 from xpubuild.verify.model import CheckStatus
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from xpubuild.repairing.model import Expected, Pin
+from xpubuild.artifacts.repair_model import Expected, Pin
 from xpubuild.schema.audit import AuditedWheel
 from xpubuild.schema.common import Document, Part
 

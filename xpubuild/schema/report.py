@@ -6,13 +6,19 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from xpubuild.caching.model import StepCounts
-from xpubuild.host.report import HostReport
-from xpubuild.report.model import NinjaBuild, ReportCommand, ReportStep, StepExplanation, WorkspaceStatus
+from xpubuild.machine.host_report import HostReport
 from xpubuild.schema.common import Document
 from xpubuild.schema.receipt import OneapiComponent, ReceiptWarning, ReceiptWheel
 from xpubuild.schema.verify import VerifyDocument, VerifyOperatorsDocument
 from xpubuild.schema.workspace import Run
+from xpubuild.supply.caching.model import StepCounts
+from xpubuild.workspace.report_model import (
+    NinjaBuild,
+    ReportCommand,
+    ReportStep,
+    StepExplanation,
+    WorkspaceStatus,
+)
 
 
 class ReportDocument(Document):

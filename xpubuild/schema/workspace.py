@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from xpubuild.caching.model import StepCounts
-from xpubuild.checking.model import Damage
 from xpubuild.schema.common import Document, Part
+from xpubuild.supply.caching.model import StepCounts
+from xpubuild.workspace.check_model import Damage
 
 
 class Run(Part):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.errors import UsageError
-from xpubuild.oneapi import envdiff
-from xpubuild.oneapi.envdiff import EnvDiff, PathChange
+from xpubuild.machine import envdiff
+from xpubuild.machine.envdiff import EnvDiff, PathChange
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.pth_locale import needed_locale

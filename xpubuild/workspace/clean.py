@@ -13,9 +13,9 @@ from xpubuild.engine.journal_place import led
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.errors import SourceIntegrityError, UsageError
 from xpubuild.frozen import frozen
-from xpubuild.source import notes
-from xpubuild.source.integrity import dirty_digest
-from xpubuild.source.untouched import is_untouched
+from xpubuild.supply.git import notes
+from xpubuild.supply.git.integrity import dirty_digest
+from xpubuild.supply.git.untouched import is_untouched
 
 _RUN_FILES = (
     "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",

@@ -7,14 +7,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from xpubuild.caching.counting import rows
 from xpubuild.documents import plain
 from xpubuild.engine.estimate import Estimate, total
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.state import StepState
 from xpubuild.errors import XpuBuildError
-from xpubuild.store.evidence import taken_from
+from xpubuild.supply.caching.counting import rows
+from xpubuild.supply.store.evidence import taken_from
 from xpubuild.workspace.layout import Layout
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.oneapi.envdiff import EnvDiff
+from xpubuild.machine.envdiff import EnvDiff
 from xpubuild.workspace.activation import difference
 
 MARK = "Made by xpubuild"

@@ -18,7 +18,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.journal_place import led
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
-from xpubuild.toolchain.envmark import read_mark, write_mark
+from xpubuild.machine.envmark import read_mark, write_mark
 from xpubuild.workspace.layout import Layout
 
 _CACHE = "CMakeCache.txt"

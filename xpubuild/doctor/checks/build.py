@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.compatibility.versions import fits
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.filesystem import Room, ignores_capitals, quota_room, write_small
 from xpubuild.doctor.look.places import inside, plural
 from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.host.disk import DiskFacts
-from xpubuild.host.jobs import LargeUnit, plan_jobs
+from xpubuild.machine.disk import DiskFacts
+from xpubuild.machine.jobs import LargeUnit, plan_jobs
+from xpubuild.recipe.versions import fits
 
 _GIB = 1 << 30
 #: What one compiler process of PyTorch may need, and the disk that a build takes: recipes/base.yaml.

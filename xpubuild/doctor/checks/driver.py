@@ -12,9 +12,9 @@ from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
 from xpubuild.doctor.probes.level_zero import unmasked
 from xpubuild.doctor.probes.machine import RUN, wants_driver
-from xpubuild.host.drivers import DRIVER_PACKAGES, DriverFacts, driver_family
-from xpubuild.host.readers import UNKNOWN
-from xpubuild.host.rpms import unread_database
+from xpubuild.machine.drivers import DRIVER_PACKAGES, DriverFacts, driver_family
+from xpubuild.machine.readers import UNKNOWN
+from xpubuild.machine.rpms import unread_database
 
 _LIBRARY = "libze_intel_gpu.so"
 _LOADERS = ("level-zero", "libze1", "oneapi-level-zero")
@@ -208,8 +208,8 @@ class RecipeDriver(Check):
 
     def run(self, context: CheckContext) -> Outcome:
         """Solve, and use the results about running."""
-        from xpubuild.compatibility.constraints import solve  # noqa: PLC0415
-        from xpubuild.compatibility.host import of_host  # noqa: PLC0415 - pydantic, and only with a recipe
+        from xpubuild.recipe.compatible_host import of_host  # noqa: PLC0415 - pydantic, and only with a recipe
+        from xpubuild.recipe.constraints import solve  # noqa: PLC0415
 
         if context.recipe is None:
             return self.skip("needs a recipe (--recipe)")

@@ -13,12 +13,12 @@ from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
 from xpubuild.doctor.probes.machine import RUN, intel_gpus, wants_driver
 from xpubuild.engine.environment import base_environment
-from xpubuild.host.ocloc import OclocAnswer, driver_folders, find_ocloc, try_ocloc
-from xpubuild.host.pci_names import intel_gpu
-from xpubuild.host.readers import exists
+from xpubuild.machine.ocloc import OclocAnswer, driver_folders, find_ocloc, try_ocloc
+from xpubuild.machine.pci_names import intel_gpu
+from xpubuild.machine.readers import exists
 
 if TYPE_CHECKING:
-    from xpubuild.compatibility.conditions import Case
+    from xpubuild.recipe.conditions import Case
     from xpubuild.recipe.model import Recipe
 
 _BUILD: frozenset[Profile] = frozenset({"build"})
@@ -95,7 +95,7 @@ def _lacking_by_driver(context: CheckContext) -> Outcome | None:
     """Return what the driver family of an image says against its ocloc, which cannot be run from outside."""
     if context.recipe is None:
         return None
-    from xpubuild.compatibility.aot import ocloc_reasons  # noqa: PLC0415 - pydantic, and only with a recipe
+    from xpubuild.recipe.aot_targets import ocloc_reasons  # noqa: PLC0415 - pydantic, and only with a recipe
 
     reason = next(ocloc_reasons(_case(context, context.recipe.recipe)), None)
     if reason is None:
@@ -116,7 +116,7 @@ def _lists(context: CheckContext) -> tuple[tuple[tuple[str, ...], str], ...]:
     if context.recipe is None:
         known = (intel_gpu(gpu.device_id) for gpu in intel_gpus(context))
         return (((next((item.targets[0] for item in known if item and item.targets), "pvc"),), ""),)
-    from xpubuild.compatibility.aot import aot_lists  # noqa: PLC0415 - pydantic, and only with a recipe
+    from xpubuild.recipe.aot_targets import aot_lists  # noqa: PLC0415 - pydantic, and only with a recipe
 
     recipe = context.recipe.recipe
     if recipe.target != "xpu":
@@ -127,8 +127,8 @@ def _lists(context: CheckContext) -> tuple[tuple[tuple[str, ...], str], ...]:
 
 def _case(context: CheckContext, recipe: Recipe) -> Case:
     """Return the recipe on this host, as the compatibility matrix judges it."""
-    from xpubuild.compatibility.conditions import Case  # noqa: PLC0415 - pydantic, and only with a recipe
-    from xpubuild.compatibility.host import of_host  # noqa: PLC0415
+    from xpubuild.recipe.compatible_host import of_host  # noqa: PLC0415
+    from xpubuild.recipe.conditions import Case  # noqa: PLC0415 - pydantic, and only with a recipe
 
     return Case(recipe, of_host(context.host), None, None)
 

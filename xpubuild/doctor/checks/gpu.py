@@ -24,8 +24,8 @@ from xpubuild.doctor.probes.machine import (
     wsl,
 )
 from xpubuild.doctor.probes.selector import SELECTOR, selector_for
-from xpubuild.host.gpus import GpuFacts
-from xpubuild.host.readers import UNKNOWN, entries, exists
+from xpubuild.machine.gpus import GpuFacts
+from xpubuild.machine.readers import UNKNOWN, entries, exists
 
 # As Linux prints it in sysfs: "0x" and four hexadecimal digits.
 _VENDOR = re.compile(r"0x[0-9a-f]{4}")

@@ -23,8 +23,8 @@ from xpubuild.doctor.probes.machine import (
     usable_gpus,
     wsl,
 )
-from xpubuild.host.gpus import GpuFacts
-from xpubuild.host.readers import UNKNOWN, entries, exists, read_text
+from xpubuild.machine.gpus import GpuFacts
+from xpubuild.machine.readers import UNKNOWN, entries, exists, read_text
 
 _MODPROBE_FOLDERS = ("/etc/modprobe.d", "/run/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d")
 _RULE = re.compile(r"^\s*(?:(blacklist)\s+(\S+)|(install)\s+(\S+)\s+(?:/usr)?/s?bin/(?:true|false)\b)")

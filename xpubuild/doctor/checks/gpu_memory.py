@@ -11,9 +11,9 @@ from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
 from xpubuild.doctor.probes.level_zero import unmasked
 from xpubuild.doctor.probes.machine import RUN, intel_gpus, named
-from xpubuild.host.gpus import GpuFacts
-from xpubuild.host.pci_names import intel_gpu
-from xpubuild.host.readers import exists
+from xpubuild.machine.gpus import GpuFacts
+from xpubuild.machine.pci_names import intel_gpu
+from xpubuild.machine.readers import exists
 
 _GIB = 1 << 30
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xpubuild.doctor.checks.python import interpreter
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.host.readers import UNKNOWN, entries
+from xpubuild.machine.readers import UNKNOWN, entries
 
 _ARCHITECTURE = "x86_64"
 _BITS = 64

@@ -21,11 +21,11 @@ from xpubuild.doctor.look.toolkits import (
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.documents import plain
 from xpubuild.errors import XpuBuildError
-from xpubuild.oneapi.bundles import load_bundles
-from xpubuild.oneapi.components import COMPILER, Component, latest_drift
-from xpubuild.oneapi.constraint import may_satisfy, specifier
-from xpubuild.oneapi.finding import Finding
-from xpubuild.oneapi.stack import mixed_stack
+from xpubuild.machine.oneapi_bundles import load_bundles
+from xpubuild.machine.oneapi_components import COMPILER, Component, latest_drift
+from xpubuild.machine.oneapi_constraint import may_satisfy, specifier
+from xpubuild.machine.oneapi_finding import Finding
+from xpubuild.machine.oneapi_stack import mixed_stack
 
 _CPU = "the recipe builds for the CPU and needs no oneAPI"
 _CLEAN = Fix(

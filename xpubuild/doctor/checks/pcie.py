@@ -10,8 +10,8 @@ from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.machine import RUN, integrated, intel_gpus, named
-from xpubuild.host.gpus import GpuFacts
-from xpubuild.host.readers import read_int, read_text
+from xpubuild.machine.gpus import GpuFacts
+from xpubuild.machine.readers import read_int, read_text
 
 _SPEED = re.compile(r"(\d+(?:\.\d+)?)\s*GT/s")
 _FUNCTION = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECASE)

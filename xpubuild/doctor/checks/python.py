@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 
-from xpubuild.compatibility.versions import fits, parse
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root, install_command, recipe_options
 from xpubuild.doctor.look.pip import Setting, settings
 from xpubuild.doctor.look.sites import facts_of, site
 from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.host.pythons import PythonFacts, probe_python
-from xpubuild.host.readers import UNKNOWN, read_text
+from xpubuild.machine.pythons import PythonFacts, probe_python
+from xpubuild.machine.readers import UNKNOWN, read_text
+from xpubuild.recipe.versions import fits, parse
 
 _SETUPTOOLS = "setuptools"
 

@@ -12,7 +12,7 @@ from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.access import Opened, explain, open_node
 from xpubuild.doctor.probes.machine import RUN, bound_usable, contained, listed, wsl
-from xpubuild.host.readers import exists
+from xpubuild.machine.readers import exists
 
 _FAMILIES = ("D-device-node-access",)
 

@@ -13,9 +13,9 @@ from xpubuild.doctor.look.sites import Site, library_folders, site
 from xpubuild.doctor.look.toolkits import sourced, version_of
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.frozen import frozen
-from xpubuild.host.readers import entries
-from xpubuild.oneapi.bundles import line_of
-from xpubuild.oneapi.components import COMPILER
+from xpubuild.machine.oneapi_bundles import line_of
+from xpubuild.machine.oneapi_components import COMPILER
+from xpubuild.machine.readers import entries
 
 #: Conda and pip packages that contain libraries of oneAPI or of the driver, as spelled by pip: those that
 #: Aurora's build scripts remove from an environment before a build, and those that the XPU wheels require.

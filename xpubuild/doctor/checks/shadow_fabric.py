@@ -10,7 +10,7 @@ from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.places import inside, listed, real
 from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.frozen import frozen
-from xpubuild.host.readers import entries
+from xpubuild.machine.readers import entries
 
 _LIBRARY = "libfabric.so.1"
 _PATH = "FI_PROVIDER_PATH"

@@ -12,8 +12,8 @@ from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.places import listed, real, shown
 from xpubuild.doctor.look.sites import Site, library_folders, site
 from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.host.readers import UNKNOWN
-from xpubuild.host.tools import probe_tool
+from xpubuild.machine.readers import UNKNOWN
+from xpubuild.machine.tools import probe_tool
 
 
 class ShadowLibstdcxx(Check):

@@ -12,7 +12,7 @@ from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
 from xpubuild.doctor.probes.machine import RUN
 from xpubuild.doctor.probes.unified_runtime import LOG, names, unified_runtime
-from xpubuild.host.readers import entries, read_text
+from xpubuild.machine.readers import entries, read_text
 
 _VARIABLE = "OCL_ICD_FILENAMES"
 _LIBRARY = "libintelocl.so"

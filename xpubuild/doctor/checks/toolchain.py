@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from xpubuild.compatibility.versions import fits
 from xpubuild.doctor.checks.shadow_libstdcxx import held_up, instead
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import install_command, install_oneapi_packages
@@ -22,11 +21,12 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import probe
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.host.readers import UNKNOWN
-from xpubuild.host.tools import CompilerFacts, locate, probe_tool
-from xpubuild.oneapi.constraint import specifier
-from xpubuild.oneapi.paths import is_dir, is_file
-from xpubuild.toolchain.compilers import choose_compilers
+from xpubuild.machine.compilers import choose_compilers
+from xpubuild.machine.oneapi_constraint import specifier
+from xpubuild.machine.oneapi_paths import is_dir, is_file
+from xpubuild.machine.readers import UNKNOWN
+from xpubuild.machine.tools import CompilerFacts, locate, probe_tool
+from xpubuild.recipe.versions import fits
 
 if TYPE_CHECKING:
     from xpubuild.recipe.model import Needs

@@ -8,7 +8,6 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import InstalledDist
-from xpubuild.compatibility.versions import parse
 from xpubuild.doctor.checks.shadow import SHADOWING
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look import libraries
@@ -17,6 +16,7 @@ from xpubuild.doctor.look.places import listed, shown
 from xpubuild.doctor.look.sites import Site, library_folders, public, required, requirements, site
 from xpubuild.doctor.look.torches import Torch, cuda_of, torch_of
 from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.recipe.versions import parse
 
 _NO_TORCH = "torch is not installed in the selected Python"
 _FROM = "--index-url https://download.pytorch.org/whl/xpu"

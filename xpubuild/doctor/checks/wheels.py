@@ -12,7 +12,7 @@ from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.errors import ToolchainError, XpuBuildError
 
 if TYPE_CHECKING:
-    from xpubuild.packages.index.lacking import Prebuilt
+    from xpubuild.supply.index.lacking import Prebuilt
 
 
 class NetworkWheels(Check):
@@ -64,8 +64,8 @@ class NetworkWheels(Check):
 def _lacking(wheels: Sequence[Prebuilt], version: str, environ: Mapping[str, str]) -> XpuBuildError | None:
     """Return why a wheel cannot be had; pip's configuration may be the reason."""
     # requests and the index client, for recipes with wheels alone
-    from xpubuild.packages.index.config import read_config  # noqa: PLC0415
-    from xpubuild.packages.index.lacking import first_lacking  # noqa: PLC0415
+    from xpubuild.supply.index.config import read_config  # noqa: PLC0415
+    from xpubuild.supply.index.lacking import first_lacking  # noqa: PLC0415
 
     try:
         return first_lacking(wheels, version, read_config(environ), hasty=True)

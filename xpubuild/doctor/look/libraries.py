@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.places import inside, real
 from xpubuild.errors import AuditError
-from xpubuild.host.readers import entries, read_text
+from xpubuild.machine.readers import entries, read_text
 
 if TYPE_CHECKING:
     from xpubuild.artifacts.elf import ElfObject

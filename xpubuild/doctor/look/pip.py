@@ -12,7 +12,7 @@ from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.places import home, inside, shown
 from xpubuild.doctor.look.sites import Site, site
 from xpubuild.frozen import frozen
-from xpubuild.host.readers import read_text
+from xpubuild.machine.readers import read_text
 
 _TRUE = frozenset({"1", "yes", "true", "on", "y", "t"})
 _DEFAULT_INDEX = re.compile(r'^PyPI = PackageIndex\(\s*"(https://[^"]+)"', re.MULTILINE)

@@ -11,8 +11,8 @@ from xpubuild.artifacts.site_packages import InstalledDist, installed_dists
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.places import home, inside, listed, real
 from xpubuild.frozen import frozen
-from xpubuild.host.pythons import PythonFacts
-from xpubuild.host.readers import UNKNOWN, read_text
+from xpubuild.machine.pythons import PythonFacts
+from xpubuild.machine.readers import UNKNOWN, read_text
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -9,11 +9,11 @@ from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.places import inside, listed, real
 from xpubuild.errors import ToolchainError, UnsatisfiableError, XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.oneapi.bundles import load_bundles
-from xpubuild.oneapi.components import COMPILER, Component, list_components
-from xpubuild.oneapi.paths import is_file
-from xpubuild.oneapi.roots import COMPONENT_SCRIPT, UNIFIED_ENTRY, Root, find_roots
-from xpubuild.oneapi.selection import OneapiNeeds, Selection, select
+from xpubuild.machine.oneapi_bundles import load_bundles
+from xpubuild.machine.oneapi_components import COMPILER, Component, list_components
+from xpubuild.machine.oneapi_paths import is_file
+from xpubuild.machine.oneapi_roots import COMPONENT_SCRIPT, UNIFIED_ENTRY, Root, find_roots
+from xpubuild.machine.oneapi_selection import OneapiNeeds, Selection, select
 
 #: Variables that component scripts set to one component's folder.
 ROOT_VARIABLES = {

@@ -9,7 +9,7 @@ from xpubuild.artifacts.site_packages import InstalledDist
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look.sites import Site, site
 from xpubuild.frozen import frozen
-from xpubuild.host.readers import exists, read_text
+from xpubuild.machine.readers import exists, read_text
 
 _VERSION = re.compile(r"^__version__ *(?:: *[^=]+)?= *['\"]([^'\"]+)['\"]", re.MULTILINE)
 _CUDA = re.compile(r"^cuda *(?:: *[^=]+)?= *(?:['\"]([^'\"]+)['\"]|None)", re.MULTILINE)

@@ -15,7 +15,7 @@ from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.model import Fix
 from xpubuild.doctor.probes.machine import contained
 from xpubuild.frozen import frozen
-from xpubuild.host.readers import read_text
+from xpubuild.machine.readers import read_text
 
 #: What the kernel shows for an owner that the user namespace does not map (proc(5), overflowgid).
 _NOBODY = 65534

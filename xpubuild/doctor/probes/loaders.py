@@ -8,7 +8,7 @@ from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.torches import torch_of
 from xpubuild.doctor.probes.level_zero_child import LOADER
-from xpubuild.host.readers import exists
+from xpubuild.machine.readers import exists
 
 #: Where loaders look by themselves on the distributions of Max hosts.
 FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")

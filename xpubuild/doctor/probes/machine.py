@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 
 from xpubuild.doctor.context import CheckContext, Profile
-from xpubuild.host.gpus import GpuFacts
-from xpubuild.host.pci_names import INTEL
-from xpubuild.host.readers import UNKNOWN, entries, exists, read_text
+from xpubuild.machine.gpus import GpuFacts
+from xpubuild.machine.pci_names import INTEL
+from xpubuild.machine.readers import UNKNOWN, entries, exists, read_text
 
 #: Checks about the device itself; a machine that only builds has none.
 RUN: frozenset[Profile] = frozenset({"run"})

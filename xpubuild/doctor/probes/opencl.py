@@ -5,7 +5,7 @@ from __future__ import annotations
 from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.probes.children import Ending, script
 from xpubuild.frozen import frozen
-from xpubuild.host.readers import entries, exists, read_text
+from xpubuild.machine.readers import entries, exists, read_text
 
 VENDORS = "/etc/OpenCL/vendors"
 _FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from xpubuild.report.lanes import lanes
 from xpubuild.ui import format as show
 from xpubuild.ui.report.pictures import (
     Placed,
@@ -16,6 +15,7 @@ from xpubuild.ui.report.pictures import (
     lane_picture,
     memory_picture,
 )
+from xpubuild.workspace.report_lanes import lanes
 
 #: Fewer points of memory than these are no picture.
 _LEAST_POINTS = 12

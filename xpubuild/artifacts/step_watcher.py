@@ -1,0 +1,116 @@
+"""Watches one attempt at a build step: the XPU gate for XPU builds, and explain for everything printed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.xpu_gate import XpuGate
+from xpubuild.engine.model import Stop, Verdict
+from xpubuild.errors import NoSpaceError, NoXpuError, XpuBuildError
+from xpubuild.explain.document import Circumstances
+from xpubuild.explain.load import shipped_rules
+from xpubuild.explain.rank import LikelyCause
+from xpubuild.explain.signature import Code
+from xpubuild.explain.watch import LogWatcher
+from xpubuild.machine.packages import system_of
+from xpubuild.machine.system import os_facts
+
+_ERRORS: dict[Code, type[XpuBuildError]] = {"no-space": NoSpaceError, "no-xpu": NoXpuError}
+#: One of these is in every line that can stop a command.
+FATAL_WORDS = (
+    "not compiling with", "no space left", "quota exceeded", "use_xpu", "cmake warning",
+    "failed to include aten",
+)  # fmt: skip
+#: So many lines wait before the rules are read: most commands that print less end soon and well.
+_FEW, _MOST_WAITING = 200, 10_000
+_FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
+
+
+class StepWatcher:
+    """Watches one attempt at a step."""
+
+    def __init__(self, xpu: bool, expected: Expectation | None, recipe: str = "") -> None:
+        self._gate = XpuGate(expected) if expected is not None else None
+        self._known = Circumstances(
+            system=system_of(os_facts()), facts=frozenset({_FACTS[xpu]}), recipe=recipe
+        )
+        self._log: Future[LogWatcher] | None = None
+        self._waiting: deque[str] = deque()
+        self._doomed = False  # a line that waits may be one that stops the command
+        self._document: dict[str, Any] | None = None
+
+    def line(self, text: str, number: int) -> Sequence[Verdict]:
+        """Take a line of the log."""
+        verdicts = self._gate.line(text, number) if self._gate is not None else []
+        self._waiting.append(text)
+        low = text.lower()
+        self._doomed = self._doomed or any(word in low for word in FATAL_WORDS)
+        if self._doomed or len(self._waiting) > _MOST_WAITING:
+            return [*verdicts, *self._heard(wait=True)]
+        return verdicts
+
+    def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
+        """Look at CMakeCache.txt."""
+        verdicts = self._gate.poll() if self._gate is not None else []
+        return verdicts if ended else [*verdicts, *self._heard(wait=False)]
+
+    def _heard(self, *, wait: bool) -> list[Stop]:
+        """Let explain have the lines, once its rules are read."""
+        if not wait and self._log is None and len(self._waiting) < _FEW:
+            return []
+        log = self._begun()
+        if not wait and not log.done():
+            return []
+        self._doomed = False
+        found = [(text, log.result().feed(text)) for text in self._taken()]
+        return [stop for text, cause in found if cause is not None for stop in self._stops(cause, text)]
+
+    def _begun(self) -> Future[LogWatcher]:
+        """Begin to read the rules, if nobody has: it takes half a second, many commands take less."""
+        if self._log is None:
+            pool = ThreadPoolExecutor(1)
+            try:
+                self._log = pool.submit(LogWatcher, self._known)
+            except RuntimeError:  # the limit of threads is reached
+                self._log = Future()
+                self._log.set_result(LogWatcher(self._known))
+            pool.shutdown(wait=False)
+        return self._log
+
+    def _taken(self) -> Iterator[str]:
+        while self._waiting:
+            yield self._waiting.popleft()
+
+    def explain(self, error: XpuBuildError) -> XpuBuildError:
+        """Add to an error what the log says about it."""
+        if self._document is None:
+            self._heard(wait=True)
+            self._document = self._begun().result().finish().to_json()
+        if self._document["findings"] or self._document["first_error"]:
+            error.explanation = self._document
+        return error
+
+    def _stops(self, found: LikelyCause, text: str) -> list[Stop]:
+        code = shipped_rules().by_id(found.id).error
+        if code is None or (code == "no-xpu" and self._gate is not None):
+            # The gate says that with the whole message, a few lines later.
+            return []
+        fix = f"{found.fix} Then run the same command again: finished steps are kept"
+        lines = [{"line": found.line, "text": text}]
+        evidence = {"rule": found.id, "file": None, "lines": lines, "source": ", ".join(found.sources)}
+        kind = _ERRORS[code]
+        return [
+            Stop(
+                kind(
+                    found.title,
+                    why=found.cause,
+                    fix=fix,
+                    commands=(found.next_command,),
+                    evidence=evidence,
+                )
+            )
+        ]

@@ -1,0 +1,177 @@
+"""One repair: audit, decide, change, write, audit again; the new wheel appears only if it passed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xpubuild import __version__
+from xpubuild.artifacts.audit import audit_wheel
+from xpubuild.artifacts.audit_report import AuditPolicy, AuditReport, Finding, raise_for, raise_for_findings
+from xpubuild.artifacts.elf import ElfObject, read_shared_object
+from xpubuild.artifacts.record import hash_file, is_record_file
+from xpubuild.artifacts.repair_decide import TORCH_LIBRARIES, Decider
+from xpubuild.artifacts.repair_model import Decision, Wish
+from xpubuild.artifacts.repair_pack import Changes, rewrite
+from xpubuild.artifacts.repair_patch import patch
+from xpubuild.artifacts.repair_policy import Platforms, wanted_versions
+from xpubuild.artifacts.repair_runtime import Runtime
+from xpubuild.artifacts.repair_texts import (
+    as_bytes,
+    builder_findings,
+    file_name,
+    platform_of,
+    read_text,
+    with_pins,
+    with_platform,
+)
+from xpubuild.artifacts.wheel import read_wheel
+from xpubuild.documents import plain
+from xpubuild.engine.files import explained, publish_file
+from xpubuild.engine.temporary import scratch_folder
+from xpubuild.errors import AuditError
+
+#: The file in ``.dist-info`` that says what was done.
+NOTE = "xpubuild-repair.json"
+#: What a repair is for; whatever else an audit finds makes a wheel unfit for one.
+_MENDED = frozenset({"missing-library", "missing-version", "unresolved-symbol", "rpath", "not-on-rpath"})
+
+
+@dataclass
+class _Inside:
+    """The shared objects of a wheel, and the copies that are worked on."""
+
+    folder: Path
+    elves: dict[str, ElfObject] = field(default_factory=dict)
+    copies: dict[str, Path] = field(default_factory=dict)
+
+    def keep(self, member: str, copy: Path) -> None:
+        self.elves[member] = read_shared_object(copy, name=member)
+        self.add(member, copy)
+
+    def add(self, member: str, source: Path) -> None:
+        place = self.folder / str(len(self.copies))
+        with explained(place, f"copying {source.name}"):
+            shutil.copyfile(source, place)
+        self.copies[member] = place
+
+    def change(self, decision: Decision, elves: Mapping[str, ElfObject]) -> None:
+        """Bring the libraries that are bundled, and change what is to be changed."""
+        for item in decision.bundled:
+            self.add(item.member, item.source)
+        for member, edit in decision.edits.items():
+            patch(self.copies[member], edit, elves[member], member)
+
+
+def repair_wheel(wheel: Path, wish: Wish, output: Path) -> dict[str, Any]:
+    """Repair one wheel into the folder ``output``; return its part of the document.
+
+    Raises:
+        AuditError: the wheel is damaged or hostile, was repaired before, or fails the audit afterwards.
+        UnsatisfiableError: a library that it needs is nowhere, or pins contradict its requirements.
+        NoSpaceError, ToolchainError: a file cannot be written or changed.
+    """
+    runtime = Runtime(wish.runtime)
+    before = audit_wheel(wheel, _policy(), search=(*runtime.folders(), *wish.search))
+    raise_for(wheel.name, [item for item in before.errors if item.kind not in _MENDED], before.policy)
+    with explained(output, "making the folder for repaired wheels"):
+        output.mkdir(parents=True, exist_ok=True)
+    # Beside the result: a wheel of PyTorch may not fit into the folder for temporary files.
+    with scratch_folder("repair", output) as folder:
+        return _repair(wheel, wish, runtime, before, folder)
+
+
+def _policy(wish: Wish | None = None) -> AuditPolicy:
+    """Return what holds before a repair, or after it."""
+    site = ("*",) if wish is not None and wish.kind == "site" else ()
+    return AuditPolicy(
+        allow_missing=(*TORCH_LIBRARIES, *site), absolute_rpath="warning" if wish is None else "error"
+    )
+
+
+def _repair(wheel: Path, wish: Wish, runtime: Runtime, before: AuditReport, folder: Path) -> dict[str, Any]:
+    inside = _Inside(folder)
+    contents = read_wheel(wheel, inside.keep)
+    texts = {name: text for name, text in contents.texts.items() if not is_record_file(name)}
+    info = next(iter(contents.texts)).split("/")[0]
+    if f"{info}/{NOTE}" in texts:
+        raise _repaired_before(wheel)
+    decision, platform, versions = Decision(), platform_of(wheel), dict[str, str]()
+    # Without shared objects there is nothing to repair: such a wheel is portable.
+    if inside.elves:
+        platforms = Platforms(elf.machine for elf in inside.elves.values())
+        decider = Decider(contents.claimed.name, inside.elves, wish, runtime, platforms)
+        decision = decider.decide()
+        inside.change(decision, decider.elves)
+        platform = platforms.tag(decider.elves, decision.expected.system, whole=not decision.expected.site)
+        versions = wanted_versions(decider.elves, decision.expected.system)
+    note = _note(wish, decision, before, platform, versions)
+    new = {
+        f"{info}/METADATA": with_pins(read_text(wheel, f"{info}/METADATA"), decision.pins, wheel.name),
+        f"{info}/WHEEL": with_platform(read_text(wheel, f"{info}/WHEEL"), platform),
+        f"{info}/{NOTE}": json.dumps(note, indent=1, sort_keys=True) + "\n",
+    }
+    changed = {member: inside.copies[member] for member in decision.edits}
+    changed |= {item.member: inside.copies[item.member] for item in decision.bundled}
+    target = folder / file_name(wheel, platform)
+    rewrite(wheel, target, Changes(changed, {name: as_bytes(text) for name, text in new.items()}), info)
+    found = list(builder_findings({**texts, **new}, inside.copies, _builder(wish)))
+    after = _audited(target, wish, runtime, found)
+    place = publish_file(target, folder.parent)
+    return {
+        "wheel": str(place), "source": str(wheel), **note,
+        "rpath": {member: list(edit.rpath) for member, edit in sorted(decision.edits.items())},
+        "before": before.to_json(), "after": {**after.to_json(), "wheel": str(place)},
+    }  # fmt: skip
+
+
+def _builder(wish: Wish) -> tuple[Path, ...]:
+    """Return the folders that must not be named: the user's own, the environments, those that were passed."""
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.home() raises where there is none
+    runtime = (wish.runtime,) if wish.runtime is not None else ()
+    ours = (Path(sys.prefix),) if sys.prefix != sys.base_prefix else ()
+    return (home, *ours, *runtime, *wish.search, *wish.builder)
+
+
+def _audited(target: Path, wish: Wish, runtime: Runtime, found: list[Finding]) -> AuditReport:
+    """Hold the new wheel against what it must be, as if it lay in the environment of the runtime."""
+    portable = wish.kind == "portable"
+    search = () if portable else (*runtime.folders(), *wish.search)
+    report = audit_wheel(target, _policy(wish), search=search, installed_in=runtime.site_packages)
+    report = report.with_findings(found)
+    raise_for_findings(report)
+    return report
+
+
+def _note(
+    wish: Wish, decision: Decision, before: AuditReport, platform: str, versions: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what goes into the wheel: what was done, and no path of this machine."""
+    bundled = [
+        {
+            "library": item.library, "member": item.member, "from": item.dist or "the build machine",
+            "sha256": hash_file(item.source).hex(),
+        }
+        for item in decision.bundled
+    ]  # fmt: skip
+    way = ("bundled" if wish.bundle else "pinned") if wish.kind == "portable" else "site"
+    return {
+        "kind": wish.kind, "runtime": way, "platform": platform, "symbol_versions": dict(versions),
+        "pins": plain(decision.pins), "bundled": bundled, "expected": plain(decision.expected),
+        "source_sha256": before.sha256, "xpubuild": __version__,
+    }  # fmt: skip
+
+
+def _repaired_before(wheel: Path) -> AuditError:
+    return AuditError(
+        f"{wheel.name} was repaired before",
+        why=f"it has the file {NOTE}; a second repair would pin or bundle what the first one added",
+        fix="repair the wheel that was built",
+        evidence={"wheel": str(wheel)},
+    )

@@ -1,0 +1,140 @@
+"""The XPU gate: finds lost XPU support in what CMake prints and writes while PyTorch is configured."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from xpubuild.artifacts.cmake_lines import Message, Messages
+from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.gate_rules import GateRule, shipped_gate_rules
+from xpubuild.artifacts.sycl_commands import NO_SYCL, home_of, read_sycl_groups
+from xpubuild.engine.model import Caution, Stop, Verdict
+from xpubuild.errors import NoXpuError
+
+_BUILDS = re.compile(r"\s{0,8}(?:\[\d{1,7}/\d{1,7}\] |cmake --build )")
+_WRITTEN = re.compile(r"-- Build files have been written to: (\S.{0,4000})$")
+_CACHE_ENTRY = re.compile(r"([A-Za-z_][\w.+-]{0,200}):[A-Z]{1,20}=(.*)")
+
+
+class XpuGate:
+    """Checks one attempt at a build for XPU; every rule reports once."""
+
+    def __init__(self, expected: Expectation, rules: Sequence[GateRule] | None = None) -> None:
+        self._expected = expected
+        every = shipped_gate_rules() if rules is None else rules
+        self._rules = [rule for rule in every if rule.holds_for(expected.version) and expected.asks(rule)]
+        self._patterns = {rule.id: re.compile(rule.line) for rule in self._rules if rule.line}
+        self._literals = tuple({word for rule in self._rules if rule.line for word in rule.find})
+        self._commands = [(rule, re.compile(rule.generated)) for rule in self._rules if rule.generated]
+        self._messages = Messages()
+        self._stopped = False
+        self._told: set[str] = set()
+        self._caches = {Path(expected.source) / "build" / "CMakeCache.txt"}
+        # A cache that an earlier attempt left says nothing until CMake took it over.
+        self._seen = {path: _stamp(path) for path in self._caches}
+        self._building = False
+
+    def line(self, text: str, number: int) -> list[Verdict]:
+        """Take a line of the log and return what follows from it."""
+        if not self._building and _BUILDS.match(text):
+            self._building = True
+            found = [*self._of(self._messages.feed(text, number)), *self._of_caches(stale=True)]
+            return [*found, *self._of_commands(Path(self._expected.source) / "build")]
+        return self._of(self._messages.feed(text, number))
+
+    def poll(self) -> list[Verdict]:
+        """Look at caches that CMake wrote since the last call, and at messages that wait for their end."""
+        return [*self._of(self._messages.patience()), *self._of_caches(stale=False)]
+
+    def _of(self, messages: Sequence[Message]) -> list[Verdict]:
+        return [verdict for message in messages for verdict in self._judge(message)]
+
+    def _judge(self, message: Message) -> Iterator[Verdict]:
+        text = message.text
+        low = text.lower()
+        if "written to:" in low and (found := _WRITTEN.search(text)):
+            self._caches.add(Path(found[1]) / "CMakeCache.txt")
+            yield from self._of_commands(Path(found[1]))
+        if not any(word in low for word in self._literals):
+            return
+        for rule in self._rules:
+            pattern = self._patterns.get(rule.id)
+            match = pattern.search(text) if pattern else None
+            if match:
+                value = match.groupdict().get("value")
+                yield from self._verdict(rule, value, message.lines)
+
+    def _of_caches(self, *, stale: bool) -> list[Verdict]:
+        verdicts: list[Verdict] = []
+        for path in sorted(self._caches):
+            stamp = _stamp(path)
+            if stamp is None or (stamp == self._seen.get(path) and not stale):
+                continue
+            self._seen[path] = stamp
+            verdicts += self._of_cache(path)
+        return verdicts
+
+    def _of_cache(self, path: Path) -> Iterator[Verdict]:
+        try:
+            text = path.read_text("utf-8", "replace")
+        except OSError:  # CMake replaces it just now; the next poll sees the new one
+            return
+        by_name = {rule.cache: rule for rule in self._rules if rule.cache}
+        for number, line in enumerate(text.split("\n"), 1):
+            entry = _CACHE_ENTRY.match(line)
+            rule = by_name.get(entry[1]) if entry else None
+            if entry and rule:
+                yield from self._verdict(rule, entry[2].strip(), ((number, line),), path)
+
+    def _of_commands(self, build: Path) -> Iterator[Verdict]:
+        """Look at the commands that CMake generated for PyTorch itself, not for what it builds on the way."""
+        source = self._expected.source
+        if not self._commands or not source or home_of(build) != os.path.realpath(source):
+            return
+        file = build / "build.ninja"
+        for line in [group.line() for group in read_sycl_groups(build)] or [NO_SYCL]:
+            for rule, pattern in self._commands:
+                match = pattern.search(line)
+                if match:
+                    yield from self._verdict(rule, match.groupdict().get("value"), ((1, line),), file)
+
+    def _verdict(
+        self, rule: GateRule, value: str | None, lines: tuple[tuple[int, str], ...], file: Path | None = None
+    ) -> Iterator[Verdict]:
+        # What follows from a loss is none of its own: the build has been stopped.
+        if self._stopped or rule.id in self._told or not self._expected.applies(rule):
+            return
+        compared = self._expected.compare(rule, value)
+        if compared is None:
+            return
+        self._told.add(rule.id)
+        asked, found = compared
+        words = self._expected.words(asked, found)
+        evidence: dict[str, Any] = {
+            "rule": rule.id,
+            "file": str(file) if file else None,
+            "asked": asked,
+            "found": found,
+            "source": rule.source,
+        }
+        why, fix = rule.why.format_map(words), rule.fix.format_map(words)
+        commands = tuple(command.format_map(words) for command in rule.commands)
+        if rule.kind == "warning":
+            text = "; ".join((f"{rule.what}: {why}", f"fix: {fix}", *(f"run: {item}" for item in commands)))
+            yield Caution(rule.id, text, tuple(line for _, line in lines), {**evidence, "fix": fix})
+            return
+        evidence["lines"] = [{"line": number, "text": text} for number, text in lines]
+        self._stopped = True
+        yield Stop(NoXpuError(rule.what, why=why, fix=fix, commands=commands, evidence=evidence))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

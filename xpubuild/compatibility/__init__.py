@@ -1,1 +1,0 @@
-"""The constraint solver for releases, drivers, oneAPI, Python and GCC."""

@@ -1,1 +1,0 @@
-"""Gathers the inputs of a plan: recipe, host, lock and options, each read once."""

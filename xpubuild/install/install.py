@@ -1,0 +1,284 @@
+"""``install`` as a library: lock the workspace, run the plan, write the receipt."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+from xpubuild import __version__
+from xpubuild.engine import files
+from xpubuild.engine.events import Sink
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.lock import WorkspaceLock
+from xpubuild.engine.model import Plan
+from xpubuild.engine.process import Cancel
+from xpubuild.engine.redact import Redactor
+from xpubuild.engine.runner import needed_for, notify, run_plan
+from xpubuild.engine.state import StepState, plan_states
+from xpubuild.engine.temporary import DRAFT
+from xpubuild.errors import NoSpaceError, UsageError, XpuBuildError
+from xpubuild.install.expected import forecasting
+from xpubuild.install.kept import unanswered, with_stores
+from xpubuild.install.modulefiles import Modules
+from xpubuild.install.obstacles import before_steps
+from xpubuild.install.open_commits import keep_resolved
+from xpubuild.install.prepare import Prepared
+from xpubuild.install.receipt import make_receipt, write_receipt
+from xpubuild.machine.envmark import MARK as ENV_MARK
+from xpubuild.workspace.documents import plan_document
+from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.moved import settle_here
+
+_OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
+
+
+def open_workspace(root: Path) -> None:
+    """Create the workspace folder, or accept an empty one or an existing workspace.
+
+    Raises:
+        UsageError: the folder has other files; they are not touched.
+        NoSpaceError, ToolchainError: it cannot be made.
+    """
+    with files.explained(root, "making the workspace"):
+        if root.exists() and not root.is_dir():
+            raise UsageError(
+                f"the workspace {root} is not a folder", fix="use another folder with --workspace"
+            )
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except FileNotFoundError as error:  # /proc, for example: its file system creates no folders
+            raise UsageError(
+                f"the workspace {root} cannot be created",
+                why=str(error.strerror),
+                fix="use another folder with --workspace",
+            ) from error
+        present = {entry.name for entry in root.iterdir() if not entry.name.startswith(DRAFT)}
+    if "journal.db" not in present and present - _OURS and not _was_ours(root):
+        raise UsageError(
+            f"the folder {root} is not empty and not a workspace of xpubuild",
+            why=f"it has {', '.join(sorted(present - _OURS)[:5])}; installing there could overwrite them",
+            fix="use an empty or new folder with --workspace",
+        )
+
+
+def _was_ours(root: Path) -> bool:
+    """Whether a folder without a journal was made by xpubuild all the same."""
+    return (root / "receipt.json").is_file() or (root / "env" / ENV_MARK).is_file()
+
+
+def _adopt(root: Path, journal: Journal) -> None:
+    """Take build folders as ours where the journal that said so is lost; sources are judged by git."""
+    if not journal.runs() and _was_ours(root):
+        journal.add_made("adopted", [str(Layout(root).build), str(Layout(root).env)])
+
+
+def apply(
+    prepared: Prepared,
+    *,
+    sink: Sink,
+    cancel: Cancel,
+    until: str | None = None,
+    patience_s: float = 10.0,
+    wheel_dir: Path | None = None,
+    modules: Modules | None = None,
+) -> dict[str, Any]:
+    """Run a plan in its workspace and return the receipt.
+
+    Raises:
+        XpuBuildError: the first failure; the receipt of what was done is written all the same.
+    """
+    check_until(prepared.plan, until)
+    prepared = with_stores(prepared)
+    plan = prepared.plan
+    if modules is not None:
+        modules.require_place(plan.recipe)
+    with entered(prepared, "install", sink=sink, cancel=cancel, patience_s=patience_s, until=until) as (
+        lock,
+        journal,
+        states,
+    ):
+        with forecasting(prepared, states, sink, until) as telling:
+            outcome = run_plan(
+                plan, journal, sink=telling, cancel=cancel, lock_fd=lock.fd, until=until, states=states
+            )
+        receipt = make_receipt(plan, prepared.facts, prepared.host, journal)
+        receipt["ran"] = outcome.ran
+        receipt["up_to_date"] = outcome.up_to_date
+        layout = Layout(Path(plan.workspace))
+        if outcome.errors:
+            _try_write(layout, receipt)
+            raise outcome.errors[0]
+        write_receipt(layout, receipt)
+        if len(receipt["wheels"]) > 1:
+            from xpubuild.artifacts.together import check_documents
+
+            check_documents(receipt["wheels"])
+        if wheel_dir is not None:
+            receipt["wheel_dir"] = _hand_out(prepared, receipt, wheel_dir, cancel)
+        if modules is not None and receipt["status"] == "complete":
+            receipt["modulefile"] = str(modules.write(layout.root, receipt))
+    return receipt
+
+
+@contextlib.contextmanager
+def entered(
+    prepared: Prepared,
+    command: str,
+    *,
+    sink: Sink,
+    cancel: Cancel,
+    patience_s: float,
+    until: str | None = None,
+) -> Iterator[tuple[WorkspaceLock, Journal, Mapping[str, StepState]]]:
+    """Lock and prepare the workspace of a plan, and begin a run in its journal, which ``run_plan`` ends.
+
+    Yields the state of each step, too, as the journal and one look at the files tell it.
+
+    Raises:
+        XpuBuildError: the workspace is busy, has other files, or lacks what an offline build needs.
+    """
+    root = Path(prepared.plan.workspace)
+    open_workspace(root)
+    with (
+        WorkspaceLock(
+            root,
+            command=f"xpubuild {command} {prepared.plan.recipe}",
+            patience_s=patience_s,
+            option="--lock-timeout" if command == "install" else "",
+            cancel=cancel,
+            on_wait=lambda text: notify(sink, text),
+        ) as lock,
+        Journal(Layout(root).journal) as journal,
+    ):
+        if journal.set_aside is not None:
+            notify(sink, f"the journal was damaged; it is kept as {journal.set_aside.name}", level="warning")
+        found = settle_here(root, journal)
+        if found is not None:
+            notify(sink, found.told(settled=True), level="warning")
+        _adopt(root, journal)
+        states = plan_states(prepared.plan, journal)
+        _refuse(prepared, states, until, cancel)
+        _warn(prepared, sink)
+        redact = Redactor.from_environment(os.environ)
+        journal.start_run(prepared.plan.recipe, [redact(item) for item in sys.argv], __version__)
+        with _closing_the_run(journal, cancel):
+            _before_the_steps(prepared, journal, states, sink, cancel)
+        yield lock, journal, states
+
+
+@contextlib.contextmanager
+def _closing_the_run(journal: Journal, cancel: Cancel) -> Iterator[None]:
+    """Close the run on any error: before the first step nobody else does, and status calls it interrupted."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(XpuBuildError):  # a full disk: the first error is the one that matters
+            journal.end_run("cancelled" if cancel else "failed")
+        raise
+
+
+def _before_the_steps(
+    prepared: Prepared, journal: Journal, states: Mapping[str, StepState], sink: Sink, cancel: Cancel
+) -> None:
+    """Write the plan's files, and check what the build will take from outside."""
+    plan = prepared.plan
+    layout = Layout(Path(plan.workspace))
+    journal.add_made("install", [*plan.files, str(layout.plan)])
+    # For a report of this install: what would be planned later may differ.
+    told = json.dumps(plan_document(plan, states), indent=1)
+    files.write_changed(layout.plan, Redactor.from_environment(os.environ)(told).encode())
+    keep_resolved(layout, prepared.facts.resolved)
+    for path, text in plan.files.items():
+        files.write_changed(Path(path), text.encode())
+        if text.startswith("#!"):
+            Path(path).chmod(0o755)
+    # pip writes its reports there, also where a recipe has no requirement file.
+    with files.explained(layout.root, "making the workspace"):
+        layout.pip_report("", "").parent.mkdir(parents=True, exist_ok=True)
+    done = [step.id for step in plan.steps if states[step.id].done]
+    if prepared.facts.downloads.mirror is not None or prepared.facts.downloads.offline:
+        # What reads mirrors and package indexes takes a quarter of a second to import.
+        from xpubuild.install.inventory import take_stock
+
+        take_stock(prepared, done, report=lambda text: notify(sink, text), cancel=cancel)
+
+
+def _warn(prepared: Prepared, sink: Sink) -> None:
+    """Warn about surprising results before the build."""
+    if any(character.isspace() for character in prepared.plan.workspace):
+        # Seen with torch 2.13: Inductor writes its compiler command as one text and splits it at blanks.
+        notify(
+            sink,
+            (
+                "the path of the workspace has a space: torch.compile for the CPU cannot link there, "
+                "everything else works"
+            ),
+            level="warning",
+        )
+    for text in prepared.facts.oneapi.warnings if prepared.facts.oneapi else ():
+        notify(sink, text, level="warning")
+    for text in (*prepared.facts.warnings, *unanswered(prepared.plan)):
+        notify(sink, text, level="warning")
+    summary = prepared.plan.summary
+    if summary.get("chosen"):
+        notify(sink, str(summary["chosen"]))
+    for text in summary.get("loses", ()):
+        notify(sink, f"the build will lack: {text}", level="warning")
+    for text in summary.get("notes", ()):
+        notify(sink, text, level="warning")
+
+
+def _try_write(layout: Layout, receipt: Mapping[str, Any]) -> None:
+    # After a full disk the receipt may not fit either; the failure itself is what the user must hear of.
+    with contextlib.suppress(NoSpaceError):
+        write_receipt(layout, receipt)
+
+
+def check_until(plan: Plan, until: str | None) -> None:
+    """Reject the name of a step that the plan does not have.
+
+    Raises:
+        UsageError: naming the steps.
+    """
+    names = [step.id for step in plan.steps]
+    if until is not None and until not in names:
+        raise UsageError(
+            f"the plan has no step '{until}'",
+            why=f"its steps are: {', '.join(names)}",
+            fix="use one of them with --until",
+        )
+
+
+def _refuse(prepared: Prepared, states: Mapping[str, StepState], until: str | None, cancel: Cancel) -> None:
+    """End with the first reason why the steps that are to do cannot end well."""
+    todo = [step.id for step in needed_for(prepared.plan, until) if not states[step.id].done]
+    for error in before_steps(prepared, todo, cancel):
+        raise error
+
+
+def _hand_out(prepared: Prepared, receipt: Mapping[str, Any], folder: Path, cancel: Cancel) -> dict[str, Any]:
+    """Fill the folder of --wheel-dir."""
+    from xpubuild.install.prebuilt_wheels import Supply, origins_of
+    from xpubuild.install.wheel_folder import WheelFolder
+
+    layout, context = Layout(Path(prepared.plan.workspace)), prepared.context
+    supply = Supply(
+        python=layout.python,
+        site_packages=context.site_packages,
+        origins=origins_of([path for step in prepared.plan.steps for path in layout.pip_reports(step.id)]),
+        texts=tuple(prepared.facts.requirements.values()),
+        mirror=prepared.facts.downloads.mirror,
+        offline=prepared.facts.downloads.offline,
+        cancel=cancel,
+    )
+    components = [context.component(name) for name in context.choice.components]
+    dists = [component.dist for component in components]
+    sources = {canonicalize_name(component.dist) for component in components if component.kind == "source"}
+    return WheelFolder(folder, layout, context.site_packages, dists, sources, supply, cancel).fill(receipt)

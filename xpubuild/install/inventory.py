@@ -1,0 +1,144 @@
+"""Checks, before an install that uses a mirror, that all required files are present and valid.
+
+An offline install must report a missing file before the first build, not after hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import FetchError
+from xpubuild.install.fetch_archives import require_archives
+from xpubuild.install.fetch_packages import files_here
+from xpubuild.install.fetch_repositories import Brought, refuse_unknown
+from xpubuild.install.inputs import Inputs, inputs_of
+from xpubuild.install.prepare import Prepared, git_store
+from xpubuild.supply.archives.supply import Supply
+from xpubuild.supply.conda.archives import Supply as CondaSupply
+from xpubuild.supply.conda.archives import in_folder, missing_packages, nowhere
+from xpubuild.supply.conda.lockfile import read_lock
+from xpubuild.supply.mirror.archives import in_mirror as archives_in
+from xpubuild.supply.mirror.entries import FILES, PAGE, entry_id
+from xpubuild.supply.mirror.store import Mirror, damage_error
+
+
+def take_stock(
+    prepared: Prepared, done: Collection[str], *, report: Callable[[str], None], cancel: Cancel
+) -> None:
+    """Prove that what the steps other than ``done`` will take from outside is here, as far as it must be.
+
+    With a mirror, every byte of it that this recipe can use is compared with its index. Offline, all
+    repositories are brought into the user's own mirrors, each object hashed, and all packages are looked up.
+
+    Raises:
+        FetchError: offline, the first thing that is missing.
+        SourceIntegrityError: the mirror is damaged; everything damaged is named.
+        RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    downloads = prepared.facts.downloads
+    if downloads.mirror is None and not downloads.offline:
+        return
+    if not _anything(prepared, done):
+        return
+    mirror = Mirror.open(downloads.mirror) if downloads.mirror is not None else None
+    if mirror is not None:
+        report(f"checking the mirror {mirror.path}")
+        damages = mirror.check(_entries(mirror, prepared.plan.recipe))
+        if damages:
+            raise damage_error(mirror.path, damages)
+    if downloads.offline:
+        report("looking up all required files")
+        require_all(prepared, done, cancel=cancel)
+
+
+def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, bring: bool = True) -> None:
+    """Look up everything that the steps other than ``done`` will take from outside, offline.
+
+    Without ``bring`` nothing is copied from the mirror into the user's own repositories, so those are looked
+    up only where there is no mirror.
+
+    Raises:
+        FetchError: the first thing that is missing.
+        SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    folder = prepared.facts.downloads.mirror
+    mirror = Mirror.open(folder) if folder is not None else None
+    inputs = _still_needed(prepared, done)
+    try:
+        if inputs.repositories and (bring or mirror is None):
+            brought = Brought(git_store(prepared.facts, cancel=cancel))
+            for item in inputs.repositories:
+                brought.bring(item, _silent)
+            refuse_unknown(brought.unknown)
+        _require_conda(prepared, done, mirror)
+        files_here(mirror, inputs, [inputs.python_version], sdists=False, cancel=cancel)
+        cache = prepared.facts.cache / "archives"
+        require_archives(inputs.archives, Supply(cache, archives_in(folder), True, cancel))
+    except FetchError as error:
+        if mirror is None:
+            error.fix = (
+                "fill a mirror with xpubuild fetch where there is a network, and pass it with --mirror;"
+                " or remove --offline"
+            )
+            error.commands = (f"xpubuild fetch {prepared.plan.recipe} --mirror DIR", *error.commands)
+        raise
+
+
+def _anything(prepared: Prepared, done: Collection[str]) -> bool:
+    """Whether the steps other than ``done`` take anything from outside."""
+    inputs = _still_needed(prepared, done)
+    conda = prepared.facts.conda_lock is not None and "env" not in done
+    return bool(inputs.repositories or inputs.requirements or inputs.wheels or inputs.archives or conda)
+
+
+def _silent(_: str) -> None:
+    """Say nothing: git tells the progress of every small repository."""
+
+
+def _still_needed(prepared: Prepared, done: Collection[str]) -> Inputs:
+    """Return the inputs of the steps that will run."""
+    context = prepared.context
+    whole = inputs_of(context)
+    todo = [step for step in prepared.plan.steps if step.id not in done]
+    names = {step.id for step in todo}
+    read = {path for step in todo for path in step.inputs}
+    return replace(
+        whole,
+        repositories=tuple(
+            item
+            for item in whole.repositories
+            if {f"{item.component}.source", f"{item.component}.repositories"} & names
+        ),
+        requirements=tuple(
+            item for item in whole.requirements if str(context.requirement_path(item.name)) in read
+        ),
+        wheels=tuple(item for item in whole.wheels if item.component in names),
+        archives=tuple(
+            item
+            for item in whole.archives
+            if {f"{item.component}.{step}" for step in ("archives", "wheel", "install")} & names
+        ),
+    )
+
+
+def _entries(mirror: Mirror, recipe: str) -> set[str] | None:
+    """Return the entries that fetches of this recipe brought; all where none of them is known here."""
+    sets = [item for item in mirror.sets() if item.recipe == recipe]
+    if not sets:
+        return None
+    names = {entry_id("set", item.name) for item in sets}
+    return {PAGE, *names, *(need for item in sets for need in item.needs)}
+
+
+def _require_conda(prepared: Prepared, done: Collection[str], mirror: Mirror | None) -> None:
+    """Look for every archive of a conda environment that is still to be made."""
+    text = prepared.facts.conda_lock
+    if text is None or "env" in done:
+        return
+    find = in_folder(mirror.path / FILES) if mirror is not None else None
+    supply = CondaSupply(cache=prepared.facts.cache / "conda", find=find, offline=True)
+    missing = missing_packages(read_lock(text).packages, supply)
+    if missing:
+        raise nowhere(missing)

@@ -1,0 +1,207 @@
+"""Creates the complete lock of a prepared plan, for lock, verify-lock and install --locked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import RecipeError, UsageError
+from xpubuild.install import lock_model as model
+from xpubuild.install.context import Context
+from xpubuild.install.inputs import Inputs, inputs_of
+from xpubuild.install.lock_canonical import load
+from xpubuild.install.lock_plain import clean_text, clean_values
+from xpubuild.install.lock_reader import no_lock
+from xpubuild.install.locked_archives import locked_archives
+from xpubuild.install.locked_parts import (
+    conda_part,
+    machine_part,
+    oneapi_part,
+    python_part,
+    recipe_part,
+    refused,
+)
+from xpubuild.install.locked_sources import embedded_repository, fetched_repository
+from xpubuild.install.planner import inputs
+from xpubuild.install.prepare import Prepared
+from xpubuild.install.request import EnvKind
+from xpubuild.safe_yaml import read_yaml
+from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.git import Report
+from xpubuild.untrusted import UntrustedError, read_text
+
+_FETCHES = 4
+
+
+def make_lock(
+    prepared: Prepared,
+    *,
+    store: RepositoryStore,
+    report: Report,
+    wheel_hashes: Mapping[str, Iterable[str]] | None = None,
+    jobs: int = _FETCHES,
+    cancel: Cancel | None = None,
+) -> model.Lock:
+    """Return the complete lock of a plan; its repositories are fetched into ``store``.
+
+    ``wheel_hashes`` are those of open wheels that the caller knows, by component.
+
+    Raises:
+        UsageError: the plan builds a user's own edits, which no commit holds.
+        RecipeError: something cannot be pinned; the message names it.
+        FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    context = prepared.context
+    if context.facts.dirty:
+        raise UsageError(
+            f"a lock cannot include local changes in {', '.join(context.facts.dirty)}",
+            why="they are not committed, so nobody else can build them",
+            fix="commit them to a repository, pin that commit in your own recipe, and lock that recipe",
+        )
+    found = inputs_of(context)
+    try:
+        repositories = {
+            item.component: fetched_repository(item, store=store, report=report, jobs=jobs)
+            for item in found.repositories
+        }
+        repositories |= {item.component: embedded_repository(item, context) for item in found.embedded}
+        archives = locked_archives(found.archives, context.facts, report, cancel or Cancel())
+        return offline_part(prepared, repositories, archives, wheel_hashes=wheel_hashes)
+    except ValidationError as error:
+        raise refused(error, f"recipe '{context.recipe.name}'") from error
+
+
+def offline_part(
+    prepared: Prepared,
+    repositories: Mapping[str, model.Repository],
+    archives: tuple[model.Archive, ...] = (),
+    *,
+    env: EnvKind | None = None,
+    conda: model.Conda | None = None,
+    wheel_hashes: Mapping[str, Iterable[str]] | None = None,
+) -> model.Lock:
+    """Return the lock with repositories and archives that are known already: nothing is fetched.
+
+    ``env`` and ``conda`` are the plan's own where they are not given.
+
+    Raises:
+        RecipeError: a requirement file is not one of exact pins with hashes.
+    """
+    context = prepared.context
+    said = inputs(context)
+    return model.Lock(
+        recipe=recipe_part(context.recipe.name, said["recipe"]),
+        plan=prepared.plan.lock_digest,
+        options=_options(context, env or context_env(context)),
+        repositories=dict(repositories),
+        python=_python(inputs_of(context), wheel_hashes or {}),
+        conda=conda or _conda(context),
+        archives=archives,
+        machine=_machine(prepared),
+    )
+
+
+def _conda(context: Context) -> model.Conda | None:
+    text = context.facts.conda_lock
+    return None if text is None else conda_part(read_yaml(text))
+
+
+def context_env(context: Context) -> EnvKind:
+    """Return what the environment of a plan is made of."""
+    return "venv" if context.facts.conda_lock is None else "conda"
+
+
+def _options(context: Context, env: EnvKind) -> model.Options:
+    choice = context.choice
+    return model.Options(
+        target=choice.target,
+        variant=choice.variant,
+        arch=choice.arch,
+        cxx11_abi=1 if choice.cxx11_abi else 0,
+        components=choice.components,
+        env=env,
+        python=model.PythonChoice(
+            version=short_version(context.facts.python_version), range=context.recipe.needs.python
+        ),
+        flags={name: clean_values(flags) for name, flags in choice.switches.items()},
+    )
+
+
+def short_version(version: str) -> str:
+    """Return 3.11 for 3.11.7."""
+    return ".".join(version.split(".")[:2])
+
+
+def _python(found: Inputs, hashes: Mapping[str, Iterable[str]]) -> model.Python:
+    return python_part(
+        {item.name: item.text for item in found.requirements},
+        [(item.component, item.dist, item.version) for item in found.wheels],
+        hashes,
+    )
+
+
+def _machine(prepared: Prepared) -> model.Machine:
+    context = prepared.context
+    facts, for_xpu = context.facts, context.choice.target == "xpu"
+    oneapi = None
+    if facts.oneapi is not None:
+        components = [_as_it_says(item, facts.oneapi.compiler_version) for item in facts.oneapi.components]
+        oneapi = oneapi_part(components, facts.oneapi.difference, _places(facts.oneapi.components))
+    return machine_part(
+        prepared.host,
+        python=facts.python_version,
+        compilers=facts.compilers.key,
+        oneapi=oneapi,
+        with_driver=for_xpu,
+    )
+
+
+def _as_it_says(component: Mapping[str, Any], compiler: str | None) -> Mapping[str, Any]:
+    """Return a component with the version that the compiler itself says: its folder's name is shorter."""
+    return {**component, "version": compiler} if component["name"] == "compiler" and compiler else component
+
+
+def _places(components: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the folders that may be in oneAPI's environment, and the words that stand for them."""
+    found = {str(Path.home()): "{home}"}
+    for item in components:
+        path = Path(str(item["path"]))
+        # ROOT/compiler/2025.1 in the one layout, ROOT/2025.1 in the other.
+        root = path.parent.parent if path.parent.name == item["name"] else path.parent
+        found[str(root)] = "{oneapi}"
+    user = os.environ.get("HOME")
+    return [*found.items(), *([(user, "{home}")] if user else [])]
+
+
+def read_lock(path: Path) -> model.Lock:
+    """Read a lock and check that it was not edited.
+
+    Raises:
+        RecipeError: there is no such file, or it is no lock.
+        LockMismatchError: it was edited; the message names what.
+    """
+    try:
+        text = read_text(path)
+    except UnicodeDecodeError as error:
+        broken = no_lock("it is not UTF-8 text")
+        broken.what = f"{clean_text(str(path))} is not a lock, or is damaged"
+        raise broken from error
+    except UntrustedError as error:
+        raise no_lock(str(error)) from error
+    except OSError as error:
+        raise RecipeError(
+            f"the lock {clean_text(str(path))} cannot be read",
+            why=str(error.strerror),
+            fix="pass the path of a lock file",
+            commands=("xpubuild lock RECIPE",),
+        ) from error
+    try:
+        return load(text)
+    except RecipeError as error:
+        error.what = f"{clean_text(str(path))} is not a lock, or is damaged"
+        raise

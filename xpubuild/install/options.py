@@ -1,0 +1,120 @@
+"""The build options of the command line, and the request that they make to the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+
+from xpubuild.artifacts.site_packages import runtime_folder
+from xpubuild.engine.events import NullSink, Sink
+from xpubuild.errors import UsageError
+from xpubuild.frozen import frozen
+from xpubuild.install.request import EnvKind, InstallerKind, Request, Resolved
+from xpubuild.machine.oneapi_selection import Mode
+from xpubuild.recipe.model import LoadedRecipe
+from xpubuild.recipe.values import Target
+from xpubuild.supply.caching.model import Wanted
+from xpubuild.supply.mirror.remote.location import Location
+from xpubuild.workspace.moved import place_of
+
+#: More than any machine has cores; a larger number is a slip of the hand.
+MOST_JOBS = 4096
+
+
+@frozen
+class PlanOptions:
+    """The build options as the command line gives them."""
+
+    recipe: str | None
+    workspace: Path | None = None
+    with_: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    cxx11_abi: str | None = None
+    target: Target | None = None
+    variant: str | None = None
+    arch: tuple[str, ...] = ()
+    python: str | None = None
+    jobs: str = "auto"
+    oneapi_root: Path | None = None
+    oneapi_mode: Mode = "components"
+    extra_path: tuple[Path, ...] = ()
+    extra_library_path: tuple[Path, ...] = ()
+    editable: bool = False
+    allow_dirty: bool = False
+    portable: bool = False
+    runtime: Path | None = None
+    update: bool = False
+    mirror: Path | Location | None = None
+    store: tuple[Path | Location, ...] = ()
+    store_read_only: bool | None = None
+    offline: bool = False
+    installer: InstallerKind = "auto"
+    env: EnvKind = "venv"
+    conda_lock: Path | None = None
+    conda_channel: tuple[str, ...] = ()
+    compile_cache: Wanted = "auto"
+    compile_cache_remote: str | None = None
+    report: Callable[[str], None] = lambda _: None
+    telling: Callable[[], Sink] = NullSink
+    resolved: Mapping[str, Resolved] | None = None
+
+    @property
+    def mirror_folder(self) -> Path | None:
+        """The folder of the mirror; ``prepare`` has put it in the place of a URL."""
+        return self.mirror if isinstance(self.mirror, Path) else None
+
+    @property
+    def job_count(self) -> int | Literal["auto"]:
+        """The requested number of compile jobs.
+
+        Raises:
+            UsageError: it is no number, or more than ``MOST_JOBS``.
+        """
+        if self.jobs == "auto":
+            return "auto"
+        # Compared as text first: Python refuses to read numbers of thousands of digits.
+        number = self.jobs.lstrip("0")
+        digits = number.isascii() and number.isdigit() and len(number) <= len(str(MOST_JOBS))
+        if not digits or int(number) > MOST_JOBS:
+            raise UsageError(
+                f"--jobs (or XPUBUILD_JOBS) cannot be '{self.jobs:.40}'",
+                why=f"it must be a number from 1 to {MOST_JOBS}, or auto",
+                fix="use a number such as --jobs 8, or --jobs auto",
+            )
+        return int(number)
+
+
+def default_workspace(recipe: str) -> Path:
+    """Return ``$XDG_DATA_HOME/xpubuild/<recipe>``."""
+    return platformdirs.user_data_path("xpubuild") / recipe
+
+
+def request_of(options: PlanOptions, loaded: LoadedRecipe) -> Request:
+    """Return the request for the planner.
+
+    Raises:
+        UsageError: --portable cannot be done, or --runtime is no environment.
+    """
+    if options.portable and options.editable:
+        raise UsageError(
+            "--portable cannot be combined with --editable",
+            why="an editable install makes no wheel",
+            fix="omit one of them",
+        )
+    return Request(
+        loaded=loaded,
+        workspace=place_of(options.workspace or default_workspace(loaded.recipe.name)),
+        with_=options.with_,
+        without=options.without,
+        cxx11_abi=None if options.cxx11_abi is None else int(options.cxx11_abi),
+        target=options.target,
+        variant=options.variant,
+        arch=options.arch,
+        editable=options.editable,
+        allow_dirty=options.allow_dirty,
+        portable=options.portable,
+        runtime=None if options.runtime is None else runtime_folder(options.runtime),
+    )

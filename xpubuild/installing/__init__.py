@@ -1,1 +1,0 @@
-"""install and install --locked: run a plan in its workspace and write the receipt."""

@@ -1,0 +1,1 @@
+"""What this machine is: host, oneAPI installations, compilers and Pythons."""

@@ -1,0 +1,88 @@
+"""The operating system: distribution, kernel, C library, and whether this is a container."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from xpubuild.frozen import frozen
+from xpubuild.machine.readers import LIVE_ROOT, UNKNOWN, exists, read_text
+
+_MARKERS = (
+    (".dockerenv", "docker"),
+    ("run/.containerenv", "podman"),
+    (".singularity.d", "apptainer"),
+)
+_CGROUP_WORDS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
+
+
+@frozen
+class OsFacts:
+    """``id``, ``id_like``, ``version`` and ``name`` as os-release(5) has them; ``libc`` as 'glibc 2.36'.
+
+    ``container`` is docker, podman, kubernetes, lxc, apptainer, wsl, another name that systemd gave, or none.
+    """
+
+    id: str = UNKNOWN
+    id_like: tuple[str, ...] = ()
+    version: str = UNKNOWN
+    name: str = UNKNOWN
+    kernel: str = UNKNOWN
+    machine: str = UNKNOWN
+    libc: str = UNKNOWN
+    container: str = UNKNOWN
+
+
+def os_facts(root: Path = LIVE_ROOT) -> OsFacts:
+    """Return what can be read below ``root``; what only the running kernel knows stays unknown elsewhere."""
+    release = _os_release(root)
+    live = root == LIVE_ROOT
+    kernel = read_text(root / "proc/sys/kernel/osrelease", root) or (os.uname().release if live else UNKNOWN)
+    return OsFacts(
+        id=release.get("ID", UNKNOWN),
+        id_like=tuple(release.get("ID_LIKE", "").split()),
+        version=release.get("VERSION_ID", UNKNOWN),
+        name=release.get("PRETTY_NAME", release.get("NAME", UNKNOWN)),
+        kernel=kernel,
+        machine=os.uname().machine if live else UNKNOWN,
+        libc=_libc() if live else UNKNOWN,
+        container=_container(root, kernel),
+    )
+
+
+def _os_release(root: Path) -> dict[str, str]:
+    places = (root / "etc/os-release", root / "usr/lib/os-release")
+    text = next((text for place in places if (text := read_text(place, root))), "")
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals and not name.lstrip().startswith("#"):
+            try:
+                found[name.strip()] = " ".join(shlex.split(value))
+            except ValueError:  # an unbalanced quote in somebody's own file
+                found[name.strip()] = value.strip()
+    return found
+
+
+def _libc() -> str:
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or UNKNOWN
+    except (ValueError, OSError):  # not the GNU C library
+        return UNKNOWN
+
+
+def _container(root: Path, kernel: str) -> str:
+    for marker, name in _MARKERS:
+        if exists(root / marker, root):
+            return name
+    told = read_text(root / "run/systemd/container", root)
+    if told:
+        return told
+    groups = read_text(root / "proc/self/cgroup", root)
+    for word, name in _CGROUP_WORDS:
+        if word in (groups or ""):
+            return name
+    if "microsoft" in kernel.lower():
+        return "wsl"
+    return UNKNOWN if groups is None else "none"

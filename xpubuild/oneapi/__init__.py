@@ -1,1 +1,0 @@
-"""oneAPI: roots, components, environment capture."""

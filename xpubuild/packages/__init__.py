@@ -1,1 +1,0 @@
-"""Python and conda packages: indexes, downloads, environments, requirement files."""

@@ -1,1 +1,0 @@
-"""Turns a request and facts into a plan. Pure: no I/O."""

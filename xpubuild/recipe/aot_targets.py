@@ -1,0 +1,136 @@
+"""The AOT targets of a build: which kernels are compiled for which, and whether ocloc knows them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.version import Version
+
+from xpubuild.frozen import frozen
+from xpubuild.recipe.conditions import Case, holds
+from xpubuild.recipe.situation import Answer, Reason
+
+#: AOT targets of the devices of each family; a GPU that is known by its family alone has one of them.
+TARGETS_OF_FAMILY: dict[str, tuple[str, ...]] = {
+    "max": ("pvc",),
+    "flex": ("ats-m150", "ats-m75"),
+    "arc-a": ("dg2",),
+    "arc-b": ("bmg",),
+    "core-ultra": ("mtl-h", "mtl-u", "arl-h", "arl-u", "arl-s", "lnl-m"),
+    "panther-lake": ("ptl-h", "ptl-u"),
+}
+_NO_AOT = "none"
+_KNOWS_NONE = Version("2.8")
+# Families of device names (`ocloc compile --help`), device ids, and versions such as 12.60.7.
+_DEVICE = re.compile(
+    r"(pvc|bmg|cri|dg1|dg2|ats|acm|arl|mtl|lnl|ptl|wcl|nvl|tgl|adl|rpl|xe[a-z0-9]*)(-[a-z0-9]+)*(:[0-9a-z.-]+)?"
+    r"|0x[0-9a-f]{4}|[0-9]+\.[0-9]+\.[0-9]+"
+)
+# What the ocloc of a driver family does not know. LTS 2350 is compute-runtime 23.43: its newest targets are
+# those of Max, Arc A and the first Core Ultra, the latter as mtl-m and mtl-p (intel/compute-runtime
+# releases/23.43, third_party/aot_config_headers/platforms.h; 22.43, which was tried, refuses the same ones).
+_UNKNOWN_TO_OCLOC = {"lts-2350": re.compile(r"(?:bmg|cri|arl|lnl|ptl|wcl|nvl|xe[23]p?|mtl-[uh])(?:-.*)?")}
+
+
+@frozen
+class AotList:
+    """The targets of one call of ocloc, and whether the build makes it; ``instead`` is how to avoid it."""
+
+    targets: tuple[str, ...]
+    answer: Answer = "yes"
+    what: str = ""
+    instead: str = ""
+
+
+def asked_for(case: Case) -> tuple[str, ...]:
+    """Return the targets that the build is told: requested ones, else the recipe's, else upstream's."""
+    recipe = case.recipe
+    return case.situation.arch or tuple(recipe.arch) or tuple(recipe.arch_upstream)
+
+
+def aot_lists(case: Case) -> tuple[AotList, ...]:
+    """Return the lists of targets that a build for XPU gives, or may give, to ocloc."""
+    if case.situation.target != "xpu":
+        return ()
+    asked = asked_for(case)
+    found = [AotList(asked)] if asked and asked != (_NO_AOT,) else []
+    for fixed in case.recipe.arch_fixed:
+        targets = asked if asked == tuple(fixed.unless) else tuple(fixed.targets)
+        answer = holds(case, fixed.when, None, None, ("xpu",))
+        found.append(AotList(targets, answer, fixed.what, fixed.instead))
+    return tuple(item for item in found if item.answer != "no")
+
+
+def ocloc_reasons(case: Case) -> Iterator[Reason]:
+    """Return what speaks against a build because the ocloc of this host does not know its targets."""
+    situation = case.situation
+    for item in aot_lists(case):
+        unknown = [name for name in item.targets if _is_unknown(case, name)]
+        if not unknown:
+            continue
+        whose = (
+            "ocloc here" if situation.ocloc_lacks is not None else f"the ocloc of driver {situation.driver}"
+        )
+        here = f"{whose} does not know {', '.join(unknown)}"
+        yield case.reason(
+            "ocloc", "builds", "no" if item.answer == "yes" else "unknown",
+            wanted=f"an ocloc that compiles {item.what or 'the kernels'} for {','.join(item.targets)}",
+            found=here if not item.what else f"{here}, and --arch does not change these targets",
+            todo=f"{item.instead or 'use other targets with --arch'}, or use the ocloc of a newer driver",
+            path="arch_fixed" if item.what else "arch",
+        )  # fmt: skip
+
+
+def _is_unknown(case: Case, name: str) -> bool:
+    lacks = case.situation.ocloc_lacks
+    if lacks is not None:
+        return name in lacks
+    known = _UNKNOWN_TO_OCLOC.get(case.situation.driver or "")
+    return known is not None and known.fullmatch(name) is not None
+
+
+def arch_reasons(case: Case) -> Iterator[Reason]:
+    """Return what speaks against the AOT targets as they are named."""
+    situation = case.situation
+    if situation.target != "xpu":
+        return
+    asked = asked_for(case)
+    wrong = [reason for name in asked if (reason := _no_target(case, name, asked)) is not None]
+    if wrong:
+        yield from wrong
+        return
+    mine = situation.gpu_targets or TARGETS_OF_FAMILY.get(situation.gpu or "", ())
+    if not asked or not mine or set(asked) & set(mine):
+        return
+    without = asked == (_NO_AOT,)
+    yield case.reason(
+        "arch", "note", "no",
+        wanted=f"{' or '.join(mine)} among the AOT targets for this GPU",
+        found=("nothing is compiled ahead of time" if without else f"the list is {', '.join(asked)}")
+        + ": kernels are compiled at first use, which is slow"
+        + ("" if without else ", or are wrong"),
+        todo=f"use --arch {','.join((*(() if without else asked), mine[0]))}",
+        path="arch",
+    )  # fmt: skip
+
+
+def _no_target(case: Case, name: str, asked: tuple[str, ...]) -> Reason | None:
+    """Return why a name in the list of AOT targets cannot be compiled for, after hours of compiling."""
+    recipe = case.recipe
+    release = Version(recipe.release) if recipe.release else None
+    found = todo = ""
+    if name == _NO_AOT:
+        if release is not None and release < _KNOWS_NONE:
+            found, todo = f"only {_KNOWS_NONE} and later accept none", "use targets such as pvc"
+        elif len(asked) > 1:
+            found, todo = "none cannot be combined with other targets", "use either none or targets"
+    elif _DEVICE.fullmatch(name) is None:
+        lower = name.lower()
+        found = f"'{name}' is not a device name of ocloc"
+        todo = f"write {lower}" if _DEVICE.fullmatch(lower) else "use targets such as pvc or bmg"
+    if not found:
+        return None
+    return case.reason(
+        "arch", "builds", "no", wanted="AOT targets that ocloc knows", found=found, todo=todo, path="arch"
+    )

@@ -1,1 +1,0 @@
-"""``wheel repair``: makes a wheel that works on other machines from one that works where it was built."""

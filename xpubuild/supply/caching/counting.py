@@ -1,0 +1,180 @@
+"""Counts hits from what the caches log: the statistics log of ccache, the server's log of sccache.
+
+ccache writes a line ``# SOURCE`` and then a counter per line for each call (``stats_log`` in its manual; the
+names are those of its ``core/Statistics.cpp``). sccache's server (``server.rs``) writes at level debug how it
+understood a call, ``parse_arguments``, and the ``compile result`` of each that could be cached.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from xpubuild.documents import plain
+from xpubuild.supply.caching.model import Family, FamilyCounts, Kind
+
+
+class Recorded(Protocol):
+    """What the journal knows of a step."""
+
+    @property
+    def step(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """running, done or failed."""
+        ...
+
+    @property
+    def evidence(self) -> list[dict[str, Any]]:
+        """Of the last attempt that was done."""
+        ...
+
+
+#: The key of the evidence that has the counts of a step.
+EVIDENCE = "compile_cache"
+_HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
+#: What is no outcome but tells how one came about, or is about the cache as a whole.
+_DETAILS = re.compile(
+    r"(?:local|remote|primary|secondary)_storage_\w+|(?:direct|preprocessed)_cache_miss|cache_size_kibibyte"
+    r"|files_in_cache|cleanups_performed|obsolete_\w+|subdir_\w+|stats_zeroed_timestamp"
+)
+_LINK = "called_for_link"
+_WORDS = {
+    "new": "not seen before: source, options or compiler",
+    "changed": "an included file changed",
+    "autoconf_test": "a test of configure",
+    "bad_compiler_arguments": "arguments that the cache does not understand",
+    "bad_output_file": "the object cannot be written",
+    "called_for_link": "a link",
+    "called_for_preprocessing": "preprocessing only",
+    "compile_failed": "the compilation failed",
+    "compiler_check_failed": "the compiler could not be examined",
+    "compiler_produced_empty_output": "the compiler wrote an empty object",
+    "compiler_produced_no_output": "the compiler wrote no object",
+    "compiler_produced_stdout": "the compiler wrote to standard output",
+    "could_not_find_compiler": "the compiler was not found",
+    "could_not_use_modules": "C++ modules",
+    "could_not_use_precompiled_header": "a precompiled header that the cache cannot use",
+    "disabled": "switched off in the source",
+    "error_hashing_extra_file": "a file of the compiler could not be read",
+    "internal_error": "an error inside the cache",
+    "missing_cache_file": "an object vanished from the cache",
+    "modified_input_file": "a source changed while it was compiled",
+    "multiple_source_files": "several sources in one call",
+    "no_input_file": "no source in the call",
+    "output_to_stdout": "the object goes to standard output",
+    "preprocessor_error": "the preprocessor failed",
+    "recache": "compiled again as asked for",
+    "unsupported_code_directive": "code that the cache does not know, such as .incbin",
+    "unsupported_compiler_option": "an option that cannot be cached",
+    "unsupported_environment_variable": "a variable that cannot be cached",
+    "unsupported_source_language": "another language",
+}
+_SCCACHE_RESULT = re.compile(r"\]: compile result: (.+)$")
+_SCCACHE_PARSED = re.compile(r"parse_arguments: (CannotCache\((.*?)(?:, None)?\)|NotCompilation)")
+_SCCACHE_HIT, _SCCACHE_MISS = "cache hit", "cache miss"
+
+
+def counts_of(kind: Kind, logs: Sequence[tuple[Family, Path]]) -> tuple[FamilyCounts, ...]:
+    """Return the counts of each family that was called; nothing where no log can be read."""
+    tallies: dict[Family, Counter[str]] = {}
+    for family, path in logs:
+        calls = _ccache(path) if kind == "ccache" else _sccache(path)
+        for outcome, remote in calls:
+            linked: Family = "AOT" if family == "SYCL" else "link"
+            tally = tallies.setdefault(linked if outcome == _LINK else family, Counter())
+            tally[outcome] += 1
+            tally["remote"] += remote
+    return tuple(_family(family, tally) for family, tally in sorted(tallies.items()))
+
+
+def _family(family: Family, tally: Counter[str]) -> FamilyCounts:
+    remote = tally.pop("remote", 0)
+    hits, misses = tally["hit"], tally["new"] + tally["changed"]
+    reasons: Counter[str] = Counter()
+    for outcome, count in tally.most_common():
+        if outcome != "hit" and count:
+            reasons[_WORDS.get(outcome, outcome.replace("_", " "))] += count
+    calls = sum(tally.values())
+    return FamilyCounts(family, calls, hits, misses, calls - hits - misses, remote, dict(reasons))
+
+
+def _ccache(path: Path) -> Iterator[tuple[str, bool]]:
+    """Yield the outcome of each call, and whether its object came from the remote storage."""
+    counters: list[str] = []
+    for line in (*_lines(path), "# "):
+        if not line.startswith("# "):
+            counters.append(line.strip())
+            continue
+        if counters:
+            yield _outcome(counters), "remote_storage_hit" in counters or "secondary_storage_hit" in counters
+        counters = []
+
+
+def _outcome(counters: Sequence[str]) -> str:
+    if _HITS.intersection(counters):
+        return "hit"
+    if "cache_miss" in counters:
+        # A list of included files was found for this source, and none of its versions is that of today.
+        known = any(name.endswith("_storage_read_hit") for name in counters)
+        return "changed" if known else "new"
+    return next((name for name in counters if not _DETAILS.fullmatch(name)), "internal_error")
+
+
+def _sccache(path: Path) -> Iterator[tuple[str, bool]]:
+    for line in _lines(path):
+        if found := _SCCACHE_RESULT.search(line):
+            said = found[1]
+            hit = said.startswith(_SCCACHE_HIT)
+            yield ("hit" if hit else "new" if said.startswith(_SCCACHE_MISS) else said), False
+        elif parsed := _SCCACHE_PARSED.search(line):
+            yield (parsed[2].strip('"') if parsed[2] else _LINK), False
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            yield from (line.rstrip("\n") for line in stream)
+    except OSError:
+        return
+
+
+def as_evidence(kind: Kind, logs: Sequence[tuple[Family, Path]]) -> dict[str, Any]:
+    """Return what a receipt keeps of a step."""
+    return {EVIDENCE: {"program": kind, "families": plain(counts_of(kind, logs))}}
+
+
+def rows(records: Sequence[Recorded], build: Path) -> list[dict[str, Any]]:
+    """Return the counts of each step that compiled: as recorded of one that is done, else so far by its logs.
+
+    ``build`` is the folder of the workspace that has the logs.
+    """
+    steps, found = {record.step for record in records}, []
+    for record in records:
+        component, _, what = record.step.partition(".")
+        # An editable install compiles in the step that installs.
+        if what != ("wheel" if f"{component}.wheel" in steps else "install"):
+            continue
+        kept = [item[EVIDENCE] for item in record.evidence if EVIDENCE in item]
+        # Of a step that runs again or failed, the evidence is that of an earlier attempt.
+        counts = kept if record.status == "done" else _of_logs(component, build)
+        found += [{"step": record.step, **item} for item in counts if item["families"]]
+    return found
+
+
+def _of_logs(component: str, build: Path) -> list[dict[str, Any]]:
+    kinds: tuple[Kind, ...] = ("ccache", "sccache")
+    return [as_evidence(kind, logs_of(kind, component, build))[EVIDENCE] for kind in kinds]
+
+
+def logs_of(kind: Kind, component: str, build: Path) -> tuple[tuple[Family, Path], ...]:
+    """Return where the calls of each family are logged."""
+    families: tuple[tuple[Family, str], ...] = (("C++", "cxx"), ("SYCL", "sycl"))
+    every = tuple((family, build / f"{component}.{kind}-{name}.log") for family, name in families)
+    return every if kind == "ccache" else every[:1]

@@ -1,0 +1,193 @@
+"""``conda-lock.yml``: conda-lock's format, version 1, read and written. Pure.
+
+Whatever wrote a lock, xpubuild keeps it in one normal form: sorted, without times, paths of input files and
+credentials. conda-lock reads it (``conda-lock render``, ``conda-lock install``), and rattler does.
+Format: conda-lock's ``lockfile/v1/models.py``; additional data of ours is in its ``custom_metadata``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from xpubuild.errors import RecipeError
+from xpubuild.safe_yaml import read_yaml
+from xpubuild.supply.conda.model import EXTENSIONS, PLATFORM, CondaLock, CondaPackage
+from xpubuild.supply.conda.urls import SCHEMES, without_credentials
+
+_HEAD = "# conda-lock.yml, format version 1; kept in order by xpubuild, read by conda-lock and rattler.\n"
+_SIZE, _LEFT_OUT = "size/", "xpubuild.left_out"
+_DASHES = 2
+
+
+def _matches(pattern: str, what: str) -> AfterValidator:
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not compiled.fullmatch(value):
+            raise ValueError(f"'{value[:80]}' is not a valid {what}")
+        return value
+
+    return AfterValidator(check)
+
+
+_Name = Annotated[str, _matches(r"[a-z0-9_][a-z0-9_.+-]*", "package name")]
+
+
+class _Hash(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    md5: Annotated[str, _matches("[0-9a-f]{32}", "MD5")]
+    sha256: Annotated[str, _matches("[0-9a-f]{64}", "SHA-256, and every package needs one")]
+
+
+class _Package(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    name: _Name
+    version: Annotated[str, _matches(r"[A-Za-z0-9_.+!-]+", "version")]
+    manager: Literal["conda"]
+    platform: str
+    dependencies: dict[str, str] = Field(default_factory=dict)
+    url: str
+    hash: _Hash
+
+
+class _Meta(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    content_hash: dict[str, str]
+    channels: list[dict[str, Any]]
+    platforms: list[str]
+    custom_metadata: dict[str, str] | None = None
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    version: Literal[1]
+    metadata: _Meta
+    package: list[_Package]
+
+
+def read_lock(text: str, *, name: str = "conda-lock.yml") -> CondaLock:
+    """Return what a lock holds for this platform, by name.
+
+    Raises:
+        RecipeError: it is no conda-lock.yml of version 1, is for other platforms only, has a package twice,
+            without SHA-256 or of pip, or an address that names no package.
+    """
+    try:
+        document = _Document.model_validate(read_yaml(text))
+    except yaml.YAMLError as error:
+        raise _invalid(name, str(error).replace("\n", " ")) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise _invalid(name, f"{place}: {first['msg']}") from error
+    sizes = document.metadata.custom_metadata or {}
+    entries = [entry for entry in document.package if entry.platform == PLATFORM]
+    if not entries:
+        raise _invalid(name, f"it has no packages for {PLATFORM}")
+    packages = tuple(sorted((_package(entry, sizes, name) for entry in entries), key=lambda item: item.name))
+    _require_once(packages, name)
+    return CondaLock(
+        packages=packages,
+        channels=tuple(_channel(str(item.get("url", ""))) for item in document.metadata.channels),
+        content_hash=document.metadata.content_hash.get(PLATFORM, ""),
+        left_out=tuple((sizes.get(_LEFT_OUT) or "").split()),
+    )
+
+
+def packages_of(conda_lock_text: str) -> list[CondaPackage]:
+    """Return the packages of a lock, by name: what an installation needs and a mirror must have.
+
+    Raises:
+        RecipeError: as ``read_lock``.
+    """
+    return list(read_lock(conda_lock_text).packages)
+
+
+def write_lock(lock: CondaLock) -> str:
+    """Return the text of a lock; the same lock gives the same bytes."""
+    extra = {f"{_SIZE}{item.filename}": str(item.size) for item in lock.packages if item.size is not None}
+    if lock.left_out:
+        extra[_LEFT_OUT] = " ".join(sorted(lock.left_out))
+    metadata: dict[str, Any] = {
+        "content_hash": {PLATFORM: lock.content_hash},
+        "channels": [{"url": url, "used_env_vars": []} for url in lock.channels],
+        "platforms": [PLATFORM],
+        "sources": [],
+    }
+    if extra:
+        metadata["custom_metadata"] = dict(sorted(extra.items()))
+    packages = sorted(lock.packages, key=lambda item: item.name)
+    document = {"version": 1, "metadata": metadata, "package": [_entry(item) for item in packages]}
+    return _HEAD + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=4096)
+
+
+def _entry(package: CondaPackage) -> dict[str, Any]:
+    return {
+        "name": package.name,
+        "version": package.version,
+        "manager": "conda",
+        "platform": PLATFORM,
+        "dependencies": dict(sorted(package.dependencies.items())),
+        "url": package.url,
+        "hash": {"md5": package.md5, "sha256": package.sha256},
+        "category": "main",
+        "optional": False,
+    }
+
+
+def split_filename(filename: str) -> tuple[str, str, str] | None:
+    """Return (name, version, build) of an archive's file name; None where it is none."""
+    stem = next((filename[: -len(end)] for end in EXTENSIONS if filename.endswith(end)), None)
+    parts = stem.rsplit("-", _DASHES) if stem else []
+    return (parts[0], parts[1], parts[2]) if len(parts) == _DASHES + 1 and all(parts) else None
+
+
+def _package(entry: _Package, sizes: Mapping[str, str], name: str) -> CondaPackage:
+    url = without_credentials(entry.url)
+    filename = url.rpartition("/")[2]
+    parts = split_filename(filename)
+    subdir = url.rsplit("/", 2)[-2] if url.count("/") > _DASHES else ""
+    if url.partition("://")[0] not in SCHEMES or subdir not in (PLATFORM, "noarch") or parts is None:
+        raise _invalid(name, f"{url} is not the address of a package archive")
+    if parts[:2] != (entry.name, entry.version):
+        raise _invalid(name, f"{filename} is not {entry.name} {entry.version}, which the entry is for")
+    size = sizes.get(f"{_SIZE}{filename}", "")
+    return CondaPackage(
+        name=entry.name,
+        version=entry.version,
+        build=parts[2],
+        filename=filename,
+        url=url,
+        sha256=entry.hash.sha256,
+        md5=entry.hash.md5,
+        size=int(size) if size.isdecimal() else None,
+        dependencies=entry.dependencies,
+    )
+
+
+def _channel(url: str) -> str:
+    return without_credentials(url) if "://" in url else url
+
+
+def _require_once(packages: Iterable[CondaPackage], name: str) -> None:
+    seen: set[str] = set()
+    for package in packages:
+        if package.name in seen:
+            raise _invalid(name, f"{package.name} is listed twice")
+        seen.add(package.name)
+
+
+def _invalid(name: str, why: str) -> RecipeError:
+    return RecipeError(
+        f"{name} cannot be used",
+        why=why,
+        fix=(
+            "create the lock again; every package needs its SHA-256, and pip's packages belong in "
+            "requirement files"
+        ),
+    )

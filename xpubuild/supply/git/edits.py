@@ -1,0 +1,180 @@
+"""Finds local changes of the user, which must not be overwritten, and the error for them.
+
+A file belongs to xpubuild only while a move is recorded, and only if its content is that of one of the
+commits of the move, or the beginning of it (git was killed while it wrote the file). Everything else is a
+local change.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from xpubuild.errors import SourceIntegrityError
+from xpubuild.frozen import frozen
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.gitmodules import GITLINK, TreeEntry, list_tree
+from xpubuild.supply.git.worktree import Change, Missing, Repository
+
+_SHOWN = 10
+_SYMLINK = "120000"
+
+
+@frozen
+class Edit:
+    """Something that xpubuild did not put there; ``path`` is below the top, ``repository`` holds it."""
+
+    path: str
+    kind: str
+    repository: str
+
+
+class Ours:
+    """Knows what a half-done move may have left in one repository."""
+
+    def __init__(self, git: Git, repository: Repository, commits: Iterable[str]) -> None:
+        self._git = git
+        self._repository = repository
+        self._trees: list[tuple[str, dict[str, TreeEntry]]] = []
+        for commit in sorted(commits):
+            if git.query(["cat-file", "-e", f"{commit}^{{tree}}"], git_dir=repository.git_dir).ok:
+                listing = list_tree(git, repository.git_dir, commit)
+                self._trees.append((commit, {entry.path: entry for entry in listing}))
+
+    def wrote(self, path: str) -> bool:
+        """Whether what is at ``path`` now (or that nothing is) can be git's own doing."""
+        found = [(commit, tree[path]) for commit, tree in self._trees if path in tree]
+        file = self._repository.work_tree / path
+        if not os.path.lexists(file):
+            return bool(found)
+        return any(self._is_from(file, commit, entry) for commit, entry in found)
+
+    def _is_from(self, file: Path, commit: str, entry: TreeEntry) -> bool:
+        if entry.mode == GITLINK:
+            return file.is_dir() and not file.is_symlink()
+        if entry.mode == _SYMLINK:
+            return file.is_symlink() and os.fsencode(file.readlink()) == self._ask("blob", entry.oid)
+        if file.is_symlink() or not file.is_file():
+            return False
+        # As a checkout writes it: .gitattributes may ask for other line ends.
+        written = self._ask("--filters", f"{commit}:{entry.path}")
+        return written is not None and written.startswith(file.read_bytes())
+
+    def _ask(self, how: str, what: str) -> bytes | None:
+        item = self._repository
+        answer = self._git.query(["cat-file", how, what], git_dir=item.git_dir, work_tree=item.work_tree)
+        return answer.stdout if answer.ok else None
+
+
+def find_edits(
+    git: Git,
+    found: Sequence[Repository | Missing],
+    *,
+    expected: Mapping[str, Collection[str]],
+    moving: Mapping[str, Collection[str]] | None,
+    besides: Collection[str],
+) -> list[Edit]:
+    """Return what would be lost, or built by mistake, if the checkout were moved.
+
+    ``expected`` is path -> commits at which HEAD may be; ``moving`` the noted move; ``besides`` are paths
+    below the top that belong to other parts of the build.
+    """
+    edits = []
+    for item in found:
+        if isinstance(item, Missing):
+            edits += [Edit(item.path, "untracked", item.path)] if item.files else []
+            continue
+        edits += _moved_head(item, expected.get(item.path, ()))
+        ours = None if moving is None else Ours(git, item, moving.get(item.path, ()))
+        for change in item.changes:
+            if not _is_edit(item, change, ours) or _is_besides(item.place(change.path), besides):
+                continue
+            edits.append(Edit(item.place(change.path), change.kind, item.path))
+    return edits
+
+
+def _moved_head(item: Repository, expected: Collection[str]) -> list[Edit]:
+    if item.head is None or item.head in expected:
+        return []
+    return [Edit(item.path or ".", f"at commit {item.head}", item.path)]
+
+
+def _is_edit(item: Repository, change: Change, ours: Ours | None) -> bool:
+    if change.path in item.links() and change.kind == "modified" and not change.staged:
+        return False  # a submodule at another commit is judged where it is looked at itself
+    if ours is None or change.kind in ("hidden", "unmerged"):
+        return True
+    return not ours.wrote(change.path)
+
+
+def _is_besides(path: str, besides: Collection[str]) -> bool:
+    return any(path == other or path.startswith(f"{other}/") for other in besides)
+
+
+def in_the_way(
+    repository: Repository, target: Sequence[TreeEntry], leaving: Collection[str], ours: Ours | None
+) -> list[Edit]:
+    """Return ignored files that a checkout of ``target`` would overwrite without a word.
+
+    ``leaving`` are the submodules (paths below the top) that are taken away first.
+    """
+    tracked = {entry.path for entry in repository.entries}
+    kept = {repository.place(link) for link in repository.links()} | set(leaving)
+    found: set[str] = set()
+    for entry in target:
+        if entry.path not in tracked and not _is_besides(repository.place(entry.path), kept):
+            found.update(_obstacles(repository.work_tree, entry.path, tracked))
+    theirs = sorted(path for path in found if ours is None or not ours.wrote(path))
+    return [Edit(repository.place(path), "ignored", repository.path) for path in theirs]
+
+
+def _obstacles(work_tree: Path, path: str, tracked: Collection[str]) -> list[str]:
+    parts = path.split("/")
+    for end in range(1, len(parts)):
+        above = "/".join(parts[:end])
+        folder = work_tree / above
+        if not os.path.lexists(folder):
+            return []
+        if folder.is_symlink() or not folder.is_dir():
+            return [] if above in tracked else [above]
+    place = work_tree / path
+    if place.is_symlink() or place.is_file():
+        return [path]
+    below = (file.relative_to(work_tree).as_posix() for file in place.rglob("*") if not file.is_dir())
+    return [file for file in below if file not in tracked][:_SHOWN]
+
+
+def refuse(into: Path, edits: Sequence[Edit], pinned: str) -> SourceIntegrityError:
+    """Return the error that names the user's work and the ways out."""
+    lines = [f"{edit.path} ({edit.kind})" for edit in edits[:_SHOWN]]
+    if len(edits) > _SHOWN:
+        lines.append(f"and {len(edits) - _SHOWN} more")
+    return SourceIntegrityError(
+        f"{into} has local changes that are not in the pinned commit {pinned}",
+        why="found: " + ", ".join(lines),
+        fix=(
+            "nothing was changed. Stash the changes, or commit them and pin that commit, or move the "
+            "folder away; then run the same command again"
+        ),
+        commands=_commands(into, edits),
+        evidence={"folder": str(into), "edits": [[edit.path, edit.kind] for edit in edits], "pinned": pinned},
+    )
+
+
+def _commands(into: Path, edits: Sequence[Edit]) -> list[str]:
+    commands = []
+    for repository in dict.fromkeys(edit.repository for edit in edits):
+        folder = shlex.quote(str(into / repository))
+        kinds = {edit.kind for edit in edits if edit.repository == repository}
+        if any(kind.startswith("at commit") for kind in kinds):
+            commands.append(f"git -C {folder} switch -c my-work")
+        if "hidden" in kinds:
+            commands.append(f"git -C {folder} ls-files -v | grep '^[a-zS] '")
+        if kinds & {"modified", "untracked", "unmerged", "ignored"}:
+            which = "--all" if "ignored" in kinds else "--include-untracked"
+            commands.append(f"git -C {folder} stash push {which}")
+            commands.append(f"cd {folder} && git switch -c my-work && git add -A && git commit")
+    commands.append(f"mv {shlex.quote(str(into))} {shlex.quote(f'{into}.mine')}")
+    return list(dict.fromkeys(commands))

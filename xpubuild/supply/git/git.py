@@ -1,0 +1,297 @@
+"""The only place that runs git.
+
+Short questions to a local repository go through GitPython's argument-list layer (it starts git directly,
+3 ms a call). What is long, uses the network or writes a tree goes through the process layer: supervised,
+logged, with deadline and cancellation. The repository is always named (``--git-dir``), so git neither
+searches upwards into somebody else's nor asks ``safe.directory`` who owns the folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from xpubuild.engine.answers import FRESH, Answers, says_itself
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.executables import resolve_executable
+from xpubuild.engine.process import Cancel, ProcessResult, QueryResult, run
+from xpubuild.engine.redact import Redactor
+from xpubuild.errors import InterruptedByUserError, ToolchainError
+from xpubuild.frozen import frozen
+from xpubuild.supply.git.hardening import git_environment, with_settings, without_filters
+
+Report = Callable[[str], None]
+
+#: GIT_CONFIG_COUNT, which carries our settings to every child of git, came with 2.31 (March 2021), and
+#: GIT_CONFIG_GLOBAL, by which a build's own git finds what is served to it, with 2.32 (June).
+OLDEST = (2, 32)
+_QUERY_DEADLINE_S = 300.0
+_OF_DISTRIBUTION = Path("/usr/bin")
+_VERSION = re.compile(r"git version (?P<all>(\d+)\.(\d+)(?:\.\d+)*)")
+_BAD_SETTINGS = re.compile(r"bad config|bad numeric config|bad boolean config")
+_IMPORT = threading.Lock()
+# A check of a large repository on a slow disk says nothing for long; fetches pass a shorter time.
+_LOCAL_STALL_S = 3600.0
+_SHA256_DIGITS = 64
+
+
+@frozen
+class Answer:
+    """The whole output of a short git command; ``stdout`` as git wrote it."""
+
+    returncode: int
+    stdout: bytes
+    stderr: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether git ended with status 0."""
+        return self.returncode == 0
+
+    @property
+    def text(self) -> str:
+        """Standard output without blanks around it; bytes that are no UTF-8 survive as surrogates."""
+        return os.fsdecode(self.stdout).strip()
+
+
+class _Stall(Cancel):
+    """Stops a command for which nothing was heard for ``limit_s``, or which the caller cancelled."""
+
+    def __init__(self, outer: Cancel | None, limit_s: float) -> None:
+        super().__init__()
+        self._outer = outer
+        self._limit_s = limit_s
+        self._heard = time.monotonic()
+
+    def touch(self) -> None:
+        self._heard = time.monotonic()
+
+    @property
+    def by_caller(self) -> bool:
+        return bool(self._outer)
+
+    def __bool__(self) -> bool:
+        return self.by_caller or time.monotonic() - self._heard > self._limit_s
+
+
+@frozen
+class GitRun:
+    """How a long git command ended; ``stalled`` where it was stopped because it had gone silent."""
+
+    result: ProcessResult
+    lines: tuple[str, ...]
+    stalled: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether git ended by itself with status 0."""
+        return self.result.ok
+
+
+class Git:
+    """git with a fixed environment. Safe to share between threads."""
+
+    def __init__(self, program: str, env: Mapping[str, str]) -> None:
+        self.program = program
+        self.env = dict(env)
+        self._redact = Redactor.from_environment(env)
+        self._env_program = resolve_executable("env", self.env)
+        self._unfiltered: dict[Path | None, dict[str, str]] = {}
+
+    @classmethod
+    def open(cls, env: Mapping[str, str] | None = None, answers: Answers = FRESH) -> Git:
+        """Find git on the PATH of ``env`` (default: the base environment) and look at its version.
+
+        ``answers`` may remember it.
+
+        Raises:
+            ToolchainError: git is missing, does not run, or is older than 2.32.
+        """
+        hardened = git_environment(base_environment() if env is None else env)
+        program = resolve_executable("git", hardened)
+        _require_usable(program, tuple(hardened.items()), answers)
+        return cls(program, hardened)
+
+    def with_env(self, env: Mapping[str, str]) -> Git:
+        """Return the same git with another (already hardened) environment."""
+        return Git(self.program, env)
+
+    def query(
+        self,
+        args: Sequence[str],
+        *,
+        git_dir: Path | None = None,
+        work_tree: Path | None = None,
+        stdin: IO[bytes] | None = None,
+        deadline_s: float = _QUERY_DEADLINE_S,
+    ) -> Answer:
+        """Ask a local repository something short. A status other than 0 is an answer, not an exception."""
+        command = [*self._without_callers_variables(), *self._argv(args, git_dir, work_tree)]
+        layer: Any = _argument_layer()(str(work_tree or git_dir or Path("/")))
+        status, out, err = layer.execute(
+            command,
+            istream=stdin,
+            env=self._environment(git_dir, work_tree),
+            shell=False,
+            with_extended_output=True,
+            with_exceptions=False,
+            stdout_as_string=False,
+            strip_newline_in_stdout=False,
+            kill_after_timeout=deadline_s,
+        )
+        return Answer(status, out, self._redact(err))
+
+    def run(
+        self,
+        args: Sequence[str],
+        *,
+        git_dir: Path | None = None,
+        work_tree: Path | None = None,
+        report: Report | None = None,
+        cancel: Cancel | None = None,
+        stall_s: float = _LOCAL_STALL_S,
+        deadline_s: float | None = None,
+        hold: Sequence[int] = (),
+    ) -> GitRun:
+        """Run a long command; ``hold`` are lock descriptors that live as long as git does.
+
+        Raises:
+            InterruptedByUserError: ``cancel`` was set.
+            ToolchainError: git cannot be started.
+        """
+        watch = _Stall(cancel, stall_s)
+
+        def take(line: str) -> None:
+            watch.touch()
+            if report is not None and line.strip():
+                report(line.rstrip())
+
+        result = run(
+            self._argv(args, git_dir, work_tree),
+            env=self._environment(git_dir, work_tree),
+            cwd=work_tree or git_dir,
+            on_line=take,
+            deadline_s=deadline_s,
+            cancel=watch,
+            redact=self._redact,
+            hold=hold,
+        )
+        if watch.by_caller:
+            raise stopped()
+        return GitRun(result, result.tail, stalled=result.cancelled or result.timed_out)
+
+    def filters(self, git_dir: Path | None = None) -> tuple[str, ...]:
+        """Return the names of the filters that configuration defines, as it is read for this repository."""
+        asked = ["config", "-z", "--name-only", "--get-regexp", r"^filter\."]
+        keys = os.fsdecode(self.query(asked, git_dir=git_dir).stdout).split("\0")
+        return tuple(sorted({key.partition(".")[2].rpartition(".")[0] for key in keys} - {""}))
+
+    def _environment(self, git_dir: Path | None, work_tree: Path | None) -> dict[str, str]:
+        """Return the environment of a call: where files are written or compared, no filter changes them."""
+        if work_tree is None:
+            return self.env
+        if git_dir not in self._unfiltered:
+            self._unfiltered[git_dir] = with_settings(self.env, without_filters(self.filters(git_dir)))
+        return self._unfiltered[git_dir]
+
+    def _argv(self, args: Sequence[str], git_dir: Path | None, work_tree: Path | None) -> list[str]:
+        where = [] if git_dir is None else [f"--git-dir={git_dir}"]
+        where += [] if work_tree is None else [f"--work-tree={work_tree}"]
+        return [self.program, *where, *args]
+
+    def _without_callers_variables(self) -> list[str]:
+        # GitPython lays our environment over that of its own process; what ours lacks must not come through.
+        foreign = sorted(name for name in os.environ if name not in self.env)
+        return [self._env_program, *(word for name in foreign for word in ("-u", name))]
+
+
+@functools.cache
+def _require_usable(program: str, environment: tuple[tuple[str, str], ...], answers: Answers) -> None:
+    """Ask git for its version, once: a plan that has all commits needs no more of it, and no GitPython.
+
+    Raises:
+        ToolchainError: it does not run, or is older than ``OLDEST``.
+    """
+    env = dict(environment)
+    answer = answers.probe([program, "--version"], env=env, decides=functools.partial(_configured_by, env))
+    found = _VERSION.search(answer.stdout)
+    if not answer.ok and _BAD_SETTINGS.search(answer.stderr):
+        raise ToolchainError(
+            "git cannot read its configuration",
+            why=answer.stderr.strip(),
+            fix="correct the line that git names, then run the same command again",
+            commands=("git config --list --show-origin",),
+        )
+    if not answer.ok or found is None or (int(found[2]), int(found[3])) < OLDEST:
+        raise ToolchainError(
+            f"git {OLDEST[0]}.{OLDEST[1]} or newer is needed",
+            why=f"{program} says: {answer.stdout.strip() or answer.stderr.strip()}",
+            fix="install a newer git and put its folder first on PATH",
+            evidence={"git": program},
+        )
+
+
+def _configured_by(environment: Mapping[str, str], result: QueryResult, program: Path) -> list[str] | None:
+    """Return the configuration files without which git would have said something else: it reads them first.
+
+    What they include is not known, and where the system's file lies only of a distribution's git.
+    """
+    version, home = _VERSION.search(result.stdout), environment.get("HOME")
+    if version is None or not home or program.parent != _OF_DISTRIBUTION:
+        return None
+    if says_itself(program, [version["all"]]) is None:
+        return None
+    own = [f"{environment.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git/config", f"{home}/.gitconfig"]
+    named = [environment.get(f"GIT_CONFIG_{which}", "") for which in ("GLOBAL", "SYSTEM")]
+    files = [*own, "/etc/gitconfig", *filter(None, named)]
+    return None if any(_includes(Path(file)) for file in files) else files
+
+
+def _includes(file: Path) -> bool:
+    try:
+        return b"include" in file.read_bytes().lower()
+    except FileNotFoundError:
+        return False
+    except OSError:  # git may read what we may not
+        return True
+
+
+def object_format(commit: str) -> str:
+    """Return git's name of the hash that a full object id was made with."""
+    return "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
+
+
+def _exchange(old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    for name in old:
+        os.environ.pop(name, None)
+    os.environ.update(new)
+
+
+@functools.cache
+def _argument_layer() -> Any:
+    # 80 ms to import. It runs `git version` then, and fails where git is not on the PATH of this process, or
+    # where the user's configuration has an error, which Git.open describes. GIT_TRACE would name a file.
+    ours = {"GIT_PYTHON_REFRESH": "quiet", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    with _IMPORT:
+        callers = {name: value for name, value in os.environ.items() if name.startswith("GIT_")}
+        try:
+            _exchange(callers, ours)
+            from git.cmd import Git as Layer  # noqa: PLC0415
+        finally:
+            _exchange(ours, callers)
+    return Layer
+
+
+def stopped() -> InterruptedByUserError:
+    """Return the error of a run that was asked to stop."""
+    return InterruptedByUserError(
+        "fetching the sources was stopped",
+        why="Ctrl-C or SIGTERM, or another source failed first",
+        fix="run the same command again; what was fetched is kept",
+    )

@@ -1,0 +1,175 @@
+"""Shell commands that make the same checkout with plain git and bash, for ``plan --format sh``."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from xpubuild.supply.git.embedded_layout import (
+    DATE,
+    IDENTITY,
+    EmbeddedRepository,
+    FileEntry,
+    read_repositories,
+)
+from xpubuild.supply.git.gitmodules import GITLINK
+from xpubuild.supply.git.pin import Pin
+from xpubuild.supply.git.urls import is_local
+
+_CALLERS = (
+    "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_NAMESPACE"
+    " GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES"
+)
+_ALL_BRANCHES = "'+refs/heads/*:refs/remotes/origin/*'"
+_END = "XPUBUILD_END"
+
+
+class ShellWord(str):
+    """Text that is a shell word already, such as ``"$WORKSPACE"/src/ops``: it is not quoted again."""
+
+    __slots__ = ()
+
+
+def portable_commands(pin: Pin, into: str, *, url: ShellWord | None = None) -> tuple[str, ...]:
+    """Return bash lines that fetch the tree of ``pin`` into ``into`` with plain git.
+
+    For a shell with ``set -e``; the lines stand for themselves and must not be indented or reordered. A tree
+    that is there already is only checked. ``url`` replaces the pin's, where it holds a shell variable.
+    """
+    where, origin = _word(into), _word(pin.url if url is None else url)
+    local = ["-c protocol.file.allow=always"] if url is not None or is_local(pin.url) else []
+    git = " ".join(["git", "-c core.autocrlf=false", *local, f"-C {where}"])
+    lines = [
+        f"unset {_CALLERS}",
+        f"head=$(test ! -e {where}/.git || {git} rev-parse --quiet --verify HEAD || true)",
+        f'if test "$head" != {pin.commit}; then',
+        f"  git init --quiet {where}",
+        f"  {git} config core.autocrlf false",
+        f"  {git} config remote.origin.url {origin}",
+        f"  {git} config remote.origin.fetch {_ALL_BRANCHES}",
+        f"  {git} fetch --no-tags --depth 1 origin {pin.commit} || {git} fetch --tags origin",
+        f"  {git} checkout --quiet --detach {pin.commit}",
+        "fi",
+    ]
+    if pin.submodules:
+        lines += _skip_lines(pin, git, where)
+        deepen = "git fetch --unshallow --tags origin || git fetch --tags origin"
+        lines += [
+            f"{git} submodule --quiet update --init --recursive --depth 1 || {{",
+            "  # a server that gives no single commits: fetch whole histories, one level after the other",
+            "  for level in 1 2 3 4; do",
+            f"    {git} submodule --quiet foreach --recursive {shlex.quote(deepen)} || true",
+            f"    if {git} submodule --quiet update --init --recursive; then break; fi",
+            "  done; }",
+        ]
+    lines.append(f'test "$({git} rev-parse HEAD)" = {pin.commit}')
+    if pin.tree is not None:
+        lines.append(f'test "$({git} rev-parse HEAD^{{tree}})" = {pin.tree}')
+    ignore = "untracked" if pin.submodules else "all"
+    lines.append(f"{git} diff --quiet --ignore-submodules={ignore} HEAD")
+    return tuple(lines)
+
+
+def _skip_lines(pin: Pin, git: str, where: str) -> list[str]:
+    """Tell the repository that holds a submodule not to fetch it: git reads that there and nowhere else."""
+    if not pin.skip:
+        return []
+    ask = "config -f .gitmodules --get-regexp '^submodule[.].*[.]path$'"
+    lines = [
+        "leave_out() {  # $1: a submodule, from the top",
+        f'  parent=$(cd {where}/"$(dirname "$1")" 2>/dev/null && git rev-parse --show-toplevel) || return 0',
+        f'  inside=$(realpath --relative-to="$parent" {where}/"$1")',
+        f'  name=$(git -C "$parent" {ask} | awk -v path="$inside" \'$2 == path {{ print $1 }}\')',
+        '  test -z "$name" || git -C "$parent" config "${name%.path}.update" none',
+        "}",
+    ]
+    depth = max(path.count("/") for path in pin.skip)
+    leave_out = [f"leave_out {shlex.quote(path)}" for path in pin.skip]
+    lines += leave_out
+    if depth:  # a nested one can only be named when the repository that holds it is there
+        init = "git submodule --quiet update --init --depth 1"
+        lines += [f"{git} submodule --quiet update --init --depth 1 || true", *leave_out]
+        lines += [f"{git} submodule --quiet foreach {shlex.quote(f'{init} || true')}", *leave_out]
+    return lines
+
+
+def _word(text: str) -> str:
+    return text if isinstance(text, ShellWord) else shlex.quote(text)
+
+
+def shell_lines(project: Path, target_var: str) -> tuple[str, ...]:
+    """Return bash lines that write the embedded repositories, with the same commits, below ``$target_var``.
+
+    Plain git and base64 only. The lines hold here-documents: they must not be indented. Repositories that
+    are there already are left alone.
+
+    Raises:
+        SourceIntegrityError: the installation is damaged.
+        ValueError: ``target_var`` is not the name of a shell variable.
+    """
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", target_var):
+        raise ValueError(f"'{target_var}' is not the name of a shell variable")
+    name, _, mail = IDENTITY.rstrip(">").partition(" <")
+    roles = " ".join(
+        f"GIT_{role}_NAME={shlex.quote(name)} GIT_{role}_EMAIL={mail} GIT_{role}_DATE='{DATE} +0000'"
+        for role in ("AUTHOR", "COMMITTER")
+    )
+    lines = [
+        "(",
+        "set -euo pipefail",
+        "unset $(git rev-parse --local-env-vars) GIT_DEFAULT_HASH",
+        # No configuration of the user: it could sign, re-encode or convert what is written.
+        "export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null HOME=/dev/null XDG_CONFIG_HOME=/dev/null",
+        f"export {roles}",
+        'put() { blob=$(git hash-object -w --stdin); git update-index --add --cacheinfo "$1,$blob,$2"; }',
+        f'mkdir -p "${target_var}"',
+    ]
+    for repository in read_repositories(project):
+        lines += _repository_lines(repository, target_var)
+    return (*lines, ")")
+
+
+def _repository_lines(repository: EmbeddedRepository, target_var: str) -> Iterator[str]:
+    yield f'export GIT_DIR="${target_var}/{repository.name}.git"'
+    yield f"if ! git cat-file -e {repository.commit}^{{tree}} 2>/dev/null; then"
+    yield 'git init --quiet --bare --template= "$GIT_DIR"'
+    yield 'git config uploadpack.allowAnySHA1InWant true; export GIT_INDEX_FILE="$GIT_DIR/index.new"'
+    yield "git read-tree --empty"
+    for entry in repository.entries:
+        yield from _entry_lines(entry)
+    yield f"commit=$(printf '%s' {shlex.quote(repository.message)} | git commit-tree \"$(git write-tree)\")"
+    yield f'test "$commit" = {repository.commit}'
+    yield 'git update-ref refs/heads/main "$commit"; git symbolic-ref HEAD refs/heads/main'
+    yield 'rm -f "$GIT_INDEX_FILE"; unset GIT_INDEX_FILE'
+    yield "fi"
+
+
+def _entry_lines(entry: FileEntry) -> Iterator[str]:
+    path = shlex.quote(entry.path)
+    if entry.mode == GITLINK:
+        yield f"git update-index --add --cacheinfo {GITLINK},{entry.data.decode()},{path}"
+        return
+    if not entry.data:
+        yield f"put {entry.mode} {path} </dev/null"
+        return
+    text = _as_text(entry.data)
+    if text is None:
+        text = base64.encodebytes(entry.data).decode("ascii")
+        yield f"base64 -d <<'{_END}' | put {entry.mode} {path}"
+    else:
+        yield f"put {entry.mode} {path} <<'{_END}'"
+    yield from text.removesuffix("\n").split("\n")
+    yield _END
+
+
+def _as_text(data: bytes) -> str | None:
+    """Return what a here-document gives back unchanged, or None: binary, no newline at the end, our mark."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    plain = text.replace("\n", "").replace("\t", "").isprintable()
+    return text if plain and text.endswith("\n") and f"{_END}\n" not in text else None

@@ -1,0 +1,160 @@
+"""Git URLs: which are safe to pass to git, which mirror they belong to, how a relative one is resolved."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import PurePosixPath
+from urllib.parse import SplitResult, urlsplit
+
+from xpubuild.supply.git.hardening import PROTOCOLS
+
+_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
+_SCP = re.compile(r"(?:(?P<user>[^@/\s:]+)@)?(?P<host>[^:/@\s]+):(?P<path>.+)", re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
+#: The user that git servers give to everybody; any other one of http may be a token.
+_ANYBODY = "git"
+_LOGINS = ("https", "http", "git")
+_SLUG_LENGTH = 60
+
+
+def is_local(url: str) -> bool:
+    """Whether the URL names a folder of this machine."""
+    return url.startswith(("/", "file://"))
+
+
+def problem_with(url: str) -> str | None:
+    """Return why a URL must not reach git, or None where it may."""
+    for wrong, reason in (
+        (not url or url != url.strip(), "it is empty or has leading or trailing spaces"),
+        (_CONTROL.search(url), "it has a control character"),
+        (url.startswith("-"), "it starts with '-', which git would read as an option"),
+        (_HELPER.match(url), "it uses a remote helper (NAME::), which would run a program"),
+    ):
+        if wrong:
+            return reason
+    if "://" in url:
+        return _problem_with_scheme(url)
+    return None if url.startswith("/") else _problem_with_scp(url)
+
+
+def _problem_with_scp(url: str) -> str | None:
+    scp = _SCP.fullmatch(url)
+    if scp is None:
+        return "it is neither a URL nor an absolute path"
+    if any((scp[part] or "").startswith("-") for part in ("user", "host", "path")):
+        return "a part of it starts with '-', which ssh would read as an option"
+    return None
+
+
+def _problem_with_scheme(url: str) -> str | None:
+    scheme = url.partition("://")[0]
+    if scheme not in PROTOCOLS:
+        return f"its protocol is '{scheme}'; allowed are {', '.join(PROTOCOLS)}"
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        return f"it cannot be read as a URL: {error}"
+    if scheme == "file":
+        return None if parts.path.startswith("/") and not parts.netloc else "file:// needs an absolute path"
+    return _problem_with_host(url, parts)
+
+
+def _problem_with_host(url: str, parts: SplitResult) -> str | None:
+    if not parts.hostname:
+        return "it has no host"
+    if parts.hostname.startswith("-") or (parts.username or "").startswith("-"):
+        return "its host starts with '-', which ssh would read as an option"
+    if any(character.isspace() for character in url):
+        return "it has a space"
+    return secret_in(url)
+
+
+def secret_in(url: str) -> str | None:
+    """Return what of a URL may be secret: it would be in every plan, lock, mirror and ``.git/config``."""
+    parts = urlsplit(url)
+    what = None
+    if parts.password is not None:
+        what = "a password"
+    elif parts.scheme in _LOGINS and parts.username not in (None, _ANYBODY):
+        what = "a user name, which may be a token"
+    elif parts.scheme in (*_LOGINS, "ssh") and parts.query:
+        # Nothing that serves git needs one, and tokens are put there.
+        what = "a query ('?'), which may have a token"
+    return what and f"it has {what}; use git's credential helper instead"
+
+
+def without_login(url: str) -> str:
+    """Return the URL that ``.gitmodules`` of somebody else names, without the user that it names."""
+    if "://" not in url or secret_in(url) is None:
+        return url
+    parts = urlsplit(url)
+    return url if parts.password is not None else url.replace(f"{parts.netloc.rpartition('@')[0]}@", "", 1)
+
+
+def normalised(url: str) -> str:
+    """Return one spelling for URLs that differ only in case of the host, default port, user, '/' or '.git'.
+
+    Two repositories that this takes for one (``x`` and ``x.git``) may share a mirror without harm: objects
+    are named by their content.
+    """
+    trimmed = url.rstrip("/").removesuffix(".git").rstrip("/")
+    if "://" not in trimmed:
+        return trimmed
+    parts = urlsplit(trimmed)
+    if parts.scheme == "file":
+        return trimmed
+    user = f"{parts.username}@" if parts.scheme == "ssh" and parts.username else ""
+    port = "" if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{user}{parts.hostname}{port}{parts.path}"
+
+
+def mirror_name(url: str, hex_length: int) -> str:
+    """Return the folder name of a URL's mirror: readable, then a short hash.
+
+    ``hex_length`` is the length of the commit ids (40 or 64): a repository has one kind of them.
+    """
+    clean = normalised(url)
+    digest = hashlib.sha256(f"{hex_length} {clean}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    words = clean.partition("://")[2] or clean
+    slug = re.sub(r"[^A-Za-z0-9._]+", "-", words).strip("-.")[-_SLUG_LENGTH:].strip("-.")
+    return f"{slug or 'repository'}-{digest}.git"
+
+
+def is_relative(url: str) -> bool:
+    """Whether git resolves the URL of a submodule against its parent's."""
+    return url.startswith(("./", "../"))
+
+
+def resolve_relative(base: str, url: str) -> str:
+    """Resolve a submodule's URL against the URL of the repository that holds it, as git does.
+
+    Each leading ``../`` takes the last component off ``base``; in ``host:path`` the last one that can go is
+    the path, and the separator is a colon from then on.
+
+    Raises:
+        ValueError: there is no component left to take off.
+    """
+    if not is_relative(url):
+        return url
+    rest, separator = base.removesuffix("/"), "/"
+    while is_relative(url):
+        if url.startswith("./"):
+            url = url[2:]
+            continue
+        url = url[3:]
+        head, slash, _ = rest.rpartition("/")
+        if not slash:
+            head, colon, _ = rest.rpartition(":")
+            if not colon:
+                raise ValueError(f"cannot take one component off '{base}'")
+            separator = ":"
+        rest = head
+    return f"{rest}{separator}{url}".removesuffix("/")
+
+
+def repository_name(url: str) -> str:
+    """Return the last component without ``.git``, to show to a person."""
+    return PurePosixPath(normalised(url).replace(":", "/")).name or url

@@ -1,0 +1,108 @@
+"""Reads and hashes the files of a mirror. Needs no write permission and no lock."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from xpubuild.errors import ToolchainError
+from xpubuild.frozen import frozen
+from xpubuild.supply.mirror.entries import FileRecord
+
+_CHUNK = 1 << 20
+#: A staged change that is verified and whole; ``writing`` puts it in place, after a kill too.
+COMMITTING = ".commit-"
+STAGING = ".stage-"
+
+
+@frozen
+class Damage:
+    """Something in a mirror that is not what its index says."""
+
+    path: str
+    """Below the mirror."""
+    what: str
+    why: str
+    entry: str = ""
+    """The id of its entry."""
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.what}: {self.why}"
+
+
+def scan(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, sorted; nothing where there is no folder.
+
+    Raises:
+        ToolchainError: the folder may not be read.
+    """
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda item: item.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise ToolchainError(
+            f"{folder} cannot be read",
+            why=str(error.strerror),
+            fix="correct the permissions of the mirror, or pass another one with --mirror",
+        ) from error
+
+
+def walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield (path below ``folder``, entry) of all that is no folder, links to folders included."""
+    for item in scan(folder):
+        if item.is_dir(follow_symlinks=False):
+            for path, below in walk(Path(item.path)):
+                yield f"{item.name}/{path}", below
+        else:
+            yield item.name, item
+
+
+def hashed(
+    stream: BinaryIO,
+    write: Callable[[bytes], object] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[int, str]:
+    """Read a stream to its end, hand its bytes on to ``write``, and return their number and sha256."""
+    total, size = hashlib.sha256(), 0
+    while chunk := stream.read(_CHUNK):
+        total.update(chunk)
+        size += len(chunk)
+        if write is not None:
+            write(chunk)
+        if progress is not None:
+            progress(len(chunk))
+    return size, total.hexdigest()
+
+
+def digest_of(path: Path, progress: Callable[[int], None] | None = None) -> tuple[int, str]:
+    """Return size and sha256 of a file; a link is not followed.
+
+    Raises:
+        OSError: it does not exist, no file, or cannot be read.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(fd, "rb") as stream:
+        return hashed(stream, None, progress)
+
+
+def compare(root: Path, record: FileRecord, progress: Callable[[int], None] | None = None) -> str:
+    """Return what is wrong with a file of a mirror; "" where every byte is what it was."""
+    path = root / record.path
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            return "it is not a regular file"
+        if status.st_size != record.size:
+            return f"it has {status.st_size} bytes, the index says {record.size}"
+        _, digest = digest_of(path, progress)
+    except FileNotFoundError:
+        return "it does not exist"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return "" if digest == record.sha256 else f"its sha256 is {digest}, the index says {record.sha256}"

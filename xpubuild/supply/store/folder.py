@@ -1,0 +1,343 @@
+"""A store in a folder: the user's own, or one that several users share.
+
+Nothing in it is overwritten: a file is written beside its place, flushed and linked to its name, and a name
+that is taken stays what it is. A process that is killed leaves drafts, never a part under a name. No link is
+followed and no pipe is opened, neither to read nor to write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shlex
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from xpubuild.engine.files import explained, fsync_dir
+from xpubuild.engine.places import make_shared
+from xpubuild.engine.temporary import new_draft
+from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, XpuBuildError
+from xpubuild.frozen import frozen
+from xpubuild.supply.mirror.entries import WHEELS
+from xpubuild.supply.store.record import DISTRIBUTION, MOST_BYTES, RECORD, Record, RecordError, read_record
+from xpubuild.supply.store.trust import Trust
+
+_CHUNK = 1 << 20
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV})
+_FILE = 0o644
+#: What a folder of ours has of the store's own permissions: group and sticky bits, not set-user-id.
+_INHERITED = 0o3777
+NOT_A_FOLDER = "it is not a folder"
+NOT_THERE = "it is not there"
+
+
+@frozen
+class FolderStore:
+    """The store in ``root``. ``own`` is the user's, which is made where it is missing."""
+
+    root: Path
+    trust: Trust
+    own: bool = False
+
+    @property
+    def name(self) -> str:
+        """The store as messages name it."""
+        return str(self.root)
+
+    def why_not(self) -> str:
+        """Return why the store must not be used, "" where it may be.
+
+        One that is not there may be on a disk that is not mounted, or misspelt; only the user's own is made.
+
+        Raises:
+            OSError: it cannot be looked at.
+        """
+        try:
+            found = [self.root.stat()]
+        except FileNotFoundError:
+            return "" if self.own else NOT_THERE
+        except NotADirectoryError:
+            return NOT_THERE
+        if stat.S_ISDIR(found[0].st_mode):
+            with contextlib.suppress(FileNotFoundError):
+                found.append((self.root / WHEELS).lstat())
+        if any(not stat.S_ISDIR(status.st_mode) for status in found):
+            return NOT_A_FOLDER
+        # The cache has other things too, and is made by the user's umask; the folder of wheels is not.
+        return self.trust.why_not(self.root, found[1:] if self.own else found)
+
+    def make(self) -> None:
+        """Make the folder of the store where it is missing; what it is in must be there.
+
+        Raises:
+            NoSpaceError, ToolchainError: it cannot be made.
+        """
+        try:
+            with explained(self.root, "making the folder of a store"), contextlib.suppress(FileExistsError):
+                self.root.mkdir(0o755)
+        except FileNotFoundError as error:
+            raise ToolchainError(
+                f"the store {self.root} cannot be made",
+                why=f"{self.root.parent} is not there",
+                fix="name a folder on a disk that is mounted, or make the folder that it is to be in",
+                commands=(f"mkdir -p {shlex.quote(str(self.root.parent))}",),
+            ) from error
+
+    def can_write(self) -> bool:
+        """Whether this user may put something there."""
+        return self.own or (self.root.is_dir() and os.access(self.root, os.W_OK))
+
+    def look(self, dist: str, key: str) -> Record | None:
+        """Return the record of a build, None where there is none.
+
+        Raises:
+            SourceIntegrityError: there is something else under its name.
+            OSError: the store cannot be read.
+        """
+        place = self._place(dist) / f"{key}.json"
+        try:
+            with self._opened(place) as (stream, size):
+                if size > MOST_BYTES:
+                    raise self._damaged(place, "it is too large for a record")
+                return read_record(stream.read(MOST_BYTES), dist, key)
+        except FileNotFoundError:
+            return None
+        except RecordError as error:
+            raise self._damaged(place, str(error)) from None
+
+    def bring(self, record: Record, into: Path) -> Path:
+        """Copy the wheel of a record into a folder under its own name, every byte of it hashed.
+
+        Raises:
+            SourceIntegrityError: it is not the wheel that was kept.
+            FetchError: it cannot be read.
+            NoSpaceError, ToolchainError: the folder cannot be written.
+        """
+        source, target = self.root / record.wheel_path, into / record.file
+        try:
+            with self._opened(source) as (stream, _), explained(target, "taking a wheel from the store"):
+                found = _copy(stream, target)
+        except (OSError, ToolchainError) as error:
+            raise unreadable(source, error) from error
+        if found != record.sha256:
+            target.unlink()
+            raise self._damaged(source, f"its sha256 is {found}")
+        # When it was used last, for those who collect what is not.
+        with contextlib.suppress(OSError):
+            os.utime(self.root / record.path, follow_symlinks=False)
+        return target
+
+    def wrong(self, record: Record) -> str:
+        """Return what is wrong with the wheel of a record, every byte of it hashed; "" for nothing."""
+        try:
+            with self._opened(self.root / record.wheel_path) as (stream, _):
+                found = _pour(stream, None)
+        except SourceIntegrityError as error:
+            return error.why
+        except OSError as error:
+            return str(error.strerror)
+        return "" if found == record.sha256 else f"its sha256 is {found}, its record says {record.sha256}"
+
+    def keep(self, record: Record, wheel: Path) -> str:
+        """Put a wheel and then its record there; return why not, "" where it is kept now or was before.
+
+        What is damaged there and this user's own gives way.
+
+        Raises:
+            SourceIntegrityError: somebody else's damaged file has the name.
+            NoSpaceError, ToolchainError: it cannot be written; nothing of it is to be seen.
+        """
+        folder = self._place(record.dist)
+        with explained(folder, "keeping a wheel in the store"):
+            self._make(folder)
+            there = self._whole(record.dist, record.identity)
+            if there is None:
+                self._require_whole(self.root / record.wheel_path, record.sha256)
+                with wheel.open("rb") as stream:
+                    _link_new(self.root / record.wheel_path, lambda draft: _pour(stream, draft))
+                data = record.to_bytes()
+                if _link_new(self.root / record.path, lambda draft: draft.write(data)):
+                    return ""
+                there = self._whole(record.dist, record.identity)
+        if there is None or there.sha256 == record.sha256:
+            return ""
+        return another_build(there)
+
+    def _whole(self, dist: str, key: str) -> Record | None:
+        """Return what is kept under a name, if its wheel is there and right."""
+        try:
+            there = self.look(dist, key)
+            if there is not None:
+                self._require_whole(self.root / there.wheel_path, there.sha256)
+                if not (self.root / there.wheel_path).exists():
+                    raise self._damaged(self.root / there.wheel_path, "it is missing")
+        except SourceIntegrityError:
+            self._give_way(self._place(dist) / f"{key}.json")
+            return None
+        return there
+
+    def _require_whole(self, wheel: Path, sha256: str) -> None:
+        """Remove a wheel that is not what its name says; nothing where there is none."""
+        try:
+            with self._opened(wheel) as (stream, _):
+                if _pour(stream, None) == sha256:
+                    return
+        except FileNotFoundError:
+            return
+        except SourceIntegrityError:
+            pass
+        self._give_way(wheel)
+
+    def _give_way(self, path: Path) -> None:
+        """Remove a damaged file of this user's; one of somebody else's stays, and nothing is kept.
+
+        Raises:
+            SourceIntegrityError: it is not this user's, or no file.
+        """
+        with contextlib.suppress(OSError):
+            if path.lstat().st_uid == os.geteuid():
+                path.unlink()
+        if os.path.lexists(path):
+            raise self._damaged(path, "it is damaged, and not yours to remove")
+
+    def records(self, dist: str | None = None) -> Iterator[tuple[Path, Record | str]]:
+        """Yield each record, of one distribution or of all, with its path; or what is wrong with it."""
+        for folder in self.folders():
+            for path in sorted(folder.iterdir()) if dist in (None, folder.name) else ():
+                match = RECORD.fullmatch(path.name)
+                if match is None:
+                    continue
+                try:
+                    found = self.look(folder.name, match["identity"])
+                except SourceIntegrityError as error:
+                    yield path, error.why
+                except OSError as error:
+                    yield path, str(error.strerror)
+                else:
+                    if found is not None:
+                        yield path, found
+
+    def folders(self) -> list[Path]:
+        """Return the folders of distributions."""
+        with contextlib.suppress(OSError), os.scandir(self.root / WHEELS) as found:
+            return sorted(
+                Path(item.path)
+                for item in found
+                if DISTRIBUTION.fullmatch(item.name) and item.is_dir(follow_symlinks=False)
+            )
+        return []
+
+    def _place(self, dist: str) -> Path:
+        return self.root / WHEELS / dist
+
+    @contextlib.contextmanager
+    def _opened(self, path: Path) -> Iterator[tuple[BinaryIO, int]]:
+        """Open a file of the store; a folder or file that is a link, and what is no file, is damage."""
+        if path.parent.is_symlink():
+            raise self._damaged(path.parent, "it is a link")
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO):
+                raise self._damaged(path, "it is a link or no file") from None
+            raise
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise self._damaged(path, "it is not a file")
+        with os.fdopen(descriptor, "rb") as stream:
+            if not self.trust.names(self.root) and not self.trust.believes(status):
+                raise self._damaged(path, "somebody else can change it")
+            yield stream, status.st_size
+
+    def _damaged(self, path: Path, why: str) -> SourceIntegrityError:
+        return SourceIntegrityError(
+            f"{path} of the store {self.root} is not used",
+            why=why,
+            fix="remove it from the store; what it was for is built again and kept anew",
+            evidence={"store": str(self.root), "path": str(path)},
+        )
+
+    def _make(self, folder: Path) -> None:
+        """Make the folders of the store; those of a shared one take its permissions."""
+        if self.own:
+            make_shared(folder)
+        for path in () if self.own else (folder.parent, folder):
+            with contextlib.suppress(FileExistsError):
+                path.mkdir()
+                path.chmod(self.root.stat().st_mode & _INHERITED)
+        for path in (folder.parent, folder):
+            if path.is_symlink():
+                raise ToolchainError(
+                    f"{path} is a link",
+                    why="nothing is written through a link",
+                    fix="remove the link, or use another store",
+                )
+
+
+def another_build(there: Record) -> str:
+    """Return why a wheel is not kept where another one has its identity."""
+    return f"another build of the same identity is there, with sha256 {there.sha256}"
+
+
+def unreadable(path: Path, error: OSError | XpuBuildError) -> FetchError:
+    """Return the error of a file in a store that is gone or cannot be read."""
+    return FetchError(
+        f"{path} of a store cannot be read", why=str(error), fix="the wheel is built instead; check the store"
+    )
+
+
+def _copy(stream: BinaryIO, target: Path) -> str:
+    with target.open("xb") as out:
+        return _pour(stream, out)
+
+
+def _pour(stream: BinaryIO, out: BinaryIO | None) -> str:
+    """Copy a stream, or only read it; return its sha256."""
+    total = hashlib.sha256()
+    while chunk := stream.read(_CHUNK):
+        total.update(chunk)
+        if out is not None:
+            out.write(chunk)
+    return total.hexdigest()
+
+
+def _link_new(target: Path, write: Callable[[BinaryIO], object]) -> bool:
+    """Write a file that appears under its name whole and flushed; False where the name is taken.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if os.path.lexists(target):
+        return False
+    descriptor, draft = new_draft(target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.chmod(_FILE)
+        return _named(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _named(draft: Path, target: Path) -> bool:
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # A file system without hard links: between look and rename another process may be first, and then
+        # two whole files of the same name were written, of which one stays.
+        if os.path.lexists(target):
+            return False
+        draft.rename(target)
+    fsync_dir(target.parent)
+    return True

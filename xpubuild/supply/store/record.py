@@ -1,0 +1,145 @@
+"""The record of a kept wheel: its build identity with all that it was made from, its file, audit and receipt.
+
+A store has ``wheels/DISTRIBUTION/IDENTITY.json``, one record each, and beside it the wheel as ``SHA256.whl``.
+Both are found by name alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from xpubuild.frozen import frozen
+from xpubuild.supply.mirror.entries import WHEELS
+from xpubuild.supply.store.identity import identity
+from xpubuild.untrusted import json_value
+
+SCHEMA = "xpubuild.kept-wheel/1"
+#: The audit of PyTorch's wheel has some 200 kB.
+MOST_BYTES = 32 << 20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+#: Name of a distribution, as a folder's name.
+DISTRIBUTION = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,100}[a-z0-9])?")
+RECORD = re.compile(r"(?P<identity>[0-9a-f]{64})\.json")
+WHEEL = re.compile(r"(?P<sha256>[0-9a-f]{64})\.whl")
+
+
+class RecordError(ValueError):
+    """The text is no record of the wheel that it is named for; the message says why."""
+
+
+@frozen
+class Record:
+    """A kept wheel. ``size`` is in bytes; ``inputs`` is what ``store.identity`` made the identity of.
+
+    ``built`` says when, by which xpubuild and for which recipe; ``audit`` and ``commands`` are those of the
+    receipt.
+    """
+
+    identity: str
+    dist: str
+    file: str
+    sha256: str
+    size: int
+    inputs: Mapping[str, Any]
+    built: Mapping[str, Any]
+    audit: Mapping[str, Any]
+    commands: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def version(self) -> str:
+        """The version of the wheel, as its file name has it."""
+        return str(parse_wheel_filename(self.file)[1])
+
+    @property
+    def path(self) -> str:
+        """Where the record is in a store."""
+        return record_path(self.dist, self.identity)
+
+    @property
+    def wheel_path(self) -> str:
+        """Where the wheel is in a store."""
+        return str(PurePosixPath(WHEELS, self.dist, f"{self.sha256}.whl"))
+
+    def to_bytes(self) -> bytes:
+        """Return the text of the record."""
+        return (json.dumps({"schema": SCHEMA, **vars(self)}, indent=1, sort_keys=True) + "\n").encode()
+
+
+def record_path(dist: str, key: str) -> str:
+    """Return the path of a record in a store, by distribution and build identity."""
+    return str(PurePosixPath(WHEELS, dist, f"{key}.json"))
+
+
+def read_record(data: bytes, dist: str, key: str) -> Record:
+    """Return the record that has this name.
+
+    Raises:
+        RecordError: it is not one, or its content is that of another build.
+    """
+    try:
+        document = json_value(data)
+    except ValueError as error:
+        raise RecordError(f"it is not JSON: {error}") from None
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise RecordError(f"it is not {SCHEMA}")
+    record = _record(document)
+    if record.dist != dist or canonicalize_name(_name_of(record.file)) != dist:
+        raise RecordError(f"it is of {record.dist}, not of {dist}")
+    if record.identity != key or identity(record.inputs) != key:
+        raise RecordError("what it says it was made from is not what it is named for")
+    return record
+
+
+def _record(document: Mapping[str, Any]) -> Record:
+    commands = document.get("commands")
+    record = Record(
+        identity=_text(document, "identity"),
+        dist=_text(document, "dist"),
+        file=_text(document, "file"),
+        sha256=_text(document, "sha256"),
+        size=_size(document),
+        inputs=_mapping(document, "inputs"),
+        built=_mapping(document, "built"),
+        audit=_mapping(document, "audit"),
+        commands=tuple(item for item in commands if isinstance(item, dict))
+        if isinstance(commands, list)
+        else (),
+    )
+    if not _SHA256.fullmatch(record.sha256):
+        raise RecordError("its sha256 is none")
+    return record
+
+
+def _name_of(file: str) -> str:
+    """Return the distribution of a wheel's file name; nothing else may be a name in somebody's folder."""
+    try:
+        return parse_wheel_filename(file)[0] if "/" not in file and file.isprintable() else ""
+    except InvalidWheelFilename:
+        return ""
+
+
+def _text(document: Mapping[str, Any], key: str) -> str:
+    value = document.get(key)
+    if not isinstance(value, str):
+        raise RecordError(f"its {key} is missing")
+    return value
+
+
+def _size(document: Mapping[str, Any]) -> int:
+    value = document.get("size")
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise RecordError("its size is none")
+    return value
+
+
+def _mapping(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = document.get(key)
+    if not isinstance(value, dict):
+        raise RecordError(f"its {key} is missing")
+    return value

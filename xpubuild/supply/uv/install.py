@@ -1,0 +1,286 @@
+"""One installation of a hashed requirement file with uv.
+
+uv may fail where pip would not, then pip is run: what uv left is removed. It cannot install anything else
+than pip would: each package has a version and hashes in the file, and constraints are compared with these
+before.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import platform
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import NormalizedName, canonicalize_name
+
+from xpubuild.artifacts.doubt import Note, installer_of, read_note, write_note
+from xpubuild.artifacts.installed import content_problems
+from xpubuild.artifacts.installed_repair import remove_dist
+from xpubuild.artifacts.site_packages import (
+    InstalledDist,
+    declared,
+    installed_dists,
+    quick_problem,
+    record_entries,
+    site_packages_of,
+)
+from xpubuild.engine.files import explained, write_atomic
+from xpubuild.engine.process import Cancel, run
+from xpubuild.errors import InterruptedByUserError, ToolchainError
+from xpubuild.frozen import frozen
+from xpubuild.machine.python_environment import env_python
+from xpubuild.supply.index.config import IndexConfig, local_path, read_config
+from xpubuild.supply.requirements import HashedPin, hashed_pins, marker_environment
+from xpubuild.supply.uv.cache import make_cache, not_ours, wheel_of
+from xpubuild.supply.uv.settings import translated
+
+# An index that the user did not configure may be out of reach behind a firewall: that must show soon.
+_EXTRA_TIMEOUT_S = 15.0
+_EXTRA_RETRIES = 1
+_PIP_INSTALLS = "nothing has to be done: pip installs what uv could not"
+
+
+@frozen
+class Installation:
+    """What is installed where. ``indexes`` are the recipe's, each tried after the configured ones have
+    failed.
+
+    ``python_version`` is that of the environment; ``whole`` lets uv refuse a file that lacks a dependency.
+    """
+
+    env: Path
+    requirements: Path
+    uv: str
+    cache: Path
+    report: Path
+    python_version: str
+    constraints: tuple[Path, ...] = ()
+    indexes: tuple[str, ...] = ()
+    whole: bool = True
+
+
+def install(
+    wish: Installation, environment: Mapping[str, str], cancel: Cancel, say: Callable[[str], None]
+) -> None:
+    """Install what is missing, and write a report of it in the form of pip's ``--report``.
+
+    Raises:
+        ToolchainError: uv failed, or what it installed cannot be proved; nothing of it is left.
+        InterruptedByUserError: ``cancel`` was set.
+    """
+    Work(wish, environment, cancel, say).perform()
+
+
+class Work:
+    """The steps of ``install``."""
+
+    def __init__(
+        self,
+        wish: Installation,
+        environment: Mapping[str, str],
+        cancel: Cancel,
+        say: Callable[[str], None],
+    ) -> None:
+        self._wish, self._cancel, self._say = wish, cancel, say
+        self._environment = environment
+        self._site = site_packages_of(wish.env)
+        self._markers = marker_environment(wish.python_version, platform.machine())
+        pins = hashed_pins(wish.requirements.read_text("utf-8"))
+        self._pins = {
+            canonicalize_name(pin.name): pin
+            for pin in pins
+            if pin.marker is None or pin.marker.evaluate(self._markers)
+        }
+
+    def perform(self) -> None:
+        """See ``install``."""
+        _require_fit(self._pins.values(), self._wish.constraints)
+        with explained(self._wish.cache, "making the cache of uv"):
+            make_cache(self._wish.cache)
+        if why := not_ours(self._wish.cache):
+            raise ToolchainError("the cache of uv cannot be trusted", why=why, fix=_PIP_INSTALLS)
+        before = self._installed()
+        note = read_note(self._site)
+        new = {
+            name
+            for name, pin in self._pins.items()
+            if name not in before or not pin.specifier.contains(before[name].version, prereleases=True)
+        }
+        write_note(self._site, replace(note, unfinished=note.unfinished | new))
+        config = read_config(self._environment)
+        try:
+            self._install(config)
+            self._settle(config, note.doubtful & new)
+            if self._wish.whole:
+                self._require_whole()
+            items = [self._item(name, config) for name in sorted(new)]
+        except ToolchainError:
+            self._remove(new)
+            write_note(self._site, note)
+            raise
+        finally:
+            # uv's own, which everybody may write to; the workspace is locked.
+            (self._wish.env / ".lock").unlink(missing_ok=True)
+        document = {"version": "1", "installer": "uv", "install": items}
+        write_atomic(self._wish.report, (json.dumps(document, indent=1) + "\n").encode())
+        write_note(self._site, Note(doubtful=note.doubtful - new))
+
+    def _installed(self) -> dict[str, InstalledDist]:
+        return {dist.name: dist for dist in installed_dists(self._site)}
+
+    def _install(self, config: IndexConfig) -> None:
+        """Run uv: with what its cache has, else with the network; each time the recipe's own indexes last."""
+        extra = replace(
+            config,
+            timeout_s=min(config.timeout_s, _EXTRA_TIMEOUT_S),
+            retries=min(config.retries, _EXTRA_RETRIES),
+        )
+        places = [config, *(replace(extra, indexes=(*config.indexes, url)) for url in self._wish.indexes)]
+        lines: list[str] = []
+        for place, words in [
+            *((place, ("--offline",)) for place in places),
+            *((place, ()) for place in places),
+        ]:
+            lines = []
+            said = translated(place, self._environment)
+            result = run(
+                self._argv(*said.options, *words), env=said.environment, cwd=self._wish.env,
+                cancel=self._cancel, on_line=functools.partial(self._heard, place, lines, quiet=bool(words)),
+            )  # fmt: skip
+            if result.cancelled:
+                raise InterruptedByUserError("interrupted")
+            if result.ok:
+                if words:
+                    self._say("\n".join(lines))
+                return
+        why = next((line for line in lines if line.startswith("error:")), (lines or ["no message"])[-1])
+        raise ToolchainError("uv could not install the packages", why=why, fix=_PIP_INSTALLS)
+
+    def _heard(self, config: IndexConfig, lines: list[str], line: str, *, quiet: bool) -> None:
+        """Keep a line without logins; what is only tried with the cache says nothing where it fails."""
+        if line.strip():
+            lines.append(config.shown(line).rstrip())
+            if not quiet:
+                self._say(lines[-1])
+
+    def _argv(self, *words: str) -> tuple[str, ...]:
+        wish = self._wish
+        return (
+            wish.uv, "pip", "install", "--python", env_python(wish.env), "--cache-dir", str(wish.cache),
+            # Without dependencies uv needs no metadata from an index; see ``_require_whole``.
+            "--no-config", "--require-hashes", "--no-deps", "--only-binary", ":all:",
+            # Reflinks, where there are none hard links, and copies from another file system.
+            "--link-mode", "clone", "--no-python-downloads", "--no-progress", "--color", "never",
+            *words, "--requirements", str(wish.requirements),
+        )  # fmt: skip
+
+    def _require_whole(self) -> None:
+        """Refuse a file that lacks a dependency of what is in it, as pip does."""
+        here = self._installed()
+        for name in self._pins:
+            for wanted in declared(here[name], self._markers) if name in here else ():
+                there = here.get(canonicalize_name(wanted.name))
+                if there is None or not wanted.specifier.contains(there.version, prereleases=True):
+                    raise ToolchainError(
+                        f"{self._wish.requirements.name} lacks {wanted}",
+                        why=f"{name} asks for it",
+                        fix=_PIP_INSTALLS,
+                    )
+
+    def _settle(self, config: IndexConfig, names: Collection[str]) -> None:
+        """Take distributions that were damaged before, and are again, out of the cache; install them anew."""
+        damaged = sorted(name for name in names if self._is_damaged(name))
+        if not damaged:
+            return
+        self._say(f"damaged in the cache of uv too, and fetched again: {', '.join(damaged)}")
+        argv = (
+            self._wish.uv,
+            "cache",
+            "clean",
+            "--cache-dir",
+            str(self._wish.cache),
+            "--no-config",
+            *damaged,
+        )
+        said = translated(config, self._environment)
+        cleaned = run(argv, env=said.environment, cwd=self._wish.env, cancel=self._cancel, on_line=self._say)
+        if not cleaned.ok:
+            raise ToolchainError(
+                "the cache of uv could not be cleaned", why=cleaned.tail[-1], fix=_PIP_INSTALLS
+            )
+        self._remove(damaged)
+        self._install(config)
+
+    def _is_damaged(self, name: str) -> bool:
+        dist = self._installed().get(name)
+        return dist is None or quick_problem(dist) is not None or bool(content_problems(record_entries(dist)))
+
+    def _item(self, name: NormalizedName, config: IndexConfig) -> dict[str, object]:
+        """Return an item of the report: what was installed, from where, with the hash that uv verified."""
+        dist, pin = self._installed().get(name), self._pins[name]
+        wheel = wheel_of(self._wish.cache, dist, pin.hashes) if dist is not None else None
+        if dist is None or wheel is None:
+            raise ToolchainError(
+                f"which wheel of {name} uv installed is not known",
+                why="the cache of this uv has another form than those that were tried",
+                fix=f"{_PIP_INSTALLS}; --installer pip takes it from the start",
+            )
+        url = wheel.url or next(_local(name, wheel.name, config), "")
+        return {
+            "download_info": {
+                "url": url,
+                "archive_info": {"hash": f"sha256={wheel.sha256}", "hashes": {"sha256": wheel.sha256}},
+            },
+            "is_direct": False,
+            "requested": True,
+            "metadata": {"name": dist.name, "version": dist.version},
+        }
+
+    def _remove(self, names: Collection[str]) -> None:
+        """Remove what uv has installed; pip may install it then."""
+        for name, dist in self._installed().items():
+            if name in names and installer_of(dist) in ("uv", ""):
+                remove_dist(self._site, name)
+
+
+def _require_fit(pins: Iterable[HashedPin], constraints: Iterable[Path]) -> None:
+    """Hold the pins against constraints: with hashes uv takes only ``==`` there.
+
+    Raises:
+        ToolchainError: a pin is another than a constraint allows; pip says what wants it.
+    """
+    known = {canonicalize_name(pin.name): pin for pin in pins}
+    for file in constraints:
+        for requirement in _requirements(file):
+            pin = known.get(canonicalize_name(requirement.name))
+            if pin is not None and not requirement.specifier.contains(pin.version, prereleases=True):
+                raise ToolchainError(
+                    f"{pin.name}=={pin.version} is not what {file} allows",
+                    why=str(requirement),
+                    fix=_PIP_INSTALLS,
+                )
+
+
+def _requirements(file: Path) -> Iterator[Requirement]:
+    for line in file.read_text("utf-8").splitlines():
+        text = line.partition("#")[0].strip()
+        if text:
+            try:
+                yield Requirement(text)
+            except InvalidRequirement as error:
+                raise ToolchainError(
+                    f"'{text}' in {file} is not a requirement", why=str(error), fix=_PIP_INSTALLS
+                ) from error
+
+
+def _local(project: str, name: str, config: IndexConfig) -> Iterator[str]:
+    """Yield the URL of a file in the wheel folders, or in the folder of an index on this machine."""
+    folders = [local_path(place) for place in config.find_links]
+    folders += [path / project for place in config.indexes if (path := local_path(place)) is not None]
+    for folder in folders:
+        if folder is not None and name and (folder / name).is_file():
+            yield (folder / name).absolute().as_uri()

@@ -1,1 +1,0 @@
-"""Python environments, hashed requirements, compilers."""
