@@ -58,6 +58,10 @@ everything else is possible and stays below 0.5, in the same order. A rule that 
 is never more than possible, and the checks of doctor raise or lower what they know. A message that one
 project prints for one cause, as its source shows, needs no resemblance (`certain`).
 
+What happened afterwards counts. A cause is possible at most where the log shows no failure at the line, after
+it or shortly before it, and the run went on: steps of a training or a build, "Successfully installed". So is
+a transfer that a complete one followed, and a distributed run that did not start, once it took a step.
+
 ## Accuracy
 
 Each excerpt of a real failure (`tests/data/explain/teaching.yaml`) is embedded in {lines} lines of normal

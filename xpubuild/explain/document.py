@@ -11,7 +11,7 @@ from typing import Any
 from xpubuild.distribution import UNKNOWN_SYSTEM, System
 from xpubuild.documents import plain
 from xpubuild.explain.blocks import Reader
-from xpubuild.explain.estimate import LIKELY
+from xpubuild.explain.estimate import LIKELY, MOST_POSSIBLE
 from xpubuild.explain.firsterror import FirstError, is_certain
 from xpubuild.explain.load import Rules, shipped_rules
 from xpubuild.explain.matcher import OF_LOG
@@ -78,9 +78,15 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
         checks=known.checks,
         details=known.details,
         alike=alike,
+        aftermath=outcome.aftermath,
     )
     if not findings and outcome.first_error is not None and is_certain(outcome.first_error):
-        findings = tuple(_without_rules(alike, outcome.first_error, system))
+        findings = tuple(
+            replace(item, confidence=min(item.confidence, MOST_POSSIBLE))
+            if outcome.aftermath.only_possible(item.family, item.line, item.excerpt)
+            else item
+            for item in _without_rules(alike, outcome.first_error, system)
+        )
     if known.recipe:
         findings = tuple(_for_recipe(finding, known.recipe) for finding in findings)
     return Explanation(outcome.first_error, findings, outcome.lines)

@@ -11,7 +11,8 @@ LIKELY = 0.5
 #: fifty is to be likely and wrong, and in cross-validation 2.3 % were with 0.9.
 _TOLD = 0.95
 _HIGHEST = 0.99
-_MOST_POSSIBLE = 0.49
+#: The most that is shown for a cause that is only possible.
+MOST_POSSIBLE = 0.49
 
 
 class Weights(NamedTuple):
@@ -44,4 +45,4 @@ def told(value: float, *, only_possible: bool = False) -> float:
     """Return the confidence that is shown; what is right less often than 19 times of 20 is possible."""
     if value >= _TOLD and not only_possible:
         return round(min(value, _HIGHEST), 2)
-    return round(min(value * LIKELY / _TOLD, _MOST_POSSIBLE), 2)
+    return round(min(value * LIKELY / _TOLD, MOST_POSSIBLE), 2)

@@ -160,6 +160,16 @@ _COMPLAINTS: tuple[tuple[str, str], ...] = (
     ("signal", r"[^\n]{0,200}\bsegfault(?:s|ed)?\b"),
 )
 
+#: How the end of a run shows that is no error by itself; one of the words is in each.
+_STOP_WORDS = (
+    "traceback", "abort", "died", "assertion", "exit", "dumped", "killed", "terminat", "segfault",
+)  # fmt: skip
+_STOPS = re.compile(
+    r"traceback \(most recent|\babort(?: was called|ed)\b|\bdied from signal|\bassertion\b.{0,160}\bfailed"
+    r"|\bexit(?:ed)?(?: with)? ?(?:code|status)?[ :=]{1,3}-?[1-9]|\bcore dumped|\bkilled\b|\bbad termination"
+    r"|\bterminated\b|\bsegfault\b"
+)
+
 #: Literals of which one is in every line that a pattern above can match.
 LITERALS = (
     "error", "fail", "killed", "fatal", "no space left", "no rule", "undefined", "relocation ", "not ",
@@ -173,7 +183,8 @@ RARE_LITERALS = (
     "dependency problems", "problem:", "no match for", "nothing provides", "could not solve", "unavailable",
     "abort was called", "can\u2019t ", "can't ", "denied", "no such file", "aborted", "assertion",
     "no solution found", "curl: (", "wget: ", "wedged", "gpu hang", "applylayer", "clget",
-    "segfault", "keyboardinterrupt", "systemexit", "problem 1: ",
+    "segfault", "keyboardinterrupt", "systemexit", "problem 1: ", "traceback (most", "exit", "died from",
+    "bad termination",
 )  # fmt: skip
 
 
@@ -235,6 +246,14 @@ class FirstErrorSearch:
         ):
             self._complaint = _found(weak, line, text)
         return found is not None
+
+    def stops(self, line: Line) -> bool:
+        """Return whether a line that ``consider`` takes for no error shows that a run ended badly."""
+        if PASSED.search(line.text):
+            return False
+        if any(map(line.low.__contains__, _STOP_WORDS)) and _STOPS.search(line.low):
+            return not line.text.startswith("-- ")
+        return self._error is not None and _WRAPPER_RULES.match(undrawn(line.text)) is not None
 
     def result(self) -> FirstError | None:
         """Return the first error; a complaint shortly before the report of a failed command is its reason."""

@@ -9,7 +9,8 @@ from typing import Annotated
 from pydantic import Field
 
 from xpubuild.distribution import UNKNOWN_SYSTEM, System
-from xpubuild.explain.estimate import LIKELY, estimate, told
+from xpubuild.explain.aftermath import Aftermath
+from xpubuild.explain.estimate import LIKELY, MOST_POSSIBLE, estimate, told
 from xpubuild.explain.firsterror import FirstError
 from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.matcher import Match
@@ -64,9 +65,13 @@ class LikelyCause:
 
 @frozen
 class _Ranked:
-    """A finding, how sure its rule is by itself, and with what doctor says, which may settle it."""
+    """A finding, how sure its rule is by itself, and with what doctor says, which may settle it.
+
+    ``uncapped`` leaves out what happened after it.
+    """
 
     checked: float
+    uncapped: float
     stated: float
     settled: bool
     finding: LikelyCause
@@ -89,12 +94,14 @@ def rank(
     checks: Mapping[str, str] | None = None,
     details: Mapping[str, str] | None = None,
     alike: Resemblance | None = None,
+    aftermath: Aftermath = Aftermath(),  # noqa: B008  # frozen
 ) -> tuple[LikelyCause, ...]:
     """Return the findings, best first.
 
     ``checks`` are results of doctor on the host of the log (check -> status): they decide between causes
     of one and the same text. ``details`` are what these checks found, as evidence. ``alike`` are the known
-    failures that the log resembles; without them a rule is as sure as it says.
+    failures that the log resembles; without them a rule is as sure as it says. ``aftermath`` says how the run
+    went on: what it did not fail of is possible at most.
     """
     best = _without_superseded(_without_general(_best_per_signature(matches, facts)))
     ranked = []
@@ -102,11 +109,20 @@ def rank(
         finding = _finding(match, system)
         stated = _stated(finding, first_error)
         checked, confirmed = _checked(match.signature, stated, checks or {})
+        uncapped = checked
+        if not match.signature.fatal and aftermath.only_possible(
+            finding.family, finding.line, finding.excerpt
+        ):
+            checked = min(checked, MOST_POSSIBLE)
         settled = alike is None or confirmed or match.signature.certain
         cause = " ".join((finding.cause, *_confirmed(match.signature, checks or {}, details or {})))
         finding = replace(finding, cause=cause, resembles=_threads(alike, finding.family))
-        ranked.append(_Ranked(checked, stated, settled, finding))
-    ranked.sort(key=lambda item: (-round(item.checked, 2), item.finding.line, item.finding.id))
+        ranked.append(_Ranked(checked, uncapped, stated, settled, finding))
+    ranked.sort(
+        key=lambda item: (
+            -round(item.checked, 2), -round(item.uncapped, 2), item.finding.line, item.finding.id,
+        )
+    )  # fmt: skip
     shown = list(_shown(ranked))
     told_by = (item.estimated(alike, first=item is shown[0]) for item in shown)
     return tuple(_descending(told_by))[:_MOST_FINDINGS]

@@ -8,6 +8,7 @@ from dataclasses import field
 from pathlib import Path
 
 from xpubuild.errors import UsageError
+from xpubuild.explain.aftermath import Aftermath, last_marks
 from xpubuild.explain.blocks import Reader, blocks
 from xpubuild.explain.firsterror import LITERALS, RARE_LITERALS, FirstError, FirstErrorSearch
 from xpubuild.explain.line import Line
@@ -30,6 +31,10 @@ _COMMAND = re.compile(rb"(?:\[\d{1,7}/\d{1,7}\] )?" + COMPILERS)
 _HEAD, _AROUND, _TAIL = 1 << 20, 1 << 18, 1 << 18
 # A log in which every line is an error must not cost more and more.
 _MOST_AROUND = 6 << 20
+# Steps come again and again: after the first blocks they are looked for at the end of each.
+_STEPS_WITHIN = 1 << 11
+# SYCL says so of each adapter that it tries in vain, as information, and goes on.
+_REMARK = "failed to load adapter"
 # What stands round a match or the first error, for comparing it with known failures.
 _ABOVE, _BELOW, _MOST_PLACES = 2, 5, 200
 
@@ -44,6 +49,7 @@ class Outcome:
     lines: int
     #: Line of a match or of the first error -> the lines round it and itself.
     surroundings: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    aftermath: Aftermath = Aftermath()
 
 
 @frozen
@@ -90,11 +96,14 @@ class Scanner:
         self._idle: dict[bool, set[bytes]] = {True: set(), False: set()}
         self._number = 1
         self._surroundings: dict[int, tuple[str, ...]] = {}
+        self._failed = 0
+        self._marks: dict[str, int] = {}
 
     def feed(self, block: bytes) -> None:
         """Take the next block."""
         self._buffer += block
         flat = self._buffer.replace(b"\r", b"\n")
+        self._mark(flat, 0 if self._number == 1 else max(len(flat) - min(len(block), _STEPS_WITHIN), 0))
         self._look(flat, _lines_back(flat, len(flat), MAX_DISTANCE))
         keep = min(
             _lines_back(flat, self._done, MAX_DISTANCE),
@@ -116,7 +125,17 @@ class Scanner:
             frozenset(self.matching.facts),
             lines,
             self._surroundings,
+            Aftermath(
+                self._failed,
+                max(self._marks.get("step", 0), self._marks.get("trained", 0)),
+                self._marks.get("done", 0),
+                "trained" in self._marks,
+            ),
         )
+
+    def _mark(self, flat: bytes, first: int) -> None:
+        for name, place in last_marks(flat[first:]).items():
+            self._marks[name] = self._number + self._buffer.count(b"\n", 0, first + place)
 
     def _look(self, flat: bytes, limit: int) -> None:
         if limit <= self._done:
@@ -151,6 +170,8 @@ class Scanner:
             if found or error:
                 self._remember(line)
             failed = failed or error
+            if number > self._failed and (error or self._first.stops(line)) and _REMARK not in line.low:
+                self._failed = number
             if not error and self.matching.idle and len(raw) <= _IDLE_LENGTH:
                 idle.add(raw)
         if len(idle) > _MOST_IDLE:
