@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,10 +20,17 @@ _MOST_DIGITS = 20
 MOST_BYTES = 16 << 20
 #: The largest recipe of xpubuild has 15 kB.
 MOST_RECIPE_BYTES = 1 << 20
+#: Control characters, ends of lines, what turns the direction of a line, and what is no UTF-8.
+NOT_ON_ONE_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class UntrustedError(ValueError):
     """The text is not fit to be read; the message says why."""
+
+
+def on_one_line(text: str) -> str:
+    """Return a text for a comment or a label, in which nothing can begin another line."""
+    return NOT_ON_ONE_LINE.sub(" ", text)
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:

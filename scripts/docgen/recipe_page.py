@@ -20,6 +20,9 @@ that ship with xpubuild; the first match is used. A name with a slash, or one th
 With `extends: NAME`, a recipe overrides values of another one: mappings are merged key by key, `null` removes
 a key, every other value replaces the inherited one.
 
+Every text is one line without control characters (in YAML, `>-` folds lines into one), the names of
+environment variables are letters, digits and `_`, and `dist` is a distribution's name.
+
 In the values of `build.env`, `build.config_settings`, `env` and of variants these placeholders are filled in:
 `{cxx11_abi}` (0 or 1), `{xpu}` (1 for `--target xpu`, else 0), `{arch}` (the AOT targets, separated by
 commas), `{env}` (the workspace's environment), `{build}` (the workspace's build folder).

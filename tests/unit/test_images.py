@@ -204,7 +204,8 @@ def test_the_command(xpubuild: Xpubuild, tmp_path: Path) -> None:
     words = ("image", "quickstart", "--base", "debian-12")
     text = xpubuild.ok(*words).out
     assert text.startswith(
-        "# ops extension for a prebuilt torch: CPU on Debian 12\n# Made by: xpubuild image"
+        "# For podman, buildah and docker\n# ops extension for a prebuilt torch: CPU on Debian 12\n"
+        "# Made by: xpubuild image"
     )
     assert xpubuild.ok(*words, "--output", "-").out == text
     document = check(xpubuild.json(*words, "--output", str(tmp_path / "Containerfile")), "image")

@@ -76,7 +76,7 @@ def test_the_kind_of_an_interpreter() -> None:
     assert make_env._minor(PythonFacts("/p", version="3.12", implementation="PyPy")) == "PyPy 3.12"
 
 
-@pytest.mark.parametrize("name", ["a:b", "a\nb"])
+@pytest.mark.parametrize("name", ["a:b", "a\nb", "a;b"])
 def test_names_that_path_cannot_hold(name: str) -> None:
     refuses(lambda: check_name(Path("/w") / name))
 

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from xpubuild.images.model import CACHE, Copy, Env, Image, Instruction, Run
+from xpubuild.untrusted import on_one_line
 
 
 def apptainer(image: Image) -> str:
@@ -20,8 +21,8 @@ def apptainer(image: Image) -> str:
 
 def _lines(image: Image) -> Iterator[str]:
     yield from _head(image, "build")
-    yield f"# {image.title}"
-    yield f"# Made by: {image.remade_by}"
+    yield f"# {_text(image.title)}"
+    yield f"# Made by: {_text(image.remade_by)}"
     yield f"# To keep what can be used again: apptainer build --bind DIR:{CACHE} IMAGE.sif FILE"
     yield ""
     yield from _files(image.build, from_build=False)
@@ -41,7 +42,7 @@ def _lines(image: Image) -> Iterator[str]:
     yield ""
     yield "%labels"
     for name, value in image.labels.items():
-        yield f"    {name} {value}"
+        yield f"    {name} {_text(value)}"
     yield ""
     yield "%runscript"
     yield '    exec python "$@"'
@@ -51,6 +52,11 @@ def _head(image: Image, stage: str) -> Iterator[str]:
     yield "Bootstrap: docker"
     yield f"From: {image.base.image}"
     yield f"Stage: {stage}"
+
+
+def _text(text: str) -> str:
+    """Return a text that begins no section, and names no argument of the build (``{{ NAME }}``)."""
+    return on_one_line(text).replace("{{", "{ {")
 
 
 def _files(
@@ -79,7 +85,7 @@ def _post(
     for item in instructions:
         if isinstance(item, Run):
             yield ""
-            yield f"    # {item.title}"
+            yield f"    # {_text(item.title)}"
             yield from (f"    {line}" for line in item.lines)
     if after:
         yield ""

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from xpubuild.images.model import Copy, Env, Image, Instruction, Run, User
+from xpubuild.untrusted import on_one_line
 
 _GAP = " \\\n    "
 
@@ -17,8 +18,11 @@ def containerfile(image: Image) -> str:
 
 
 def _lines(image: Image) -> Iterator[str]:
-    yield f"# {image.title}"
-    yield f"# Made by: {image.remade_by}"
+    # After a comment that is no directive, no comment can be one: a title 'syntax=…' would name the program
+    # that reads this file.
+    yield "# For podman, buildah and docker"
+    yield _comment(image.title)
+    yield _comment(f"Made by: {image.remade_by}")
     yield f"# hadolint global ignore={','.join(image.base.manager['hadolint'])}"
     yield ""
     yield from _stage(image, "build", image.build)
@@ -44,14 +48,14 @@ def _stage(image: Image, name: str, instructions: Sequence[Instruction]) -> Iter
 
 def _instruction(item: Instruction) -> Iterator[str]:
     if isinstance(item, Run):
-        yield f"# {item.title}"
+        yield _comment(item.title)
         mounts = [
             *_caches(item),
             *(f"--mount=type=bind,from=build,source={path},target={path}" for path in item.mounts),
         ]
         yield "RUN " + _GAP.join([*mounts, " \\\n && ".join(item.lines)])
     elif isinstance(item, Copy):
-        yield f"# {item.title}"
+        yield _comment(item.title)
         yield shlex.join(["COPY", *(["--from=build"] if item.from_build else []), *item.sources, item.target])
     elif isinstance(item, Env):
         yield "ENV " + _GAP.join(f"{name}={_quoted(value)}" for name, value in item.variables.items())
@@ -74,5 +78,9 @@ def _caches(item: Run) -> Iterator[str]:
         yield "--mount=type=secret,id=pip.conf,target=/etc/pip.conf"
 
 
+def _comment(text: str) -> str:
+    return f"# {on_one_line(text)}"
+
+
 def _quoted(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("$", "\\$")
+    return json.dumps(on_one_line(value), ensure_ascii=False).replace("$", "\\$")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from xpubuild.distribution import lacking, note
-from xpubuild.errors import UnsatisfiableError
+from xpubuild.errors import UnsatisfiableError, UsageError
 from xpubuild.frozen import frozen
 from xpubuild.images.bases import Base
 from xpubuild.install.choose import choose
@@ -18,6 +18,7 @@ from xpubuild.machine.oneapi_constraint import specifier
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.situation import Situation
+from xpubuild.untrusted import NOT_ON_ONE_LINE
 
 Format = Literal["containerfile", "apptainer"]
 #: The folder of files beside a rendered image that it copies.
@@ -100,6 +101,13 @@ def resolved(
         UsageError, RecipeError, UnsatisfiableError: it cannot be built as asked, or not on this base.
     """
     recipe, choice = request.loaded.recipe, choose(request)
+    for word in (recipe_word, xpubuild, *choice.arch, *files):
+        if NOT_ON_ONE_LINE.search(word):
+            raise UsageError(
+                f"{word!r} cannot be in an image",
+                why="it has a line break or a control character, and would begin an instruction",
+                fix="use another name",
+            )
     found = solve(
         recipe,
         Situation(

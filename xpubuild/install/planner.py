@@ -25,6 +25,7 @@ from xpubuild.install.portable_steps import portable_step
 from xpubuild.install.repository_steps import configured, repositories_step
 from xpubuild.install.request import Choice, Facts, Request
 from xpubuild.install.sharing import share_jobs
+from xpubuild.machine.envmark import check_name
 from xpubuild.workspace.layout import Layout
 
 if TYPE_CHECKING:
@@ -58,8 +59,9 @@ def make_context(request: Request, facts: Facts, choice: Choice | None = None) -
     Raises:
         UsageError, UnsatisfiableError, RecipeError: what was asked for cannot be built; nothing was done.
     """
-    chosen = choice or choose(request)
-    return Context(request, chosen, facts, Layout(request.workspace), check_host(request, chosen, facts))
+    chosen, layout = choice or choose(request), Layout(request.workspace)
+    check_name(layout.env)
+    return Context(request, chosen, facts, layout, check_host(request, chosen, facts))
 
 
 def make_plan(context: Context) -> Plan:

@@ -12,6 +12,7 @@ _END = "XPUBUILD_END_OF_FILE"
 #: Set for a build from a mirror; a script clones from the network.
 _OF_A_MIRROR = frozenset({"GIT_ALLOW_PROTOCOL"})
 _OF_A_CACHE = re.compile(r"S?CCACHE_|CMAKE_\w+_COMPILER_LAUNCHER$")
+_QUOTE = "'\"'\"'"
 _HEAD = r"""#!/usr/bin/env bash
 # Made by: xpubuild plan %(recipe)s --format sh
 # Builds the wheels of recipe '%(recipe)s' (inputs sha256 %(digest)s) into the folder wheels of a workspace.
@@ -76,10 +77,11 @@ def relocatable(line: str, workspace: str) -> str:
             result.append("'\"$WORKSPACE\"'" if quoted else '"$WORKSPACE"')
             position += len(workspace)
             continue
-        character = line[position]
-        quoted ^= character == "'"
-        result.append(character)
-        position += 1
+        # A quote inside of quotes, as shlex writes it, leaves the word quoted.
+        characters = _QUOTE if quoted and line.startswith(_QUOTE, position) else line[position]
+        quoted ^= characters == "'"
+        result.append(characters)
+        position += len(characters)
     return "".join(result)
 
 
@@ -90,8 +92,11 @@ def _ends_here(line: str, end: int) -> bool:
 def _file(path: str, text: str, workspace: str) -> str:
     target = relocatable(shlex.quote(path), workspace)
     program = f"chmod +x {target}\n" if text.startswith("#!") else ""
+    end = _END
+    while end in text:
+        end += "_"
     return (
-        f"mkdir -p -- \"$(dirname -- {target})\"\ncat > {target} <<'{_END}'\n{text.rstrip(chr(10))}\n{_END}\n"
+        f"mkdir -p -- \"$(dirname -- {target})\"\ncat > {target} <<'{end}'\n{text.rstrip(chr(10))}\n{end}\n"
         + program
     )
 
@@ -128,7 +133,7 @@ def _command(command: Command, missing: Collection[str]) -> list[str]:
     if command.argv[0] == XPUBUILD:
         return []
     overlay = [
-        f"{name}={shlex.quote(value)}"
+        f"{shlex.quote(name)}={shlex.quote(value)}"
         # A compile cache has CC and CXX beside those of the plan, for xpubuild alone.
         for name, value in sorted(_without_cache({**command.tuning, **command.env}).items())
         if value not in missing and name not in _OF_A_MIRROR

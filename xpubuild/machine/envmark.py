@@ -20,15 +20,16 @@ MARK = ".xpubuild-env.json"
 
 
 def check_name(env: Path) -> None:
-    """Refuse a path that cannot be on PATH.
+    """Refuse a path that cannot be on PATH, or that pip and CMake would cut.
 
     Raises:
-        UsageError: it holds a colon or a line break.
+        UsageError: it holds a colon, a semicolon or a line break.
     """
-    if os.pathsep in str(env) or "\n" in str(env):
+    if any(character in str(env) for character in (os.pathsep, ";", "\n")):
         raise UsageError(
             f"no environment can be created in {env}",
-            why=f"its path has a '{os.pathsep}' or a line break, which PATH does not allow",
+            why=f"its path has a '{os.pathsep}' or a line break, which PATH does not allow, or a ';',"
+            " at which pip and CMake cut it",
             fix="use another --workspace",
         )
 

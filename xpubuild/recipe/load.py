@@ -268,9 +268,7 @@ def requirement_file(loaded: LoadedRecipe, name: str) -> Path:
 def _invalid(path: Path, error: ValidationError) -> RecipeError:
     # A misspelt key first: what is missing often follows from it.
     items = sorted(error.errors(include_url=False), key=lambda item: item["type"] != _UNKNOWN)
-    problems = [
-        f"{'.'.join(str(part) for part in item['loc']) or 'recipe'}: {_wording(item)}" for item in items
-    ]
+    problems = [f"{_key(item) or 'recipe'}: {_wording(item)}" for item in items]
     return RecipeError(
         f"the recipe {path} does not match the schema",
         why="; ".join(problems[:_MOST_PROBLEMS])
@@ -278,6 +276,10 @@ def _invalid(path: Path, error: ValidationError) -> RecipeError:
         fix=f"correct these keys; {docs_page('reference/recipe.md')} lists all keys",
         evidence={"problems": problems},
     )
+
+
+def _key(item: ErrorDetails) -> str:
+    return ".".join(ascii(part)[1:-1] if isinstance(part, str) else str(part) for part in item["loc"])
 
 
 def _wording(item: ErrorDetails) -> str:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from xpubuild.recipe.limits import FixedTargets, Loss, Refusal, Toolkit
 from xpubuild.recipe.values import (
     Commit,
+    Dist,
     DriverFamily,
     Gib,
     GitUrl,
@@ -27,7 +28,9 @@ from xpubuild.recipe.values import (
     Strict,
     Switch,
     Target,
+    Variable,
     VersionText,
+    Word,
 )
 
 SCHEMA = 1
@@ -106,7 +109,7 @@ class Archive(Strict):
     url: str | None = Field(
         None, description="where upstream's build downloads it; null if that is not known"
     )
-    variable: str = Field(description="environment variable that names the unpacked folder to the build")
+    variable: Variable = Field(description="environment variable that names the unpacked folder to the build")
     folder: str = Field(".", description="folder of the archive that the variable names")
     sha256: Sha256 | None = Field(None, description="as upstream states it; null if upstream states none")
     pin_file: str | None = Field(None, description="file in the tree that states commit or ref")
@@ -121,7 +124,9 @@ class Build(Strict):
     requirements: list[str] = Field(
         default_factory=list, description="hashed requirement files next to the recipe"
     )
-    env: dict[str, Switch] = Field(default_factory=dict, description="environment variables of the build")
+    env: dict[Variable, Switch] = Field(
+        default_factory=dict, description="environment variables of the build"
+    )
     config_settings: dict[str, str] = Field(default_factory=dict, description="PEP 517 config settings")
     archives: dict[Name, Archive] = Field(
         default_factory=dict, description="files that the build would download itself"
@@ -177,10 +182,10 @@ class Component(Strict):
     """One wheel: taken prebuilt, or built from a pinned source."""
 
     kind: Literal["wheel", "source"]
-    dist: str
+    dist: Dist
     version: VersionText | None = None
     commit: Commit | None = Field(None, description="commit that a prebuilt wheel was made from")
-    requires: list[str] = Field(
+    requires: list[Word] = Field(
         default_factory=list,
         description="requirements on other distributions that upstream declares, such as torch==2.6.0",
     )
@@ -244,7 +249,7 @@ class CondaToolchain(Strict):
     channels: list[Index] = Field(
         default_factory=list, description="names or URLs without credentials, in order of priority"
     )
-    packages: list[str] = Field(
+    packages: list[Word] = Field(
         default_factory=list,
         description="specifications; {python} is the minor version of Python, {mkl} ==VERSION of its MKL",
     )
@@ -290,7 +295,7 @@ class Variant(Strict):
     """A named set of build switches, per component."""
 
     note: str = ""
-    env: dict[Name, dict[str, Switch]] = Field(default_factory=dict)
+    env: dict[Name, dict[Variable, Switch]] = Field(default_factory=dict)
 
 
 class Recipe(Strict):
@@ -312,10 +317,10 @@ class Recipe(Strict):
     abi: Abi = Field(default_factory=Abi)
     toolchain: Toolchain = Field(default_factory=Toolchain)
     components: dict[Name, Component] = Field(default_factory=dict)
-    env: dict[str, Switch] = Field(default_factory=dict, description="environment of every source build")
+    env: dict[Variable, Switch] = Field(default_factory=dict, description="environment of every source build")
     variants: dict[Name, Variant] = Field(default_factory=dict)
-    arch: list[str] = Field(default_factory=list, description="default AOT targets")
-    arch_upstream: list[str] = Field(
+    arch: list[Word] = Field(default_factory=list, description="default AOT targets")
+    arch_upstream: list[Word] = Field(
         default_factory=list, description="AOT targets that upstream builds by default"
     )
     arch_fixed: list[FixedTargets] = Field(
