@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import shutil
@@ -9,14 +10,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 from . import registration
 from .frontend import FrontEndError, Image, compile_device
-from .options import Options, UsageError, divide
+from .options import Options, UsageError, divide, ignored, is_sycl, plain
 
-#: The section of an object in which its device images wait for the link.
+#: The section of an object in which its device images wait for the device link. It is left out of what the
+#: object is linked into.
 _SECTION = ".sycl_images"
 # libsycl.so.9 came with 2026.0.
 _FIRST_WITH_VERSION_3 = 9
@@ -24,9 +29,17 @@ _FIRST_WITH_VERSION_3 = 9
 
 @dataclass(frozen=True)
 class Toolkit:
-    """An environment that has intel-sycl-rt: its ``lib`` and ``include``."""
+    """A folder with what intel-sycl-rt has in ``lib`` and ``include``, and how the stand-in is to use it."""
 
     root: Path
+    #: Options of the device pass that nobody passes, such as -fsycl-device-code-split=per_kernel.
+    device: tuple[str, ...] = ()
+    #: Targets of the command line for which no images are made.
+    without: tuple[str, ...] = ()
+    #: Where images that were compiled ahead of time are kept, for a link that is repeated.
+    kept: str | None = None
+    #: The release, where no package says it.
+    release: str = ""
 
     @property
     def front_end(self) -> Path:
@@ -48,18 +61,36 @@ class Toolkit:
     @property
     def version(self) -> str:
         """The release, from the name of the installed package."""
+        if self.release:
+            return self.release
         info = next(self.root.glob("lib/python3*/site-packages/intel_sycl_rt-*.dist-info"))
         return info.name.removesuffix(".dist-info").partition("-")[2]
 
+    @property
+    def macro(self) -> str:
+        """The definition by which CMake knows the compiler."""
+        year, minor, patch = map(int, self.version.split(".")[:3])
+        return f"-D__INTEL_LLVM_COMPILER={year}{minor:02}{patch:02}"
 
-def main(argv: Sequence[str], root: str) -> int:
-    """Do what icpx would; return its exit status."""
-    toolkit = Toolkit(Path(root))
+    def describe(self) -> str:
+        """What ``--version`` says."""
+        rest = [f"Intel's front end (libsycl-jit) with a stand-in driver; it ignores {' '.join(ignored())}"]
+        rest += [f"always passed to the device: {' '.join(self.device)}"] if self.device else []
+        rest += [f"no images are made for {' '.join(self.without)}"] if self.without else []
+        head = f"Intel(R) oneAPI DPC++/C++ Compiler {self.version} (stand-in driver)"
+        return "\n".join((head, "Target: x86_64-unknown-linux-gnu", "Thread model: posix", *rest, ""))
+
+
+def main(argv: Sequence[str], toolkit: Toolkit, name: str = "icpx") -> int:
+    """Do what icpx or icx would; return its exit status."""
     if "--version" in argv:
-        sys.stdout.write(f"Intel(R) oneAPI DPC++/C++ Compiler {toolkit.version} (stand-in driver)\n")
+        sys.stdout.write(toolkit.describe())
         return 0
     try:
-        _drive(toolkit, divide(argv))
+        if is_sycl(argv):
+            _drive(toolkit, divide(argv))
+        else:
+            _run("g++" if name == "icpx" else "gcc", toolkit.macro, *plain(argv), out=None)
     except (FrontEndError, UsageError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -81,18 +112,26 @@ def _drive(toolkit: Toolkit, options: Options) -> None:
             return
         given = [Path(word) for word in options.link if word.endswith(".o")]
         device = _device_link(toolkit, options, [*objects, *given], folder)
+        if options.device_link:
+            shutil.copyfile(device, options.output)
+            return
         words = [*map(str, (*objects, device)), *options.link]
         _run(options.host_compiler, *words, f"-L{toolkit.root / 'lib'}", "-lsycl", "-o", options.output)
 
 
 def _compile(toolkit: Toolkit, options: Options, source: Path, folder: Path) -> Path:
     """Make an object of a source: host code, and the images of its kernels in a section."""
+    quiet = ("-Wno-attributes", "-DSYCL_DISABLE_FSYCL_SYCLHPP_WARNING")
+    flags = (*options.for_host, *quiet, *toolkit.includes, "-iquote", str(source.parent))
+    if not _includes_sycl(toolkit, options, source, flags, folder):
+        _run(options.host_compiler, *flags, "-c", source, "-o", folder / "host.o")
+        return folder / "host.o"
     header, footer = folder / "header.h", folder / "footer.h"
-    images, log = compile_device(
+    images, log = _in_a_child(
         toolkit.front_end,
         source,
         # With another host compiler, kernels need names: the front end says so for this option.
-        ["-x", "c++", f"-fsycl-host-compiler={options.host_compiler}", *options.device,
+        ["-x", "c++", f"-fsycl-host-compiler={options.host_compiler}", *toolkit.device, *options.device,
          "-Xclang", f"-fsycl-int-header={header}", "-Xclang", f"-fsycl-int-footer={footer}"],
     )  # fmt: skip
     if log:
@@ -102,27 +141,33 @@ def _compile(toolkit: Toolkit, options: Options, source: Path, folder: Path) -> 
         f'#include "{header}"\n#line 1 "{source}"\n{source.read_text()}\n#include "{footer}"\n'
     )
     host, target = folder / "host.o", folder / "object.o"
-    flags = options.host if options.host_options is None else options.host_options
-    quiet = ("-Wno-attributes", "-DSYCL_DISABLE_FSYCL_SYCLHPP_WARNING")
-    beside = ("-iquote", source.parent)
-    _run(options.host_compiler, *flags, *quiet, *toolkit.includes, *beside, "-c", wrapper, "-o", host)
-    if options.lists_headers:
-        listed = options.header_list or options.output.with_suffix(".d")
-        told = ("-M", "-MF", listed, "-MT", options.output)
-        _run(options.host_compiler, *flags, *quiet, *toolkit.includes, *told, source)
+    _run(options.host_compiler, *flags, "-c", wrapper, "-o", host)
     stored = folder / "images"
     stored.write_bytes(pickle.dumps(images))
-    flags_of_section = f"{_SECTION}=noload,readonly"
-    _run(
-        "objcopy",
-        "--add-section",
-        f"{_SECTION}={stored}",
-        "--set-section-flags",
-        flags_of_section,
-        host,
-        target,
-    )
+    _run("objcopy", "--add-section", f"{_SECTION}={stored}",
+         "--set-section-flags", f"{_SECTION}=noload,readonly,exclude", host, target)  # fmt: skip
     return target
+
+
+def _includes_sycl(
+    toolkit: Toolkit, options: Options, source: Path, flags: Sequence[str | Path], folder: Path
+) -> bool:
+    """Whether a source includes headers of SYCL; writes the list of its headers, where one is asked for."""
+    listed = folder / "headers.d"
+    told = ("-M", "-MF", listed, "-MT", options.header_target or options.output)
+    _run(options.host_compiler, *flags, *told, source)
+    if options.lists_headers:
+        shutil.copyfile(listed, options.header_list or options.output.with_suffix(".d"))
+    return f"{toolkit.root / 'include' / 'sycl'}/" in listed.read_text()
+
+
+def _in_a_child(library: Path, source: Path, options: Sequence[str]) -> tuple[list[Image], str]:
+    """Run the front end in a process of its own, which gives its memory back and may crash."""
+    try:
+        with ProcessPoolExecutor(1) as pool:
+            return pool.submit(compile_device, library, source, options).result()
+    except BrokenProcessPool as error:
+        raise FrontEndError(f"the front end crashed on {source}") from error
 
 
 def _images(path: Path, folder: Path) -> list[Image]:
@@ -144,10 +189,10 @@ def _device_link(toolkit: Toolkit, options: Options, objects: Sequence[Path], fo
     for number, image in enumerate(images):
         spirv = folder / f"{number}.spv"
         spirv.write_bytes(image.data)
-        for target in options.targets:
+        for target in (target for target in options.targets if target not in toolkit.without):
             # Images without kernels have functions for others, which take them from SPIR-V.
             if target == "spir64_gen" and image.kernels:
-                linked.append(registration.Linked(target, _native(options, spirv), image))
+                linked.append(registration.Linked(target, _native(toolkit, options, spirv), image))
             elif target == "spir64":
                 linked.append(registration.Linked(target, spirv, image))
     source, target_file = folder / "registration.c", folder / "registration.o"
@@ -156,27 +201,43 @@ def _device_link(toolkit: Toolkit, options: Options, objects: Sequence[Path], fo
     return target_file
 
 
-def _native(options: Options, spirv: Path) -> Path:
+def _native(toolkit: Toolkit, options: Options, spirv: Path) -> Path:
     """Compile SPIR-V ahead of time. Newer releases of ocloc append .bin even to the name they are told."""
+    key = hashlib.sha256(spirv.read_bytes() + "\0".join(options.backend).encode()).hexdigest()
+    kept = Path(toolkit.kept, key[:2], key) if toolkit.kept else None
+    if kept is not None and kept.is_file():
+        return kept
     name = f"{spirv.stem}.native"
     _run("ocloc", "compile", "-q", "-spirv_input", "-file", spirv, "-output", name, "-out_dir", spirv.parent,
          "-output_no_suffix", *options.backend, cwd=spirv.parent)  # fmt: skip
     made = spirv.parent / name
-    return made if made.exists() else made.with_name(f"{name}.bin")
+    made = made if made.exists() else made.with_name(f"{name}.bin")
+    if kept is None:
+        return made
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    scratch = kept.with_suffix(f".{os.getpid()}")
+    shutil.move(made, scratch)
+    return scratch.replace(kept)
 
 
-def _run(*argv: str | Path, cwd: Path | None = None) -> None:
-    subprocess.run([str(word) for word in argv], check=True, cwd=cwd, stdout=sys.stderr)
+def _run(*argv: str | Path, cwd: Path | None = None, out: IO[str] | None = sys.stderr) -> None:
+    subprocess.run([str(word) for word in argv], check=True, cwd=cwd, stdout=out)
 
 
-def install(folder: Path, root: Path) -> Path:
-    """Write the program ``icpx`` into a folder; it compiles with the headers and libraries of ``root``."""
-    program = folder / "icpx"
+def install(folder: Path, root: Path, *, name: str = "icpx", **settings: Any) -> Path:
+    """Write the program ``icpx`` or ``icx`` into a folder; it compiles with what ``root`` has.
+
+    ``settings`` are those of ``Toolkit``.
+    """
+    program = folder / name
     tests = Path(__file__).resolve().parent.parent.parent
+    told = "".join(f", {key}={value!r}" for key, value in settings.items())
     program.write_text(
-        f"#!{sys.executable}\n# stand-in for icpx: Intel's front end with a stand-in driver\nimport sys\n"
-        f"sys.path.insert(0, {str(tests)!r})\nfrom support.sycl_compiler.driver import main\n"
-        f"sys.exit(main(sys.argv[1:], {os.fspath(root)!r}))\n"
+        f"#!{sys.executable}\n# stand-in for {name}: Intel's front end with a stand-in driver\n"
+        f"import sys\nfrom pathlib import Path\nsys.path.insert(0, {str(tests)!r})\n"
+        "from support.sycl_compiler.driver import Toolkit, main\n"
+        f"toolkit = Toolkit(Path({os.fspath(root)!r}){told})\n"
+        f"sys.exit(main(sys.argv[1:], toolkit, {name!r}))\n"
     )
     program.chmod(0o755)
     return program
