@@ -18,7 +18,6 @@
 # make image-evidence  build images with buildah from nothing and use them (as root, about half an hour)
 # make image-guide  run the commands of docs/how-to/ci-images.md as they stand (as root, about half an hour)
 # make findings     rewrite tests/data/findings: what each check of doctor answers in tests
-# make errors       rewrite tests/data/errors and answers: errors that tests expect, and some answers, whole
 # make browser      open the page of "xpubuild report" and the site in chromium: widths, console, accessibility
 # make site         build the documentation as a site into site/, and check its links
 # make release      build sdist, wheel and the site of the documentation into dist/
@@ -39,7 +38,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test collected lint on-demand bench mutants slurm torture verify-mutants verify-good-runs docs plans views findings errors \
+.PHONY: help quickstart test collected lint on-demand bench mutants slurm torture verify-mutants verify-good-runs docs plans views findings \
 	components caches \
 	wheels browser jobs-replay \
 	image-evidence image-guide site release clean python-gone
@@ -137,8 +136,6 @@ findings: .venv/.dev
 	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings tests/unit/test_doctor_env_*.py \
 		tests/unit/test_doctor_gpu_*.py tests/integration/test_doctor_hosts_*.py
 
-errors: .venv/.dev
-	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings $$(PYTHONPATH=tests "$(PY)" -m support.whole_errors)
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture .bench

@@ -27,6 +27,8 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 _CI = os.environ.get("CI", "").lower() in ("true", "1")
 _GRACE_S = 3.0
 _CHILDREN_S = 30.0
+#: Tests of what reads the system itself.
+READ_THE_SYSTEM = ("test_host_", "test_distribution", "test_doctor_")
 _not_run: dict[str, set[str]] = {}
 _left: list[str] = []
 _root: list[Path] = []
@@ -39,16 +41,14 @@ def _runs_tests(config: pytest.Config) -> bool:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run ask for every repetition of what is repeated, and "make findings" and "errors" for files."""
+    """Let a run ask for every repetition of what is repeated, and "make findings" for files."""
     parser.addoption(
         "--thorough",
         action="store_true",
         help="repeat at every moment and place that a test knows, not at a few",
     )
     parser.addoption("--on-demand", action="store_true", help="also run the tests that take many minutes")
-    parser.addoption(
-        "--rewrite-findings", action="store_true", help="write tests/data/findings and errors anew"
-    )
+    parser.addoption("--rewrite-findings", action="store_true", help="write tests/data/findings")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -148,11 +148,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     elif _left and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if session.config.getoption("rewrite_findings") and session.exitstatus == pytest.ExitCode.OK:
-        from support import findings, whole_answers, whole_errors
+        from support import findings
 
-        for stored in (findings, whole_answers, whole_errors):
-            if stored.made:
-                stored.write_made()
+        findings.write_made()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -214,37 +212,11 @@ def findings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture(autouse=True)
-def whole_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Compare the errors that tests expect, whole (support/whole_errors.py)."""
-    from support import whole_errors
-
-    watch = whole_errors.watch(request)
-    if watch is None:
-        yield
-        return
-    watch.install(monkeypatch)
-    yield
-    if request.config.getoption("rewrite_findings"):
-        whole_errors.made[watch.file][watch.test] = watch.few()
-    else:
-        watch.check()
-
-
-@pytest.fixture(autouse=True)
-def whole_answers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Compare what functions answer in unit tests, whole (support/whole_answers.py)."""
-    from support import whole_answers
-
-    watch = whole_answers.watch(request)
-    if watch is None:
-        yield
-        return
-    watch.install(request.module, monkeypatch)
-    yield
-    if request.config.getoption("rewrite_findings"):
-        whole_answers.made[watch.file][watch.test] = watch.answers()
-    else:
-        watch.check()
+def debian(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let errors name the commands of one distribution, whatever this machine runs."""
+    if request.path.parent.name == "unit" and not request.path.name.startswith(READ_THE_SYSTEM):
+        monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"ID": "debian"})
+        monkeypatch.setattr("xpubuild.distribution.REPOSITORY_LISTS", ())
 
 
 def pytest_unconfigure() -> None:

@@ -1,4 +1,4 @@
-"""Every finding of an audit, whole, from made-up objects: tests/data/answers has its words."""
+"""Every finding of an audit, from made-up objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every reason of the solver, whole: tests/data/answers has its words, source and advice in each verdict."""
+"""Every reason of the solver, from a made-up recipe and host."""
 
 from __future__ import annotations
 

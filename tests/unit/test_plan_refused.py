@@ -1,4 +1,4 @@
-"""What cannot be planned as it was asked for: tests/data/errors has each error whole."""
+"""What cannot be planned as it was asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes that cannot be read: every part of what is said of them is in tests/data/errors."""
+"""Recipes that cannot be read."""
 
 from __future__ import annotations
 
