@@ -17,7 +17,6 @@
 # make views        rewrite tests/data/views: what a person reads of documents, plans and runs, and job scripts
 # make image-evidence  build images with buildah from nothing and use them (as root, about half an hour)
 # make image-guide  run the commands of docs/how-to/ci-images.md as they stand (as root, about half an hour)
-# make findings     rewrite tests/data/findings: what each check of doctor answers in tests
 # make browser      open the page of "xpubuild report" and the site in chromium: widths, console, accessibility
 # make site         build the documentation as a site into site/, and check its links
 # make release      build sdist, wheel and the site of the documentation into dist/
@@ -38,7 +37,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test collected lint on-demand bench mutants slurm torture verify-mutants verify-good-runs docs plans views findings \
+.PHONY: help quickstart test collected lint on-demand bench mutants slurm torture verify-mutants verify-good-runs docs plans views \
 	components caches \
 	wheels browser jobs-replay \
 	image-evidence image-guide site release clean python-gone
@@ -130,12 +129,6 @@ site: .venv/.dev
 
 release: .venv/.dev
 	@sh scripts/release.sh "$(PY)"
-
-# With CI=true a test that cannot run here is a failure, and nothing is written.
-findings: .venv/.dev
-	@CI=true "$(PY)" -m pytest -n 0 -q --rewrite-findings tests/unit/test_doctor_env_*.py \
-		tests/unit/test_doctor_gpu_*.py tests/integration/test_doctor_hosts_*.py
-
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .torture .bench

@@ -20,7 +20,6 @@ from support import isolation, needs
 
 if TYPE_CHECKING:
     from support.cli import Xpubuild
-    from support.findings import Watch
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -41,14 +40,13 @@ def _runs_tests(config: pytest.Config) -> bool:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run ask for every repetition of what is repeated, and "make findings" for files."""
+    """Let a run ask for every repetition of what is repeated."""
     parser.addoption(
         "--thorough",
         action="store_true",
         help="repeat at every moment and place that a test knows, not at a few",
     )
     parser.addoption("--on-demand", action="store_true", help="also run the tests that take many minutes")
-    parser.addoption("--rewrite-findings", action="store_true", help="write tests/data/findings")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -147,10 +145,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         output["left"] = _left
     elif _left and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if session.config.getoption("rewrite_findings") and session.exitstatus == pytest.ExitCode.OK:
-        from support import findings
-
-        findings.write_made()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -192,31 +186,6 @@ def no_index_is_asked(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     """
     if request.node.get_closest_marker("asks_indexes") is None:
         monkeypatch.setattr("xpubuild.supply.index.lacking.first_lacking", lambda *_args, **_options: None)
-
-
-@pytest.fixture(autouse=True)
-def findings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch | None]:
-    """Compare what doctor's checks answer in tests with made-up hosts (support/findings.py)."""
-    from support import findings
-
-    watch = findings.watch(request)
-    if watch is None:
-        yield None
-        return
-    watch.install(monkeypatch)
-    yield watch
-    if request.config.getoption("rewrite_findings"):
-        findings.made[watch.test] = watch.answers()
-    else:
-        watch.check()
-
-
-@pytest.fixture(autouse=True)
-def debian(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let errors name the commands of one distribution, whatever this machine runs."""
-    if request.path.parent.name == "unit" and not request.path.name.startswith(READ_THE_SYSTEM):
-        monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"ID": "debian"})
-        monkeypatch.setattr("xpubuild.distribution.REPOSITORY_LISTS", ())
 
 
 def pytest_unconfigure() -> None:

@@ -1,4 +1,4 @@
-"""More of what checks of the environment answer on few machines; tests/data/findings has it whole."""
+"""More of what checks of the environment answer on few machines."""
 
 from __future__ import annotations
 

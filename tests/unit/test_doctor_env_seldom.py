@@ -1,4 +1,4 @@
-"""What checks of the environment answer where few machines lead them; tests/data/findings has it whole."""
+"""What checks of the environment answer where few machines lead them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checks of GPU and driver answer where few machines lead them; tests/data/findings has it whole."""
+"""What checks of GPU and driver answer where few machines lead them."""
 
 from __future__ import annotations
 
