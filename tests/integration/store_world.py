@@ -14,6 +14,7 @@ from support.engine import make_plan, shell
 from xpubuild.artifacts.audit import AuditPolicy
 from xpubuild.artifacts.wheel_proof import WheelProof
 from xpubuild.engine.model import Plan, Publish, Step
+from xpubuild.supply.git.built import BARE
 from xpubuild.supply.store.folder import FolderStore
 from xpubuild.supply.store.identity import identity
 from xpubuild.supply.store.keeping import Store, WheelKeeper, look_up
@@ -23,6 +24,21 @@ from xpubuild.supply.store.trust import Trust
 DIST = "small"
 FILE = "small-1.0-py3-none-any.whl"
 INPUTS: Mapping[str, Any] = {"distribution": DIST, "machine": {"compilers": {"cc1plus": "a" * 64}}}
+
+
+class Bare:
+    """Stands for the proof of the tree that a wheel was built of."""
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        return "the tree is bare"
+
+    def key(self) -> None:
+        """Return nothing."""
+
+    def check(self) -> dict[str, Any]:
+        """Return the evidence."""
+        return {BARE: True}
 
 
 def a_store(folder: Path) -> FolderStore:
@@ -65,7 +81,7 @@ def plan_of(workspace: Path, kept: WheelKeeper, body: str = "") -> Plan:
         id="small.wheel",
         title="build",
         commands=(shell(f"cp '{made}' '{stage}'; echo built >> '{workspace}/built'"),),
-        proofs=(WheelProof(str(stage), "*.whl", AuditPolicy()),),
+        proofs=(WheelProof(str(stage), "*.whl", AuditPolicy()), Bare()),
         publish=Publish(str(stage), str(workspace / "wheels"), "*.whl"),
         fresh=(str(stage),),
         keeper=kept,

@@ -24,9 +24,10 @@ from integration.gitserver import (
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.supply.git.built import WHEEL
 from xpubuild.supply.git.checkout import CheckoutReport, checkout
 from xpubuild.supply.git.fetching import Retry
-from xpubuild.supply.git.integrity import dirty_digest, verify_checkout
+from xpubuild.supply.git.integrity import begin_build, dirty_digest, verify_checkout
 from xpubuild.supply.git.pin import Pin
 
 
@@ -128,6 +129,7 @@ def test_a_clean_checkout_moves_to_another_pin(
 ) -> None:
     url = server.url("top.git")
     _checkout(Pin(url, nested.first), into)
+    begin_build(into, Pin(url, nested.first), WHEEL)
     (into / "src" / "a.o").write_text("a build output")
     untouched = (into / "run.sh").stat().st_mtime_ns
     git("branch", "my-branch", cwd=into)

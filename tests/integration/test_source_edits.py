@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,15 @@ from integration.gitserver import Nested, git, snapshot
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.supply.git.built import EDITABLE, WHEEL
 from xpubuild.supply.git.checkout import checkout
-from xpubuild.supply.git.integrity import TreeProof, dirty_digest, verify_checkout
+from xpubuild.supply.git.integrity import (
+    BuiltTreeProof,
+    TreeProof,
+    begin_build,
+    dirty_digest,
+    verify_checkout,
+)
 from xpubuild.supply.git.pin import Pin
 
 _MID = "third_party/mid"
@@ -48,6 +56,24 @@ def _checkout(nested: Nested, commit: str, into: Path, cache: Path | None = None
     return checkout(pin, into, cache=cache, jobs=2, env=base_environment(), report=lambda _: None).action
 
 
+@contextlib.contextmanager
+def building(nested: Nested, into: Path, *besides: str) -> Iterator[None]:
+    """Do in a checkout of the first commit what a build does."""
+    pin = _pin(nested, nested.first)
+    begin_build(into, pin, WHEEL, besides)
+    yield
+    assert BuiltTreeProof(str(into), pin).check()["tree_proved_bare"]
+
+
+def _edits(nested: Nested, commit: str, into: Path) -> list[list[str]]:
+    try:
+        verify_checkout(into, _pin(nested, commit))
+    except SourceIntegrityError as error:
+        found: list[list[str]] = error.evidence["edits"]
+        return found
+    return []
+
+
 def _commit_in(folder: Path) -> None:
     (folder / "mine.txt").write_text("mine\n")
     git("add", "mine.txt", cwd=folder)
@@ -72,7 +98,7 @@ _EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "staged only": (_stage, "run.sh"),
     "link": (lambda top: ((top / "link").unlink(), (top / "link").symlink_to("/etc/passwd")), "link"),
     "untracked": (lambda top: (top / "mine.txt").write_text("mine\n"), "mine.txt"),
-    "untracked folder": (lambda top: ((top / "mine").mkdir(), (top / "mine/a").write_text("1")), "mine"),
+    "untracked folder": (lambda top: ((top / "mine").mkdir(), (top / "mine/a").write_text("1")), "mine/a"),
     "in a submodule": (lambda top: (top / _MID / "mid.c").write_text("mine\n"), f"{_MID}/mid.c"),
     "new in a nested one": (lambda top: (top / _INNER / "mine").write_text("1"), f"{_INNER}/mine"),
     "commit": (_commit_in, "."),
@@ -131,11 +157,10 @@ def test_many_edits_are_counted(nested: Nested, into: Path) -> None:
     assert len(caught.value.evidence["edits"]) == 25
 
 
-def test_an_ignored_file_that_the_pin_would_overwrite_is_named_and_kept(nested: Nested, into: Path) -> None:
-    (into / "new").mkdir()
-    (into / ".git" / "info").mkdir(exist_ok=True)
-    (into / ".git" / "info" / "exclude").write_text("/new/\n")
-    (into / "new" / "deep").write_text("mine, and a file where the pin has a folder\n")
+def test_a_file_of_a_build_that_the_pin_would_overwrite_is_named_and_kept(nested: Nested, into: Path) -> None:
+    with building(nested, into, "new"):
+        (into / "new").mkdir()
+        (into / "new" / "deep").write_text("mine, and a file where the pin has a folder\n")
     with pytest.raises(SourceIntegrityError) as caught:
         _checkout(nested, nested.second, into)
     assert ["new/deep", "ignored"] in caught.value.evidence["edits"]
@@ -145,10 +170,11 @@ def test_an_ignored_file_that_the_pin_would_overwrite_is_named_and_kept(nested: 
     assert _checkout(nested, nested.second, into) == "moved"
 
 
-def test_ignored_files_do_not_hinder(nested: Nested, into: Path) -> None:
-    (into / "build").mkdir()
-    (into / "build" / "x").write_text("1")
-    (into / "a.o").write_text("1")
+def test_ignored_files_of_a_build_do_not_hinder(nested: Nested, into: Path) -> None:
+    with building(nested, into):
+        (into / "build").mkdir()
+        (into / "build" / "x").write_text("1")
+        (into / "a.o").write_text("1")
     assert _checkout(nested, nested.first, into) == "unchanged"
     assert _checkout(nested, nested.second, into) == "moved"
     assert (into / "build" / "x").exists()
@@ -156,25 +182,100 @@ def test_ignored_files_do_not_hinder(nested: Nested, into: Path) -> None:
 
 def test_what_belongs_to_another_part_of_the_build_is_left_out(nested: Nested, into: Path) -> None:
     place = into / "generated" / "torch-xpu-ops"
-    place.mkdir(parents=True)
-    git("init", "--quiet", cwd=place)
-    (place / "x").write_text("1")
     pin = _pin(nested, nested.first)
-    with pytest.raises(SourceIntegrityError):
-        verify_checkout(into, pin)
-    besides = ["generated/torch-xpu-ops"]
-    assert verify_checkout(into, pin, besides=besides)["commit"] == nested.first
-    assert TreeProof(str(into), pin, tuple(besides)).check()["commit"] == nested.first
-    done = checkout(
-        _pin(nested, nested.second), into, cache=into.parent / "cache", jobs=1, env=base_environment(),
-        report=lambda _: None, besides=besides,
-    )  # fmt: skip
-    assert done.action == "moved"
+    with building(nested, into, "generated/torch-xpu-ops"):
+        place.mkdir(parents=True)
+        git("init", "--quiet", cwd=place)
+        (place / "x").write_text("1")
+        git("add", "x", cwd=place)
+        git("commit", "--quiet", "-m", "x", cwd=place)
+    assert verify_checkout(into, pin)["commit"] == nested.first
+    assert TreeProof(str(into), pin).check()["commit"] == nested.first
+    assert _checkout(nested, nested.second, into) == "moved"
     assert (place / "x").read_text() == "1"
     (into / "generated" / "mine").write_text("1")
-    with pytest.raises(SourceIntegrityError) as caught:
-        verify_checkout(into, _pin(nested, nested.second), besides=besides)
-    assert caught.value.evidence["edits"] == [["generated/mine", "untracked"]]
+    assert _edits(nested, nested.second, into) == [["generated/mine", "untracked"]]
+    (into / "generated" / "mine").unlink()
+    (place / "x").write_text("2")
+    assert _edits(nested, nested.second, into) == [["generated/torch-xpu-ops/x", "untracked"]]
+    git("commit", "--quiet", "-am", "y", cwd=place)
+    head = git("rev-parse", "HEAD", cwd=place)
+    assert _edits(nested, nested.second, into) == [[f"generated/torch-xpu-ops/@{head}", "untracked"]]
+
+
+@pytest.mark.parametrize("where", [".", _MID, _INNER])
+@pytest.mark.parametrize("how", ["exclude", "excludesFile", "its own .gitignore"])
+def test_no_ignore_rule_hides_a_file_that_no_build_made(
+    nested: Nested, into: Path, where: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "answer.o" if how == "its own .gitignore" and where == "." else "answer.h"
+    rules = into.parent / "ignore"
+    rules.write_text("answer.h\n")
+    if how == "exclude":
+        git_dir = Path(git("rev-parse", "--absolute-git-dir", cwd=into / where))
+        (git_dir / "info").mkdir(exist_ok=True)
+        (git_dir / "info" / "exclude").write_text("answer.h\n")
+    elif how == "excludesFile":
+        git("config", "core.excludesFile", str(rules), cwd=into / where)
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(into.parent))
+    (into / where / name).write_text("#define ANSWER 666\n")
+    kind = "ignored" if name == "answer.o" else "untracked"
+    place = name if where == "." else f"{where}/{name}"
+    assert _edits(nested, nested.first, into) == [[place, kind]]
+    with pytest.raises(SourceIntegrityError), building(nested, into):
+        pytest.fail("the build must not begin")
+    assert dirty_digest(into) is not None
+    assert (into / where / name).exists()
+
+
+def test_a_build_that_was_killed_leaves_what_the_pin_ignores_and_no_more(nested: Nested, into: Path) -> None:
+    begin_build(into, _pin(nested, nested.first), WHEEL)
+    (into / "a.o").write_text("1")
+    assert _edits(nested, nested.first, into) == []
+    (into / "answer.h").write_text("1")
+    assert _edits(nested, nested.first, into) == [["answer.h", "untracked"]]
+    (into / "answer.h").unlink()
+    with building(nested, into):
+        pass
+    assert _edits(nested, nested.first, into) == []
+    (into / "b.o").write_text("1")
+    assert _edits(nested, nested.first, into) == [["b.o", "ignored"]]
+
+
+def test_a_build_must_not_make_a_file_that_hides_a_pinned_one(nested: Nested, into: Path) -> None:
+    (pinned,) = (into / _INNER).glob("*.h")
+    for text, hides in ((pinned.read_bytes(), False), (b"#define ANSWER 666\n", True)):
+        begin_build(into, _pin(nested, nested.first), WHEEL, [pinned.name])
+        (into / pinned.name).write_bytes(text)
+        found = _edits(nested, nested.first, into)
+        expected = [[pinned.name, f"untracked, hides {_INNER}/{pinned.name}"]] if hides else []
+        assert found == expected
+        (into / pinned.name).unlink()
+
+
+def test_what_lay_in_a_tree_with_edits_is_no_work_of_its_build(nested: Nested, into: Path) -> None:
+    (into / "mine.o").write_text("mine")
+    digest = dirty_digest(into)
+    begin_build(into, None, WHEEL)
+    (into / "a.o").write_text("1")
+    assert dirty_digest(into) == digest is not None
+    assert BuiltTreeProof(str(into), None).check() == {"tree_proved_bare": False, "made_in_tree": 1}
+    assert dirty_digest(into) == digest
+    assert _edits(nested, nested.first, into) == [["mine.o", "ignored"]]
+
+
+def test_the_tree_of_an_editable_install_is_in_use_until_a_wheel_is_built_of_it(
+    nested: Nested, into: Path
+) -> None:
+    pin = _pin(nested, nested.first)
+    begin_build(into, pin, EDITABLE)
+    (into / "a.o").write_text("1")
+    assert _edits(nested, nested.first, into) == []
+    begin_build(into, pin, EDITABLE)
+    with pytest.raises(SourceIntegrityError):
+        begin_build(into, pin, WHEEL)
+    (into / "a.o").unlink()
+    begin_build(into, pin, WHEEL)
 
 
 def test_a_commit_that_the_pin_contains_is_no_edit(nested: Nested, into: Path) -> None:
@@ -190,7 +291,8 @@ def test_a_commit_that_the_pin_contains_is_no_edit(nested: Nested, into: Path) -
 
 def test_the_digest_of_edits_names_them_and_nothing_else(nested: Nested, into: Path) -> None:
     assert dirty_digest(into) is None
-    (into / "a.o").write_text("ignored")
+    with building(nested, into):
+        (into / "a.o").write_text("ignored")
     assert dirty_digest(into) is None
     seen: set[str | None] = {None}
     file = into / "grüße.txt"

@@ -114,7 +114,6 @@ def embed(project: str, folder: Path, commit: str) -> int:  # noqa: ARG001
 @click.option("--tree", default=None)
 @click.option("--ref", default=None)
 @click.option("--submodules/--no-submodules", default=True)
-@click.option("--besides", multiple=True)
 @click.option("--skip-submodule", "skip", multiple=True)
 @click.option("--jobs", default=4)
 @options.path_option("--mirror", default=None)
@@ -127,7 +126,6 @@ def checkout(
     tree: str | None,
     ref: str | None,
     submodules: bool,
-    besides: tuple[str, ...],
     skip: tuple[str, ...],
     jobs: int,
     mirror: Path | None,
@@ -144,8 +142,8 @@ def checkout(
     cancel = Cancel()
     with cancel_on_signals(cancel):
         report = make(
-            pin, into, cache=cache, jobs=jobs, env=base_environment(), report=_say, besides=besides,
-            cancel=cancel, offline=offline, stocks=(mirror,) if mirror is not None else (),
+            pin, into, cache=cache, jobs=jobs, env=base_environment(), report=_say, cancel=cancel,
+            offline=offline, stocks=(mirror,) if mirror is not None else (),
         )  # fmt: skip
     _say(f"{into} is at {commit} with {len(report.evidence['submodules'])} submodules")
     return 0
@@ -222,10 +220,36 @@ def archives(into: Path, cache: Path, items: tuple[str, ...], mirror: Path | Non
 @click.option("--env", type=click.Path(path_type=Path), required=True)
 @click.option("--wanted", default="auto")
 @click.option("--setting", "settings", multiple=True)
-def front_end(folder: Path, env: Path, wanted: str, settings: tuple[str, ...]) -> int:
-    """Check that a source tree can be built the way the recipe says."""
+@click.option("--checkout", type=click.Path(path_type=Path), default=None)
+@click.option("--commit", default=None)
+@click.option("--submodules/--no-submodules", default=True)
+@click.option("--skip-submodule", "skip", multiple=True)
+@click.option("--besides", multiple=True)
+@click.option("--kind", default="wheel")
+def front_end(
+    folder: Path,
+    env: Path,
+    wanted: str,
+    settings: tuple[str, ...],
+    checkout: Path | None,
+    commit: str | None,
+    submodules: bool,
+    skip: tuple[str, ...],
+    besides: tuple[str, ...],
+    kind: str,
+) -> int:
+    """Check that a source tree is the pinned one, and can be built the way the recipe says."""
     from xpubuild.artifacts.tree_kind import check
+    from xpubuild.supply.git.integrity import begin_build
+    from xpubuild.supply.git.pin import Pin
 
+    if checkout is not None:
+        pin = (
+            Pin(url=str(checkout.absolute()), commit=commit, submodules=submodules, skip=skip)
+            if commit
+            else None
+        )
+        begin_build(checkout, pin, kind, besides)
     for line in check(folder, env, wanted=wanted, settings=settings):
         _say(line)
     return 0

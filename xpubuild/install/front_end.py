@@ -17,6 +17,8 @@ from xpubuild.install import admission, compile_cache, compiler_steps
 from xpubuild.install.archive_steps import unpacked_environment
 from xpubuild.install.context import Context
 from xpubuild.install.repository_steps import served_environment
+from xpubuild.supply.git.built import WHEEL
+from xpubuild.supply.git.pin import Pin
 
 #: 2020-01-01 UTC: a fixed moment for archive members, so that a wheel depends on its inputs alone.
 SOURCE_DATE_EPOCH = "1577836800"
@@ -43,8 +45,8 @@ def build_environment(context: Context, name: str) -> dict[str, str]:
             "CMAKE_GENERATOR": "Ninja",
             "SOURCE_DATE_EPOCH": SOURCE_DATE_EPOCH,
             "_GLIBCXX_USE_CXX11_ABI": abi,
-            # A build backend that lies in the tree must not change the checkout.
-            "PYTHONDONTWRITEBYTECODE": "1",
+            # Bytecode in the tree is neither written nor read: it would be run in place of the pinned source.
+            "PYTHONPYCACHEPREFIX": bytecode(context, name),
         }
     )
     env["CXXFLAGS"] = " ".join(filter(None, (env.get("CXXFLAGS"), f"-D_GLIBCXX_USE_CXX11_ABI={abi}")))
@@ -59,6 +61,11 @@ def build_environment(context: Context, name: str) -> dict[str, str]:
     if scratch_config(context, name):
         env["DIST_EXTRA_CONFIG"] = str(_scratch_file(context, name))
     return env
+
+
+def bytecode(context: Context, name: str) -> str:
+    """Return the folder for the bytecode of a component's build, which is removed before it."""
+    return str(context.layout.build / "bytecode" / name)
 
 
 def scratch_config(context: Context, name: str) -> Mapping[str, str]:
@@ -80,14 +87,22 @@ def _scratch_file(context: Context, name: str) -> Path:
     return context.layout.build / "setuptools" / f"{name}.cfg"
 
 
-def check_command(context: Context, name: str) -> Command:
-    """Return the command that holds the tree against what the recipe says about its front end."""
-    build = context.component(name).build
+def check_command(context: Context, name: str, pin: Pin | None, *, kind: str = WHEEL) -> Command:
+    """Return the command that compares the tree with its pin and with what the recipe says of its front end.
+
+    ``pin`` is None for a tree with edits on purpose.
+    """
+    source, build = context.component(name).source, context.component(name).build
+    tree = ["--checkout", str(context.layout.src / name), "--kind", kind]
+    if pin is not None:
+        tree += ["--commit", pin.commit, *(() if pin.submodules else ("--no-submodules",))]
+        tree += [part for path in pin.skip for part in ("--skip-submodule", path)]
+    tree += [part for path in (source.made_by_build if source else ()) for part in ("--besides", path)]
     settings = [part for key in sorted(build.config_settings) for part in ("--setting", key)]
     return Command(
         argv=(
             XPUBUILD, "plumbing", "front-end", source_folder(context, name),
-            "--env", str(context.layout.env), "--wanted", build.front_end, *settings,
+            "--env", str(context.layout.env), "--wanted", build.front_end, *settings, *tree,
         ),
         portable=(),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from xpubuild.frozen import frozen
 from xpubuild.install import front_end
 from xpubuild.install.context import Context
 from xpubuild.install.gate_steps import TORCH
+from xpubuild.install.source_steps import built_tree_proof
 
 
 @frozen
@@ -83,10 +84,13 @@ def _configure(context: Context, name: str, wheel: Step, folders: tuple[str, ...
         needs=wheel.needs,
         after=tuple(step for step in wheel.after if step in before),
         commands=(check, front_end.configure_command(context, name, scratch)),
-        proofs=(ConfiguredProof(front_end.source_folder(context, name), folders),),
+        proofs=(
+            built_tree_proof(context, name),
+            ConfiguredProof(front_end.source_folder(context, name), folders),
+        ),
         inputs=wheel.inputs,
         outputs=(scratch,),
-        fresh=(scratch,),
+        fresh=(scratch, front_end.bytecode(context, name)),
         relevant=relevant,
         watch=wheel.watch,
     )

@@ -15,6 +15,7 @@ from xpubuild.install.install import entered
 from xpubuild.install.prepare import Prepared
 from xpubuild.install.rehearsal import Rehearsal, rehearsal
 from xpubuild.install.rehearsal_report import make_report
+from xpubuild.supply.git.built import add_made
 
 #: Sources, environment and what CMake generates; the recipe's own number is that of a whole build.
 _DISK_GIB = 8.0
@@ -61,3 +62,4 @@ def _set_aside(build: Path) -> None:
     """
     with contextlib.suppress(FileNotFoundError):
         (build / "CMakeCache.txt").replace(build / _REHEARSED)
+        add_made(build.parent, build / _REHEARSED)

@@ -21,8 +21,9 @@ from xpubuild.install.recipe_proof import recipe_proofs
 from xpubuild.machine.python_environment import repair_env_command
 from xpubuild.recipe.model import GitSource
 from xpubuild.resources import ops_project_dir
+from xpubuild.supply.git.built import EDITABLE
 from xpubuild.supply.git.embedded import root_url
-from xpubuild.supply.git.integrity import TreeProof
+from xpubuild.supply.git.integrity import BuiltTreeProof, TreeProof
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.portable import ShellWord, portable_commands, shell_lines
 from xpubuild.supply.git.untouched import tree_stamp
@@ -90,8 +91,6 @@ def source_step(context: Context, name: str) -> Step:
     options += ["--ref", pin.ref] if pin.ref else []
     options += [] if pin.submodules else ["--no-submodules"]
     options += [part for path in pin.skip for part in ("--skip-submodule", path)]
-    besides = tuple(source.made_by_build) if source is not None else ()
-    options += [part for path in besides for part in ("--besides", path)]
     commands.append(
         Command(
             argv=(XPUBUILD, "plumbing", "checkout", pin.url, pin.commit, str(into), *options),
@@ -104,13 +103,23 @@ def source_step(context: Context, name: str) -> Step:
         id=f"{name}.source",
         title=f"check out {name} at {pin.commit[:12]}",
         commands=tuple(commands) if dirty is None else (),
-        proofs=(TreeProof(str(into), pin, besides), *recipe_proofs(context, name)) if dirty is None else (),
+        proofs=(TreeProof(str(into), pin), *recipe_proofs(context, name)) if dirty is None else (),
         outputs=tuple(outputs),
         witnesses=(str(into / ".git"),),
         relevant={"pin": pin.key(), "edits": dirty},
         guard_stamp=functools.partial(tree_stamp, into) if dirty is None else None,
         always_prove=dirty is None,
     )
+
+
+def pin_checked(context: Context, name: str) -> Pin | None:
+    """Return the pin that a component's tree must be at to be built; None with edits on purpose."""
+    return None if name in context.facts.dirty else pin_of(context, name)
+
+
+def built_tree_proof(context: Context, name: str) -> BuiltTreeProof:
+    """Return the proof that a build left the tree as it was pinned."""
+    return BuiltTreeProof(str(context.layout.src / name), pin_checked(context, name))
 
 
 def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
@@ -133,8 +142,9 @@ def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
         title=f"build {component.dist} wheel",
         needs=(f"{name}.source", *after),
         tools=compile_cache.tools(context, name),
-        commands=(frontend.check_command(context, name), command),
+        commands=(frontend.check_command(context, name, pin_checked(context, name)), command),
         proofs=(
+            built_tree_proof(context, name),
             WheelProof(str(stage), "*.whl", policy, tuple(str(folder) for folder in search)),
             *compile_cache.proofs(context, name),
         ),
@@ -142,6 +152,7 @@ def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
         outputs=(str(build_folder), *admission.made(context, name)),
         fresh=(
             str(stage),
+            frontend.bytecode(context, name),
             *(() if component.build.resume else (str(build_folder),)),
             *compile_cache.logs(context, name),
         ),
@@ -207,7 +218,7 @@ def editable_step(context: Context, name: str, needs: tuple[str, ...], after: tu
         tools=compile_cache.tools(context, name),
         commands=(
             repair_env_command(str(layout.env)),
-            frontend.check_command(context, name),
+            frontend.check_command(context, name, pin_checked(context, name), kind=EDITABLE),
             replace(command, argv=holding.with_constraints(command.argv, constraints)),
             holding.hold_command(context, name),
         ),
@@ -218,7 +229,7 @@ def editable_step(context: Context, name: str, needs: tuple[str, ...], after: tu
         ),
         inputs=constraints,
         outputs=(str(layout.env), str(layout.build / name), held, *admission.made(context, name)),
-        fresh=compile_cache.logs(context, name),
+        fresh=(frontend.bytecode(context, name), *compile_cache.logs(context, name)),
         witnesses=(held,),
         witness_globs=((str(context.site_packages), f"{normal}-*.dist-info/RECORD"),),
         relevant={"compiler": dict(context.facts.compilers.key), "oneapi": _oneapi_digest(context)},

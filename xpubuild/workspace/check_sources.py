@@ -11,6 +11,7 @@ from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git import notes
 from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.built import read_built
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, inspect, walk
 from xpubuild.workspace.check_model import Damage, Found
@@ -64,8 +65,11 @@ class Sources:
     def _files(self, place: Path, item: Repository, found: Found) -> None:
         """Compare contents: git takes a file of the same size and times for the same."""
         finished = notes.finished_ns(find_git_dir(place) or place)
+        built = read_built(find_git_dir(place) or place)
         for change in self._without_the_index(item).changes:
             file = item.work_tree / change.path
+            if change.extra and not built.explains(item.place(change.path), change.kind):
+                found.edited.append(str(file))
             if change.kind != "modified" or change.path in item.links():
                 continue
             named = item.place(change.path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -57,14 +57,12 @@ def checkout(
     cancel: Cancel | None = None,
     offline: bool = False,
     retry: Retry | None = None,
-    besides: Sequence[str] = (),
     stocks: tuple[Path, ...] = (),
 ) -> CheckoutReport:
     """Make ``into`` be the tree of ``pin``; the network is used for what the mirrors below ``cache`` lack.
 
     ``env`` is the whole environment (``base_environment()``). ``report`` gets lines to show, one at a time,
-    from several threads. ``besides`` are paths in the tree that belong to other parts of a build, such as a
-    repository that CMake clones into it. ``stocks`` are folders that ``xpubuild fetch`` has filled. Safe to
+    from several threads. ``stocks`` are folders that ``xpubuild fetch`` has filled. Safe to
     call again after a kill at any moment, and from several processes at once.
 
     Raises:
@@ -83,13 +81,13 @@ def checkout(
 
     with locked(_beside(place, "lock"), cancel=linked, on_wait=waiting) as fd:
         git_dir = find_git_dir(place)
-        move = Move(pin, place, git_dir, store, jobs, say, (fd,), tuple(besides)) if git_dir else None
+        move = Move(pin, place, git_dir, store, jobs, say, (fd,)) if git_dir else None
         seen = _seen(place, move, say)
         if move is not None and seen is not None:
             action, fetched = move.run(seen)
         else:
             action, fetched = "made", _make(pin, place, store=store, jobs=jobs, report=say, fd=fd)
-        evidence = verify(store.git, place, pin, besides=besides)
+        evidence = verify(store.git, place, pin)
     return CheckoutReport(str(place), pin, action, fetched, time.monotonic() - started, evidence)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
+from xpubuild.supply.git.built import EDITABLE, Built, Shadows
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.gitmodules import GITLINK, TreeEntry, list_tree
 from xpubuild.supply.git.worktree import Change, Missing, Repository
@@ -74,14 +75,15 @@ def find_edits(
     *,
     expected: Mapping[str, Collection[str]],
     moving: Mapping[str, Collection[str]] | None,
-    besides: Collection[str],
+    built: Built,
 ) -> list[Edit]:
     """Return what would be lost, or built by mistake, if the checkout were moved.
 
-    ``expected`` is path -> commits at which HEAD may be; ``moving`` the noted move; ``besides`` are paths
-    below the top that belong to other parts of the build.
+    ``expected`` is path -> commits at which HEAD may be; ``moving`` the noted move; ``built`` is
+    what builds have made in the tree. The first of ``found`` is the top.
     """
-    edits = []
+    edits, shadows = [], Shadows(found)
+    top = next((item.work_tree for item in found if isinstance(item, Repository)), Path())
     for item in found:
         if isinstance(item, Missing):
             edits += [Edit(item.path, "untracked", item.path)] if item.files else []
@@ -89,9 +91,15 @@ def find_edits(
         edits += _moved_head(item, expected.get(item.path, ()))
         ours = None if moving is None else Ours(git, item, moving.get(item.path, ()))
         for change in item.changes:
-            if not _is_edit(item, change, ours) or _is_besides(item.place(change.path), besides):
+            place, kind = item.place(change.path), change.kind
+            if not _is_edit(item, change, ours):
                 continue
-            edits.append(Edit(item.place(change.path), change.kind, item.path))
+            if change.extra and built.explains(place, kind):
+                hidden = "" if built.running == EDITABLE else shadows.of(top, place)
+                if not hidden:
+                    continue
+                kind = f"{kind}, hides {hidden}"
+            edits.append(Edit(place, kind, item.path))
     return edits
 
 
@@ -172,8 +180,17 @@ def _commands(into: Path, edits: Sequence[Edit]) -> list[str]:
             commands.append(f"git -C {folder} switch -c my-work")
         if "hidden" in kinds:
             commands.append(f"git -C {folder} ls-files -v | grep '^[a-zS] '")
+        kinds = {kind.partition(",")[0] for kind in kinds}
         if kinds & {"modified", "untracked", "unmerged", "ignored"}:
-            which = "--all" if "ignored" in kinds else "--include-untracked"
+            # Only by their names: what builds have made stays.
+            names = [edit.path for edit in edits if edit.repository == repository]
+            inside = [os.path.relpath(name, repository) if repository else name for name in names]
+            few = len(names) <= _SHOWN and not kinds - {"untracked", "ignored"}
+            which = "--include-untracked"
+            if few:
+                which = f"--all -- {shlex.join(inside)}"
+            elif "ignored" in kinds:
+                which = "--all"
             commands.append(f"git -C {folder} stash push {which}")
             commands.append(f"cd {folder} && git switch -c my-work && git add -A && git commit")
     commands.append(f"mv {shlex.quote(str(into))} {shlex.quote(f'{into}.mine')}")

@@ -16,6 +16,7 @@ from xpubuild.engine.files import sync_filesystems
 from xpubuild.frozen import frozen
 from xpubuild.supply.git import notes
 from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.built import read_built
 from xpubuild.supply.git.discover import SourceTree, discover
 from xpubuild.supply.git.edits import Edit, Ours, find_edits, in_the_way, refuse
 from xpubuild.supply.git.git import Report
@@ -41,7 +42,6 @@ class Move:
     jobs: int
     report: Report
     hold: tuple[int, ...]
-    besides: tuple[str, ...]
 
     def run(self, seen: Seen) -> tuple[str, tuple[str, ...]]:
         """Go on from what ``look`` saw; return what was done (moved or unchanged) and the URLs asked.
@@ -64,9 +64,8 @@ class Move:
             SourceIntegrityError: something is not as it was checked out, or git cannot read it.
         """
         moving = notes.read_move(self.git_dir)
-        every_file = moving is not None or bool(self.besides)
         git, skip = self.store.git, self.pin.skip
-        found = tuple(walk(git, self.place, self.git_dir, submodules=True, every_file=every_file, skip=skip))
+        found = tuple(walk(git, self.place, self.git_dir, submodules=True, skip=skip))
         self._require_no_edits(found, moving)
         return found, moving
 
@@ -93,7 +92,7 @@ class Move:
             found,
             expected=self._expected(found, moving),
             moving=moving,
-            besides=self.besides,
+            built=read_built(self.git_dir),
         )
         self._refuse(edits)
 

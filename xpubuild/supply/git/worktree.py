@@ -11,12 +11,14 @@ from xpubuild.frozen import frozen
 from xpubuild.supply.git.git import Answer, Git
 from xpubuild.supply.git.gitmodules import GITLINK, TreeEntry
 
+#: The kinds of files that git does not track; ``ignored`` by the pin's own ``.gitignore`` files alone.
+UNTRACKED, IGNORED = "untracked", "ignored"
 _TRACKED_FIELDS = {"1": 8, "2": 9, "u": 10}  # columns before the path in porcelain v2
 
 
 @frozen
 class Change:
-    """A path that is not as HEAD has it. ``kind`` is modified, untracked, unmerged or hidden.
+    """A path that is not as HEAD has it. ``kind`` is modified, untracked, ignored, unmerged or hidden.
 
     ``hidden`` are files that git was told not to look at (assume-unchanged, skip-worktree): their content is
     not known to be the tree's. ``staged`` where the index differs from HEAD.
@@ -25,6 +27,11 @@ class Change:
     path: str
     kind: str
     staged: bool = False
+
+    @property
+    def extra(self) -> bool:
+        """Whether git does not track it, or it is in a repository that it does not track."""
+        return self.kind in (UNTRACKED, IGNORED)
 
 
 @frozen
@@ -91,22 +98,44 @@ def require_git_dir(work_tree: Path) -> Path:
     return git_dir
 
 
-def inspect(git: Git, path: str, work_tree: Path, git_dir: Path, *, every_file: bool = False) -> Repository:
-    """Look at one repository without changing it; ``every_file`` lists what untracked folders hold.
+def inspect(git: Git, path: str, work_tree: Path, git_dir: Path) -> Repository:
+    """Look at one repository without changing it.
 
     Raises:
         SourceIntegrityError: git cannot read it.
     """
-    look = ["status", "--porcelain=v2", "--branch", "-z", "--no-renames", "--ignore-submodules=dirty"]
-    look.append(f"--untracked-files={'all' if every_file else 'normal'}")
-    status = git.query(look, git_dir=git_dir, work_tree=work_tree)
-    index = git.query(["ls-files", "--stage", "-v", "-z"], git_dir=git_dir, work_tree=work_tree)
-    for answer in (status, index):
+
+    def ask(*words: str) -> bytes:
+        answer = git.query([*words, "-z"], git_dir=git_dir, work_tree=work_tree)
         if not answer.ok:
             raise _unreadable(work_tree, answer)
-    head, changes = _read_status(status.stdout)
-    entries, hidden = _read_index(index.stdout)
+        return answer.stdout
+
+    look = ("status", "--porcelain=v2", "--branch", "--no-renames", "--ignore-submodules=dirty")
+    head, changes = _read_status(ask(*look, "--untracked-files=no"))
+    entries, hidden = _read_index(ask("ls-files", "--stage", "-v"))
+    # Not from status: it would leave out what the user's own ignore rules name.
+    every = _names(ask("ls-files", "--others"))
+    rules = ("--ignored", "--exclude-per-directory=.gitignore")
+    ignored = set(_names(ask("ls-files", "--others", *rules))) if every else set()
+    for name in every:
+        kind = IGNORED if name in ignored else UNTRACKED
+        changes.append(Change(name.rstrip("/"), kind))
+        changes += _in_nested(git, work_tree, name, kind) if name.endswith("/") else ()
     return Repository(path, work_tree, git_dir, head, (*changes, *hidden), entries)
+
+
+def _names(output: bytes) -> list[str]:
+    return [os.fsdecode(name) for name in output.split(b"\0") if name]
+
+
+def _in_nested(git: Git, work_tree: Path, name: str, kind: str) -> Iterator[Change]:
+    """Yield the commit of a repository that a build has cloned into the tree, and what differs from it."""
+    git_dir = find_git_dir(work_tree / name)
+    if git_dir is not None:
+        nested = inspect(git, "", work_tree / name, git_dir)
+        yield Change(f"{name}@{nested.head}", kind)
+        yield from (Change(name + change.path, kind) for change in nested.changes)
 
 
 def walk(
@@ -115,13 +144,12 @@ def walk(
     git_dir: Path,
     *,
     submodules: bool,
-    every_file: bool = False,
     skip: Collection[str] = (),
 ) -> Iterator[Repository | Missing]:
-    """Yield the top repository and, where asked, every submodule below it, parents first.
+    """Yield the top repository and every submodule below it, parents first.
 
-    A submodule in ``skip`` need not be there; one that is there, or a folder with files in its place, is
-    looked at like any other.
+    A submodule in ``skip``, or all without ``submodules``, need not be there; one that is there, or a folder
+    with files in its place, is looked at like any other.
 
     Raises:
         SourceIntegrityError: git cannot read one of them.
@@ -129,14 +157,14 @@ def walk(
     waiting = [("", top, git_dir)]
     while waiting:
         path, work_tree, repository = waiting.pop(0)
-        found = inspect(git, path, work_tree, repository, every_file=every_file)
+        found = inspect(git, path, work_tree, repository)
         yield found
-        for link, commit in found.links().items() if submodules else ():
+        for link, commit in found.links().items():
             folder = work_tree / link
             below = find_git_dir(folder)
             if below is None:
                 files = _holds_files(folder)
-                if files or found.place(link) not in skip:
+                if files or (submodules and found.place(link) not in skip):
                     yield Missing(found.place(link), commit, files=files)
             else:
                 waiting.append((found.place(link), folder, below))
@@ -153,15 +181,13 @@ def _read_status(output: bytes) -> tuple[str | None, list[Change]]:
     changes = []
     for raw in output.split(b"\0"):
         line = os.fsdecode(raw)
-        kind, _, rest = line.partition(" ")
+        kind = line.partition(" ")[0]
         if line.startswith("# branch.oid "):
             oid = line.removeprefix("# branch.oid ")
             head = None if oid == "(initial)" else oid
         elif kind in _TRACKED_FIELDS:
             path = line.split(" ", _TRACKED_FIELDS[kind])[-1]
             changes.append(Change(path, "unmerged" if kind == "u" else "modified", staged=line[2] != "."))
-        elif kind == "?":
-            changes.append(Change(rest.rstrip("/"), "untracked"))
     return head, changes
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
+from xpubuild.supply.git.built import BARE
 from xpubuild.supply.store.evidence import IDENTITY, TAKEN
 from xpubuild.supply.store.folder import FolderStore
 from xpubuild.supply.store.identity import differences
@@ -242,6 +243,8 @@ class WheelKeeper:
         """
         if not self.writable or len(files) != 1:
             return ()
+        if not any(item.get(BARE) for item in evidence):
+            return ("the wheel is not kept in the store: its source tree was not proved before the build",)
         changed = differences(self.again(), self.inputs)
         if changed:
             return (f"the wheel is not kept in the store: while it was built, {changed[0]}",)

@@ -1,0 +1,121 @@
+"""A file that no build made is refused before the build, whatever ignores it, and no wheel of it is kept."""
+
+from __future__ import annotations
+
+import json
+import py_compile
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from integration.small_world import BACKEND, RECIPE, SmallWorld, small_world
+from support.cli import child
+
+# It leaves what real builds leave in a tree, and takes a header where it lies there.
+_BACKEND = (
+    BACKEND.replace('b"Requires-Dist: tiny-wheel>=1.0\\n"', 'b""')
+    .replace('Path("mine.py").read', 'Path(max(pathlib.Path().glob("answer.h"), default="mine.py")).read')
+    .replace('    info = "mine', '    pathlib.Path("left.o").write_text("1")\n    info = "mine')
+)
+_ALONE = RECIPE[: RECIPE.index("  tiny:")] + RECIPE[RECIPE.index("  mine:") :].replace(
+    "    needs: [tiny]\n", ""
+)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallWorld]:
+    monkeypatch.setattr("integration.small_world.RECIPE", _ALONE)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XPUBUILD_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("XPUBUILD_STORE_READ_ONLY", "0")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "store").mkdir(mode=0o755)
+    files = {"backend.py": _BACKEND, "mine.py": "ANSWER = 42\n", ".gitignore": "*.o\n__pycache__/\n"}
+    with small_world(tmp_path, files) as made:
+        yield made
+
+
+def kept(world: SmallWorld) -> list[str]:
+    """Return the wheels in all stores."""
+    return [path.name for place in ("store", "cache") for path in (world.folder / place).rglob("*.whl")]
+
+
+def module(world: SmallWorld) -> str:
+    with zipfile.ZipFile(world.wheel) as archive:
+        return archive.read("mine.py").decode()
+
+
+def test_what_a_build_leaves_is_its_own_and_a_file_of_the_user_is_not(world: SmallWorld) -> None:
+    first = world.install()
+    assert first.status == 0, first.err
+    tree = world.workspace / "src" / "mine"
+    assert (tree / "left.o").exists()
+    assert not list(tree.rglob("*.pyc"))
+    assert module(world) == "ANSWER = 42\n"
+    assert len(set(kept(world))) == 1, first.err
+    again = world.install("--json")
+    assert json.loads(again.out)["ran"] == []
+    (tree / "other.o").write_text("mine")
+    refused = world.install()
+    assert refused.status == 31
+    assert "other.o" in refused.err
+    assert "left.o" not in refused.err
+    assert "git -C" in refused.err
+    looked = child("check", str(world.workspace), "--json")
+    assert json.loads(looked.out)["edited"] == [str(tree / "other.o")]
+    assert (tree / "other.o").read_text() == "mine"
+
+
+@pytest.mark.parametrize("rules", ["user", "core.excludesFile", "info/exclude", "the pin", "bytecode"])
+def test_no_wheel_is_built_or_kept_of_a_tree_with_a_file_that_git_ignores(
+    world: SmallWorld, rules: str
+) -> None:
+    made = child(
+        "install",
+        str(world.recipe),
+        "--workspace",
+        str(world.workspace),
+        "--until",
+        "mine.source",
+        timeout_s=600,
+    )
+    assert made.status == 0, made.err
+    tree = world.workspace / "src" / "mine"
+    place = tree / "answer.h"
+    if rules == "bytecode":
+        other = world.folder / "backend.py"
+        other.write_text(_BACKEND.replace("answer.h", "backend.py"))
+        place = tree / "__pycache__" / f"backend.{sys.implementation.cache_tag}.pyc"
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(str(other), str(place), invalidation_mode=mode)
+    else:
+        place = tree / ("answer.o" if rules == "the pin" else "answer.h")
+        place.write_text("ANSWER = 666\n")
+        (world.folder / "ignored").write_text("answer.h\n")
+        config = world.folder / "config" / "git"
+        config.mkdir(parents=True)
+        if rules == "user":
+            (config / "ignore").write_text("answer.h\n")
+        elif rules == "core.excludesFile":
+            (config / "config").write_text(f"[core]\n\texcludesFile = {world.folder / 'ignored'}\n")
+        else:
+            (tree / ".git" / "info").mkdir(exist_ok=True)
+            (tree / ".git" / "info" / "exclude").write_text("answer.h\n")
+    refused = world.install()
+    assert refused.status == 31, refused.err
+    assert place.name in refused.err
+    assert place.exists()
+    assert not world.wheel.exists()
+    assert kept(world) == []
+
+    dirty = world.install("--allow-dirty")
+    assert dirty.status == 0, dirty.err
+    # Not even then is bytecode read that lies in the tree.
+    assert module(world) == ("ANSWER = 666\n" if place.name == "answer.h" else "ANSWER = 42\n")
+    assert kept(world) == []
+    again = world.install("--allow-dirty", "--json")
+    assert json.loads(again.out)["ran"] == []
+    assert world.install().status == 31
+    assert kept(world) == []
