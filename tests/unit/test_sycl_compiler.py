@@ -87,3 +87,9 @@ def test_it_says_what_it_is_and_what_it_ignores() -> None:
     assert said.startswith("Intel(R) oneAPI DPC++/C++ Compiler 2026.2.0 (stand-in driver)\n")
     assert all(option in said for option in ignored())
     assert "no images are made for spir64_gen" in said
+
+
+def test_what_ccache_asks_first_is_preprocessed_for_the_host() -> None:
+    options = divide(("-fsycl", "-DX", "-E", "/s/a.cpp"))
+    assert options.preprocess_only
+    assert options.for_host == ["-DX"]

@@ -25,6 +25,7 @@ from .options import Options, UsageError, divide, ignored, is_sycl, plain
 _SECTION = ".sycl_images"
 # libsycl.so.9 came with 2026.0.
 _FIRST_WITH_VERSION_3 = 9
+_LANGUAGE = "-DSYCL_LANGUAGE_VERSION=202012L"
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,12 @@ def main(argv: Sequence[str], toolkit: Toolkit, name: str = "icpx") -> int:
 
 
 def _drive(toolkit: Toolkit, options: Options) -> None:
+    if options.preprocess_only:
+        # What ccache hashes. GCC writes to standard output, unless a file is named.
+        flags = (*options.for_host, *toolkit.includes, "-E", *map(str, options.sources))
+        to = () if options.output == Options.output else ("-o", str(options.output))
+        _run(options.host_compiler, *flags, *to, out=None)
+        return
     with tempfile.TemporaryDirectory(prefix="sycl-") as name:
         folder = Path(name)
         objects = []
@@ -124,7 +131,9 @@ def _compile(toolkit: Toolkit, options: Options, source: Path, folder: Path) -> 
     quiet = ("-Wno-attributes", "-DSYCL_DISABLE_FSYCL_SYCLHPP_WARNING")
     flags = (*options.for_host, *quiet, *toolkit.includes, "-iquote", str(source.parent))
     if not _includes_sycl(toolkit, options, source, flags, folder):
-        _run(options.host_compiler, *flags, "-c", source, "-o", folder / "host.o")
+        # torch-xpu-ops compiles such a source to ask for the macros.
+        macros = () if options.other_host else (toolkit.macro, _LANGUAGE)
+        _run(options.host_compiler, *flags, *macros, "-c", source, "-o", folder / "host.o")
         return folder / "host.o"
     header, footer = folder / "header.h", folder / "footer.h"
     images, log = _in_a_child(

@@ -80,11 +80,14 @@ class Options:
     link: list[str] = field(default_factory=list)
     targets: tuple[str, ...] = ("spir64",)
     host_compiler: str = "g++"
+    #: Whether a host compiler is named; without one, icpx would compile for the host itself.
+    other_host: bool = False
     host_options: list[str] | None = None
     backend: list[str] = field(default_factory=list)
     sources: list[Path] = field(default_factory=list)
     output: Path = Path("a.out")
     compile_only: bool = False
+    preprocess_only: bool = False
     device_link: bool = False
     lists_headers: bool = False
     header_list: Path | None = None
@@ -127,6 +130,8 @@ def divide(argv: Sequence[str]) -> Options:
     for word in words:
         if word == "-c":
             options.compile_only = True
+        elif word == "-E":
+            options.preprocess_only = True
         elif word == "-o":
             options.output = Path(next(words))
         elif word == "-MD":
@@ -159,7 +164,7 @@ def _option(options: Options, word: str, value: list[str]) -> None:
     if where == "targets":
         options.targets = tuple(rest.split(","))
     elif where == "host_compiler":
-        options.host_compiler = rest
+        options.host_compiler, options.other_host = rest, True
     elif where == "host_options":
         options.host_options = [*(options.host_options or ()), *shlex.split(rest)]
     elif where == "device_link":
