@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.like_triton import LLVM
-from support.plan_files import PLANS
+from support.plan_files import plan_for
 from support.recipe_trees import recipe, write_tree
 from support.releases import EVERY, recipe_of
 
@@ -57,7 +57,7 @@ def test_an_llvm_that_is_gone_is_refused_unless_the_user_has_one() -> None:
 
 
 def test_with_the_old_abi_triton_keeps_that_of_its_llvm() -> None:
-    plan = PLANS["2.6-xpu-abi-0"]()
+    plan = plan_for("2.6", oneapi="2025.0", cxx11_abi=0, with_=("triton",))
     flags = {name: plan.step(f"{name}.wheel").commands[-1].env for name in ("torch", "triton")}
     assert flags["torch"]["CXXFLAGS"].endswith("-D_GLIBCXX_USE_CXX11_ABI=0")
     assert flags["triton"]["CXXFLAGS"].endswith("-D_GLIBCXX_USE_CXX11_ABI=1")

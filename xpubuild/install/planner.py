@@ -26,19 +26,25 @@ from xpubuild.install.repository_steps import configured, repositories_step
 from xpubuild.install.request import Choice, Facts, Request
 from xpubuild.install.sharing import share_jobs
 from xpubuild.machine.envmark import check_name
+from xpubuild.recipe.model import Recipe
 from xpubuild.workspace.layout import Layout
 
 if TYPE_CHECKING:
     from xpubuild.install.conda_steps import CondaFacts
 
 
-#: Keys of a recipe that do not decide what is built.
+#: Keys of a recipe that do not decide what is built: what it says of hosts, of other releases and of itself,
+#: and what stands in the inputs as chosen.
 _NOT_INPUTS: dict[str, Any] = {
-    "costs": True,
-    "facts": True,
-    "title": True,
-    "patches": True,
-    "components": {"__all__": {"build": {"compile_cache", "launcher", "unit_memory"}}},
+    **dict.fromkeys(("title", "extends", "abstract", "patches", "target", "targets", "abi", "arch"), True),
+    **dict.fromkeys(("arch_upstream", "loses", "refuses", "toolkits", "costs", "facts"), True),
+    "needs": {"disk_gib", "drivers", "gpus"},
+    "components": {
+        "__all__": {
+            **dict.fromkeys(("optional", "targets", "end_of_life"), True),
+            "build": {"compile_cache", "launcher", "unit_memory", "large_units"},
+        }
+    },
 }
 
 
@@ -213,7 +219,7 @@ def inputs(context: Context) -> Mapping[str, Any]:
     """Return everything that decides what is built, free of paths and times; the lock digest hashes it."""
     recipe, choice, facts = context.recipe, context.choice, context.facts
     return {
-        "recipe": recipe.model_dump(mode="json", by_alias=True, exclude=_NOT_INPUTS, exclude_defaults=True),
+        "recipe": _said_of(recipe, choice),
         "target": choice.target,
         "cxx11_abi": choice.cxx11_abi,
         "components": list(choice.components),
@@ -224,6 +230,21 @@ def inputs(context: Context) -> Mapping[str, Any]:
         "resolved": {name: item.commit for name, item in facts.resolved.items()},
         **({"conda": conda.digest} if (conda := _conda(context)) is not None else {}),
     }
+
+
+def _said_of(recipe: Recipe, choice: Choice) -> dict[str, Any]:
+    """Return what a recipe says of what was chosen: a component or variant beside it changes nothing."""
+    said = recipe.model_dump(mode="json", by_alias=True, exclude=_NOT_INPUTS, exclude_defaults=True)
+    said["components"] = {name: said["components"][name] for name in sorted(choice.components)}
+    said.pop("variants", None)
+    if choice.variant is not None:
+        over = recipe.variants[choice.variant].env
+        said["variants"] = {choice.variant: {name: over[name] for name in choice.components if name in over}}
+    said["verify"] = {
+        "suite": recipe.verify.suite,
+        "require": [name for name in recipe.verify.require if name in choice.components],
+    }
+    return said
 
 
 def _summary(context: Context) -> dict[str, Any]:
