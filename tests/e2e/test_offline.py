@@ -118,12 +118,11 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, P
 
 @pytest.fixture(scope="module")
 def fetched(cli: Cli, upstream: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Fetched:
-    """Fetch and export, then take the servers and the fetching user's caches away."""
+    """Fetch, copy the folder, then take the servers and the fetching user's caches away."""
     root, recipe = upstream
     folder = tmp_path_factory.mktemp("carried")
     home = {"HOME": str(folder / "home one"), "XDG_CACHE_HOME": str(folder / "home one" / "cache")}
     answer = cli("fetch", recipe, "--mirror", folder / "first", "--json", env=home).must(0)
-    cli("fetch", recipe, "--mirror", folder / "first", "--export", folder / "carried.tar", env=home).must(0)
     lock = folder / "nested.lock.yaml"
     cli("lock", recipe, "--mirror", folder / "first", "--offline", "-o", lock, env=home, network=False).must(
         0
@@ -131,9 +130,10 @@ def fetched(cli: Cli, upstream: tuple[Path, Path], tmp_path_factory: pytest.Temp
     for repository in root.glob("*.git"):
         shutil.rmtree(repository)
     shutil.rmtree(folder / "home one", ignore_errors=True)
-    shutil.rmtree(folder / "first")
     mirror = folder / "second site é"
-    cli("fetch", "--import", folder / "carried.tar", "--mirror", mirror, network=False).must(0)
+    shutil.copytree(folder / "first", mirror)
+    shutil.rmtree(folder / "first")
+    cli("fetch", "--mirror", mirror, "--check", network=False).must(0)
     return Fetched(recipe, lock, mirror, answer)
 
 

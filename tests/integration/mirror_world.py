@@ -20,8 +20,6 @@ from xpubuild.recipe.model import ConfigureTime
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.index.config import IndexConfig
-from xpubuild.supply.mirror.entries import render, sealed
-from xpubuild.supply.mirror.old import SCHEMA
 from xpubuild.supply.mirror.store import Mirror
 
 WHEELS = {
@@ -115,16 +113,6 @@ def content(mirror: Path) -> dict[str, bytes]:
         for path in sorted(mirror.rglob("*"))
         if path.is_file() and path.suffix != ".lock" and path.name != ".lock"
     }
-
-
-def as_0_2_wrote_it(place: Path) -> None:
-    """Put the entries of a mirror into files of their own, with an index of their hashes, as 0.2 did."""
-    entries = Mirror.open(place).entries()
-    (place / "manifest").mkdir()
-    for name, entry in entries.items():
-        (place / "manifest" / f"{name}.json").write_bytes(render(entry))
-    hashes = {name: hashlib.sha256(render(entry)).hexdigest() for name, entry in entries.items()}
-    (place / "index.json").write_bytes(sealed({"schema": SCHEMA, "entries": hashes}))
 
 
 def summary(document: dict[str, Any]) -> tuple[int, int]:

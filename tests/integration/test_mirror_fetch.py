@@ -15,8 +15,7 @@ from integration.mirror_world import WHEELS, World, content, summary, world
 
 from xpubuild.engine.events import NullSink
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.install.fetch import Fetch
-from xpubuild.install.fetch_export import check_mirror
+from xpubuild.install.fetch import Fetch, check_mirror
 from xpubuild.schema.fetch import FetchDocument
 from xpubuild.supply.conda.lockfile import write_lock
 from xpubuild.supply.conda.model import CondaLock, CondaPackage

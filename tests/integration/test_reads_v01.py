@@ -1,11 +1,9 @@
-"""What xpubuild 0.1 wrote is read: workspaces, locks, a mirror and an export of tests/data/v0.1."""
+"""What xpubuild 0.1 wrote is read: workspaces and locks of tests/data/v0.1."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ CONDA = ("--conda-lock", str(DATA / "packages.conda-lock.yml"))
 
 @pytest.fixture(autouse=True)
 def only_what_0_1_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the recipes of 0.1, no packages but a mirror's, and no cache of an earlier test."""
+    """Take the recipes of 0.1, no packages, and no cache of an earlier test."""
     monkeypatch.setenv("XPUBUILD_RECIPES", str(DATA / "recipes"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
@@ -36,28 +34,6 @@ def recipe(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def workspace(recipe: str, tmp_path: Path) -> Path:
     return copied(recipe, tmp_path)
-
-
-@pytest.fixture
-def mirror(tmp_path: Path) -> str:
-    subprocess.run(["tar", "-xzf", str(DATA / "mirror.tar.gz")], cwd=tmp_path, check=True)
-    return str(tmp_path / "mirror")
-
-
-@pytest.fixture
-def imported(tmp_path: Path, xpubuild: Xpubuild) -> str:
-    """Return a mirror that the export was imported into."""
-    file = tmp_path / "export.tar"
-    file.write_bytes(gzip.decompress((DATA / "export.tar.gz").read_bytes()))
-    place = str(tmp_path / "imported")
-    document = xpubuild.json("fetch", "--mirror", place, "--import", str(file))
-    assert document["digest"] == said("export")["digest"]
-    return place
-
-
-@pytest.fixture(params=["mirror", "imported"])
-def either(request: pytest.FixtureRequest) -> str:
-    return str(request.getfixturevalue(request.param))
 
 
 def copied(recipe: str, into: Path) -> Path:
@@ -131,77 +107,8 @@ def test_clean_knows_what_was_made(xpubuild: Xpubuild, workspace: Path) -> None:
     assert not workspace.exists()
 
 
-def test_an_install_goes_on_in_a_workspace(xpubuild: Xpubuild, tmp_path: Path, mirror: str) -> None:
-    """With sources and packages of the mirror; the environment is known as xpubuild's and made anew."""
-    place = str(copied("tree", tmp_path))
-    words = (
-        "tree",
-        "--offline",
-        "--mirror",
-        mirror,
-        "--workspace",
-        place,
-        "--log-format",
-        "jsonl",
-        "--until",
-    )
-    assert "was moved from /srv/tree" in xpubuild.ok("install", *words, "toolchain").err
-    assert list((tmp_path / "ws/env").glob("lib/python3*/site-packages/demo.py"))
-    xpubuild.ok("install", *words, "top.repositories")
-    assert (tmp_path / "ws/src/top/third_party/mid/deps/inner/inner.h").read_text() == "inner\n"
-    status = xpubuild.json("status", "--workspace", place)
-    runs = {run["id"]: (run["version"], run["status"]) for run in status["runs"]}
-    assert runs[1] == ("0.1.0", "failed")
-    assert {runs[number][1] for number in (2, 3)} == {"ok"}
-    states = {step["id"]: step["status"] for step in status["steps"]}
-    assert (states["toolchain"], states["top.repositories"], states["top.wheel"]) == (
-        "done",
-        "done",
-        "failed",
-    )
-
-
 @pytest.mark.parametrize(("name", "more"), [("quickstart", ()), ("tree", ()), ("packages", CONDA)])
 def test_a_lock_is_planned(xpubuild: Xpubuild, tmp_path: Path, name: str, more: tuple[str, ...]) -> None:
     words = ("--workspace", str(tmp_path / "ws"), "--lock-policy", "ignore", "--json")
     result = xpubuild("plan", str(DATA / f"{name}.lock.yaml"), *words, *more)
     assert differing(result) == []
-
-
-def test_a_lock_is_still_that_of_its_sources(xpubuild: Xpubuild, imported: str) -> None:
-    words = ("--offline", "--mirror", imported, "--policy", "ignore", "--json")
-    assert differing(xpubuild("verify-lock", str(DATA / "tree.lock.yaml"), *words)) == []
-
-
-def test_a_mirror_is_whole(xpubuild: Xpubuild, either: str) -> None:
-    document = xpubuild.json("fetch", "--mirror", either, "--check")
-    assert (document["damaged"], document["unknown"]) == ([], [])
-    expected = said("export")["summary"]
-    assert {name: document["summary"][name] for name in ("repositories", "files", "bytes")} == {
-        name: expected[name] for name in ("repositories", "files", "bytes")
-    }
-
-
-@pytest.mark.parametrize(("name", "more"), [("tree", ()), ("packages", CONDA)])
-def test_a_mirror_has_what_a_lock_needs(
-    xpubuild: Xpubuild, either: str, name: str, more: tuple[str, ...]
-) -> None:
-    words = (str(DATA / f"{name}.lock.yaml"), "--mirror", either, *more)
-    assert xpubuild.json("fetch", *words, "--check")["missing"] == []
-    assert xpubuild.json("fetch", *words, "--offline")["summary"]["new_bytes"] == 0
-
-
-def test_a_mirror_goes_on_without_an_entry_of_its_page(
-    xpubuild: Xpubuild, mirror: str, imported: str
-) -> None:
-    """0.1 had one of the page of links; the next command that writes removes it, and the page is the same."""
-    place = Path(mirror)
-    old, page = place / "manifest" / "page-wheels.json", (place / "wheels.html").read_bytes()
-    assert old.is_file()
-    again = str(place.parent / "again.tar")
-    xpubuild.ok("fetch", "--mirror", imported, "--export", again)
-    assert xpubuild.json("fetch", "--mirror", mirror, "--import", again)["summary"]["new_bytes"] == 0
-    assert not old.exists()
-    assert (place / "wheels.html").read_bytes() == page
-    assert b"page-wheels" not in (place / "index.json").read_bytes()
-    assert xpubuild.json("fetch", "--mirror", mirror, "--check")["damaged"] == []

@@ -161,7 +161,6 @@ wheel repair a-file --kind site --bundle
 wheel repair here
 fetch quickstart
 fetch --mirror here --check --dry-run
-fetch --mirror here --export a --import b
 fetch --mirror https://mirror.example.invalid/x
 explain
 explain nowhere.log

@@ -21,10 +21,9 @@ from xpubuild.install.gate_steps import _release
 from xpubuild.install.install import apply
 from xpubuild.install.modulefiles import Modules
 from xpubuild.install.prepare import Prepared
-from xpubuild.install.served_mirror import local_mirror, remote_of
+from xpubuild.install.served_mirror import local_mirror
 from xpubuild.supply.mirror.remote.http import HttpRemote
 from xpubuild.supply.mirror.remote.location import Location
-from xpubuild.supply.mirror.remote.ssh import SshRemote
 from xpubuild.workspace.layout import Layout
 
 
@@ -92,7 +91,7 @@ def test_what_failed_and_what_was_damaged_is_told(root: Path, tmp_path: Path) ->
         ]
 
 
-HTTP, SSH = Location("https", "host.example", "/m"), Location("ssh", "host.example", "/m", user="me")
+HTTP = Location("https", "host.example", "/m")
 
 
 def test_a_served_mirror_is_copied_into_the_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +127,6 @@ def test_a_served_mirror_is_copied_into_the_cache(root: Path, monkeypatch: pytes
     assert [(item.text, item.level) for item in (one, two) if isinstance(item, Notice)] == [
         ("one", "info"), ("two", "warning"),
     ]  # fmt: skip
-    assert isinstance(remote_of(SSH), SshRemote)
 
 
 def test_a_mirror_that_has_no_lock_of_conda_packages(root: Path, tmp_path: Path) -> None:

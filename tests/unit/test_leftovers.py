@@ -38,10 +38,6 @@ from xpubuild.supply.git.leftovers import remove_leftovers
 from xpubuild.supply.git.notes import write_done, write_move
 from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.index.partial import part_of
-from xpubuild.supply.mirror.entries import FileRecord
-from xpubuild.supply.mirror.exporting import export
-from xpubuild.supply.mirror.remote.location import Location
-from xpubuild.supply.mirror.remote.transport import keep
 from xpubuild.supply.mirror.store import Mirror
 
 DATA = b"the content of a file\n" * 1000
@@ -74,17 +70,9 @@ def _conda(root: Path) -> None:
     bring([package], root / "staging", Supply(root / "cache", lambda _: root / "origin/a.conda"), report=str)
 
 
-def _served(root: Path) -> None:
-    chunks = iter([DATA[:100], DATA[100:], b""])
-    (root / "copy").mkdir(exist_ok=True)
-    keep(Location("https", "m.example", "/m"), FileRecord("files/a", len(DATA), SHA256), root / "copy",
-         lambda: next(chunks), lambda *_: None)  # fmt: skip
-
-
 def _mirror(root: Path) -> None:
     mirror = Mirror.open(root / "mirror", create=True)
     mirror.add_file(root / "origin/a.conda", sha256=SHA256, name="a.conda", kind="conda")
-    export(mirror, mirror.files(), root / "out" / "all.tar")
 
 
 def _keep_lock(root: Path) -> None:
@@ -205,11 +193,9 @@ CASES = {
         lambda root: copy_durable(root / "origin/a.conda", root / "there"), _origin, makes=("there/a.conda",)
     ),
     "a conda package": Case(_conda, _origin, makes=("staging/linux-64/a.conda",)),
-    "a file of a served mirror": Case(_served, makes=(f"copy/{SHA256}",)),
-    "a file of a mirror, and its export": Case(
-        _mirror, _origin, ("mirror/.commit-", "mirror/.index.lock"), makes=(
+    "a file of a mirror": Case(
+        _mirror, _origin, ("mirror/.commit-",), makes=(
             "mirror/.lock", "mirror/index.json", "mirror/mirror.json", f"mirror/files/{SHA256}/a.conda",
-            "out/all.tar",
         ),
     ),
     "a conda lock of a mirror": Case(_keep_lock, _keep_lock),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,15 +23,11 @@ from xpubuild.supply.mirror.entries import (
     parse,
     render,
 )
-from xpubuild.supply.mirror.exporting import export
 from xpubuild.supply.mirror.failures import damage_error, no_file, no_mirror
 from xpubuild.supply.mirror.foreign import require_no_way_out, unverified
-from xpubuild.supply.mirror.importing import import_file, look_at
 from xpubuild.supply.mirror.index import derived_damage, read_index, read_manifest, render_index
-from xpubuild.supply.mirror.old import read_old_index
 from xpubuild.supply.mirror.reading import Damage, compare
 from xpubuild.supply.mirror.store import Mirror
-from xpubuild.supply.mirror.tarform import contents_text, read_contents
 
 A = "a" * 64
 GIT = Entry("git", "x.git", (FileRecord("git/x.git/HEAD", 1, A),), pins=("c" * 40,))
@@ -113,30 +108,6 @@ def test_the_sound_lines_of_a_damaged_index_are_read() -> None:
     assert list(read_index(b"\n".join([lines[0], b"{", *lines[2:]]))[0]) == [SET.id]
 
 
-def test_an_index_of_an_earlier_version_must_name_entries() -> None:
-    from xpubuild.supply.mirror.entries import sealed
-    from xpubuild.supply.mirror.old import SCHEMA
-
-    assert read_old_index(sealed({"schema": SCHEMA, "entries": {"a": A, "page-wheels": A}})) == {"a": A}
-    for entries, why in (
-        ([], "it has no entries"),
-        ({"a": "b"}, "'a' is not an entry with a sha256"),
-        ({"a": 1}, "'a' is not an entry with a sha256"),
-        ({"../a": A}, "'../a' is not an entry with a sha256"),
-    ):
-        with pytest.raises(EntryError) as caught:
-            read_old_index(sealed({"schema": SCHEMA, "entries": entries}))
-        assert str(caught.value) == why
-
-
-def test_an_export_lists_each_member_once() -> None:
-    members = (FileRecord("files/x", 1, A), FileRecord("files/y", 2, "b" * 64))
-    contents = read_contents(contents_text(members))
-    assert (contents.members, contents.size) == (members, 3)
-    with pytest.raises(EntryError, match="it lists a member twice"):
-        read_contents(contents_text((members[0], members[0])))
-
-
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_damage_names_the_first_and_counts_the_rest(tmp_path: Path, count: int) -> None:
     damages = [Damage(f"p{number}", "is damaged", f"why {number}", f"e{number}") for number in range(count)]
@@ -165,72 +136,6 @@ def test_a_link_in_a_mirror_is_named(tmp_path: Path) -> None:
         with pytest.raises(SourceIntegrityError):
             require_no_way_out(mirror.path)
         link.unlink()
-
-
-@pytest.mark.parametrize(
-    ("act", "why"),
-    [
-        (lambda path: path.unlink(), "it does not exist"),
-        (lambda path: path.write_bytes(b"a wheal"), "it does not match the index"),
-        (lambda path: path.write_bytes(b"a whee"), "it does not match the index"),
-    ],
-)
-def test_a_damaged_file_is_not_exported(
-    tmp_path: Path, mirror: Mirror, act: Callable[[Path], object], why: str
-) -> None:
-    source, digest = wheel(tmp_path)
-    act(add(mirror, source, digest))
-    with pytest.raises(SourceIntegrityError) as caught:
-        export(mirror, mirror.files(), tmp_path / "out.tar")
-    assert caught.value.why == why
-    assert not (tmp_path / "out.tar").exists()
-
-
-def exported(tmp_path: Path, mirror: Mirror) -> Path:
-    add(mirror, *wheel(tmp_path))
-    export(mirror, mirror.files(), tmp_path / "out.tar")
-    return tmp_path / "out.tar"
-
-
-@pytest.mark.parametrize(
-    "place", ["first", "inside", "header", "padding", "manifest", "last", "more", "cut", "none"]
-)
-def test_a_damaged_export_names_the_member(tmp_path: Path, mirror: Mirror, place: str) -> None:
-    target = exported(tmp_path, mirror)
-    data = target.read_bytes()
-    wheel_at = data.index(b"a wheel")
-    if place == "cut":
-        data = data[: wheel_at + 3]
-    elif place == "more":
-        data += b"x"
-    elif place == "none":
-        data = b""
-    else:
-        at = {
-            "first": 0, "inside": wheel_at, "header": wheel_at - 512, "padding": wheel_at + 8,
-            "manifest": data.index(b'"schema"'), "last": len(data) - 1,
-        }[place]  # fmt: skip
-        data = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-    target.write_bytes(data)
-    other = Mirror.open(tmp_path / "other", create=True)
-    with pytest.raises(SourceIntegrityError):
-        look_at(target)
-    with pytest.raises(SourceIntegrityError):
-        import_file(target, other)
-    assert other.files() == []
-    with pytest.raises(XpuBuildError):
-        look_at(tmp_path / "none.tar")
-
-
-def test_an_export_is_imported_once(tmp_path: Path, mirror: Mirror) -> None:
-    target = exported(tmp_path, mirror)
-    other = Mirror.open(tmp_path / "other", create=True)
-    read: list[int] = []
-    first = import_file(target, other, progress=read.append)
-    assert (first.new, first.known, sum(read) >= 7) == (tuple(mirror.files()), (), True)
-    again = import_file(target, other)
-    assert (again.new, again.known) == ((), tuple(mirror.files()))
-    assert look_at(target) == again.contents
 
 
 def test_what_is_not_the_index_nor_the_page_is_damage(tmp_path: Path, mirror: Mirror) -> None:

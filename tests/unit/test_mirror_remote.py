@@ -10,13 +10,10 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import InterruptedByUserError, NoSpaceError, SourceIntegrityError, UsageError
-from xpubuild.supply.mirror.entries import INDEX, Entry, EntryError, FileRecord, sealed
+from xpubuild.supply.mirror.entries import INDEX, Entry, FileRecord
 from xpubuild.supply.mirror.index import read_index, render_index
-from xpubuild.supply.mirror.old import SCHEMA, is_old, read_old_index
 from xpubuild.supply.mirror.remote.choose import set_ids
-from xpubuild.supply.mirror.remote.failures import unreachable
 from xpubuild.supply.mirror.remote.location import Location, parse_mirror
-from xpubuild.supply.mirror.remote.ssh import ssh_command
 from xpubuild.supply.mirror.sets import MirrorSet
 from xpubuild.supply.mirror.store import Mirror
 
@@ -34,8 +31,6 @@ _HASH = "ab" * 32
             "https://me:p%40ss@mirror.site/x%20y",
         ),
         ("http://[::1]:8080/m", "http://[::1]:8080/m", None),
-        ("ssh://me@far:2222/srv/m/", "ssh://me@far:2222/srv/m", None),
-        ("ssh://far:22/srv/a%20b?c#d", "ssh://far/srv/a b?c#d", None),
     ],
 )
 def test_a_url_is_read(text: str, url: str, link: str | None) -> None:
@@ -63,9 +58,8 @@ def test_a_folder_is_a_folder(text: str, path: str) -> None:
     "text",
     [
         "ftp://me:secret@host/m", "git+ssh://host/m", "http:///m", "http://host:port/m", "https://h/m?token=secret",
-        "https://h/m#x", "http://a b/m", "file://other/m", "ssh://host", "ssh://host/", "ssh://me:secret@host/m",
-        "ssh://-oProxyCommand=evil/m", "ssh://-x@host/m", "ssh://host/a%0ab", "http://u:secret/x@h:port/m",
-        "http://ho\nst/m", "http://[::1/m", "http:/host/m", "ssh:/me:secret@host/m", "file:///m?x", "file:///m#x",
+        "https://h/m#x", "http://a b/m", "file://other/m", "ssh://me:secret@host/m", "http://u:secret/x@h:port/m",
+        "http://ho\nst/m", "http://[::1/m", "http:/host/m", "http:/me:secret@host/m", "file:///m?x", "file:///m#x",
         "file:///m%00x",
     ],
 )  # fmt: skip
@@ -81,12 +75,6 @@ def test_what_is_refused_is_shown_as_it_was_given() -> None:
         with pytest.raises(UsageError) as caught:
             parse_mirror(text)
         assert caught.value.what == f"--mirror cannot be {text}"
-
-
-def test_who_cannot_be_reached_by_ssh_is_tried_by_hand_with_user_and_port() -> None:
-    place = parse_mirror("ssh://me@host:2222/m")
-    assert isinstance(place, Location)
-    assert "ssh -p 2222 me@host true" in unreachable(place, "no answer").fix
 
 
 def test_an_index_that_is_no_file_is_replaced(tmp_path: Path) -> None:
@@ -132,15 +120,6 @@ def test_the_copy_of_a_url_is_that_of_any_user() -> None:
     assert len(others) == 4
 
 
-def test_the_ssh_is_that_of_git() -> None:
-    far = Location("ssh", "far", "/m", 2222, "me")
-    assert ssh_command(far, {})[0] == "ssh"
-    assert ssh_command(far, {"GIT_SSH": "/opt/my ssh"})[0] == "/opt/my ssh"
-    words = ssh_command(far, {"GIT_SSH_COMMAND": "ssh -i '/a b'", "GIT_SSH": "other"})
-    assert words[:3] == ["ssh", "-i", "/a b"]
-    assert words[-3:] == ["-p", "2222", "me@far"]
-
-
 def _entries(*names: str) -> list[Entry]:
     return [Entry("set", name, (FileRecord(f"sets/{name}.json", 1, _HASH),)) for name in names]
 
@@ -166,17 +145,6 @@ def test_damage_of_an_index_costs_the_entry_of_its_line() -> None:
     lines = data.split(b"\n")
     found, why = read_index(b"\n".join((*lines[:2], *lines[3:])))
     assert (len(found), bool(why)) == (2, True)
-
-
-@pytest.mark.parametrize("hashes", [{"../x": _HASH}, {"": _HASH}, {"a/b": _HASH}, {"x": "short"}, []])
-def test_an_index_of_0_2_with_other_names_is_refused(hashes: object) -> None:
-    data = sealed({"schema": SCHEMA, "entries": hashes})
-    assert is_old(data)
-    with pytest.raises(EntryError):
-        read_old_index(data)
-    # 0.1 listed the page of links, which is no entry any more.
-    right = sealed({"schema": SCHEMA, "entries": {"page-wheels": _HASH, "file-1": _HASH}})
-    assert read_old_index(right) == {"file-1": _HASH}
 
 
 def test_the_sets_of_a_recipe_are_not_those_of_its_neighbour() -> None:

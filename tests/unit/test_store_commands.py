@@ -167,7 +167,7 @@ def test_push_to_what_cannot_be_a_store_says_what_to_do(
 
 def test_push_to_a_server_says_that_servers_are_only_read(xpubuild: Xpubuild, own: FolderStore) -> None:
     result = xpubuild("store", "push", "--store", "https://cache.example/x", "--json")
-    assert (result.status, result.document()["error"]["why"]) == (2, "web servers are only read")
+    assert (result.status, result.document()["error"]["why"]) == (2, "servers are only read")
 
 
 def pushed(xpubuild: Xpubuild, tmp_path: Path, *words: str) -> tuple[Result, list[dict[str, Any]]]:

@@ -101,7 +101,6 @@ def test_a_plain_plan_imports_nothing_of_conda_served_mirrors_or_locks(tmp_path:
     needless = (
         "xpubuild.supply.conda.",
         "xpubuild.supply.mirror.remote.http",
-        "xpubuild.supply.mirror.remote.ssh",
         "xpubuild.install.lock_model",
         "requests",
     )

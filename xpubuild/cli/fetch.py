@@ -36,21 +36,12 @@ if TYPE_CHECKING:
 )
 @options.option("--dry-run", is_flag=True, help="List missing files with their sizes, download nothing.")
 @options.option("--check", is_flag=True, help="Verify every file of the mirror, change nothing.")
-@options.path_option(
-    "--export", "export_to", default=None, metavar="FILE",
-    help="Export what RECIPE needs (default: the whole mirror) to one file.",
-)  # fmt: skip
-@options.path_option(
-    "--import", "import_from", default=None, metavar="FILE", help="Import an exported file into the mirror."
-)
 @options.json_option
 @options.speech("log_format", "quiet", "verbose")
 def command(
     for_python: str | None,
     dry_run: bool,
     check: bool,
-    export_to: Path | None,
-    import_from: Path | None,
     as_json: bool,
     log_format: str | None,
     quiet: bool,
@@ -69,11 +60,11 @@ def command(
     from xpubuild.ui.sinks import make_sink
 
     mirror = _mirror(build.pop("mirror", None))
-    chosen = {"dry-run": dry_run, "check": check, "export": export_to, "import": import_from}
+    if dry_run and check:
+        raise click.UsageError("--dry-run and --check cannot be combined; use one of them")
     task = Task(
         mirror=mirror,
-        action=_one_of([name for name, value in chosen.items() if value]),
-        file=export_to or import_from,
+        action="dry-run" if dry_run else "check" if check else "fetch",
         offline=bool(build.pop("offline", False)),
         for_python=for_python,
         build=build,
@@ -94,24 +85,17 @@ class Task:
 
     mirror: Path
     action: str
-    file: Path | None
     offline: bool
     for_python: str | None
     build: dict[str, Any]
 
     def run(self, sink: Sink, cancel: Cancel) -> dict[str, Any]:
         """Run the action and return the document."""
-        from xpubuild.install.fetch_export import check_mirror, export_mirror, import_mirror
+        from xpubuild.install.fetch import check_mirror
 
-        named = self.build["recipe"] is not None
         if self.action == "check":
-            fetch = self._fetch(sink, cancel) if named else None
+            fetch = self._fetch(sink, cancel) if self.build["recipe"] is not None else None
             return check_mirror(self.mirror, sink=sink, cancel=cancel, fetch=fetch)
-        if self.action == "import" and self.file is not None:
-            return import_mirror(self.mirror, self.file, sink=sink, cancel=cancel)
-        if self.action == "export" and self.file is not None:
-            fetch = self._fetch(sink, cancel) if named else None
-            return export_mirror(self.mirror, self.file, sink=sink, cancel=cancel, fetch=fetch)
         fetch = self._fetch(sink, cancel)
         return fetch.dry_run() if self.action == "dry-run" else fetch.run()
 
@@ -123,8 +107,7 @@ class Task:
         from xpubuild.supply.git.git import Git
 
         git = Git.open()
-        # Export and check only read the mirror.
-        offline = self.offline or self.action in ("check", "export")
+        offline = self.offline or self.action == "check"
         stocks = () if self.build["update"] and not offline else (self.mirror,)
         store = RepositoryStore(self.mirror, git, offline=offline, stocks=stocks, cancel=cancel)
         return Fetch(
@@ -148,16 +131,7 @@ def _mirror(given: Path | Location | None) -> Path:
         raise UsageError(
             f"fetch cannot write to {given}",
             why="a mirror on a server is read-only; only a folder can be written",
-            fix="run fetch with --mirror DIR on the server, or fill a folder here and import it there",
-            commands=(
-                "xpubuild fetch RECIPE --mirror DIR --export FILE",
-                "xpubuild fetch --mirror DIR --import FILE",
-            ),
+            fix="run fetch with --mirror DIR on the server, or fill a folder here and copy it with rsync",
+            commands=("xpubuild fetch RECIPE --mirror DIR",),
         )
     return given
-
-
-def _one_of(actions: list[str]) -> str:
-    if len(actions) > 1:
-        raise click.UsageError(f"--{actions[0]} and --{actions[1]} cannot be combined; use one of them")
-    return actions[0] if actions else "fetch"

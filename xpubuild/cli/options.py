@@ -240,7 +240,7 @@ def module_options(function: Function) -> Function:
 def build_options(
     *,
     hidden: Collection[str] = (),
-    mirror_help: str = "Mirror to use before the network: a folder, http, https or ssh URL.",
+    mirror_help: str = "Mirror to use before the network: a folder, http or https URL.",
     workspace: str = "Folder for environment, sources, wheels and logs (default: one per user and recipe).",
     offline: str = "Do not use the network; fail if something is not in the mirror.",
 ) -> Callable[[Function], Function]:

@@ -128,7 +128,7 @@ def check(store: Places, as_json: bool) -> int:
 @command.command(short_help="Copy kept wheels to another store.")
 @click.argument("recipe", required=False, shell_complete=names.workspaces)
 @options.workspace_option("Folder of a workspace: only its wheels are copied (default: all of your store).")
-@options.store_option("Store to copy to: a folder, or ssh://[USER@]HOST[:PORT]/PATH; repeatable.")
+@options.store_option("Store to copy to: a folder; repeatable.")
 @options.json_option
 @options.speech()
 def push(recipe: str | None, workspace: Path | None, store: Places, as_json: bool) -> int:

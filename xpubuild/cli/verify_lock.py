@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="conda-lock.yml to compare with (default: solve one).",
 )
-@options.mirror_option("Mirror to use before the network: a folder, http, https or ssh URL.")
+@options.mirror_option("Mirror to use before the network: a folder, http or https URL.")
 @options.option(
     "--offline", is_flag=True, help="Do not use the network; fail if something is not in the mirror."
 )

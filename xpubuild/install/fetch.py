@@ -43,8 +43,9 @@ from xpubuild.supply.git.git import Git
 from xpubuild.supply.index.config import IndexConfig, read_config
 from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.index.wanted import with_sizes
-from xpubuild.supply.mirror.entries import INDEX, MANIFEST, MARK, Entry, entry_id
+from xpubuild.supply.mirror.entries import INDEX, MARK, PAGE, Entry, entry_id
 from xpubuild.supply.mirror.failures import damage_error
+from xpubuild.supply.mirror.index import read_manifest
 from xpubuild.supply.mirror.reading import Damage
 from xpubuild.supply.mirror.sets import MirrorSet, RepositoryUse
 from xpubuild.supply.mirror.store import Mirror
@@ -223,7 +224,7 @@ class Fetch:
             FetchError: no index offers something.
             SourceIntegrityError, UsageError, RecipeError, ToolchainError, InterruptedByUserError.
         """
-        there = any((self.path / name).exists() for name in (MARK, INDEX, MANIFEST))
+        there = any((self.path / name).exists() for name in (MARK, INDEX))
         mirror = Mirror.open(self.path) if there else None
         store = (mirror or Mirror(self.path)).git_store(self.git, offline=True, cancel=self.cancel)
         repositories = missing_repositories(store, self.inputs)
@@ -263,3 +264,30 @@ class Fetch:
             lost = Damage(INDEX, f"lacks {identifier}", f"the set {best.name} needs it")
             raise damage_error(self.path, [lost])
         return {identifier: entries[identifier] for identifier in sorted(ids)}
+
+
+def check_mirror(
+    path: Path, *, sink: Sink, cancel: Cancel | None = None, fetch: Fetch | None = None
+) -> dict[str, Any]:
+    """Verify every file of a mirror, or those that ``fetch`` needs, and return the document.
+
+    Raises:
+        SourceIntegrityError: something is damaged; the error carries the document.
+        FetchError: there is no mirror, or it lacks the recipe.
+    """
+    mirror, teller = Mirror.open(path, damaged=True), Teller(sink, cancel=cancel)
+    only = None if fetch is None else {MARK, INDEX, PAGE, *fetch.needed_entries(mirror)}
+    with teller.run("mirror", str(path), [("check", "all files")]), teller.doing("check", "all files"):
+        damages = checked(mirror, teller, only)
+        entries = read_manifest(path).entries
+        found = document(
+            "check",
+            path,
+            damaged=plain(tuple(damages)),
+            summary=totals(entries.values(), entries),
+        )
+        if damages:
+            error = damage_error(path, damages)
+            error.document = {**found, "status": "error", "error": error.to_json()}
+            raise error
+    return {**found, "status": "ok"}

@@ -33,8 +33,6 @@ def document(
         "unknown": [],
         "damaged": [],
         "missing": [],
-        "file": None,
-        "digest": None,
         **parts,
     }
 

@@ -1,9 +1,8 @@
-"""The local copy of a mirror that is served over http or ssh."""
+"""The local copy of a mirror that is served over http."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from xpubuild.supply.index.config import read_config
 from xpubuild.supply.mirror.remote.copying import bring_copy
 from xpubuild.supply.mirror.remote.http import HttpRemote
 from xpubuild.supply.mirror.remote.location import Location
-from xpubuild.supply.mirror.remote.ssh import SshRemote
 from xpubuild.supply.mirror.remote.transport import Count, Remote
 
 #: Makes a sink where there is something to tell; it is closed afterwards.
@@ -44,10 +42,7 @@ def remote_of(location: Location, cancel: Cancel | None = None) -> Remote:
 
     Raises:
         ToolchainError: pip's configuration cannot be read.
-        UsageError: GIT_SSH_COMMAND is no command line.
     """
-    if location.scheme == "ssh":
-        return SshRemote(location, os.environ, cancel)
     return HttpRemote(location, read_config(base_environment()), cancel)
 
 

@@ -18,7 +18,6 @@ from xpubuild.supply.store.collect import why_not
 from xpubuild.supply.store.folder import NOT_A_FOLDER, NOT_THERE, FolderStore
 from xpubuild.supply.store.keeping import NotKept, Store, WheelKeeper
 from xpubuild.supply.store.record import Record
-from xpubuild.supply.store.served import ServedStore
 from xpubuild.supply.store.trust import trust_from
 
 if TYPE_CHECKING:
@@ -94,15 +93,14 @@ def push(places: Sequence[Path | Location], workspace: Path | None) -> Copies:
     """Copy wheels from the user's own store to others: all, or those of a workspace. Folders are made.
 
     Raises:
-        UsageError: a store is on a web server or no folder, or none was named.
+        UsageError: a store is on a server or no folder, or none was named.
         ToolchainError, NoSpaceError: a store is not believed, or cannot be made.
     """
     own, others = own_store(trust_from(os.environ)), [_to_write(place) for place in places]
     if not others:
         raise UsageError("no store to push to was named", fix="name the folder of a store with --store")
     for store in others:
-        if isinstance(store, FolderStore):
-            store.make()
+        store.make()
         require_believed(store)
     wanted = uses_of(workspace).identities if workspace is not None else {}
     there = {path.stem: (path, found) for path, found in own.records()}
@@ -120,26 +118,25 @@ def push(places: Sequence[Path | Location], workspace: Path | None) -> Copies:
     return copies
 
 
-def _to_write(place: Path | Location) -> FolderStore | ServedStore:
+def _to_write(place: Path | Location) -> FolderStore:
     """Return the store at a place that wheels are to be put into.
 
     Raises:
-        UsageError: it is on a web server.
+        UsageError: it is on a server.
     """
     store = opened(place, trust_from(os.environ))
-    if isinstance(store, FolderStore) or (isinstance(store, ServedStore) and store.location.scheme == "ssh"):
+    if isinstance(store, FolderStore):
         return store
     raise UsageError(
         f"the store {place} cannot be written",
-        why="web servers are only read",
-        fix="name its folder on the server: ssh://[USER@]HOST[:PORT]/PATH, or run the command there",
+        why="servers are only read",
+        fix="run the command there with the folder of the store, or push to a folder and copy it with rsync",
     )
 
 
-def _look(copies: Copies, step: str, key: str, store: FolderStore | ServedStore) -> None:
+def _look(copies: Copies, step: str, key: str, store: FolderStore) -> None:
     """Add a wheel of a workspace that the user's own store lacks; a folder may have it all the same."""
-    listed = store.records() if isinstance(store, FolderStore) else ()
-    found = next((item for path, item in listed if path.stem == key), None)
+    found = next((item for path, item in store.records() if path.stem == key), None)
     if isinstance(found, Record):
         copies.add(step, found.file, store)
     else:
@@ -172,7 +169,7 @@ def pull(prepared: Prepared) -> Copies:
     return copies
 
 
-def _copy(copies: Copies, source: Store, record: Record, target: FolderStore | ServedStore) -> None:
+def _copy(copies: Copies, source: Store, record: Record, target: FolderStore) -> None:
     """Copy one kept wheel, every byte of it hashed."""
     why: str | XpuBuildError
     try:

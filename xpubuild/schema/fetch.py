@@ -73,7 +73,7 @@ class FetchDocument(Document):
 
     schema_: Literal["xpubuild.fetch/1"] = Field(alias="schema", description="Name and version.")
     status: Literal["ok", "error"]
-    action: Literal["fetch", "dry-run", "check", "export", "import"]
+    action: Literal["fetch", "dry-run", "check"]
     mirror: str
     recipe: str | None
     """Null for the whole mirror."""
@@ -88,9 +88,5 @@ class FetchDocument(Document):
     damaged: list[Damage]
     """With action fetch: found, and repaired."""
     missing: list[FetchMissing]
-    file: str | None
-    """The export that was written or read."""
-    digest: str | None
-    """Names the content of the export: the same on both sides."""
     summary: FetchSummary
     error: Error | None = None

@@ -9,8 +9,6 @@ from xpubuild.ui import format as show
 from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
 
 _DIGITS = 12
-#: What the amount at the end counts; in a dry run, what is in the mirror already.
-_TOTAL = {"export": "exported", "dry-run": "present"}
 
 
 def fetch_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
@@ -19,15 +17,14 @@ def fetch_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
     facts = [("mirror", document["mirror"])]
     if document["recipe"]:
         facts.append(("recipe", f"{document['recipe']}, Python {', '.join(document['pythons'])}"))
-    if document["file"]:
-        facts += [("file", document["file"]), ("digest", document["digest"])]
-    if document["action"] in ("fetch", "import"):
+    if document["action"] == "fetch":
         facts.append(("new", _amount(summary, "new_")))
         if document["damaged"]:
             facts.append(("repaired", ", ".join(item["path"] for item in document["damaged"])))
     if document["action"] == "dry-run":
         facts.append(("missing", _expected(document)))
-    facts.append((_TOTAL.get(document["action"], "total"), _amount(summary, "")))
+    # Of a dry run, what is in the mirror already.
+    facts.append(("present" if document["action"] == "dry-run" else "total", _amount(summary, "")))
     if document["action"] == "check":
         facts.append(("result", "no damage found"))
     parts: list[Part] = [Facts(tuple(facts))]

@@ -1,7 +1,7 @@
 """Entries of a mirror: what each file of it must be, with a digest of the entry itself. Pure.
 
-Each entry is a line of ``index.json``, and a member ``manifest/<id>.json`` of an export. It has the sha256 of
-its own content and one canonical form: any other byte in it is damage.
+Each entry is a line of ``index.json``. It has the sha256 of its own content and one canonical form: any
+other byte in it is damage.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Kind = Literal["git", "wheel", "sdist", "conda", "archive", "set"]
 SCHEMA = "xpubuild.mirror-entry/1"
 MARK = "mirror.json"
 MARK_TEXT = b'{"schema":"xpubuild.mirror/1"}\n'
-GIT, FILES, MANIFEST, SETS = "git", "files", "manifest", "sets"
+GIT, FILES, SETS = "git", "files", "sets"
 #: Built wheels, which ``xpubuild.store`` keeps: a mirror and a store may be one folder.
 WHEELS = "wheels"
 PAGE = "wheels.html"
@@ -44,7 +44,7 @@ IN_REPOSITORY = re.compile(
 PIN_FOLDER = "refs/xpubuild/pins/"
 
 
-#: More than any file system holds in one file, and less than what a header of an export has room for.
+#: More than any file system holds in one file.
 LARGEST_FILE = (1 << 63) - 1
 
 _Item = TypeVar("_Item")
@@ -180,7 +180,7 @@ def read_as(kind: type[_Item], value: Any) -> _Item:
 
 
 def render(entry: Entry) -> bytes:
-    """Return an entry as an export has it."""
+    """Return an entry as a document of its own."""
     return sealed(_document(entry))
 
 
@@ -218,7 +218,7 @@ def entry_in(line: bytes) -> Entry:
 
 
 def parse(data: bytes, identifier: str) -> Entry:
-    """Return the entry of ``identifier`` as an export has it.
+    """Return the entry of ``identifier`` from its document.
 
     Raises:
         EntryError: the file is damaged, belongs elsewhere, or names paths that are not its own.

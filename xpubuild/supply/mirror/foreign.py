@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.supply.mirror.entries import GIT, INDEX, MANIFEST, MARK, PAGE
+from xpubuild.supply.mirror.entries import GIT, INDEX, MARK, PAGE
 from xpubuild.supply.mirror.index import read_manifest
 from xpubuild.supply.mirror.reading import compare, scan, walk
 from xpubuild.supply.mirror.repositories import is_plain
@@ -63,8 +63,7 @@ def unverified(root: Path, ready: Path) -> str:
     manifest = read_manifest(ready)
     if manifest.damages:
         return str(manifest.damages[0])
-    # An earlier xpubuild had entries in files of their own, and 0.1 the page; they are read or made anew.
-    listed = {INDEX, PAGE}
+    listed = {INDEX}
     for entry in manifest.entries.values():
         for record in entry.files:
             listed.add(record.path)
@@ -74,9 +73,7 @@ def unverified(root: Path, ready: Path) -> str:
                 return f"{record.path}: {why}"
         if entry.kind == "git" and not is_plain(_place(root, ready, entry.folder)):
             return f"{entry.folder} has settings that a mirror must not have"
-    foreign = next(
-        (path for path, _ in walk(ready) if path not in listed and not path.startswith(f"{MANIFEST}/")), None
-    )
+    foreign = next((path for path, _ in walk(ready) if path not in listed), None)
     return "" if foreign is None else f"no entry has {foreign}"
 
 

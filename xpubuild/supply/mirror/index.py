@@ -2,7 +2,7 @@
 
 The index has one line for each entry, so damage costs the entries of its lines alone; the rest of a mirror
 is named by its content, and what the index lost is found by looking. Readers over http, who cannot list a
-folder, read it first. An export does not carry these two: whoever writes to a mirror leaves ones that fit.
+folder, read it first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from xpubuild.supply.mirror.entries import (
     FILES,
     GIT,
     INDEX,
-    MANIFEST,
     PAGE,
     SETS,
     Entry,
@@ -30,7 +29,6 @@ from xpubuild.supply.mirror.entries import (
     entry_in,
     line_of,
 )
-from xpubuild.supply.mirror.old import read_old
 from xpubuild.supply.mirror.reading import COMMITTING, Damage, scan
 from xpubuild.untrusted import UntrustedError, read_bytes
 
@@ -75,7 +73,7 @@ def read_index(data: bytes) -> tuple[dict[str, Entry], str]:
 
 
 def read_manifest(root: Path) -> Manifest:
-    """Return all entries of the mirror at ``root``; those of one that an earlier xpubuild wrote too."""
+    """Return all entries of the mirror at ``root``."""
     try:
         data = _content(root / INDEX)
     except FileNotFoundError:
@@ -83,8 +81,6 @@ def read_manifest(root: Path) -> Manifest:
     except (OSError, UntrustedError) as error:
         why = error.strerror or "" if isinstance(error, OSError) else str(error)
         return Manifest({}, (Damage(INDEX, "is damaged", f"it cannot be read: {why}", INDEX),))
-    if (root / MANIFEST).is_dir() and not (data or b"").startswith(_SCHEMA):
-        return Manifest(*read_old(root, data))
     entries, why = read_index(data) if data is not None else ({}, "")
     return Manifest(entries, (Damage(INDEX, "is damaged", why, INDEX),) if why else ())
 
@@ -100,7 +96,7 @@ def read_committing(root: Path) -> dict[str, list[Entry]]:
 
 
 def write_index(root: Path, entries: Iterable[Entry]) -> None:
-    """Write index and page of the mirror at ``root``; what an earlier xpubuild had in their place goes.
+    """Write index and page of the mirror at ``root``.
 
     Raises:
         NoSpaceError, ToolchainError: the mirror cannot be written to.
@@ -109,7 +105,6 @@ def write_index(root: Path, entries: Iterable[Entry]) -> None:
     _replace(root / INDEX, render_index(listed))
     if _has_packages(listed) or (root / PAGE).exists():
         _replace(root / PAGE, page(listed))
-    remove_tree(root / MANIFEST)
 
 
 def _replace(path: Path, text: bytes) -> None:
@@ -148,7 +143,7 @@ def there(root: Path) -> Iterator[tuple[str, str]]:
 
 def derived_damage(root: Path, manifest: Manifest) -> Iterator[Damage]:
     """Yield that the index is lost, and what is wrong with the page; a mirror without packages needs none."""
-    if not (root / MANIFEST).is_dir() and not os.path.lexists(root / INDEX) and next(there(root), None):
+    if not os.path.lexists(root / INDEX) and next(there(root), None):
         yield Damage(INDEX, "is missing", "there is something in the mirror", INDEX)
     path, entries = root / PAGE, manifest.entries.values()
     if _has_packages(entries) or os.path.lexists(path):

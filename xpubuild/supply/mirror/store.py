@@ -27,7 +27,6 @@ from xpubuild.supply.mirror.entries import (
     FILES,
     GIT,
     INDEX,
-    MANIFEST,
     MARK,
     MARK_TEXT,
     PAGE,
@@ -54,11 +53,11 @@ from xpubuild.supply.mirror.writing import Stage, recover, staged
 
 __all__ = ["Damage", "Mirror", "damage_error"]
 
-_OURS = frozenset(
-    {MARK, INDEX, GIT, FILES, MANIFEST, SETS, PAGE, WHEELS, ".lock", ".index.lock", ".downloads"}
-)
+_OURS = frozenset({MARK, INDEX, GIT, FILES, SETS, PAGE, WHEELS, ".lock", ".downloads"})
 _DRAFTS = (STAGING, COMMITTING, f".{MARK}.", f".{INDEX}.", DRAFT)
 _LOCK = ".lock"
+#: Where mirrors of earlier versions have their entries.
+_EARLIER = "manifest"
 #: Downloads on their way; what is cut stays here, to be carried on with.
 DOWNLOADS = ".downloads"
 
@@ -77,7 +76,7 @@ class Mirror:
         """Return the mirror at ``path``; ``damaged`` accepts one whose mark is not sound, to check it.
 
         Raises:
-            UsageError: the folder holds somebody's files and is no mirror.
+            UsageError: the folder holds somebody's files and is no mirror, or one of an earlier version.
             FetchError: there is no such folder, and ``create`` is not set.
             SourceIntegrityError: its mark is damaged.
             NoSpaceError, ToolchainError: it cannot be made or read.
@@ -86,7 +85,13 @@ class Mirror:
         if path.exists() and not path.is_dir():
             raise UsageError(f"the mirror {path} is not a folder", fix="pass a folder with --mirror")
         there = {item.name for item in scan(path) if not item.name.startswith(_DRAFTS)}
-        is_known = bool(there & {MARK, INDEX, MANIFEST})
+        if _EARLIER in there and MARK in there:
+            raise UsageError(
+                f"{path} is a mirror of an earlier version of xpubuild",
+                why=f"it has the folder {_EARLIER}; this version neither reads nor changes it",
+                fix="pass a new folder with --mirror, and fetch the recipes into it",
+            )
+        is_known = bool(there & {MARK, INDEX})
         if there - _OURS and not is_known:
             names = ", ".join(sorted(there - _OURS)[:5])
             raise UsageError(
@@ -225,8 +230,6 @@ class Mirror:
     def _begin(self) -> None:
         try:
             recover(self.path)
-            if (self.path / MANIFEST).is_dir():
-                write_index(self.path, read_manifest(self.path).entries.values())
         except BaseException:
             self._held.close()
             raise
@@ -235,7 +238,6 @@ class Mirror:
         # From where the user's cache is made alike; a mirror is nothing that backups leave out.
         with explained(self.path, "changing the mirror"):
             (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
-            (self.path / ".index.lock").unlink(missing_ok=True)  # of an earlier xpubuild
             share(self.path)
         sync_filesystems([self.path])
 

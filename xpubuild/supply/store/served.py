@@ -1,8 +1,7 @@
-"""A store on a web server, or on another machine over ssh, which ``store push`` also writes."""
+"""A store on a web server, which is only read."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from xpubuild.frozen import frozen
 from xpubuild.supply.mirror.entries import FileRecord
 from xpubuild.supply.mirror.remote.location import Location
 from xpubuild.supply.mirror.remote.transport import Remote
-from xpubuild.supply.store.folder import another_build
 from xpubuild.supply.store.record import Record, RecordError, read_record, record_path
 from xpubuild.supply.store.trust import Trust
 
@@ -65,33 +63,3 @@ class ServedStore:
         with explained(into, "taking a wheel from the store"), scratch_folder("store", into) as folder:
             self.connect().bring([wanted], folder, lambda *_: None)
             return (folder / record.sha256).rename(into / record.file)
-
-    def keep(self, record: Record, wheel: Path) -> str:
-        """Put a wheel and then its record there over ssh; return why not, "" where it is kept or was before.
-
-        Nothing there is overwritten or removed.
-
-        Raises:
-            SourceIntegrityError: something damaged has the name.
-            FetchError: the server does not answer.
-            ToolchainError: it cannot be written.
-        """
-        from xpubuild.supply.store.sending import send  # noqa: PLC0415 - ssh, for `store push` alone
-
-        data = record.to_bytes()
-        its = FileRecord(record.path, len(data), hashlib.sha256(data).hexdigest())
-        there = self.look(record.dist, record.identity)
-        if there is None or there.sha256 == record.sha256:
-            with wheel.open("rb") as stream:
-                if not send(self.location, FileRecord(record.wheel_path, record.size, record.sha256), stream):
-                    raise SourceIntegrityError(
-                        f"{record.wheel_path} of the store {self.name} is damaged",
-                        why="it is not the wheel that its name says",
-                        fix="remove it on the server, and run the same command again",
-                    )
-            if there is not None or send(self.location, its, data):
-                return ""
-            there = self.look(record.dist, record.identity)
-        if there is None or there.sha256 == record.sha256:
-            return ""
-        return another_build(there)

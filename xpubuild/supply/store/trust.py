@@ -76,8 +76,7 @@ def parse_store(text: str) -> Path | Location:
         raise UsageError(
             f"a store cannot be {told}",
             why=error.why,
-            fix="pass a folder, or the URL of a store: http://HOST/PATH, https://HOST/PATH,"
-            " ssh://[USER@]HOST[:PORT]/PATH",
+            fix="pass a folder, or the URL of a store: http://HOST/PATH, https://HOST/PATH",
         ) from None
 
 

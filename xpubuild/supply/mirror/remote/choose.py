@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from xpubuild.supply.mirror.entries import INDEX, MANIFEST, MARK, MARK_TEXT, Entry, EntryError, parse
+from xpubuild.supply.mirror.entries import INDEX, MARK, MARK_TEXT, Entry, EntryError
 from xpubuild.supply.mirror.index import read_index
-from xpubuild.supply.mirror.old import is_old, read_old_index
 from xpubuild.supply.mirror.remote.failures import damaged_there, no_mirror_there, not_brought
 from xpubuild.supply.mirror.remote.transport import Remote
 from xpubuild.supply.mirror.sets import MirrorSet, read_set
@@ -29,9 +28,7 @@ def look(remote: Remote) -> dict[str, Entry]:
     mark, data = found.get(MARK), found.get(INDEX)
     if mark is None:
         raise no_mirror_there(location, f"it has no {MARK}")
-    entries, why = dict[str, Entry](), ""
-    if data is not None:
-        entries, why = (_old(remote, data), "") if is_old(data) else read_index(data)
+    entries, why = read_index(data) if data is not None else ({}, "")
     if why and mark != MARK_TEXT:
         raise no_mirror_there(location, f"its {MARK} is not valid")
     if why:
@@ -39,24 +36,7 @@ def look(remote: Remote) -> dict[str, Entry]:
     if mark != MARK_TEXT:
         raise damaged_there(location, MARK, "it does not mark the folder as a mirror")
     if data is None:
-        raise no_mirror_there(location, f"it has no {INDEX}, and over http or ssh nothing else lists it")
-    return entries
-
-
-def _old(remote: Remote, data: bytes) -> dict[str, Entry]:
-    """Return the entries of a mirror that an earlier xpubuild wrote: a file each."""
-    entries, path = {}, INDEX
-    try:
-        paths = {f"{MANIFEST}/{name}.json": name for name in read_old_index(data)}
-        # Another hash than that of the index is no damage: each has a digest of itself, and while somebody
-        # fetches into the mirror it is ahead of the index.
-        texts = remote.read(list(paths))
-        for path, name in paths.items():
-            if path not in texts:
-                raise not_brought(remote.location, path, "the server does not have it")
-            entries[name] = parse(texts[path], name)
-    except EntryError as error:
-        raise damaged_there(remote.location, path, str(error)) from None
+        raise no_mirror_there(location, f"it has no {INDEX}, and over http nothing else lists it")
     return entries
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.supply.mirror.remote.location import Location
 
@@ -12,16 +10,10 @@ _AGAIN = "run the same command again; what was fetched is kept"
 
 def unreachable(location: Location, why: str) -> FetchError:
     """Return the error of a server that does not answer; ``is_unreachable`` knows it."""
-    network = "check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY)"
-    port = ["-p", str(location.port)] if location.port else []
-    by_hand = shlex.join(
-        ["ssh", *port, f"{location.user}@{location.host}" if location.user else location.host, "true"]
-    )
-    ssh = f"log in once by hand, which also accepts the host's key: {by_hand}"
     return FetchError(
         f"the mirror {location} cannot be reached",
         why=why,
-        fix=f"{ssh if location.scheme == 'ssh' else network}, then {_AGAIN}",
+        fix=f"check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY), then {_AGAIN}",
         evidence={"reason": "unreachable", "mirror": location.url},
     )
 

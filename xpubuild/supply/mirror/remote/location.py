@@ -12,36 +12,32 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
 
-Scheme = Literal["http", "https", "ssh"]
+Scheme = Literal["http", "https"]
 
-_PORTS = {"http": 80, "https": 443, "ssh": 22}
+_PORTS = {"http": 80, "https": 443}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-# Nothing that ssh could take for an option, and nothing that its configuration could put into a command.
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?")
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+\\-]*")
 _SHORT_HASH = 12
 _ONE_SLASH = re.compile(rf"(?:{'|'.join(_PORTS)}):/(?!/)", re.IGNORECASE)
 
 
 @frozen
 class Location:
-    """Where a mirror is served. ``login`` is "user:password" as it stood in an http URL: never shown.
+    """Where a mirror is served. ``login`` is "user:password" as it stood in the URL: never shown.
 
-    ``path`` is as in a URL for http, and a path of the far side for ssh; neither ends with a slash.
+    ``path`` does not end with a slash.
     """
 
     scheme: Scheme
     host: str
     path: str
     port: int | None = None
-    user: str = ""
     login: str = field(default="", repr=False, compare=False)
 
     @property
     def url(self) -> str:
-        """The URL as it may be shown and written down: without the login of http."""
-        user = f"{self.user}@" if self.user else ""
-        return f"{self.scheme}://{user}{self._place}"
+        """The URL as it may be shown and written down: without a login."""
+        return f"{self.scheme}://{self._place}"
 
     @property
     def link(self) -> str:
@@ -108,27 +104,10 @@ def _served(text: str, known: str) -> Location:
     if not _HOST.fullmatch(host):
         raise _refused(text, "it has no host" if not host else "its host is not valid")
     kept = None if parts.port == _PORTS[known] else parts.port
-    if known == "ssh":
-        return _over_ssh(text, host, kept)
     if parts.query or parts.fragment or any(letter.isspace() for letter in text):
         raise _refused(text, "the URL of a mirror must not have a query ('?'), a fragment ('#') or a space")
     login = parts.netloc.rpartition("@")[0]
     return Location("https" if known == "https" else "http", host, parts.path.rstrip("/"), kept, login=login)
-
-
-def _over_ssh(text: str, host: str, port: int | None) -> Location:
-    parts = urlsplit(text)
-    if parts.password is not None:
-        raise _refused(text, "ssh does not accept a password in a URL; use a key and ssh-agent")
-    user = unquote(parts.username or "")
-    if user and not _USER.fullmatch(user):
-        raise _refused(text, "its user is not valid")
-    # A '?' or '#' is a letter of the path here.
-    _, _, rest = text.partition("://")
-    path = unquote("/" + rest.partition("/")[2], errors="surrogateescape").rstrip("/")
-    if not path or _CONTROL.search(path):
-        raise _refused(text, "it has no folder; write ssh://host/absolute/path")
-    return Location("ssh", host, path, port, user)
 
 
 def _refused(text: str, why: str) -> UsageError:
@@ -138,8 +117,5 @@ def _refused(text: str, why: str) -> UsageError:
     return UsageError(
         f"--mirror cannot be {_CONTROL.sub('?', shown)}",
         why=why,
-        fix=(
-            "pass a folder, or the URL of a mirror: http://HOST/PATH, https://HOST/PATH, "
-            "ssh://[USER@]HOST[:PORT]/PATH or file:///PATH"
-        ),
+        fix=("pass a folder, or the URL of a mirror: http://HOST/PATH, https://HOST/PATH or file:///PATH"),
     )
