@@ -14,7 +14,7 @@
 # make jobs-replay  replay compilations as processes that hold their memory, below a real limit (as root; about 10 minutes)
 # make docs         regenerate docs/reference, docs/schema and docs/checks
 # make plans        rewrite tests/data/plans: what each step of a few plans runs, with which environment; tests/data/images
-# make views        rewrite tests/data/views: what a person reads of documents, plans and runs, and job scripts
+# make views        rewrite tests/data/views: what a person reads of five documents
 # make image-evidence  build images with buildah from nothing and use them (as root, about half an hour)
 # make image-guide  run the commands of docs/how-to/ci-images.md as they stand (as root, about half an hour)
 # make browser      open the page of "xpubuild report" and the site in chromium: widths, console, accessibility

@@ -1,6 +1,6 @@
-"""What a person reads of documents, plans and runs, whole: the texts are those of tests/data/views.
+"""What a person reads of documents: five of them whole (tests/data/views), of the others what decides.
 
-``support.view_files`` says of each view which document it shows, and how.
+Every view shows three documents that were varied from their schema, so that each choice of each field is met.
 """
 
 from __future__ import annotations
@@ -9,38 +9,183 @@ import importlib
 import inspect
 import io
 import pkgutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
-from support import view_files
 from support.data_files import compare
-from support.view_files import FOLDER, NAMES, text_of
+from support.varied import Varied
+from support.view_files import FOLDER, VIEWS, pipe, shown
 
 from xpubuild import ui
-from xpubuild.ui import verify_view
+from xpubuild.ui import (
+    check_view,
+    config_view,
+    doctor_view,
+    explain_view,
+    fetch_view,
+    image_view,
+    jobs_view,
+    lock_view,
+    matrix_view,
+    overview_view,
+    recipe_view,
+    rehearsal_view,
+    step_summary,
+    store_view,
+    verify_view,
+    views,
+)
+from xpubuild.ui.final import final_view
+from xpubuild.ui.report.view import written_view
 from xpubuild.verify.model import CheckResult
 
+Given = Mapping[str, tuple[Any, ...]]
+_JOBS: Given = {"folder": ("/a folder/of jobs",), "submit": ("/a folder/submit",)}
+_PATCHES: Given = {"recipe.patches": ({"2.9.1": {}, "2.10.0": {}}, {}), "recipe.facts": ({},)}
+_COMPONENTS: Given = {
+    "releases[].components": (
+        {"triton": {"dist": "triton-xpu", "version": "3.5.0"}},
+        {"triton": {"dist": "triton", "version": "3.4.0"}},
+    ),
+    "releases[].unknown": ([], ["needs.gcc", "needs.oneapi"]),
+}
+_TABLES: Given = {**_COMPONENTS, "situation": (None,)}
+_HOST: Given = {**_COMPONENTS, "situation?": (), "releases[].verdict?": ()}
+_VALUES: Given = {"settings[].value": ("text", ["one", "another"], True, 2.5, None, False)}
+_DIFFERENCES: Given = {
+    "differences[].old": ({"commit": "one", "ref": None}, "a text", None),
+    "differences[].new": (["one wheel", "another"], {"wheels": ["a", "b"]}, 5),
+}
+_RECEIPT: Given = {
+    "steps[].id": ("torch.wheel", "env", "torch"),
+    "commands[].step": ("torch.wheel", "env", "else"),
+    "verify.checks[].status": ("fail", "pass", "skip", "crash"),
+    "verify.status": ("fail", "pass"),
+}
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_is_shown(name: str) -> None:
-    compare((FOLDER / f"{name}.txt").read_text("utf-8"), text_of(name), "make views")
+
+def _summary(view: Callable[[Any], Any]) -> Callable[[Any], str]:
+    return lambda document: step_summary.markdown("a title", view(document))
 
 
-def test_every_file_is_of_a_view() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == {*NAMES}
+#: The document, how it is shown, what its first text must hold, and the values that some of its fields take.
+SHOWN: dict[str, tuple[str, Callable[[Any], Any], tuple[str, ...], Given]] = {
+    "doctor -v": ("doctor", lambda d: doctor_view.doctor_text(d, pipe(), verbose=True),
+                  ("\nok    checks.id 1 a: checks.detail 1 a", "25 failed, 26 could not complete"), {}),
+    "doctor in GitHub Actions": ("doctor", doctor_view.annotations_text,
+                                 ("::error title=", "::warning title="), {}),
+    "doctor on a page": ("doctor", _summary(doctor_view.summary_view),
+                         ("### a title", "| check | result | detail | fix |"), {}),
+    "doctor --list": ("doctor-checks", doctor_view.checks_view, ("PASSES WHEN\n", "build, run"), {}),
+    "doctor --list -v": ("doctor-checks", doctor_view.explanations_text, ("checks.explanation 1 a",), {}),
+    "verify -q": ("verify", lambda d: verify_view.verify_view(d, quiet=True), ("result:  pass (29 ",), {}),
+    "verify on a page": ("verify", _summary(verify_view.summary_view),
+                         ("**Not passed**", "| check | result | detail |"), {}),
+    "verify --list": ("verify-checks", verify_view.checks_view, ("CHECK ", "WHAT IT CHECKS\n"), {}),
+    "explain": ("explain", explain_view.explain_view,
+                ("First error\n", "Finding 1 of 6: ", "confidence: high (0.95)",
+                 "Next:\n  findings.next_command 1 a"), {}),
+    "explain --list": ("explain-signatures", explain_view.signatures_view, ("SIGNATURE ", "PROBLEM\n"), {}),
+    "check": ("check", check_view.check_view,
+              ("result:    ok", "Damaged\nWHAT ", "Repaired\n", "and 2 more\n",
+               "Sources with local changes\n"), {"unowned": ([f"path {n}" for n in range(22)], [])}),
+    "clean": ("clean", views.clean_view, ("PATH  ", "keep    kept.why 1 a"), {}),
+    "clean --all": ("clean-many", overview_view.many_view, ("removed.path 1 a    24 B  remove",), {}),
+    "overview": ("overview", overview_view.overview_view,
+                 ("Workspaces\nWORKSPACE ", "LAST VERIFY\n", "Caches\nCACHE "), {}),
+    "recipes list": ("recipes", lambda d: recipe_view.recipes_view(d["recipes"]),
+                     ("RECIPE ", "broken: error.why 1 a"), {}),
+    "recipes show": ("recipe", lambda d: recipe_view.summary_view(d, "one"),
+                     ("releases:          recipe.release a, 2.10.0, 2.9.1", "Limitations\nwithout ",
+                      "does not work (with GCC "), _PATCHES),
+    "recipes show -v": ("recipe", recipe_view.recipe_view,
+                        ("also: 2.10.0, 2.9.1", "source: none is given (confidence: none)"), _PATCHES),
+    "recipes check": ("recipes-check", views.check_view, ("  warning: ", "  not checked: ", "  ok\n"), {}),
+    "recipes bump": ("recipes-bump", views.bump_view,
+                     ("KEY ", "To be looked up\n", "3 pins of release a differ from recipe base a",
+                      "  xpubuild recipes bump release a --output FILE\n"), {}),
+    "recipes bump, written": ("recipes-bump", lambda d: views.bump_view(d, "a file"),
+                              ("  xpubuild recipes check a file\n",), {}),
+    "matrix": ("matrix", matrix_view.matrix_view,
+               ("Build requirements\nRELEASE ", "Builds with this oneAPI\n", "Matching versions\n",
+                "triton-xpu 3.5.0", "Runs on\n", "DEFAULT AOT TARGETS\n", "Limitations\n"), _TABLES),
+    "matrix as Markdown": ("matrix", matrix_view.markdown, ("| release |", "| --- |"), _TABLES),
+    "matrix of a host": ("matrix", matrix_view.matrix_view,
+                         ("newest that builds here: ", "; 2 of 6 releases build\n", "Host\n",
+                          "REASONS AND MISSING FEATURES\n", "run `xpubuild recipes matrix`"), _HOST),
+    "audit": ("audit", lambda d: views.audit_view(d["wheels"]),
+              ("WHEEL ", "SYMBOLS NEW:OLD", "27:25", "Device code\n", "Findings\nSEVERITY "), {}),
+    "wheel repair": ("wheel-repair", lambda d: views.repair_view(d["wheels"]),
+                     ("AUDIT BEFORE", "Required\n", "Bundled\n", "Changed\nOBJECT "), {}),
+    "fetch": ("fetch", fetch_view.fetch_view,
+              ("new:      24 repositories, 27 files", "Missing\nKIND ", "New\nFILE "),
+              {"digest?": (), "action": ("fetch",)}),
+    "fetch --dry-run": ("fetch", fetch_view.fetch_view, ("Missing\n",),
+                        {"digest?": (), "action": ("dry-run",)}),
+    "mirror check": ("fetch", fetch_view.fetch_view,
+                     ("result: no damage found",), {"digest?": (), "action": ("check", "export", "import")}),
+    "lock": ("written-lock", lock_view.written_view,
+             ("(written)", "Without a hash\n", "any file that the index serves is accepted"), {}),
+    "verify-lock": ("verify-lock", lock_view.verified_view,
+                    ("result: ok", "IN THE LOCK ", "commit one ", "one wheel, another"), _DIFFERENCES),
+    "install": ("receipt", lambda d: final_view(d, program="x"),
+                ("Steps\nSTEP ", "PEAK MEMORY", "the store steps.store 5 a", "Compile cache\n", "Wheels\n",
+                 "1 error, 1 warning", "Missing or different from the plan\n", "verify: fail: 24 passed"),
+                _RECEIPT),
+    "rehearse": ("rehearsal", rehearsal_view.rehearsal_view,
+                 ("the build is configured as requested", "SYCL FILES OF ", "Switches\n", "Warnings\n"),
+                 {}),
+    "store list": ("store", store_view.store_view, ("believed: no: stores.why 1 a", "IDENTITY "), {}),
+    "store size": ("store-size", store_view.size_view, ("STORE ", "NOT USED BECAUSE\n"), {}),
+    "store check": ("store-check", store_view.check_view, ("STORE ", "damaged.why 1-1 a\n"), {}),
+    "store push": ("store-copy", store_view.copy_view, ("WHEEL ", "  yes   wheels.why 1 a"), {}),
+    "store gc": ("store-gc", store_view.collected_view, ("FILE ", "4.0 MB  remove  removed.why 3 a"), {}),
+    "plan for jobs": ("planned-jobs", jobs_view.planned_view,
+                      ("Jobs\nJOB ", "Submit them: '/a folder/submit'\n"), _JOBS),
+    "status of jobs": ("jobs", jobs_view.jobs_view, ("Jobs\nJOB ", "EXIT\n"), _JOBS),
+    "image": ("image", image_view.image_view, ("base:    base_image a", "by:      build.builder a"), {}),
+    "config": ("config", config_view.config_view,
+               ("(does not exist)", "OVERRIDDEN BY\n", "  one, another  ", "  true  ", "  2.5  "), _VALUES),
+    "config check": ("config-check", config_view.check_view,
+                     ("problems.path 1 a:28: problems.key 1 a: ", "files 1 a: ok\n"), {}),
+    "config init": ("config-init", config_view.written_view, ("written: file a\n",), {}),
+    "report": ("report", lambda d: written_view(d, Path("a page"), Path("a trace")), ("page:      ",), {}),
+}  # fmt: skip
 
 
-def test_every_view_of_a_document_is_compared() -> None:
-    table = inspect.getsource(view_files)
-    names = [module.name for module in pkgutil.iter_modules(ui.__path__) if module.name != "console"]
-    modules = [importlib.import_module(f"xpubuild.ui.{name}") for name in names]
-    views = [
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_whole_view(name: str) -> None:
+    compare((FOLDER / f"{name}.txt").read_text("utf-8"), VIEWS[name](), "make views")
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_a_view_must_show(name: str) -> None:
+    document, view, wanted, given = SHOWN[name]
+    texts = []
+    for number in range(3):
+        text = view(Varied(document, number, given).document)
+        texts.append(text if isinstance(text, str) else shown(text))
+    assert [words for words in wanted if words not in texts[0]] == [], texts[0]
+
+
+def test_every_view_of_a_document_is_shown() -> None:
+    table = inspect.getsource(importlib.import_module(__name__)) + inspect.getsource(
+        importlib.import_module("support.view_files")
+    )
+    modules = [
+        importlib.import_module(f"xpubuild.ui.{module.name}") for module in pkgutil.iter_modules(ui.__path__)
+    ]
+    functions = [
         name
         for module in modules
+        if not module.__name__.endswith(".console")
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if not name.startswith("_") and "document" in inspect.signature(function).parameters
     ]
-    assert "status_view" in views
-    assert [name for name in views if name not in table] == []
+    assert "status_view" in functions
+    assert [name for name in functions if name not in table] == []
 
 
 @pytest.mark.parametrize("quiet", [False, True])

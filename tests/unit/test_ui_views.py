@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpubuild.engine.model import Command, Plan, Step
 from xpubuild.ui import console
 from xpubuild.ui.final import final_view
 from xpubuild.ui.invocation import how_called
 from xpubuild.ui.parts import Commands, Facts, Part, Table
-from xpubuild.ui.plan_view import plan_view
 
 WORKSPACE = "/home/u/über space/quickstart"
 
@@ -30,40 +28,6 @@ def plain(parts: tuple[Part, ...]) -> str:
 def table(parts: tuple[Part, ...], first: str) -> Table:
     """Return the table whose first column has this name."""
     return next(part for part in parts if isinstance(part, Table) and part.columns[0].name == first)
-
-
-def test_plan() -> None:
-    steps = (
-        Step("env", "Environment", commands=(Command(("a",)),)),
-        Step("torch", "torch", needs=("env",), commands=(Command(("a",)),) * 2, memory_bytes=2 << 30),
-        Step("ops", "ops from source", needs=("env", "torch"), memory_bytes=900 << 20),
-    )
-    summary = {
-        "recipe": "quickstart: all of it",
-        "target": "cpu",
-        "compilers": {"g++": "12.2.0", "cmake": "3.31"},
-        "cxx11_abi": 1,
-        "jobs": {"jobs": 2, "reason": "2 cores, 24 GiB"},
-        "arch": ["pvc", "bmg"],
-        "nothing": None,
-        "workspace": WORKSPACE,
-    }
-    plan = Plan("quickstart", WORKSPACE, "ab" * 32, steps, {}, summary=summary)
-    assert plain(plan_view(plan, {"env": "done", "torch": ("stale", "the pin changed")})).splitlines() == [
-        "recipe:      quickstart: all of it",
-        "target:      cpu",
-        "compilers:   g++ 12.2.0, cmake 3.31",
-        "C++ ABI:     1",
-        "jobs:        2 (2 cores, 24 GiB)",
-        "arch:        pvc, bmg",
-        f"workspace:   {WORKSPACE}",
-        "lock digest: abababababab",
-        "",
-        "STEP   TITLE            STATE                   NEEDS       COMMANDS   MEMORY",
-        "env    Environment      done                    -                  1        -",
-        "torch  torch            stale: the pin changed  env                2  2.0 GiB",
-        "ops    ops from source  to do                   env, torch         0  900 MiB",
-    ]
 
 
 RECEIPT: dict[str, Any] = {
