@@ -314,11 +314,11 @@ class Journal:
                 raise
             db.execute("COMMIT")
 
-    def forget(self, steps: Sequence[str]) -> None:
-        """Remove the records of steps whose outputs were removed."""
+    def forget(self, steps: Sequence[str], *, removed: bool = True) -> None:
+        """Remove the records of steps; unless their outputs were ``removed``, they stay ours to replace."""
         with self._write() as db:
-            db.executemany("DELETE FROM steps WHERE step=?", [(step,) for step in steps])
-            db.executemany("DELETE FROM made WHERE step=?", [(step,) for step in steps])
+            for table in ("steps", "made") if removed else ("steps",):
+                db.executemany(f"DELETE FROM {table} WHERE step=?", [(step,) for step in steps])  # noqa: S608
 
 
 def _has(db: sqlite3.Connection, table: str) -> bool:

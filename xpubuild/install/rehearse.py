@@ -42,7 +42,7 @@ def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: floa
     part, what = planned(prepared)
     with entered(part, "rehearse", sink=sink, cancel=cancel, patience_s=patience_s) as (lock, journal, _):
         # A configuration is what this machine is now: an earlier one says nothing about it.
-        journal.forget([what.step])
+        journal.forget([what.step], removed=False)
         outcome = run_plan(what.plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd)
         error = outcome.errors[0] if outcome.errors else None
         configured = journal.record(what.step) is not None
