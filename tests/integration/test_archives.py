@@ -21,7 +21,7 @@ from support.cli import Xpubuild
 from support.documents import check
 from support.like_triton import BACKEND, JSON, LLVM, PYPROJECT, RECIPE, llvm_archive, write_archives
 
-from xpubuild.install.lock import read_lock
+from xpubuild.install.lock_file import read_lock
 from xpubuild.supply.mirror.store import Mirror
 
 _PINNED = "1234567812345678123456781234567812345678"

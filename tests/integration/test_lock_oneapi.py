@@ -10,7 +10,7 @@ from support import travelling
 from support.cli import Xpubuild
 
 from xpubuild.install import lock_model as model
-from xpubuild.install.lock import read_lock
+from xpubuild.install.lock_file import read_lock
 
 RECIPE = """
 schema: 1

@@ -22,7 +22,7 @@ from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.repair_pack import Changes, rewrite
 from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.install import lock_model as model
-from xpubuild.install.lock_canonical import dump
+from xpubuild.install.lock_file import dump
 
 pytestmark = pytest.mark.needs("g++")
 

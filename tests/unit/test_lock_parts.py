@@ -12,12 +12,19 @@ from support.locks import example, locks, machine, oid, sha
 from xpubuild.documents import plain
 from xpubuild.errors import RecipeError
 from xpubuild.install import lock_model as model
-from xpubuild.install.lock_compare import differences
-from xpubuild.install.lock_plain import clean_text, clean_url, clean_values
-from xpubuild.install.locked_machine import machine_differences, not_older
+from xpubuild.install.lock_compare import differences, machine_differences, not_older
+from xpubuild.install.lock_parts import (
+    clean_text,
+    clean_url,
+    clean_values,
+    conda_part,
+    machine_part,
+    oneapi_part,
+    python_part,
+    recipe_part,
+    requirement_file,
+)
 from xpubuild.install.locked_options import options_of
-from xpubuild.install.locked_parts import conda_part, machine_part, oneapi_part, python_part, recipe_part
-from xpubuild.install.locked_requirements import requirement_file
 
 A, B = sha("a"), sha("b")
 
@@ -272,7 +279,7 @@ FAMILY = "lts2-2523"
         (changed(drivers=drivers("rolling")), ["drivers.family"], ["drivers.family"]),
         (changed(drivers=None),
          ["drivers.family", "drivers.packages.libze-intel-gpu1", "drivers.packages.intel-opencl-icd"],
-         ["drivers.family", "drivers.packages.libze-intel-gpu1", "drivers.packages.intel-opencl-icd"]),
+         ["drivers"]),
         (changed(oneapi=oneapi(compiler="2025.1.3")), [], ["oneapi.components.compiler"]),
         (changed(oneapi=oneapi(compiler="2025.2")), ["oneapi.components.compiler"],
          ["oneapi.components.compiler"]),

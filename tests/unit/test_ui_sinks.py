@@ -13,8 +13,11 @@ import pytest
 
 from xpubuild.engine.events import Event, Notice, RunFinished, RunStarted, StepFinished, StepOutput
 from xpubuild.errors import UsageError
+from xpubuild.ui.github import GithubSink
+from xpubuild.ui.jsonl import JsonLinesSink
 from xpubuild.ui.live import RichSink
-from xpubuild.ui.sinks import KINDS, GithubSink, JsonLinesSink, PlainSink, SerialSink, make_sink
+from xpubuild.ui.plain import PlainSink
+from xpubuild.ui.sinks import KINDS, SerialSink, make_sink
 
 XTERM = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
 

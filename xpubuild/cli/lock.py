@@ -38,8 +38,7 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     from xpubuild.errors import UsageError
     from xpubuild.install.conda_packages import file_name
     from xpubuild.install.lock import make_lock
-    from xpubuild.install.lock_canonical import dump
-    from xpubuild.install.lock_file import Written, write_lock
+    from xpubuild.install.lock_file import Written, dump, write_lock
     from xpubuild.install.open_wheels import open_hashes
     from xpubuild.install.options import PlanOptions
     from xpubuild.install.prepare import git_store, prepare

@@ -245,7 +245,7 @@ def gc(
 
 
 def _digest(path: Path) -> str:
-    from xpubuild.install.lock import read_lock
+    from xpubuild.install.lock_file import read_lock
 
     return read_lock(path).plan
 

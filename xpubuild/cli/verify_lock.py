@@ -62,8 +62,8 @@ def command(
     """
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.install.lock import read_lock
     from xpubuild.install.lock_check import check_lock
+    from xpubuild.install.lock_file import read_lock
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.lock_view import progress, verified_view
 

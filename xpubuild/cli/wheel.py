@@ -87,7 +87,7 @@ def repair(
         raise UsageError("--bundle is for portable wheels", fix="omit --bundle, or --kind site")
     site_packages = None if runtime is None else runtime_folder(runtime)
     if lock_file is not None and site_packages is not None:
-        from xpubuild.install.lock import read_lock
+        from xpubuild.install.lock_file import read_lock
         from xpubuild.install.repair_locked import require_locked
 
         require_locked(site_packages, read_lock(lock_file))

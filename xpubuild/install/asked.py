@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import RecipeError, UsageError
 from xpubuild.frozen import frozen
-from xpubuild.install.lock_names import is_lock
+from xpubuild.install.lock_file import is_lock
 from xpubuild.install.options import PlanOptions
 from xpubuild.install.prepare import Prepared, prepare
 from xpubuild.recipe.load import load

@@ -10,15 +10,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from xpubuild.engine.process import Cancel
-from xpubuild.errors import RecipeError, UsageError
+from xpubuild.errors import UsageError
 from xpubuild.install import lock_model as model
 from xpubuild.install.context import Context
 from xpubuild.install.inputs import Inputs, inputs_of
-from xpubuild.install.lock_canonical import load
-from xpubuild.install.lock_plain import clean_text, clean_values
-from xpubuild.install.lock_reader import no_lock
-from xpubuild.install.locked_archives import locked_archives
-from xpubuild.install.locked_parts import (
+from xpubuild.install.lock_parts import (
+    clean_values,
     conda_part,
     machine_part,
     oneapi_part,
@@ -26,6 +23,7 @@ from xpubuild.install.locked_parts import (
     recipe_part,
     refused,
 )
+from xpubuild.install.locked_archives import locked_archives
 from xpubuild.install.locked_sources import embedded_repository, fetched_repository
 from xpubuild.install.planner import inputs
 from xpubuild.install.prepare import Prepared
@@ -33,7 +31,6 @@ from xpubuild.install.request import EnvKind
 from xpubuild.safe_yaml import read_yaml
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Report
-from xpubuild.untrusted import UntrustedError, read_text
 
 _FETCHES = 4
 
@@ -176,32 +173,3 @@ def _places(components: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
         found[str(root)] = "{oneapi}"
     user = os.environ.get("HOME")
     return [*found.items(), *([(user, "{home}")] if user else [])]
-
-
-def read_lock(path: Path) -> model.Lock:
-    """Read a lock and check that it was not edited.
-
-    Raises:
-        RecipeError: there is no such file, or it is no lock.
-        LockMismatchError: it was edited; the message names what.
-    """
-    try:
-        text = read_text(path)
-    except UnicodeDecodeError as error:
-        broken = no_lock("it is not UTF-8 text")
-        broken.what = f"{clean_text(str(path))} is not a lock, or is damaged"
-        raise broken from error
-    except UntrustedError as error:
-        raise no_lock(str(error)) from error
-    except OSError as error:
-        raise RecipeError(
-            f"the lock {clean_text(str(path))} cannot be read",
-            why=str(error.strerror),
-            fix="pass the path of a lock file",
-            commands=("xpubuild lock RECIPE",),
-        ) from error
-    try:
-        return load(text)
-    except RecipeError as error:
-        error.what = f"{clean_text(str(path))} is not a lock, or is damaged"
-        raise

@@ -14,9 +14,8 @@ from xpubuild.errors import LockMismatchError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.install import lock_model as model
 from xpubuild.install.lock import make_lock
-from xpubuild.install.lock_canonical import lock_digest
-from xpubuild.install.lock_compare import Difference, differences
-from xpubuild.install.locked_machine import machine_differences
+from xpubuild.install.lock_compare import Difference, differences, machine_differences
+from xpubuild.install.lock_file import lock_digest
 from xpubuild.install.locked_options import mismatch, options_of, other_tree, resolved_of, with_known_hashes
 from xpubuild.install.open_commits import keep_resolved
 from xpubuild.install.open_wheels import open_hashes

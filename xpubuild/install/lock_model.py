@@ -1,8 +1,8 @@
 """The complete lock as data: every input of a build, and the machine that it was created on.
 
 A lock has nothing incidental: no path, time, user or host name, no credentials. Lists have one order, which
-is checked when a lock is made and when it is read. Digests are no part of the model: ``canonical`` writes and
-checks them.
+is checked when a lock is made and when it is read. The digest is no part of the model: ``lock_file`` writes
+and checks it.
 """
 
 from __future__ import annotations
@@ -90,6 +90,11 @@ class Submodule(Strict):
     commit: ObjectId
     tree: ObjectId
 
+    @property
+    def key(self) -> str:
+        """The name of this entry."""
+        return self.path
+
 
 class ConfigureTime(Strict):
     """A repository that the build clones while it configures; ``asked_for`` is the word it gives to git."""
@@ -165,6 +170,11 @@ class Wheel(Strict):
     dist: Name
     version: Name
     hashes: Hashes | None
+
+    @property
+    def key(self) -> str:
+        """The name of this entry."""
+        return self.component
 
 
 class Python(Strict):

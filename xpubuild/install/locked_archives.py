@@ -11,7 +11,7 @@ from xpubuild.errors import RecipeError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.install import lock_model as model
 from xpubuild.install.inputs import Archive as Wanted
-from xpubuild.install.lock_plain import clean_url
+from xpubuild.install.lock_parts import clean_url
 from xpubuild.install.request import Facts
 from xpubuild.supply.archives.model import Archive
 from xpubuild.supply.archives.supply import Supply, bring

@@ -13,10 +13,9 @@ from xpubuild.errors import LockMismatchError
 from xpubuild.frozen import frozen
 from xpubuild.install import lock_model as model
 from xpubuild.install.conda_packages import file_name
-from xpubuild.install.lock import read_lock
-from xpubuild.install.lock_canonical import lock_digest
 from xpubuild.install.lock_compare import Difference
-from xpubuild.install.lock_plain import clean_url
+from xpubuild.install.lock_file import lock_digest, read_lock
+from xpubuild.install.lock_parts import clean_url
 from xpubuild.install.locked_archives import LockedArchivesProof
 from xpubuild.install.locked_options import mismatch, options_of, require_match, require_tree, resolved_of
 from xpubuild.install.open_wheels import LockedWheelProof

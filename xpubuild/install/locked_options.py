@@ -14,12 +14,10 @@ from xpubuild.errors import LockMismatchError, SourceIntegrityError
 from xpubuild.install import lock_model as model
 from xpubuild.install.inputs import Repository, inputs_of
 from xpubuild.install.lock import offline_part
-from xpubuild.install.lock_canonical import lock_digest
-from xpubuild.install.lock_compare import Difference, differences, different_items
-from xpubuild.install.lock_plain import clean_text, clean_url
+from xpubuild.install.lock_compare import Difference, compare, differences, machine_differences
+from xpubuild.install.lock_file import lock_digest
+from xpubuild.install.lock_parts import clean_text, clean_url, refused
 from xpubuild.install.locked_archives import borrowed_archives
-from xpubuild.install.locked_machine import machine_differences
-from xpubuild.install.locked_parts import refused
 from xpubuild.install.locked_sources import embedded_url
 from xpubuild.install.options import PlanOptions
 from xpubuild.install.prepare import Prepared
@@ -189,14 +187,18 @@ def require_tree(lock: model.Lock, component: str, evidence: Mapping[str, Any]) 
     if evidence["commit"] == known.commit and evidence["tree"] != known.tree:
         raise other_tree(lock, f"{place}.tree", known.tree, str(evidence["tree"]))
     url_of = embedded_url if known.embedded is not None else clean_url
-    old = {place: {"commit": known.commit}}
-    new = {place: {"commit": str(evidence["commit"])}}
-    for item in known.submodules:
-        old[f"{place}.submodules.{item.path}"] = {"url": item.url, "commit": item.commit}
-    for other in evidence["submodules"]:
-        named = f"{place}.submodules.{clean_text(other['path'])}"
-        new[named] = {"url": url_of(other["url"]), "commit": other["commit"]}
-    found = different_items(old, new)
+    there = {item.path: {"url": item.url, "commit": item.commit} for item in known.submodules}
+    here = {
+        clean_text(item["path"]): {"url": url_of(item["url"]), "commit": item["commit"]}
+        for item in evidence["submodules"]
+    }
+    found = list(
+        compare(
+            place,
+            {"commit": known.commit, "submodules": there},
+            {"commit": str(evidence["commit"]), "submodules": here},
+        )
+    )
     if found:
         raise mismatch(lock, found)
 

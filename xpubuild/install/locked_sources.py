@@ -11,7 +11,7 @@ from xpubuild.errors import RecipeError, SourceIntegrityError
 from xpubuild.install import lock_model as model
 from xpubuild.install.context import Context
 from xpubuild.install.inputs import Repository
-from xpubuild.install.lock_plain import clean_text, clean_url
+from xpubuild.install.lock_parts import clean_text, clean_url
 from xpubuild.resources import ops_project_dir
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins

@@ -21,10 +21,9 @@ from xpubuild.install.conda_packages import file_name
 from xpubuild.install.context import Context
 from xpubuild.install.facts import conda_lock_of
 from xpubuild.install.inputs import Inputs, inputs_of
-from xpubuild.install.lock import read_lock
+from xpubuild.install.lock_file import is_lock, read_lock
 from xpubuild.install.lock_model import Lock
-from xpubuild.install.lock_names import is_lock
-from xpubuild.install.lock_plain import clean_url
+from xpubuild.install.lock_parts import clean_url
 from xpubuild.install.locked_options import options_of, resolved_of
 from xpubuild.install.open_commits import resolve
 from xpubuild.install.options import PlanOptions, request_of

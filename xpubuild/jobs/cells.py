@@ -89,7 +89,7 @@ def _recipe(options: PlanOptions, plan: Plan) -> str:
 
 
 def _lock(options: PlanOptions, lock: LockOptions, plan: Plan) -> str | None:
-    from xpubuild.install.lock_names import is_lock  # noqa: PLC0415 - a look into the file
+    from xpubuild.install.lock_file import is_lock  # noqa: PLC0415 - a look into the file
 
     if lock.file is not None:
         return str(lock.file)

@@ -16,8 +16,9 @@ from typing import Any, TextIO
 from xpubuild.engine.events import Notice
 from xpubuild.errors import NoSpaceError, ToolchainError, XpuBuildError
 from xpubuild.ui import error_text, plain_parts
+from xpubuild.ui.github import annotation
 from xpubuild.ui.parts import Column, Commands, Facts, Part, Records, Sentences, Table
-from xpubuild.ui.terminal import READER_GONE, Terminal, annotation, clean, disconnect
+from xpubuild.ui.terminal import READER_GONE, Terminal, clean, disconnect
 
 
 def print_json(document: Mapping[str, Any], stream: TextIO | None = None) -> None:

@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from xpubuild.ui.github import annotation
 from xpubuild.ui.parts import Part, Sentences, TableBuilder
-from xpubuild.ui.terminal import Terminal, annotation, clean, one_line
+from xpubuild.ui.terminal import Terminal, clean, one_line
 
 _WIDEST, _NARROWEST = 100, 40
 _STYLES = {"fail": ("bold", "red"), "error": ("bold", "red"), "warn": ("bold", "yellow"), "ok": ("green",)}

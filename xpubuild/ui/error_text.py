@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.ui.terminal import Terminal, clean, harmless
+from xpubuild.ui.github import harmless
+from xpubuild.ui.terminal import Terminal, clean
 
 _TAIL_LINES = 15
 _MOST_FINDINGS = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xpubuild.ui import wording as show
+from xpubuild.ui import format as show
 from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
 
 _DIGITS = 12

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.ui import wording as form
+from xpubuild.ui import format as form
 from xpubuild.ui.cache_rows import cache_table
 from xpubuild.ui.invocation import how_called
 from xpubuild.ui.parts import Column, Commands, Facts, Part, Table, TableBuilder

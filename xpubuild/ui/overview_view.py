@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from xpubuild.ui import wording as show
+from xpubuild.ui import format as show
 from xpubuild.ui.parts import Column, Facts, Part, Sentences, TableBuilder
 
 

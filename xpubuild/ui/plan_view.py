@@ -8,8 +8,8 @@ from types import MappingProxyType
 from xpubuild.engine.estimate import Estimate, total
 from xpubuild.engine.model import Plan, Step
 from xpubuild.errors import XpuBuildError
+from xpubuild.ui.format import memory, roughly, size
 from xpubuild.ui.parts import Column, Commands, Facts, Part, Sentences, TableBuilder
-from xpubuild.ui.wording import memory, roughly, size
 
 _LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "lock_digest": "lock digest"}
 _DIGEST_CHARACTERS = 12

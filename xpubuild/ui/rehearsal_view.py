@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from xpubuild.ui.format import plural
 from xpubuild.ui.parts import Column, Facts, Part, Sentences, Table, TableBuilder
-from xpubuild.ui.wording import plural
 
 _VERDICTS = {
     "ok": "the build is configured as requested",

@@ -49,30 +49,6 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split("\n"))
 
 
-def escape_data(text: str) -> str:
-    """Escape the message of a workflow command (percent first, or the others would be escaped twice)."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def escape_property(text: str) -> str:
-    """Escape a property such as ``title``, where colon and comma separate."""
-    return escape_data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def harmless(text: str) -> str:
-    """Return foreign output in a form the runner does not take for a command of the old style, ``##[name]``.
-
-    Commands of the new style count at the start of a line only, where this sink puts the time.
-    """
-    return text.replace("##[", "## [")
-
-
-def annotation(kind: str, message: str, title: str = "") -> str:
-    """Return the workflow command that makes an annotation; ``kind`` is error, warning or notice."""
-    head = f"{kind} title={escape_property(clean(title))}" if title else kind
-    return f"::{head}::{escape_data(clean(message))}\n"
-
-
 def is_gone(stream: TextIO) -> bool:
     """Whether nobody can read what is written to the stream any more."""
     try:

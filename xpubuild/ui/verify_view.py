@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Protocol, TextIO
 
-from xpubuild.ui import wording as show
+from xpubuild.ui import format as show
 from xpubuild.ui.parts import Column, Facts, Part, TableBuilder
 from xpubuild.ui.terminal import Terminal, one_line
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.ui import wording as show
+from xpubuild.ui import format as show
 from xpubuild.ui.cache_rows import cache_table
 from xpubuild.ui.parts import Column, Commands, Facts, Part, Sentences, TableBuilder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from xpubuild.ui import wording as form
+from xpubuild.ui import format as form
 from xpubuild.ui.parts import Column, Table, TableBuilder
 
 _DIGEST_CHARACTERS = 12

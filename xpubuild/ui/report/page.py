@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from xpubuild.engine.unprintable import without_unprintable
-from xpubuild.ui import wording as show
+from xpubuild.ui import format as show
 from xpubuild.ui.cache_rows import share, why
 from xpubuild.ui.report import words
 from xpubuild.ui.report.builds import build_figures, slowest_edges

@@ -1,23 +1,68 @@
-"""Creates the sections of a lock from the facts. Pure."""
+"""The sections of a lock from the facts, without credentials and paths of one machine. Pure."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from packaging.utils import canonicalize_name
 from pydantic import ValidationError
 
 from xpubuild.engine.fingerprint import digest
+from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.errors import RecipeError
 from xpubuild.install import lock_model as model
-from xpubuild.install.lock_items import MARK_DIGITS
-from xpubuild.install.lock_plain import clean_environment, clean_text
-from xpubuild.install.locked_requirements import requirement_file
+from xpubuild.supply.requirements import HashedPin, hashed_pins
 
 _UNKNOWN = "unknown"
 #: Sections of a recipe whose parts are named one by one.
 _BY_NAME = ("components", "variants")
 _SAID = ("schema", "name")
+_SHORT = 12
+_REDACT = Redactor()
+
+
+def clean_text(text: str) -> str:
+    """Return a text with the bytes that are no UTF-8 written as escapes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def clean_url(url: str) -> str:
+    """Return a URL without user, password and query; the user of ssh stays."""
+    return recordable(clean_text(url)) if "://" in url else clean_text(url)
+
+
+def clean_values(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables without the values of those that have the name of a secret."""
+    return {clean_text(name): clean_text(value) for name, value in _REDACT.environment(variables).items()}
+
+
+def clean_environment(difference: Mapping[str, Any], places: Iterable[tuple[str, str]]) -> model.Environment:
+    """Return oneAPI's environment difference with words instead of the machine's places.
+
+    ``places`` are (folder, word) pairs, such as the root of oneAPI and {oneapi}; longer folders count first.
+    """
+    ordered = sorted((pair for pair in places if len(pair[0]) > 1), key=lambda pair: -len(pair[0]))
+
+    def clean(text: str) -> str:
+        for folder, word in ordered:
+            text = text.replace(folder, word)
+        return clean_text(text)
+
+    found = _REDACT.environment(difference.get("set", {}))
+    return model.Environment(
+        set={clean_text(name): clean(value) for name, value in found.items()},
+        unset=tuple(sorted(map(clean_text, difference.get("unset", ())))),
+        paths={
+            clean_text(name): model.PathChange(
+                prepend=tuple(map(clean, change["prepend"])),
+                append=tuple(map(clean, change["append"])),
+                remove=tuple(map(clean, change["remove"])),
+            )
+            for name, change in difference.get("paths", {}).items()
+        },
+    )
 
 
 def recipe_part(name: str, says: Mapping[str, Any]) -> model.RecipePart:
@@ -34,7 +79,7 @@ def recipe_part(name: str, says: Mapping[str, Any]) -> model.RecipePart:
 
 
 def _short(value: Any) -> str:
-    return digest(value)[:MARK_DIGITS]
+    return digest(value)[:_SHORT]
 
 
 def python_part(
@@ -155,4 +200,37 @@ def refused(error: ValidationError, what: str) -> RecipeError:
         f"{what} cannot be locked",
         why=f"{place}: {first['msg']}" if place else str(first["msg"]),
         fix="correct this value in the recipe or in the files that it references",
+    )
+
+
+def requirement_file(name: str, text: str) -> model.RequirementFile:
+    """Return the sha256 of a requirement file and its pins, for all interpreters.
+
+    Raises:
+        RecipeError: a line is no exact pin with hashes.
+    """
+    try:
+        pins = [_pin(name, pin) for pin in hashed_pins(text)]
+    except RecipeError as error:
+        error.evidence = {**error.evidence, "file": name}
+        error.what = error.what.replace("a requirements file", name)
+        raise
+    return model.RequirementFile(
+        sha256=hashlib.sha256(text.encode("utf-8")).hexdigest(),
+        pins=tuple(sorted(pins, key=lambda pin: pin.key)),
+    )
+
+
+def _pin(file: str, pin: HashedPin) -> model.Requirement:
+    if not pin.written:
+        raise RecipeError(
+            f"{pin.name}=={pin.version} in {file} has no hash",
+            why="a file is only used if its hash is known beforehand",
+            fix="write it as name==version with --hash=sha256:… for each file",
+        )
+    return model.Requirement(
+        name=canonicalize_name(pin.name),
+        version=pin.version,
+        marker=str(pin.marker) if pin.marker else None,
+        hashes=tuple(sorted(pin.written)),
     )

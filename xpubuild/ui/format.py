@@ -1,0 +1,100 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+_MINUTE = 60
+_HOUR = 3600
+#: (below this time in seconds, a guess is rounded to this many)
+_STEPS = (
+    (10, 1),
+    (_MINUTE, 5),
+    (10 * _MINUTE, _MINUTE),
+    (_HOUR, 5 * _MINUTE),
+    (5 * _HOUR, _HOUR // 4),
+    (10**12, _HOUR),
+)
+_DECIMAL = ("B", "kB", "MB", "GB", "TB")
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
+# One decimal place would round up to the next digit from here.
+_BELOW_TEN = 9.95
+_BELOW_HUNDRED = 99.5
+
+
+def duration(seconds: float) -> str:
+    """Return ``0.4 s``, ``12 s``, ``3m 05s`` or ``1h 02m``; negative times count as zero."""
+    seconds = max(0.0, seconds)
+    if seconds < _BELOW_TEN:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m {whole % _MINUTE:02d}s"
+    return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02d}m"
+
+
+def roughly(seconds: float) -> str:
+    """Return a time that is only guessed, no finer than it is known: ``2 s``, ``4 min``, ``1 h 15 min``."""
+    for below, step in _STEPS:
+        whole = max(1, round(seconds / step)) * step
+        if whole < below:
+            break
+    if whole < _MINUTE:
+        return f"{whole} s"
+    hours, minutes = divmod(whole // _MINUTE, 60)
+    parts = (f"{hours} h" if hours else "", f"{minutes} min" if minutes else "")
+    return " ".join(part for part in parts if part)
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as ``h:mm:ss``, for columns of times."""
+    whole = int(max(0.0, seconds))
+    return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02d}:{whole % _MINUTE:02d}"
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in decimal units, as disks and downloads are labelled: ``12.3 MB``."""
+    return _scaled(count, 1000, _DECIMAL)
+
+
+def memory(count: float) -> str:
+    """Return a number of bytes in binary units, as memory is sold: ``1.2 GiB``; nothing for zero."""
+    return _scaled(count, 1024, _BINARY) if count > 0 else ""
+
+
+def _scaled(count: float, step: int, units: tuple[str, ...]) -> str:
+    value, unit = float(max(0, count)), 0
+    while value >= step - 0.5 and unit < len(units) - 1:
+        value /= step
+        unit += 1
+    return f"{value:.0f} {units[unit]}" if unit == 0 else f"{_short(value)} {units[unit]}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= _BELOW_HUNDRED else f"{value:.1f}"
+
+
+def rate(per_second: float, unit: str) -> str:
+    """Return ``4.5/s``, ``25/min`` or ``12.3 MB/s``; nothing where the rate is not known."""
+    if per_second <= 0:
+        return ""
+    if unit == "bytes":
+        return f"{size(per_second)}/s"
+    if per_second >= 1:
+        return f"{_short(per_second)}/s"
+    per_minute = per_second * _MINUTE
+    return f"{per_minute:.0f}/min" if per_minute >= _BELOW_TEN else f"{per_minute:.1f}/min"
+
+
+def counted(done: int, total: int, unit: str) -> str:
+    """Return ``12/345 edges`` or ``1.2 MB of 12.3 MB``; nothing where nothing is counted."""
+    if total <= 0:
+        return ""
+    if unit == "bytes":
+        return f"{size(done)} of {size(total)}"
+    return f"{done}/{total} {unit}".rstrip()
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``1 step`` or ``2 steps``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
