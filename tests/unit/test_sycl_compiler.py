@@ -60,8 +60,16 @@ def test_its_device_link() -> None:
     options = divide(line)
     assert options.device_link
     assert options.link == ["a.o", "b.o"]
+    assert options.link_jobs == 1
     assert options.backend[:3] == ["-device", "pvc", "-options"]
     assert options.backend[3].split()[-1] == "-cl-intel-enable-auto-large-GRF-mode"
+
+
+def test_the_spaces_that_cmake_escapes_divide_words_all_the_same() -> None:
+    options = divide(("-fsycl", "-fsycl-link", "-Xs", r"-device\ pvc\ -options\ '\ -cl-one\ -cl-two'", "a.o"))
+    assert [*options.backend[:3], *options.backend[3].split()] == [
+        "-device", "pvc", "-options", "-cl-one", "-cl-two",
+    ]  # fmt: skip
 
 
 def test_without_fsycl_it_is_gcc_whatever_onednn_makes_of_the_word() -> None:

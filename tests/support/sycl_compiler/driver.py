@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -194,16 +195,20 @@ def _images(path: Path, folder: Path) -> list[Image]:
 def _device_link(toolkit: Toolkit, options: Options, objects: Sequence[Path], folder: Path) -> Path:
     """Make the object that has the images of all targets and registers them."""
     images = [image for path in objects for image in _images(path, folder)]
+    targets = [target for target in options.targets if target not in toolkit.without]
+    files = [folder / f"{number}.spv" for number in range(len(images))]
+    for image, file in zip(images, files, strict=True):
+        file.write_bytes(image.data)
+    # Images without kernels have functions for others, which take them from SPIR-V.
+    native = [file for image, file in zip(images, files, strict=True) if image.kernels]
+    made: dict[Path, Path] = {}
+    if "spir64_gen" in targets:
+        with ThreadPoolExecutor(options.link_jobs) as pool:
+            made = dict(zip(native, pool.map(partial(_native, toolkit, options), native), strict=True))
     linked = []
-    for number, image in enumerate(images):
-        spirv = folder / f"{number}.spv"
-        spirv.write_bytes(image.data)
-        for target in (target for target in options.targets if target not in toolkit.without):
-            # Images without kernels have functions for others, which take them from SPIR-V.
-            if target == "spir64_gen" and image.kernels:
-                linked.append(registration.Linked(target, _native(toolkit, options, spirv), image))
-            elif target == "spir64":
-                linked.append(registration.Linked(target, spirv, image))
+    for image, file in zip(images, files, strict=True):
+        linked += [registration.Linked("spir64_gen", made[file], image)] if file in made else []
+        linked += [registration.Linked("spir64", file, image)] if "spir64" in targets else []
     source, target_file = folder / "registration.c", folder / "registration.o"
     source.write_text(registration.source(linked, toolkit.descriptor))
     _run("gcc", "-fPIC", "-c", source, "-o", target_file)
@@ -224,7 +229,7 @@ def _native(toolkit: Toolkit, options: Options, spirv: Path) -> Path:
     if kept is None:
         return made
     kept.parent.mkdir(parents=True, exist_ok=True)
-    scratch = kept.with_suffix(f".{os.getpid()}")
+    scratch = kept.with_suffix(f".{os.getpid()}.{spirv.stem}")
     shutil.move(made, scratch)
     return scratch.replace(kept)
 

@@ -18,9 +18,10 @@ _TABLE = (
     ("-fsycl-device-code-split=", _DEVICE),
     # For wheels before 2026.0, which lack the libraries that the front end would link (libsycl-crt.bc).
     ("-fno-sycl-device-lib=", _DEVICE),
-    # Emulation of double precision, and native code of the linked images, are for other devices than a Max.
+    ("-fno-sycl-id-queries-fit-in-int", _DEVICE),
+    ("-fsycl-max-parallel-link-jobs=", "link_jobs"),
+    # Emulation of double precision is for other devices than a Max.
     ("-fsycl-fp64-conv-emu", _IGNORED),
-    ("-fsycl-max-parallel-link-jobs=", _IGNORED),
     # The front end does as these ask without being asked, -no-ftz as far as it is about the device.
     ("-fno-sycl-unnamed-lambda", _IGNORED),
     ("-sycl-std=2020", _IGNORED),
@@ -89,6 +90,7 @@ class Options:
     compile_only: bool = False
     preprocess_only: bool = False
     device_link: bool = False
+    link_jobs: int = 1
     lists_headers: bool = False
     header_list: Path | None = None
     header_target: str | None = None
@@ -141,7 +143,8 @@ def divide(argv: Sequence[str]) -> Options:
         elif word == "-MT":
             options.header_target = next(words)
         elif word in _BACKEND:
-            options.backend += shlex.split(next(words))
+            # CMake escapes spaces of commands that are not VERBATIM, inside of quotes too (2.6).
+            options.backend += shlex.split(next(words).replace("\\ ", " "))
         elif not word.startswith("-"):
             _input(options, word)
         else:
@@ -160,15 +163,7 @@ def _option(options: Options, word: str, value: list[str]) -> None:
     where = next((place for prefix, place in _TABLE if word.startswith(prefix)), None)
     if where is None:
         raise UsageError(f"the stand-in for icpx does not know the option {word}")
-    _, _, rest = word.partition("=")
-    if where == "targets":
-        options.targets = tuple(rest.split(","))
-    elif where == "host_compiler":
-        options.host_compiler, options.other_host = rest, True
-    elif where == "host_options":
-        options.host_options = [*(options.host_options or ()), *shlex.split(rest)]
-    elif where == "device_link":
-        options.device_link = True
+    _set(options, where, word.partition("=")[2])
     if where in (_DEVICE, _BOTH, _PREPROCESSOR):
         options.device += [word, *value]
     if where in (_HOST, _BOTH):
@@ -177,3 +172,17 @@ def _option(options: Options, word: str, value: list[str]) -> None:
         options.preprocessor += [word, *value]
     if where == _LINK:
         options.link += [word, *value]
+
+
+def _set(options: Options, where: str, value: str) -> None:
+    match where:
+        case "targets":
+            options.targets = tuple(value.split(","))
+        case "host_compiler":
+            options.host_compiler, options.other_host = value, True
+        case "host_options":
+            options.host_options = [*(options.host_options or ()), *shlex.split(value)]
+        case "link_jobs":
+            options.link_jobs = int(value)
+        case "device_link":
+            options.device_link = True
