@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 
 from docgen import markdown as md
-from xpubuild.doctor.model import Check
-from xpubuild.doctor.plugins import BrokenCheck
-from xpubuild.doctor.registry import arranged, group_of, shipped
+from xpubuild.doctor.kit import Check
+from xpubuild.doctor.registry import arranged, shipped
 
 _ABOUT = """
 `xpubuild doctor` runs these checks in parallel; [Check a host](../how-to/doctor.md) shows how to use it. A
@@ -25,45 +24,41 @@ def pages() -> dict[str, str]:
         RuntimeError: checks cannot be loaded, so the pages would lack some.
     """
     checks = arranged(shipped())
-    problems = [f"{check.id}: {check.problem}" for check in checks if issubclass(check, BrokenCheck)]
+    problems = [f"{check.id}: {check.problem}" for check in checks if check.problem]
     if problems:
         raise RuntimeError("\n".join(problems))
     texts = {f"checks/{check.id}.md": _page(check, checks) for check in checks}
     return {"checks/README.md": _index(checks), **texts}
 
 
-def _index(checks: tuple[type[Check], ...]) -> str:
+def _index(checks: tuple[Check, ...]) -> str:
     parts = [md.head("Checks of doctor", "xpubuild/doctor/checks"), _ABOUT]
-    for group in dict.fromkeys(group_of(check.id) for check in checks):
+    for group in dict.fromkeys(check.group for check in checks):
         rows = [
             (f"[{check.id}]({check.id}.md)", check.title, check.severity, _profiles(check))
             for check in checks
-            if group_of(check.id) == group
+            if check.group == group
         ]
         parts += [f"## {group}\n", md.table(("check", "passes when", "otherwise", "profiles"), rows)]
     return "\n".join(parts)
 
 
-def _page(check: type[Check], checks: tuple[type[Check], ...]) -> str:
-    source = check.__module__.replace(".", "/") + ".py"
+def _page(check: Check, checks: tuple[Check, ...]) -> str:
+    source = check.ask.__module__.replace(".", "/") + ".py"
     parts = [md.head(check.id, source), f"Passes when: {check.title}.\n"]
     if check.explanation:
-        parts.append(inspect.cleandoc(check.explanation) + "\n")
+        parts.append(check.explanation + "\n")
     parts.append("## Summary\n")
     parts.append(md.table(("", ""), _facts(check, {item.id for item in checks})))
     return "\n".join(parts)
 
 
-def _facts(check: type[Check], known: set[str]) -> list[tuple[str, str]]:
+def _facts(check: Check, known: set[str]) -> list[tuple[str, str]]:
     needs = [f"[{name}]({name}.md)" if name in known else md.code(name) for name in check.needs]
     families = [
         f"[{md.code(name)}](../reference/failure-families.md#{name.lower()})" for name in check.families
     ]
-    also = (
-        ", or a warning: see above"
-        if check.severity == "fail" and "self.warn(" in inspect.getsource(check)
-        else ""
-    )
+    also = ", or a warning: see above" if check.severity == "fail" and _warns(check) else ""
     facts = [
         ("result if it does not pass", _WHEN[check.severity] + also),
         ("profiles", _profiles(check)),
@@ -77,5 +72,25 @@ def _facts(check: type[Check], known: set[str]) -> list[tuple[str, str]]:
     return [fact for fact in facts if fact[1]]
 
 
-def _profiles(check: type[Check]) -> str:
+def _warns(check: Check) -> bool:
+    """Whether the function of a check, or one of its module that it calls, answers with a warning."""
+    todo, seen = [check.ask.__name__], set[str]()
+    module = vars(sys.modules[check.ask.__module__])
+    while todo:
+        name = todo.pop()
+        function = check.ask if name == check.ask.__name__ else module.get(name)
+        code = getattr(function, "__code__", None)
+        if (
+            name not in seen
+            and code is not None
+            and getattr(function, "__module__", "") == check.ask.__module__
+        ):
+            seen.add(name)
+            todo += code.co_names
+            if "warn" in code.co_names:
+                return True
+    return False
+
+
+def _profiles(check: Check) -> str:
     return ", ".join(sorted(check.profiles))

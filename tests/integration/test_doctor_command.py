@@ -24,32 +24,32 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 QUICK = ("doctor", "--only", "gpu.present")
 SITE = """
 import os, time
-from xpubuild.doctor.model import Check, Fix
+from xpubuild.doctor.kit import Fix, check, finding, ok
 
-class Hang(Check):
-    id, title, deadline_s, explanation = "site.hang", "a mount answers", 0.2, "x"
-    def run(self, context):
-        time.sleep(600)
+@check("site.hang", deadline_s=0.2)
+def hang(look):
+    "a mount answers"
+    time.sleep(600)
 
-class Raise(Check):
-    id, title, explanation = "site.raise", "a check that raises", "x"
-    def run(self, context):
-        raise ValueError("the site's own mistake, token " + os.environ.get("SITE_TOKEN", ""))
+@check("site.raise")
+def broken(look):
+    "a check that raises"
+    raise ValueError("the site's own mistake, token " + os.environ.get("SITE_TOKEN", ""))
 
-class Bad(Check):
-    id, title, explanation = "site.bad", "scratch has room", "x"
-    def run(self, context):
-        return self.found("scratch is full", Fix("make room", ("rm -r /scratch/old",)), free=0)
+@check("site.bad")
+def bad(look):
+    "scratch has room"
+    return finding("scratch is full", Fix("make room", ("rm -r /scratch/old",)), free=0)
 
-class After(Check):
-    id, title, needs, explanation = "site.after", "after it", ("site.bad",), "x"
-    def run(self, context):
-        return self.ok("well")
+@check("site.after", needs=("site.bad",))
+def after(look):
+    "after it"
+    return ok("well")
 
-class Well(Check):
-    id, title, explanation = "site.well", "all is well", "x"
-    def run(self, context):
-        return self.ok("well")
+@check("site.well")
+def well(look):
+    "all is well"
+    return ok("well")
 """
 
 
@@ -168,11 +168,11 @@ def test_an_interrupt_ends_the_run_and_what_it_started(tmp_path: Path, site: dic
     program = (
         SITE
         + f"""
-class Child(Check):
-    id, title, explanation = "site.child", "a program that hangs", "x"
-    def run(self, context):
-        from xpubuild.engine.process import query
-        query(["sh", "-c", "touch {marker}; exec sleep 60"], env=dict(os.environ), deadline_s=60)
+@check("site.child")
+def child(look):
+    "a program that hangs"
+    from xpubuild.engine.process import query
+    query(["sh", "-c", "touch {marker}; exec sleep 60"], env=dict(os.environ), deadline_s=60)
 """
     )
     (Path(site["PYTHONPATH"]) / "sitechecks.py").write_text(program)

@@ -12,8 +12,8 @@ from support.doctor_env import GIB, EnvHost, findings, offline, outcomes, tmpfs
 from support.doctor_shows import shows
 from support.small_elf import library
 
+from xpubuild.doctor.kit import Outcome
 from xpubuild.doctor.look import libraries
-from xpubuild.doctor.model import Outcome
 from xpubuild.machine.capacity import cpu_facts, memory_facts
 from xpubuild.machine.cgroup import cgroup_limits
 from xpubuild.machine.disk import disk_facts

@@ -13,8 +13,8 @@ from support.doctor_env import EnvHost, offline
 from support.doctor_shows import shows
 from support.indexes import PackageIndex
 
-from xpubuild.doctor.checks.wheels import NetworkWheels
-from xpubuild.doctor.model import Outcome
+from xpubuild.doctor.checks.wheels import network_wheels
+from xpubuild.doctor.kit import Outcome
 from xpubuild.machine.pythons import PythonFacts
 from xpubuild.recipe.load import load
 
@@ -33,7 +33,7 @@ def asked(world: World, folder: Path, version: str, *others: PythonFacts) -> Out
     host.python(version)
     host.facts["python"] = replace(host.facts["python"], found=others)
     host.environ.update(PIP_NO_INDEX="1", PIP_CONFIG_FILE="/dev/null")
-    return NetworkWheels().run(host.context(load(str(world.recipe))))
+    return network_wheels(host.context(load(str(world.recipe))))
 
 
 @shows("ok", "network.wheels")
@@ -62,5 +62,5 @@ def test_doctor_without_a_python_that_has_it_and_without_prebuilt_wheels(
     )
     assert found.fix is not None
     assert found.fix.commands[0] == "pip config list"
-    none = NetworkWheels().run(EnvHost(tmp_path / "host").context(offline("2.8")))
+    none = network_wheels(EnvHost(tmp_path / "host").context(offline("2.8")))
     assert (none.status, none.detail) == ("skip", "the recipe takes no prebuilt wheel")

@@ -13,14 +13,14 @@ from support.doctor_frame import a_context
 from support.doctor_shows import shows
 from support.small_elf import library
 
-from xpubuild.doctor.checks.shadow import ShadowSyclSoname
-from xpubuild.doctor.checks.sycl_runtime import OpenclPlaceholder, SyclAdapters
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.checks.shadow import shadow_sycl_soname
+from xpubuild.doctor.checks.sycl_runtime import opencl_cpu, sycl_adapters
+from xpubuild.doctor.kit import Look
 
 pytestmark = pytest.mark.slow
 
 
-def context_of(environment: Path, **variables: str) -> CheckContext:
+def context_of(environment: Path, **variables: str) -> Look:
     """Return what doctor knows in a shell whose selected Python is that of an environment."""
     environ = {"PATH": os.environ["PATH"], **variables}
     return replace(a_context(environ=environ), python=environment / "bin" / "python")
@@ -46,7 +46,7 @@ def copy(sycl_env: Path, tmp_path: Path) -> Path:
 @shows("ok", "sycl.adapters")
 def test_all_adapters_load_and_the_cpu_is_listed(sycl_env: Path) -> None:
     device = str(sycl_env / "lib" / "libintelocl.so")
-    found = SyclAdapters().run(context_of(sycl_env, OCL_ICD_FILENAMES=device))
+    found = sycl_adapters(context_of(sycl_env, OCL_ICD_FILENAMES=device))
     assert (found.status, found.detail) == ("ok", "opencl: 1 devices")
     assert found.evidence["adapters"][0]["platforms"][0]["name"] == "Intel(R) OpenCL"
 
@@ -55,7 +55,7 @@ def test_all_adapters_load_and_the_cpu_is_listed(sycl_env: Path) -> None:
 def test_an_adapter_whose_library_is_gone_is_named(copy: Path) -> None:
     for file in (copy / "lib").glob("libumf*"):
         file.unlink()
-    found = SyclAdapters().run(context_of(copy))
+    found = sycl_adapters(context_of(copy))
     assert found.status == "fail"
     assert "libur_adapter_level_zero.so.0: libumf.so.1: cannot open shared object file" in found.detail
     assert "cuda" not in found.detail
@@ -64,26 +64,26 @@ def test_an_adapter_whose_library_is_gone_is_named(copy: Path) -> None:
 def test_an_adapter_that_is_no_library_is_named(copy: Path) -> None:
     adapter = copy / "lib" / "libur_adapter_level_zero_v2.so.0"
     adapter.write_bytes(b"cut off")
-    found = SyclAdapters().run(context_of(copy))
+    found = sycl_adapters(context_of(copy))
     assert found.status == "fail"
     assert "libur_adapter_level_zero_v2.so.0: " in found.detail
     assert "file too short" in found.detail
 
 
 def test_without_a_runtime_nobody_is_asked(tmp_path: Path) -> None:
-    assert SyclAdapters().run(context_of(tmp_path)).status == "skip"
+    assert sycl_adapters(context_of(tmp_path)).status == "skip"
 
 
 @shows("warn", "opencl.cpu")
 @shows("ok", "opencl.cpu")
 def test_the_placeholder_of_a_conda_prefix_hides_the_cpu_device(sycl_env: Path) -> None:
-    found = OpenclPlaceholder().run(context_of(sycl_env))
+    found = opencl_cpu(context_of(sycl_env))
     assert found.status == "warn"
     assert "/opt/anaconda1anaconda2anaconda3/lib/libintelocl.so, which does not exist" in found.detail
     assert found.fix is not None
     real = sycl_env / "lib" / "libintelocl.so"
     assert found.fix.commands == (f"export OCL_ICD_FILENAMES={real}",)
-    assert OpenclPlaceholder().run(context_of(sycl_env, OCL_ICD_FILENAMES=str(real))).status == "ok"
+    assert opencl_cpu(context_of(sycl_env, OCL_ICD_FILENAMES=str(real))).status == "ok"
 
 
 def test_two_packages_with_different_runtimes_are_told_apart_from_torch(copy: Path) -> None:
@@ -91,9 +91,9 @@ def test_two_packages_with_different_runtimes_are_told_apart_from_torch(copy: Pa
     version = ".".join(map(str, sys.version_info[:2]))
     site = copy / "lib" / f"python{version}" / "site-packages"
     library(site / "dpnp" / "libdpnp_backend_c.so", needed=["libsycl.so.9"])
-    assert ShadowSyclSoname().run(context_of(copy)).status == "skip"
+    assert shadow_sycl_soname(context_of(copy)).status == "skip"
     library(site / "cyllama_sycl.libs" / "libggml-sycl-71f031c5.so", needed=["libsycl.so.8"])
-    found = ShadowSyclSoname().run(context_of(copy))
+    found = shadow_sycl_soname(context_of(copy))
     assert found.status == "fail"
     assert "libsycl.so.8 by " in found.detail
     assert "libsycl.so.9 by " in found.detail

@@ -10,8 +10,8 @@ from integration import oneapi_standin as standin
 from support.cli import Xpubuild
 from support.ocloc_standin import EVERY, LTS_2350, add_module, add_ocloc
 
-from xpubuild.doctor.checks.driver_build import Ocloc
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.checks.driver_build import driver_ocloc
+from xpubuild.doctor.kit import Look
 from xpubuild.machine.host_report import host_report
 from xpubuild.machine.ocloc import driver_folders, find_ocloc, try_ocloc
 from xpubuild.recipe.load import load
@@ -132,14 +132,14 @@ def test_a_module_s_ocloc_needs_the_folders_that_builds_do_not_get(
 def test_doctor_compiles_in_the_environment_of_a_build(tmp_path: Path) -> None:
     programs, libraries = add_module(tmp_path / "module", LTS_2350)
     shell = {"PATH": f"{programs}:/usr/bin:/bin", "LD_LIBRARY_PATH": str(libraries)}
-    outcome = Ocloc().run(_context(shell))
+    outcome = driver_ocloc(_context(shell))
     assert outcome.status == "warn"
     assert "builds do not get" in outcome.detail
     assert outcome.fix is not None
     (command,) = outcome.fix.commands
     name, _, value = command.removeprefix("export ").partition("=")
-    assert Ocloc().run(_context({**shell, name: value})).detail.endswith("compiles for pvc")
-    older = Ocloc().run(_context({**shell, name: value}, "2.9"))
+    assert driver_ocloc(_context({**shell, name: value})).detail.endswith("compiles for pvc")
+    older = driver_ocloc(_context({**shell, name: value}, "2.9"))
     assert (older.status, older.evidence["targets"]) == ("ok", "pvc")
 
 
@@ -148,11 +148,11 @@ def test_doctor_asks_for_exactly_what_the_recipe_will(tmp_path: Path) -> None:
     lts = add_ocloc(tmp_path / "lts", LTS_2350).parent
     gcc = fake_gcc(tmp_path / "gcc", "13.2.0")
     shell = {"PATH": f"{gcc}:{lts}:/usr/bin:/bin"}
-    outcome = Ocloc().run(_context(shell, "2.14"))
+    outcome = driver_ocloc(_context(shell, "2.14"))
     assert outcome.status == "fail"
     assert "does not know bmg, which flash attention (sycl-tla) is compiled for" in outcome.detail
     assert (
-        Ocloc().run(_context({"PATH": f"{fake_gcc(gcc, '12.2.0')}:{lts}:/usr/bin:/bin"}, "2.14")).status
+        driver_ocloc(_context({"PATH": f"{fake_gcc(gcc, '12.2.0')}:{lts}:/usr/bin:/bin"}, "2.14")).status
         == "ok"
     )
 
@@ -165,8 +165,8 @@ def test_folders_of_the_driver_are_found_by_their_libraries(tmp_path: Path) -> N
     assert driver_folders(":".join(("", ".", *folders))) == (folders[1], folders[2])
 
 
-def _context(environ: dict[str, str], recipe: str | None = None) -> CheckContext:
-    return CheckContext(host_report(environment=environ), environ, recipe=load(recipe) if recipe else None)
+def _context(environ: dict[str, str], recipe: str | None = None) -> Look:
+    return Look(host_report(environment=environ), environ, recipe=load(recipe) if recipe else None)
 
 
 def _without_ocloc(tmp_path: Path) -> str:

@@ -116,18 +116,18 @@ def on(host: EnvHost, tree: Tree) -> None:
 
 def test_doctor_takes_the_real_headers_and_libraries_for_a_toolkit(host: EnvHost, one: Tree) -> None:
     on(host, one)
-    assert oneapi.OneapiInstalled().run(host.context(offline("2.6"))).status == "ok"
-    assert oneapi.OneapiComponents().run(host.context(offline("2.6"))).status == "ok"
-    found = toolchain.ToolchainSyclCmake().run(host.context(offline("2.6")))
+    assert oneapi.oneapi_installed(host.context(offline("2.6"))).status == "ok"
+    assert oneapi.oneapi_components(host.context(offline("2.6"))).status == "ok"
+    found = toolchain.toolchain_sycl_cmake(host.context(offline("2.6")))
     assert "PtiConfig.cmake" in found.detail, "the wheels of PTI have none"
-    assert toolchain.ToolchainSyclCmake().run(host.context()).status == "ok"
+    assert toolchain.toolchain_sycl_cmake(host.context()).status == "ok"
 
 
 @pytest.mark.parametrize("part", ["bin/icpx", "bin/icx", "lib/libsycl.so", "include/sycl/sycl.hpp"])
 def test_doctor_names_each_part_that_is_taken_away(host: EnvHost, one: Tree, part: str) -> None:
     on(host, one)
     (host.oneapi_root / "compiler" / "2025.0" / part).unlink()
-    found = toolchain.ToolchainSyclCmake().run(host.context())
+    found = toolchain.toolchain_sycl_cmake(host.context())
     assert found.status == "fail"
     assert found.evidence["missing"] == [part]
 
@@ -137,9 +137,9 @@ def test_doctor_reads_the_majors_of_the_real_sycl_libraries(host: EnvHost, two: 
     host.torch()
     lib = host.oneapi_root / "compiler" / "2025.0" / "lib"
     host.environ["LD_LIBRARY_PATH"] = str(lib)
-    assert shadow.ShadowSyclSoname().run(host.context()).status == "ok"
+    assert shadow.shadow_sycl_soname(host.context()).status == "ok"
     host.environ["LD_LIBRARY_PATH"] = str(lib).replace("2025.0", "2024.2")
-    found = shadow.ShadowSyclSoname().run(host.context())
+    found = shadow.shadow_sycl_soname(host.context())
     assert (found.status, "libsycl.so.7" in found.detail) == ("fail", True)
 
 
@@ -148,7 +148,7 @@ def test_doctor_refuses_onemkl_of_another_line_beside_the_compiler(host: EnvHost
     on(host, two)
     for name in ("mpi", "ccl"):
         standin.add_component(host.oneapi_root, name, "2021.14")
-    found = oneapi.OneapiComponents().run(host.context(offline("2.7")))
+    found = oneapi.oneapi_components(host.context(offline("2.7")))
     assert found.status == "fail"
     assert "mkl 2024.2 with the compiler 2025.0" in found.detail
 

@@ -1,6 +1,6 @@
 """Hosts whose environment is under test: a folder with oneAPI, a Python with packages, a home, made of files.
 
-``EnvHost`` makes the parts and then a ``CheckContext`` of the running machine, with a report that says
+``EnvHost`` makes the parts and then a ``Look`` of the running machine, with a report that says
 what the test says. Everything is small: torch is a folder with a version.py and libraries of a few KB.
 """
 
@@ -20,9 +20,8 @@ from integration import oneapi_standin as standin
 
 from support.doctor_frame import a_check, a_host
 from support.small_elf import library
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.doctor.registry import arranged, group_of, select, shipped
+from xpubuild.doctor.kit import Check, Fix, Look, Outcome
+from xpubuild.doctor.registry import arranged, select, shipped
 from xpubuild.doctor.runner import run_checks
 from xpubuild.machine.capacity import CpuFacts, MemoryFacts
 from xpubuild.machine.disk import DiskFacts, disk_facts
@@ -41,9 +40,9 @@ DEBIAN = OsFacts(id="debian", version="12", name="Debian GNU/Linux 12", machine=
 NO_GPU = Outcome("fail", "no Intel GPU", fix=Fix("run this on a machine with an Intel GPU"))
 
 
-def env_checks(gpu: Outcome | None = None) -> tuple[type[Check], ...]:
+def env_checks(gpu: Outcome | None = None) -> tuple[Check, ...]:
     """Return the checks of the environment, with a GPU that is simply there or the given answer about it."""
-    own = [check for check in shipped() if group_of(check.id) in GROUPS]
+    own = [check for check in shipped() if check.group in GROUPS]
     return arranged([a_check("gpu.present", gpu), *own])
 
 
@@ -256,24 +255,24 @@ class EnvHost:
         before = self.environ.get("LD_LIBRARY_PATH", "")
         self.environ["LD_LIBRARY_PATH"] = f"{compiler / 'lib'}:{before}".rstrip(":")
 
-    def context(self, recipe: LoadedRecipe | None = None, **changes: Any) -> CheckContext:
+    def context(self, recipe: LoadedRecipe | None = None, **changes: Any) -> Look:
         """Return the context of this host as the running machine."""
         changes.setdefault("measure", self.measured)
         changes.setdefault("loader", (self.system,))
-        return CheckContext(a_host(**self.facts), dict(self.environ), recipe=recipe, **changes)
+        return Look(a_host(**self.facts), dict(self.environ), recipe=recipe, **changes)
 
     def measured(self, path: Path) -> DiskFacts:
         """Return the facts of a real file system, with the kind and the space this host is said to have."""
         return replace(disk_facts(path), free_bytes=self.free_bytes, filesystem="ext4")
 
 
-def outcomes(context: CheckContext, gpu: Outcome | None = None) -> dict[str, Outcome]:
+def outcomes(context: Look, gpu: Outcome | None = None) -> dict[str, Outcome]:
     """Run the checks of the environment as doctor runs them; return id -> what it answered."""
     results = run_checks(context, select(env_checks(gpu)))
     return {item.id: Outcome(item.status, item.detail, item.evidence, item.fix) for item in results}
 
 
-def findings(context: CheckContext, gpu: Outcome | None = None) -> dict[str, str]:
+def findings(context: Look, gpu: Outcome | None = None) -> dict[str, str]:
     """Return id -> status of every check that found something, or broke."""
     found = outcomes(context, gpu)
     return {name: item.status for name, item in found.items() if item.status not in ("ok", "skip")}

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check, Outcome
+from xpubuild.doctor.kit import Check, Look, Outcome
 from xpubuild.doctor.registry import Selection, select
 from xpubuild.doctor.report import Report, make_report
 from xpubuild.doctor.runner import run_checks
@@ -16,7 +15,7 @@ from xpubuild.machine.disk import DiskFacts
 from xpubuild.machine.host_report import HostReport, PythonReport
 from xpubuild.machine.system import OsFacts
 
-Answer = Outcome | Callable[[CheckContext], Outcome]
+Answer = Outcome | Callable[[Look], Outcome]
 
 
 def a_host(**changes: Any) -> HostReport:
@@ -28,29 +27,27 @@ def a_host(**changes: Any) -> HostReport:
     return HostReport(**{**facts, **changes})
 
 
-def a_context(root: Path = Path("/"), environ: dict[str, str] | None = None, **host: Any) -> CheckContext:
+def a_context(root: Path = Path("/"), environ: dict[str, str] | None = None, **host: Any) -> Look:
     """Return a context that costs nothing to make."""
-    return CheckContext(a_host(**host), environ or {}, root)
+    return Look(a_host(**host), environ or {}, root)
 
 
-def a_check(identifier: str, answer: Answer | None = None, **fields: Any) -> type[Check]:
+def a_check(identifier: str, answer: Answer | None = None, **fields: Any) -> Check:
     """Return a check that gives an answer (ok where none is given), or calls it."""
 
-    def run(_self: Check, context: CheckContext) -> Outcome:
+    def ask(look: Look) -> Outcome:
         given = answer or Outcome("ok", f"{identifier} is well")
-        return given if isinstance(given, Outcome) else given(context)
+        return given if isinstance(given, Outcome) else given(look)
 
-    name = "".join(word.title() for word in identifier.replace(".", "_").split("_"))
-    body = {"id": identifier, "title": f"title of {identifier}", "run": run, "__module__": __name__, **fields}
-    return type(name, (Check,), body)
+    return Check(ask, identifier, f"title of {identifier}", **fields)
 
 
-def everything(*checks: type[Check]) -> Selection:
+def everything(*checks: Check) -> Selection:
     """Return a selection of all these checks."""
     return select(checks)
 
 
-def report_of(*checks: type[Check], context: CheckContext | None = None, **choice: Any) -> Report:
+def report_of(*checks: Check, context: Look | None = None, **choice: Any) -> Report:
     """Run checks and return the report of what was chosen."""
     given = context or a_context()
     selection = select(checks, **choice)

@@ -13,14 +13,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check, Outcome, Status
+from xpubuild.doctor.kit import Check, Look, Outcome
 from xpubuild.doctor.registry import shipped
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
 
-def shows(status: Status, *identifiers: str) -> Callable[[Test], Test]:
+def shows(status: str, *identifiers: str) -> Callable[[Test], Test]:
     """Return a decorator for a test in whose process each of these checks answers with ``status``."""
 
     def decorate(test: Test) -> Test:
@@ -30,7 +29,7 @@ def shows(status: Status, *identifiers: str) -> Callable[[Test], Test]:
             with pytest.MonkeyPatch.context() as patch:
                 for check in shipped():
                     if check.id in identifiers:
-                        patch.setattr(check, "run", _noting(check, seen))
+                        patch.setattr(check, "ask", _noting(check, seen))
                 test(*arguments, **named)
             missing = sorted({(name, status) for name in identifiers} - seen)
             assert not missing, f"not shown by this test: {missing}"
@@ -40,12 +39,13 @@ def shows(status: Status, *identifiers: str) -> Callable[[Test], Test]:
     return decorate
 
 
-def _noting(check: type[Check], seen: set[tuple[str, str]]) -> Callable[[Check, CheckContext], Outcome]:
-    run = check.run
+def _noting(check: Check, seen: set[tuple[str, str]]) -> Callable[[Look], Outcome]:
+    ask = check.ask
 
-    def noting(self: Check, context: CheckContext) -> Outcome:
-        outcome = run(self, context)
-        seen.add((check.id, outcome.status))
+    @functools.wraps(ask)
+    def noting(look: Look) -> Outcome:
+        outcome = ask(look)
+        seen.add((check.id, check.severity if outcome.status == "finding" else outcome.status))
         return outcome
 
     return noting

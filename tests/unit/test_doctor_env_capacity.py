@@ -32,25 +32,25 @@ def memory(usable_gib: float, **facts: int) -> MemoryFacts:
 @shows("warn", "build.memory")
 def test_memory_below_the_largest_source_is_a_warning(host: EnvHost) -> None:
     host.facts["memory"] = memory(24)
-    found = build.BuildMemory().run(host.context(offline("2.13")))
+    found = build.build_memory(host.context(offline("2.13")))
     assert (found.status, "flash attention" in found.detail) == ("warn", True)
     # An older GCC does not compile it at all.
     host.facts["compilers"] = (CompilerFacts("g++", "/usr/bin/g++", "gcc", "12.3.0"),)
-    assert build.BuildMemory().run(host.context(offline("2.13"))).status == "ok"
+    assert build.build_memory(host.context(offline("2.13"))).status == "ok"
 
 
 def test_swap_helps_a_machine_and_no_control_group(host: EnvHost) -> None:
     host.facts["memory"] = memory(3, swap_free_bytes=32 * GIB)
-    assert build.BuildMemory().run(host.context()).status == "warn"
+    assert build.build_memory(host.context()).status == "warn"
     host.facts["memory"] = memory(3, swap_free_bytes=32 * GIB, cgroup_limit_bytes=4 * GIB)
-    assert build.BuildMemory().run(host.context()).status == "fail"
+    assert build.build_memory(host.context()).status == "fail"
     host.facts["memory"] = MemoryFacts()
-    assert build.BuildMemory().run(host.context()).status == "skip"
+    assert build.build_memory(host.context()).status == "skip"
 
 
 def test_one_core_with_little_memory_is_no_news(host: EnvHost) -> None:
     host.facts.update(memory=memory(6), cpu=CpuFacts(usable=2))
-    assert build.BuildMemory().run(host.context()).status == "ok"
+    assert build.build_memory(host.context()).status == "ok"
 
 
 def disk(host: EnvHost, **facts: Any) -> DiskFacts:
@@ -65,15 +65,15 @@ def disk(host: EnvHost, **facts: Any) -> DiskFacts:
 
 def test_few_inodes_are_a_failure(host: EnvHost) -> None:
     host.facts["disk"] = disk(host, inodes_free=1000)
-    found = build.BuildDisk().run(host.context(offline("2.8")))
+    found = build.build_disk(host.context(offline("2.8")))
     assert (found.status, "inodes" in found.detail) == ("fail", True)
 
 
 @shows("warn", "build.disk")
 def test_little_space_is_a_warning_without_a_recipe(host: EnvHost) -> None:
     host.facts["disk"] = disk(host, free_bytes=10 * GIB)
-    assert build.BuildDisk().run(host.context()).status == "warn"
-    assert build.BuildDisk().run(host.context(load("quickstart"))).status == "ok"
+    assert build.build_disk(host.context()).status == "warn"
+    assert build.build_disk(host.context(load("quickstart"))).status == "ok"
 
 
 def test_a_quota_counts(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,28 +83,28 @@ def test_a_quota_counts(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
     report = "echo 'Filesystem blocks quota limit'\necho 'server:/home 9437184* 8388608 10485760 0 5 0 0 0'\n"
     standin.write(host.folder / "bin" / "quota", f"#!/bin/sh\n{report}", mode=0o755)
     host.environ["PATH"] = f"{host.folder / 'bin'}:{host.environ['PATH']}"
-    found = build.BuildDisk().run(host.context(offline("2.8")))
+    found = build.build_disk(host.context(offline("2.8")))
     assert (found.status, "quota leaves 1 GiB" in found.detail) == ("fail", True)
 
 
 @shows("fail", "build.tmpdir")
 def test_tmpdir_that_is_not_there(host: EnvHost) -> None:
     host.environ["TMPDIR"] = str(host.folder / "gone")
-    assert build.BuildTmpdir().run(host.context()).status == "fail"
+    assert build.build_tmpdir(host.context()).status == "fail"
 
 
 @pytest.mark.parametrize(("free", "status"), [(4 * GIB, "ok"), (4 * GIB - 1, "warn")])
 def test_tmpdir_with_little_space(host: EnvHost, free: int, status: str) -> None:
     host.free_bytes = free
-    found = build.BuildTmpdir().run(host.context())
+    found = build.build_tmpdir(host.context())
     assert found.status == status
     assert ("GiB left" in found.detail) is (status == "warn")
 
 
 def test_nothing_is_left_in_the_folders_that_were_tried(host: EnvHost) -> None:
     context = host.context()
-    for check in (build.BuildTmpdir, build.BuildFilesystem, build.BuildClock):
-        found = check().run(context)
+    for check in (build.build_tmpdir, build.build_filesystem, build.build_clock):
+        found = check(context)
         assert found.status == "ok", found
     assert not [*(host.folder / "tmp").iterdir(), *(host.folder / "work").iterdir()]
 
@@ -115,7 +115,7 @@ def test_nothing_is_left_in_the_folders_that_were_tried(host: EnvHost) -> None:
 )
 def test_file_systems(host: EnvHost, facts: dict[str, Any], status: str) -> None:
     host.facts["disk"] = disk(host, **facts)
-    assert build.BuildFilesystem().run(host.context()).status == status
+    assert build.build_filesystem(host.context()).status == status
 
 
 @shows("ok", "build.clock")
@@ -124,9 +124,9 @@ def test_files_from_the_future(host: EnvHost) -> None:
     late = host.folder / "ws" / "src" / "torch" / "setup.py"
     standin.write(late, "")
     context = host.context(workspace=host.folder / "ws")
-    assert build.BuildClock().run(context).status == "ok"
+    assert build.build_clock(context).status == "ok"
     os.utime(late, (time.time() + 86400, time.time() + 86400))
-    found = build.BuildClock().run(context)
+    found = build.build_clock(context)
     assert found.status == "fail"
     assert str(late) in found.detail
 
@@ -136,5 +136,5 @@ def test_a_clock_behind_its_own_software(host: EnvHost, monkeypatch: pytest.Monk
     own = standin.write(host.folder / "xpubuild" / "build.py", "")
     os.utime(own, (1_750_000_000, 1_750_000_000))
     monkeypatch.setattr(build, "__file__", str(own))
-    found = build.BuildClock().run(host.context())
+    found = build.build_clock(host.context())
     assert (found.status, "1970-01-02" in found.detail) == ("fail", True)

@@ -11,10 +11,10 @@ from support.doctor_env import GIB, EnvHost, offline
 from support.doctor_shows import shows
 from support.small_elf import library
 
-from xpubuild.doctor.checks.build import BuildDisk
-from xpubuild.doctor.checks.shadow_fabric import ShadowLibfabric
+from xpubuild.doctor.checks.build import build_disk
+from xpubuild.doctor.checks.shadow_fabric import shadow_libfabric
+from xpubuild.doctor.kit import Outcome
 from xpubuild.doctor.look import filesystem
-from xpubuild.doctor.model import Outcome
 
 FABRIC = "libfabric.so.1"
 OLD = ("FABRIC_1.0", "FABRIC_1.1", "FABRIC_1.2")
@@ -42,7 +42,7 @@ def mpi(host: EnvHost) -> Path:
 
 
 def look(host: EnvHost) -> Outcome:
-    return ShadowLibfabric().run(host.context())
+    return shadow_libfabric(host.context())
 
 
 def in_front(host: EnvHost, versions: tuple[str, ...], mark: str = "of a module") -> Path:
@@ -127,7 +127,7 @@ def on_lustre(host: EnvHost, user: str, group: str = PLENTY) -> None:
 
 
 def disk(host: EnvHost) -> Outcome:
-    return BuildDisk().run(host.context(offline("2.8")))
+    return build_disk(host.context(offline("2.8")))
 
 
 def test_lustre_without_a_limit(host: EnvHost) -> None:

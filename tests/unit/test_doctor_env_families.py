@@ -1,9 +1,7 @@
-"""doctor: the failure families, the checks that foresee them, and the tests of these."""
+"""doctor: the failure families, the checks that foresee them."""
 
 from __future__ import annotations
 
-import ast
-import re
 import subprocess
 import sys
 
@@ -49,23 +47,9 @@ def page() -> str:
     ).stdout
 
 
-def test_the_page_shows_every_family_and_tests_that_exist() -> None:
+def test_the_page_shows_every_family() -> None:
     text = page()
     for name in families():
         assert f"\n## {name}\n" in text
     rows = [line for line in text.splitlines() if line.startswith("| [`")]
     assert len(rows) > 40
-    named = {place for row in rows for place in re.findall("`([^`]+)`", row.split("|")[3])}
-    assert len(named) > 80
-    for place in named:
-        file, _, function = place.partition("::")
-        tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
-        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.alias)}
-        texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-        assert function in names | texts, place
-
-
-def test_every_check_of_a_family_is_tested() -> None:
-    rows = [line.split("|") for line in page().splitlines() if line.startswith("| [`")]
-    untested = sorted({row[1].strip() for row in rows if not row[3].strip()})
-    assert not untested

@@ -13,12 +13,11 @@ from integration import oneapi_standin as standin
 from support.doctor_env import EnvHost, offline
 from support.doctor_frame import a_context
 
-from xpubuild.doctor.checks.python import PythonPipConstraints
-from xpubuild.doctor.checks.toolchain import ToolchainGcc
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.checks.python import python_pip_constraints
+from xpubuild.doctor.checks.toolchain import toolchain_gcc
+from xpubuild.doctor.kit import Fix, Look
 from xpubuild.doctor.look import pip
 from xpubuild.doctor.look.pip import settings
-from xpubuild.doctor.model import Fix
 from xpubuild.machine.system import OsFacts
 from xpubuild.machine.tools import CompilerFacts
 
@@ -26,15 +25,15 @@ TOOLSET = str(Path("/opt/rh", "gcc-toolset-13", "root", "usr", "bin"))
 NAMED = "export CC=gcc-13 CXX=g++-13"
 
 
-def on(identifier: str, version: str, *like: str) -> CheckContext:
+def on(identifier: str, version: str, *like: str) -> Look:
     return a_context(os=OsFacts(id=identifier, id_like=like, version=version, name=f"{identifier} {version}"))
 
 
-def another_gcc(context: CheckContext) -> Fix:
+def another_gcc(context: Look) -> Fix:
     """Return what the check says to a GCC that the recipe does not allow."""
     old = (CompilerFacts("g++", "/usr/bin/g++", "gcc", "8.5.0"),)
     host = replace(context.host, compilers=old)
-    found = ToolchainGcc().run(replace(context, host=host, recipe=offline("2.8")))
+    found = toolchain_gcc(replace(context, host=host, recipe=offline("2.8")))
     assert (found.status, found.evidence["found"]) == ("fail", "8.5.0")
     assert found.fix is not None
     return found.fix
@@ -43,7 +42,7 @@ def another_gcc(context: CheckContext) -> Fix:
 @pytest.mark.parametrize(
     "context", [on("rhel", "9.4", "fedora"), on("rocky", "8.10", "rhel"), on("ol", "9.5")]
 )
-def test_a_toolset_is_named_by_its_full_path(context: CheckContext) -> None:
+def test_a_toolset_is_named_by_its_full_path(context: Look) -> None:
     fix = another_gcc(context)
     assert fix.commands[-1] == f"export CC={TOOLSET}/gcc CXX={TOOLSET}/g++"
     assert fix.commands[-2].endswith("dnf install -y gcc-toolset-13")
@@ -51,7 +50,7 @@ def test_a_toolset_is_named_by_its_full_path(context: CheckContext) -> None:
 
 
 @pytest.mark.parametrize("context", [on("fedora", "42"), on("amzn", "2023", "fedora"), on("rhel", "10.0")])
-def test_no_toolset_is_named_where_there_is_none(context: CheckContext) -> None:
+def test_no_toolset_is_named_where_there_is_none(context: Look) -> None:
     fix = another_gcc(context)
     assert "has no gcc-toolset-13" in fix.summary
     assert not any("install" in line or TOOLSET in line for line in fix.commands)
@@ -73,7 +72,7 @@ def test_a_debian_before_gcc_13_needs_a_newer_release() -> None:
 
 
 @pytest.mark.parametrize("context", [on("debian", "13"), on("ubuntu", "24.04", "debian"), on("debian", "")])
-def test_newer_releases_have_the_package(context: CheckContext) -> None:
+def test_newer_releases_have_the_package(context: Look) -> None:
     fix = another_gcc(context)
     assert any("install -y gcc-13 g++-13" in line for line in fix.commands)
     assert fix.commands[-1] == NAMED
@@ -88,7 +87,7 @@ def host(tmp_path: Path) -> EnvHost:
 
 
 def commands(host: EnvHost) -> tuple[str, ...]:
-    fix = PythonPipConstraints().run(host.context()).fix
+    fix = python_pip_constraints(host.context()).fix
     assert fix is not None
     return fix.commands
 

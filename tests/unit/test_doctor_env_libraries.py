@@ -12,9 +12,9 @@ from support.doctor_shows import shows
 from support.small_elf import library
 
 from xpubuild.doctor.checks import shadow, shadow_build, toolchain
-from xpubuild.doctor.checks.shadow_libstdcxx import ShadowLibstdcxx
+from xpubuild.doctor.checks.shadow_libstdcxx import shadow_libstdcxx
+from xpubuild.doctor.kit import Check, Outcome
 from xpubuild.doctor.look import libraries
-from xpubuild.doctor.model import Check, Outcome
 from xpubuild.machine.tools import ToolFacts
 
 
@@ -35,9 +35,9 @@ def test_the_same_file_in_two_folders_hides_nothing(host: EnvHost) -> None:
     copy = host.folder / "copy"
     library(copy / "libsycl.so.8", mark="of pip")
     host.environ["LD_LIBRARY_PATH"] = str(copy)
-    assert shadow.ShadowLibraries().run(host.context()).status == "ok"
+    assert shadow.shadow_libraries(host.context()).status == "ok"
     library(copy / "libsycl.so.8", mark="of somebody else")
-    found = shadow.ShadowLibraries().run(host.context())
+    found = shadow.shadow_libraries(host.context())
     assert (found.status, str(copy) in found.detail) == ("fail", True)
 
 
@@ -45,14 +45,14 @@ def test_a_preloaded_library_is_a_finding(host: EnvHost) -> None:
     host.torch()
     other = library(host.folder / "x" / "libsycl.so.8", mark="preloaded")
     host.environ["LD_PRELOAD"] = f"{other} /usr/lib/libjemalloc.so.2"
-    assert shadow.ShadowLibraries().run(host.context()).status == "fail"
+    assert shadow.shadow_libraries(host.context()).status == "fail"
 
 
 def libstdcxx(root: Path, offers: list[str], wants: list[str]) -> Outcome:
     folder = root / "usr" / "lib" / "x86_64-linux-gnu"
     library(folder / "libstdc++.so.6", defines=offers)
     library(folder / "libze_intel_gpu.so.1.6", soname="libze_intel_gpu.so.1", wants={"libstdc++.so.6": wants})
-    return ShadowLibstdcxx().run(a_context(root, os=DEBIAN))
+    return shadow_libstdcxx(a_context(root, os=DEBIAN))
 
 
 def test_libstdcxx_of_an_image(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_libstdcxx_of_an_image(tmp_path: Path) -> None:
 @shows("warn", "shadow.system")
 def test_oneDNN_of_the_system(tmp_path: Path) -> None:  # noqa: N802 - its name
     standin.write(tmp_path / "usr" / "include" / "dnnl.hpp", "")
-    found = shadow_build.ShadowSystem().run(a_context(tmp_path, os=DEBIAN))
+    found = shadow_build.shadow_system(a_context(tmp_path, os=DEBIAN))
     assert found.status == "warn"
     assert found.fix is not None
     assert found.fix.commands == ("apt-get remove libdnnl-dev libmkl-dev",)
@@ -79,7 +79,7 @@ def test_oneDNN_of_the_system(tmp_path: Path) -> None:  # noqa: N802 - its name
 def test_an_old_libstdcxx_on_the_path_of_the_loader(host: EnvHost) -> None:
     old = library(host.folder / "old" / "libstdc++.so.6", defines=["GLIBCXX_3.4"])
     host.environ["LD_LIBRARY_PATH"] = str(old.parent)
-    found = ShadowLibstdcxx().run(host.context())
+    found = shadow_libstdcxx(host.context())
     assert (found.status, found.evidence["offers"]) == ("fail", "GLIBCXX_3.4")
 
 
@@ -96,7 +96,7 @@ def test_an_old_libstdcxx_on_the_path_of_the_loader(host: EnvHost) -> None:
 )
 def test_switches_that_change_a_build(host: EnvHost, variable: str, value: str, status: str) -> None:
     host.environ[variable] = value
-    assert shadow_build.ShadowVariables().run(host.context()).status == status
+    assert shadow_build.shadow_variables(host.context()).status == status
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_switches_that_change_a_build(host: EnvHost, variable: str, value: str, 
 def test_folders_that_change_a_build(host: EnvHost, variable: str, name: str) -> None:
     standin.write(host.folder / "other" / name, "")
     host.environ[variable] = str(host.folder / "other")
-    assert shadow_build.ShadowVariables().run(host.context()).status == "warn"
+    assert shadow_build.shadow_variables(host.context()).status == "warn"
 
 
 def with_its_own_libstdcxx(host: EnvHost) -> Path:
@@ -121,36 +121,34 @@ def with_its_own_libstdcxx(host: EnvHost) -> Path:
 
 def test_a_program_on_path_that_needs_a_newer_libstdcxx(host: EnvHost) -> None:
     ninja = with_its_own_libstdcxx(host)
-    found = ShadowLibstdcxx().run(host.context())
+    found = shadow_libstdcxx(host.context())
     assert (found.status, f"{ninja} needs GLIBCXX_3.4.33" in found.detail) == ("fail", True)
     assert found.fix is not None
     assert found.fix.commands == ("unset LD_LIBRARY_PATH",)
     # Without the variable every program takes the system's.
     del host.environ["LD_LIBRARY_PATH"]
-    assert ShadowLibstdcxx().run(host.context()).status == "ok"
+    assert shadow_libstdcxx(host.context()).status == "ok"
 
 
 @pytest.mark.parametrize(
-    ("check", "name"), [(toolchain.ToolchainNinja, "ninja"), (toolchain.ToolchainCmake, "cmake")]
+    ("check", "name"), [(toolchain.toolchain_ninja, "ninja"), (toolchain.toolchain_cmake, "cmake")]
 )
-def test_what_a_libstdcxx_holds_up_is_not_to_be_reinstalled(
-    host: EnvHost, check: type[Check], name: str
-) -> None:
+def test_what_a_libstdcxx_holds_up_is_not_to_be_reinstalled(host: EnvHost, check: Check, name: str) -> None:
     script = '#!/bin/sh\n[ -n "$LD_LIBRARY_PATH" ] && exit 127\necho 3.31.6\n'
     with_its_own_libstdcxx(host)
     program = host.folder / "programs" / name
     program.unlink(missing_ok=True)
     standin.write(program, script, mode=0o755)
     host.facts["tools"] = (ToolFacts(name, str(program)),)
-    told = check().run(host.context())
+    told = check(host.context())
     assert (told.status, "see shadow.libstdcxx" in told.detail) == ("skip", True)
     # Where only a build is asked for, shadow.libstdcxx is not run.
-    told = check().run(host.context(profiles=frozenset({"build"})))
+    told = check(host.context(profiles=frozenset({"build"})))
     assert told.fix is not None
     assert told.fix.commands == ("unset LD_LIBRARY_PATH",)
     # One that does not run either way is broken itself.
     program.write_text("#!/bin/sh\nexit 127\n")
-    told = check().run(host.context())
+    told = check(host.context())
     assert told.fix is not None
     assert "remove it from PATH" in told.fix.summary
 
@@ -158,6 +156,6 @@ def test_what_a_libstdcxx_holds_up_is_not_to_be_reinstalled(
 def test_a_preloaded_libstdcxx_is_no_longer_preloaded(host: EnvHost) -> None:
     with_its_own_libstdcxx(host)
     host.environ["LD_PRELOAD"] = f"{host.environ.pop('LD_LIBRARY_PATH')}/libstdc++.so.6"
-    found = ShadowLibstdcxx().run(host.context())
+    found = shadow_libstdcxx(host.context())
     assert found.fix is not None
     assert found.fix.commands == ("unset LD_PRELOAD",)

@@ -13,14 +13,13 @@ from support.doctor_frame import a_check, a_context, report_of
 from support.doctor_shows import shows
 from support.imports import ROOT
 
-from xpubuild.doctor.checks.build import BuildDisk
-from xpubuild.doctor.checks.machine import MachinePlatform
-from xpubuild.doctor.checks.oneapi import OneapiInstalled
-from xpubuild.doctor.checks.python import PythonRuns, PythonVersion
-from xpubuild.doctor.checks.toolchain import ToolchainGcc
-from xpubuild.doctor.context import Profile
-from xpubuild.doctor.model import Outcome
-from xpubuild.doctor.verdict import able, verdict
+from xpubuild.doctor.checks.build import build_disk
+from xpubuild.doctor.checks.machine import machine_platform
+from xpubuild.doctor.checks.oneapi import oneapi_installed
+from xpubuild.doctor.checks.python import python_runs, python_version
+from xpubuild.doctor.checks.toolchain import toolchain_gcc
+from xpubuild.doctor.kit import Outcome, Profile
+from xpubuild.doctor.report import verdict
 from xpubuild.machine.disk import DiskFacts
 from xpubuild.machine.readers import UNKNOWN
 from xpubuild.recipe.load import load
@@ -39,9 +38,9 @@ def host(tmp_path: Path) -> EnvHost:
 @pytest.mark.parametrize("machine", ["aarch64", "i686", "ppc64le", "riscv64"])
 def test_another_architecture_fails_for_run_and_build(host: EnvHost, machine: str) -> None:
     host.facts["os"] = replace(DEBIAN, machine=machine)
-    found = MachinePlatform().run(host.context())
+    found = machine_platform(host.context())
     assert (found.status, machine in found.detail, found.fix is not None) == ("fail", True, True)
-    assert MachinePlatform.profiles == {"run", "build"}
+    assert machine_platform.profiles == {"run", "build"}
 
 
 @shows("fail", "machine.platform")
@@ -52,7 +51,7 @@ def test_one_cause_is_one_failure(host: EnvHost) -> None:
 
 
 def test_x86_64_with_glibc_is_what_it_exists_for(host: EnvHost) -> None:
-    found = MachinePlatform().run(host.context())
+    found = machine_platform(host.context())
     assert (found.status, found.detail) == ("ok", "x86_64 with glibc 2.36")
 
 
@@ -69,7 +68,7 @@ def image(root: Path, *loaders: str) -> Outcome:
         place.parent.mkdir(parents=True, exist_ok=True)
         # As in Debian 11: absolute, which is another file, or none, on the machine that looks.
         place.symlink_to("/lib/nowhere/ld-2.31.so")
-    return MachinePlatform().run(a_context(root))
+    return machine_platform(a_context(root))
 
 
 @pytest.mark.parametrize(
@@ -96,11 +95,11 @@ def test_musl_on_the_running_machine(host: EnvHost, monkeypatch: pytest.MonkeyPa
     names = [Path("/lib/ld-musl-x86_64.so.1")]
     monkeypatch.setattr("xpubuild.doctor.checks.machine.entries", lambda *_: names)
     host.facts["os"] = replace(DEBIAN, libc=UNKNOWN)
-    found = MachinePlatform().run(host.context())
+    found = machine_platform(host.context())
     assert (found.status, "musl" in found.detail) == ("fail", True)
     # A Debian on which somebody installed musl too.
     host.facts["os"] = DEBIAN
-    assert MachinePlatform().run(host.context()).status == "ok"
+    assert machine_platform(host.context()).status == "ok"
 
 
 def test_the_kind_of_machine_is_told_before_the_lack_of_a_gpu() -> None:
@@ -108,7 +107,7 @@ def test_the_kind_of_machine_is_told_before_the_lack_of_a_gpu() -> None:
     no_gpu = a_check("gpu.present", Outcome("fail", "no Intel GPU"), profiles=frozenset({"run"}))
     report = report_of(wrong, no_gpu)
     assert verdict(report) == "This host cannot run PyTorch for XPU or build it: this is aarch64"
-    assert able(report) == {"run": False, "build": False}
+    assert report.able() == {"run": False, "build": False}
 
 
 # the interpreter
@@ -118,19 +117,19 @@ def test_a_named_interpreter_that_does_not_run_fails_without_a_recipe(host: EnvH
     found = outcomes(host.context(python=Path("/bin/false")))["python.runs"]
     assert (found.status, "/bin/false" in found.detail, "code 1" in found.detail) == ("fail", True, True)
     assert found.fix is not None
-    assert PythonRuns.profiles == {"run", "build"}
+    assert python_runs.profiles == {"run", "build"}
 
 
 def test_a_broken_python3_on_path_is_a_warning_where_none_was_named(host: EnvHost) -> None:
     host.python(error="ended with status 127")
-    assert PythonRuns().run(host.context()).status == "warn"
+    assert python_runs(host.context()).status == "warn"
 
 
 @shows("fail", "python.runs")
 def test_a_broken_interpreter_is_one_failure_with_a_recipe(host: EnvHost) -> None:
     context = host.context(load("2.8"), python=Path("/bin/false"))
-    assert PythonRuns().run(context).status == "fail"
-    assert PythonVersion().run(context).status == "skip"
+    assert python_runs(context).status == "fail"
+    assert python_version(context).status == "skip"
 
 
 # --profile build
@@ -139,9 +138,9 @@ def test_a_broken_interpreter_is_one_failure_with_a_recipe(host: EnvHost) -> Non
 def test_what_a_build_needs_fails_where_a_build_is_all_that_was_asked_about(host: EnvHost) -> None:
     host.facts["compilers"] = ()
     host.facts["disk"] = DiskFacts(str(host.folder), 1 << 40, 1 << 30, 10**7, "ext4", "/", False, False)
-    for check in (OneapiInstalled, ToolchainGcc, BuildDisk):
-        assert check().run(host.context(profiles=BUILD)).status == "fail", check.id
-        assert check().run(host.context()).status == "warn", check.id
+    for check in (oneapi_installed, toolchain_gcc, build_disk):
+        assert check(host.context(profiles=BUILD)).status == "fail", check.id
+        assert check(host.context()).status == "warn", check.id
 
 
 def test_a_warning_beside_a_recipe_or_a_build_does_not_keep_from_building() -> None:
@@ -149,7 +148,7 @@ def test_a_warning_beside_a_recipe_or_a_build_does_not_keep_from_building() -> N
     context = replace(a_context(), profiles=BUILD)
     report = report_of(odd, context=context, profiles=("build",))
     assert verdict(report) == "This host can build PyTorch for XPU, with 1 warning"
-    assert able(report)["build"] is True
+    assert report.able()["build"] is True
 
 
 def test_the_profile_reaches_the_checks_and_the_exit_status(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from support.doctor_env import EnvHost, offline
 from support.doctor_frame import a_context
 from support.doctor_shows import shows
 
-from xpubuild.doctor.checks.network import _FIXES, NetworkProxy, NetworkReach, _newest
+from xpubuild.doctor.checks.network import _FIXES, _newest, network_proxy, network_reach
+from xpubuild.doctor.kit import Outcome
 from xpubuild.doctor.look.reach import (
     Reached,
     _NotReachedError,
@@ -27,7 +28,6 @@ from xpubuild.doctor.look.reach import (
     server_of,
     unreadable,
 )
-from xpubuild.doctor.model import Outcome
 from xpubuild.engine.redact import Redactor
 
 
@@ -166,7 +166,7 @@ def test_a_server_has_no_user_and_no_path() -> None:
 
 
 def reach_of(host: EnvHost, **urls: str) -> Outcome:
-    return NetworkReach().run(host.context(offline("2.8", **urls)))
+    return network_reach(host.context(offline("2.8", **urls)))
 
 
 def test_the_check_says_what_to_type(tmp_path: Path) -> None:
@@ -225,12 +225,12 @@ def test_indexes_of_pip_are_asked_and_components_left_out_are_not(tmp_path: Path
 def test_an_index_of_the_recipe_alone_is_a_warning(tmp_path: Path) -> None:
     host = EnvHost(tmp_path)
     recipe = offline("quickstart", torch=f"http://127.0.0.1:{net.free_port()}/whl")
-    assert NetworkReach().run(host.context(recipe)).status == "warn"
+    assert network_reach(host.context(recipe)).status == "warn"
 
 
 def test_a_recipe_without_servers_is_skipped(tmp_path: Path) -> None:
     assert reach_of(EnvHost(tmp_path)).status == "skip"
-    assert NetworkReach.live
+    assert network_reach.live
 
 
 def test_without_a_recipe_servers_are_asked_where_the_check_was_named(
@@ -246,14 +246,14 @@ def test_without_a_recipe_servers_are_asked_where_the_check_was_named(
         url = f"http://127.0.0.1:{port}"
         near = offline(newest.name, torch=f"{url}/pytorch.git").recipe
         monkeypatch.setattr("xpubuild.doctor.checks.network._newest", lambda: near)
-        assert NetworkReach().run(host.context()).detail == "needs a recipe (--recipe)"
-        found = NetworkReach().run(host.context(asked=frozenset({"network.reach"})))
+        assert network_reach(host.context()).detail == "needs a recipe (--recipe)"
+        found = network_reach(host.context(asked=frozenset({"network.reach"})))
     assert (found.status, found.evidence["servers"]) == ("ok", {url: "ok"})
     assert newest.name in found.detail
 
 
 def proxy(**environ: str) -> Outcome:
-    return NetworkProxy().run(a_context(environ=environ))
+    return network_proxy(a_context(environ=environ))
 
 
 @pytest.mark.parametrize(

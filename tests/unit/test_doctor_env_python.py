@@ -13,7 +13,7 @@ from support.doctor_shows import shows
 
 from xpubuild.artifacts.site_packages import installed_dists
 from xpubuild.doctor.checks import python, torch
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look
 from xpubuild.doctor.look import pip, sites
 
 
@@ -52,8 +52,8 @@ def test_an_image_s_python_is_read_inside_it(tmp_path: Path) -> None:
     (packages / "torch" / "lib").mkdir(parents=True)
     (packages / "torch-2.8.0+cpu.dist-info").mkdir()
     standin.write(root / "usr" / "bin" / "python3.12", "", mode=0o755)
-    context = CheckContext(a_context().host, {}, root, python=root / "usr" / "bin" / "python3.12")
-    assert torch.TorchXpuBuild().run(context).status == "fail"
+    context = Look(a_context().host, {}, root, python=root / "usr" / "bin" / "python3.12")
+    assert torch.torch_xpu_build(context).status == "fail"
 
 
 def test_extras_and_markers_are_no_requirements(host: EnvHost) -> None:
@@ -66,20 +66,20 @@ def test_extras_and_markers_are_no_requirements(host: EnvHost) -> None:
 
 def test_an_old_python_is_told_with_one_that_fits(host: EnvHost) -> None:
     host.python("3.8.10")
-    found = python.PythonVersion().run(host.context(offline("2.13")))
+    found = python.python_version(host.context(offline("2.13")))
     assert (found.status, "3.8.10" in found.detail) == ("fail", True)
     host.python("3.12.4", implementation="PyPy")
-    assert python.PythonVersion().run(host.context(offline("2.13"))).status == "fail"
+    assert python.python_version(host.context(offline("2.13"))).status == "fail"
     host.python(error="ended with status 127")
-    assert "127" in python.PythonVersion().run(host.context(offline("2.13"))).detail
+    assert "127" in python.python_version(host.context(offline("2.13"))).detail
 
 
 @shows("ok", "python.setuptools")
 def test_setuptools_without_a_recipe_matter_beside_a_torch(host: EnvHost) -> None:
     host.dist("setuptools", "82.0.1")
-    assert python.PythonSetuptools().run(host.context()).status == "ok"
+    assert python.python_setuptools(host.context()).status == "ok"
     host.torch()
-    assert python.PythonSetuptools().run(host.context()).status == "warn"
+    assert python.python_setuptools(host.context()).status == "warn"
 
 
 def test_pip_is_read_in_its_order(host: EnvHost) -> None:
@@ -93,19 +93,19 @@ def test_pip_is_read_in_its_order(host: EnvHost) -> None:
     )
     context = host.context()
     assert pip.indexes(context) == ("https://b.example/simple", "https://c.example", "https://d.example")
-    found = python.PythonPipConstraints().run(context)
+    found = python.python_pip_constraints(context)
     assert found.status == "fail"
     assert "target" in found.detail
     assert "user" not in found.detail.replace("/home/", "")
     host.environ["PIP_CONFIG_FILE"] = os.devnull
     host.environ["PIP_NO_INDEX"] = "1"
     assert pip.indexes(host.context()) == ()
-    assert python.PythonPipConstraints().run(host.context()).status == "ok"
+    assert python.python_pip_constraints(host.context()).status == "ok"
 
 
 def test_a_broken_pip_configuration_breaks_nothing(host: EnvHost) -> None:
     standin.write(host.folder / "home" / ".config" / "pip" / "pip.conf", "user = true\n[")
-    assert python.PythonPipConstraints().run(host.context()).status == "ok"
+    assert python.python_pip_constraints(host.context()).status == "ok"
 
 
 def test_the_index_of_an_unconfigured_pip_is_read_from_pip(host: EnvHost) -> None:

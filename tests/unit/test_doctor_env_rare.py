@@ -12,13 +12,12 @@ from support.small_elf import library
 from unit.test_doctor_env_seldom import OLD, Prepared, with_torch_for_the_cpu
 
 from xpubuild.doctor.checks import caches, driver, python, shadow, toolchain, torch
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check
+from xpubuild.doctor.kit import Check, Look
 from xpubuild.recipe.load import load
 
 
 def with_a_cache(variable: str, below: str = "") -> Prepared:
-    def prepare(host: EnvHost) -> CheckContext:
+    def prepare(host: EnvHost) -> Look:
         cache = host.folder / "a cache" / below
         cache.mkdir(parents=True)
         (cache / "kernel.json").write_bytes(b"x" * 100)
@@ -30,7 +29,7 @@ def with_a_cache(variable: str, below: str = "") -> Prepared:
 
 
 def with_caches_of_a_user(variable: str) -> Prepared:
-    def prepare(host: EnvHost) -> CheckContext:
+    def prepare(host: EnvHost) -> Look:
         host.environ.pop("USER", None)
         host.environ[variable] = "somebody"
         for place in (host.folder / "tmp/torchinductor_somebody", host.folder / "home/.triton/cache"):
@@ -42,13 +41,13 @@ def with_caches_of_a_user(variable: str) -> Prepared:
     return prepare
 
 
-def with_objects_of_another_runtime(host: EnvHost) -> CheckContext:
+def with_objects_of_another_runtime(host: EnvHost) -> Look:
     host.torch()
     library(host.folder / "home/.triton/cache/a/b.so", needed=["libsycl.so.7", "libsycl.so.8"])
     return host.context()
 
 
-def with_a_huge_cache(host: EnvHost) -> CheckContext:
+def with_a_huge_cache(host: EnvHost) -> Look:
     place = host.folder / "home/.triton/cache/x"
     place.parent.mkdir(parents=True)
     place.touch()
@@ -57,7 +56,7 @@ def with_a_huge_cache(host: EnvHost) -> CheckContext:
 
 
 def with_two_modules(*names: str, kind: str = "file") -> Prepared:
-    def prepare(host: EnvHost) -> CheckContext:
+    def prepare(host: EnvHost) -> Look:
         folders = [host.folder / "one", host.folder / "two"]
         for name in names:
             for folder in folders:
@@ -75,7 +74,7 @@ def with_two_modules(*names: str, kind: str = "file") -> Prepared:
     return prepare
 
 
-def with_two_releases_sourced(host: EnvHost) -> CheckContext:
+def with_two_releases_sourced(host: EnvHost) -> Look:
     root = host.oneapi(OLD)
     standin.add_component(root, "compiler", "2025.3")
     library(root / "compiler/2025.3/lib/libsycl.so.8", mark="newer")
@@ -87,7 +86,7 @@ def with_two_releases_sourced(host: EnvHost) -> CheckContext:
 def with_setuptools(version: str, pinned: str, *, wanted: str = "") -> Prepared:
     """Prepare a recipe whose requirement files are the given ones: what they pin, what they are made from."""
 
-    def prepare(host: EnvHost) -> CheckContext:
+    def prepare(host: EnvHost) -> Look:
         host.dist("setuptools", version)
         (host.folder / "tools.txt").write_text(f"# x\nsetuptools=={pinned}\n")
         if wanted:
@@ -101,49 +100,49 @@ def with_setuptools(version: str, pinned: str, *, wanted: str = "") -> Prepared:
     return prepare
 
 
-def without_icpx(host: EnvHost) -> CheckContext:
+def without_icpx(host: EnvHost) -> Look:
     root = host.oneapi(OLD)
     (root / "compiler" / OLD["compiler"] / "bin" / "icpx").unlink()
     return host.context(offline("2.8"))
 
 
 #: Test -> what is prepared, the check that is asked, how it answers.
-RARE: dict[str, tuple[Prepared, type[Check], str]] = {
-    "a cache of its own": (with_a_cache("TRITON_CACHE_DIR"), caches.CachesStale, "ok"),
-    "a home of Triton": (with_a_cache("TRITON_HOME", ".triton/cache"), caches.CachesStale, "ok"),
-    "a cache of Inductor": (with_a_cache("TORCHINDUCTOR_CACHE_DIR"), caches.CachesStale, "ok"),
-    "old caches of USER": (with_caches_of_a_user("USER"), caches.CachesStale, "warn"),
-    "old caches of LOGNAME": (with_caches_of_a_user("LOGNAME"), caches.CachesStale, "warn"),
-    "caches of another runtime": (with_objects_of_another_runtime, caches.CachesStale, "warn"),
-    "a huge cache": (with_a_huge_cache, caches.CachesStale, "warn"),
-    "no recipe for a driver": (EnvHost.context, driver.RecipeDriver, "skip"),
+RARE: dict[str, tuple[Prepared, Check, str]] = {
+    "a cache of its own": (with_a_cache("TRITON_CACHE_DIR"), caches.caches_stale, "ok"),
+    "a home of Triton": (with_a_cache("TRITON_HOME", ".triton/cache"), caches.caches_stale, "ok"),
+    "a cache of Inductor": (with_a_cache("TORCHINDUCTOR_CACHE_DIR"), caches.caches_stale, "ok"),
+    "old caches of USER": (with_caches_of_a_user("USER"), caches.caches_stale, "warn"),
+    "old caches of LOGNAME": (with_caches_of_a_user("LOGNAME"), caches.caches_stale, "warn"),
+    "caches of another runtime": (with_objects_of_another_runtime, caches.caches_stale, "warn"),
+    "a huge cache": (with_a_huge_cache, caches.caches_stale, "warn"),
+    "no recipe for a driver": (EnvHost.context, driver.driver_recipe, "skip"),
     "a recipe without a driver": (
-        lambda host: host.context(load("quickstart")), driver.RecipeDriver, "skip"
+        lambda host: host.context(load("quickstart")), driver.driver_recipe, "skip"
     ),
-    "two modules": (with_two_modules("libumf.so.1", "libother.so.1"), shadow.ShadowLibraries, "fail"),
+    "two modules": (with_two_modules("libumf.so.1", "libother.so.1"), shadow.shadow_libraries, "fail"),
     "two modules and a link to nothing": (
-        with_two_modules("libumf.so.1", kind="gone"), shadow.ShadowLibraries, "ok"
+        with_two_modules("libumf.so.1", kind="gone"), shadow.shadow_libraries, "ok"
     ),
-    "two modules and a pipe": (with_two_modules("libumf.so.1", kind="fifo"), shadow.ShadowLibraries, "fail"),
+    "two modules and a pipe": (with_two_modules("libumf.so.1", kind="fifo"), shadow.shadow_libraries, "fail"),
     "two modules of the loader": (
         with_two_modules("libze_loader.so.1", "libccl.so.1", "libumf.so.1", "libdnnl.so.3"),
-        shadow.ShadowLibraries, "fail",
+        shadow.shadow_libraries, "fail",
     ),
-    "two releases of oneAPI": (with_two_releases_sourced, shadow.ShadowLibraries, "ok"),
-    "setuptools as pinned": (with_setuptools("80.9.0", "80.3.1"), python.PythonSetuptools, "ok"),
-    "setuptools above the pinned": (with_setuptools("81.0.0", "80.3.1"), python.PythonSetuptools, "warn"),
+    "two releases of oneAPI": (with_two_releases_sourced, shadow.shadow_libraries, "ok"),
+    "setuptools as pinned": (with_setuptools("80.9.0", "80.3.1"), python.python_setuptools, "ok"),
+    "setuptools above the pinned": (with_setuptools("81.0.0", "80.3.1"), python.python_setuptools, "warn"),
     "setuptools of the range": (
-        with_setuptools("81.0.0", "80.3.1", wanted="<82"), python.PythonSetuptools, "ok"
+        with_setuptools("81.0.0", "80.3.1", wanted="<82"), python.python_setuptools, "ok"
     ),
     "setuptools above the range": (
-        with_setuptools("82.0.0", "80.3.1", wanted=">=62,<82"), python.PythonSetuptools, "warn"
+        with_setuptools("82.0.0", "80.3.1", wanted=">=62,<82"), python.python_setuptools, "warn"
     ),
-    "icpx that is gone": (without_icpx, toolchain.ToolchainIcpx, "fail"),
-    "libraries of torch for the CPU": (with_torch_for_the_cpu, torch.TorchLibraries, "skip"),
+    "icpx that is gone": (without_icpx, toolchain.toolchain_icpx, "fail"),
+    "libraries of torch for the CPU": (with_torch_for_the_cpu, torch.torch_libraries, "skip"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RARE)
 def test_rare(tmp_path: Path, name: str) -> None:
     prepare, check, status = RARE[name]
-    assert check().run(prepare(EnvHost(tmp_path))).status == status
+    assert check(prepare(EnvHost(tmp_path))).status == status

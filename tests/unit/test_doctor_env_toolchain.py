@@ -11,8 +11,8 @@ from support.doctor_frame import a_context
 from support.doctor_shows import shows
 
 from xpubuild.doctor.checks import oneapi, toolchain
+from xpubuild.doctor.kit import Outcome
 from xpubuild.doctor.look.toolkits import sourced, toolkits
-from xpubuild.doctor.model import Outcome
 from xpubuild.machine.tools import ToolFacts
 from xpubuild.recipe.load import load
 
@@ -33,33 +33,33 @@ def test_the_unified_layout_is_one_toolkit(host: EnvHost) -> None:
     context = host.context()
     assert [item.root.toolkit for item in context.probe(toolkits)] == ["2025.1"]
     assert {item.version for item in context.probe(sourced)} == {"2025.1"}
-    assert oneapi.OneapiMixed().run(context).status == "ok"
-    assert oneapi.OneapiSourced().run(host.context(offline("2.8"))).status == "ok"
-    assert oneapi.OneapiSourced().run(host.context(offline("2.13"))).status == "fail"
+    assert oneapi.oneapi_mixed(context).status == "ok"
+    assert oneapi.oneapi_sourced(host.context(offline("2.8"))).status == "ok"
+    assert oneapi.oneapi_sourced(host.context(offline("2.13"))).status == "fail"
 
 
 def test_a_toolkit_with_a_name_for_a_version_is_known(host: EnvHost) -> None:
     standin.build_unified(host.oneapi_root, "pytorch-gpu-dev-0.5", full_version="2024.1.4")
     host.environ["ONEAPI_ROOT"] = str(host.oneapi_root)
-    assert oneapi.OneapiInstalled().run(host.context(offline("2.5"))).status == "ok"
-    assert oneapi.OneapiInstalled().run(host.context(offline("2.8"))).status == "fail"
+    assert oneapi.oneapi_installed(host.context(offline("2.5"))).status == "ok"
+    assert oneapi.oneapi_installed(host.context(offline("2.8"))).status == "fail"
 
 
 def test_no_oneapi_is_a_warning_without_a_recipe_and_nothing_for_the_cpu(host: EnvHost) -> None:
-    assert oneapi.OneapiInstalled().run(host.context()).status == "warn"
-    assert oneapi.OneapiInstalled().run(host.context(load("quickstart"))).status == "skip"
+    assert oneapi.oneapi_installed(host.context()).status == "warn"
+    assert oneapi.oneapi_installed(host.context(load("quickstart"))).status == "skip"
 
 
 def test_a_dangling_link_is_told(host: EnvHost) -> None:
     root = host.oneapi(OLD)
     (root / "umf" / "latest").unlink()
     (root / "umf" / "latest").symlink_to("0.1")
-    found = oneapi.OneapiMixed().run(host.context())
+    found = oneapi.oneapi_mixed(host.context())
     assert (found.status, "umf/latest" in found.detail) == ("warn", True)
 
 
 def test_the_fix_of_a_missing_oneapi_fits_the_distribution(host: EnvHost) -> None:
-    fix = oneapi.OneapiInstalled().run(host.context(offline("2.8"))).fix
+    fix = oneapi.oneapi_installed(host.context(offline("2.8"))).fix
     assert fix is not None
     assert any("apt-get install -y intel-deep-learning-essentials-2025.1" in line for line in fix.commands)
 
@@ -68,8 +68,8 @@ def test_an_image_is_looked_at_by_its_files(tmp_path: Path) -> None:
     root = tmp_path / "image"
     standin.build_root(root / "opt" / "intel" / "oneapi", {**OLD, "mkl": "2025.1"})
     context = a_context(root, os=DEBIAN)
-    assert oneapi.OneapiInstalled().run(context).status == "ok"
-    found = toolchain.ToolchainSyclCmake().run(context)
+    assert oneapi.oneapi_installed(context).status == "ok"
+    found = toolchain.toolchain_sycl_cmake(context)
     assert found.status == "fail"
     assert found.detail.startswith("/opt/intel/oneapi/compiler/2025.1 ")
 
@@ -96,7 +96,7 @@ def test_a_variable_of_a_component_is_known(host: EnvHost, variable: str, compon
 def icpx(host: EnvHost, text: str) -> Outcome:
     root = host.oneapi(OLD)
     standin.write(root / "compiler" / OLD["compiler"] / "bin" / "icpx", text, mode=0o755)
-    return toolchain.ToolchainIcpx().run(host.context(offline("2.8")))
+    return toolchain.toolchain_icpx(host.context(offline("2.8")))
 
 
 def test_icpx_that_does_not_read_sycl_is_a_warning(host: EnvHost) -> None:
@@ -127,31 +127,31 @@ def test_a_program_that_is_none(host: EnvHost) -> None:
 def test_ninja_that_does_not_run(host: EnvHost) -> None:
     host.facts["tools"] = (ToolFacts("ninja", "/usr/local/bin/ninja"),)
     context = host.context(offline("2.8"))
-    assert toolchain.ToolchainNinja().run(context).status == "warn"
+    assert toolchain.toolchain_ninja(context).status == "warn"
     host.facts["tools"] = (ToolFacts("cmake", "/usr/local/bin/cmake"),)
-    assert toolchain.ToolchainCmake().run(host.context(offline("2.8"))).status == "warn"
+    assert toolchain.toolchain_cmake(host.context(offline("2.8"))).status == "warn"
     host.facts["tools"] = ()
-    assert toolchain.ToolchainNinja().run(host.context()).status == "ok"
-    assert toolchain.ToolchainCmake().run(host.context(offline("2.8"))).status == "ok"
+    assert toolchain.toolchain_ninja(host.context()).status == "ok"
+    assert toolchain.toolchain_cmake(host.context(offline("2.8"))).status == "ok"
 
 
 def test_cc_and_cxx_of_the_caller_count(host: EnvHost) -> None:
     host.environ["CXX"] = "no-such-compiler"
-    assert toolchain.ToolchainGcc().run(host.context(offline("2.8"))).status == "fail"
+    assert toolchain.toolchain_gcc(host.context(offline("2.8"))).status == "fail"
     words = "#!/bin/sh\nprintf 'Target: x86_64-linux-gnu\\ngcc version 13.2.0 (of mine)\\n' >&2\n"
     host.environ["CXX"] = str(standin.write(host.folder / "bin" / "g++-of-mine", words, mode=0o755))
     host.facts["compilers"] = ()
-    assert toolchain.ToolchainGcc().run(host.context(offline("2.8"))).status == "ok"
+    assert toolchain.toolchain_gcc(host.context(offline("2.8"))).status == "ok"
 
 
 def test_no_compiler_fails_a_recipe_and_warns_without(host: EnvHost) -> None:
     host.facts["compilers"] = ()
-    assert toolchain.ToolchainGcc().run(host.context(offline("2.8"))).status == "fail"
-    assert toolchain.ToolchainGcc().run(host.context()).status == "warn"
+    assert toolchain.toolchain_gcc(host.context(offline("2.8"))).status == "fail"
+    assert toolchain.toolchain_gcc(host.context()).status == "warn"
 
 
 def test_an_old_git_is_told(host: EnvHost) -> None:
     standin.write(host.folder / "bin" / "git", "#!/bin/sh\necho git version 2.25.1\n", mode=0o755)
     host.environ["PATH"] = f"{host.folder / 'bin'}:{host.environ['PATH']}"
-    found = toolchain.ToolchainGit().run(host.context())
+    found = toolchain.toolchain_git(host.context())
     assert (found.status, "2.32" in found.detail) == ("fail", True)

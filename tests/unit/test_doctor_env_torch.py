@@ -25,7 +25,7 @@ def host(tmp_path: Path) -> EnvHost:
 @shows("fail", "torch.xpu_build")
 def test_a_cuda_torch_is_named(host: EnvHost) -> None:
     host.torch("2.8.0+cu128", xpu=False, cuda="12.8")
-    found = torch.TorchXpuBuild().run(host.context())
+    found = torch.torch_xpu_build(host.context())
     assert (found.status, "CUDA 12.8" in found.detail) == ("fail", True)
     assert found.fix is not None
     assert "torch==2.8.0" in found.fix.commands[0]
@@ -34,20 +34,20 @@ def test_a_cuda_torch_is_named(host: EnvHost) -> None:
 def test_a_cpu_torch_may_have_any_one_triton(host: EnvHost) -> None:
     host.torch("2.8.0+cpu", xpu=False)
     host.triton("triton", "3.4.0", intel=False)
-    assert torch.TorchOneTriton().run(host.context()).status == "skip"
+    assert torch.torch_one_triton(host.context()).status == "skip"
 
 
 def test_two_names_of_the_xpu_triton(host: EnvHost) -> None:
     host.torch()
     host.triton("triton-xpu", "3.5.0")
-    found = torch.TorchOneTriton().run(host.context())
+    found = torch.torch_one_triton(host.context())
     assert found.status == "fail"
     assert "triton-xpu 3.5.0 and pytorch-triton-xpu 3.4.0 are installed" in found.detail
 
 
 def test_another_triton_than_torch_requires(host: EnvHost) -> None:
     host.torch(requires=["pytorch-triton-xpu==3.5.0"])
-    found = torch.TorchOneTriton().run(host.context())
+    found = torch.torch_one_triton(host.context())
     assert (found.status, "3.5.0" in found.detail) == ("fail", True)
     assert found.fix is not None
     assert found.fix.commands[0].endswith("uninstall -y pytorch-triton-xpu")
@@ -56,7 +56,7 @@ def test_another_triton_than_torch_requires(host: EnvHost) -> None:
 def test_a_vision_of_another_torch(host: EnvHost) -> None:
     host.torch()
     host.vision("0.24.0", requires="torch==2.9.0")
-    assert "requires torch==2.9.0" in torch.TorchVisionPairing().run(host.context()).detail
+    assert "requires torch==2.9.0" in torch.torch_vision_pairing(host.context()).detail
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_fix_of_a_mispaired_vision_is_one_release_of_one_index(
 ) -> None:
     host.torch(version, **kind)
     host.vision("0.99.0", requires="torch==2.98.0")
-    fix = torch.TorchVisionPairing().run(host.context()).fix
+    fix = torch.torch_vision_pairing(host.context()).fix
     assert fix is not None
     away, *again = fix.commands
     assert away.endswith("uninstall -y torchvision")
@@ -92,11 +92,11 @@ def test_the_fix_of_a_mispaired_vision_is_one_release_of_one_index(
 def test_intels_extension_must_be_of_the_same_line(host: EnvHost) -> None:
     host.torch()
     host.dist("intel_extension_for_pytorch", "2.8.10+xpu")
-    assert torch.TorchVisionPairing().run(host.context()).status == "ok"
+    assert torch.torch_vision_pairing(host.context()).status == "ok"
     (host.site / "intel_extension_for_pytorch-2.8.10+xpu.dist-info").rename(
         host.site / "intel_extension_for_pytorch-2.7.10+xpu.dist-info"
     )
-    assert torch.TorchVisionPairing().run(host.context()).status == "fail"
+    assert torch.torch_vision_pairing(host.context()).status == "fail"
 
 
 def test_a_cache_that_is_older_than_torch(host: EnvHost) -> None:
@@ -104,16 +104,16 @@ def test_a_cache_that_is_older_than_torch(host: EnvHost) -> None:
     place = host.folder / "inductor" / "a.so"
     library(place, needed=["libsycl.so.8"])
     host.environ["TORCHINDUCTOR_CACHE_DIR"] = str(host.folder / "inductor")
-    assert caches.CachesStale().run(host.context()).status == "ok"
+    assert caches.caches_stale(host.context()).status == "ok"
     os.utime(place, (1_000_000_000, 1_000_000_000))
-    found = caches.CachesStale().run(host.context())
+    found = caches.caches_stale(host.context())
     assert (found.status, "older than torch" in found.detail) == ("warn", True)
 
 
 def test_a_large_cache(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caches, "_LARGE_BYTES", 100)
     standin.write(host.folder / "home" / ".triton" / "cache" / "kernel.spv", "x" * 200)
-    assert caches.CachesStale().run(host.context()).status == "warn"
+    assert caches.caches_stale(host.context()).status == "warn"
 
 
 def cpu_wheel(host: EnvHost) -> None:
@@ -151,4 +151,4 @@ def test_a_login_node_shows_what_its_compute_nodes_will_run(
 
 def test_a_torch_for_the_cpu_is_right_where_the_recipe_is_for_it(host: EnvHost) -> None:
     host.torch("2.8.0+cpu", xpu=False)
-    assert torch.TorchXpuBuild().run(host.context(load("quickstart"))).status == "skip"
+    assert torch.torch_xpu_build(host.context(load("quickstart"))).status == "skip"

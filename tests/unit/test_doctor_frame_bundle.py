@@ -10,9 +10,9 @@ import pytest
 from support.doctor_frame import a_check, a_context, report_of
 
 from xpubuild.doctor.bundle import bundle_text, write_bundle
-from xpubuild.doctor.document import doctor_document
 from xpubuild.doctor.identity import Anonymiser, Identity
-from xpubuild.doctor.model import Fix, Outcome
+from xpubuild.doctor.kit import Fix, Outcome
+from xpubuild.doctor.report import doctor_document
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import UsageError
 from xpubuild.machine.system import OsFacts

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from support.doctor_frame import a_context
 
-from xpubuild.doctor.look import filesystem, libraries, places, sites
+from xpubuild.doctor.kit import plural
+from xpubuild.doctor.look import filesystem, libraries, sites
 from xpubuild.doctor.look.companions import companion_version, index_of
 from xpubuild.doctor.look.filesystem import Room, Written, quota_room, write_small
 from xpubuild.doctor.look.torches import Torch, cuda_of
@@ -93,15 +94,13 @@ def test_names_of_other_case(tmp_path: Path) -> None:
 
 def test_places_of_an_image(tmp_path: Path) -> None:
     context = a_context(tmp_path, environ={"HOME": "/home/x", "A": "/a:b:/a:/c"})
-    assert places.inside(context, "/etc") == tmp_path / "etc"
-    assert places.inside(context, tmp_path / "etc") == tmp_path / "etc"
-    assert (places.shown(context, tmp_path / "etc"), places.shown(context, Path("/x"))) == ("/etc", "/x")
-    assert places.home(context) == tmp_path / "home/x"
-    assert places.home(a_context(environ={"HOME": "x"})) is None
-    assert places.listed(context, "A") == (tmp_path / "a", tmp_path / "c")
-    assert places.same(tmp_path, tmp_path / ".")
-    assert not places.same(tmp_path, tmp_path / "none")
-    assert (places.plural(0, "x"), places.plural(1, "x"), places.plural(2, "x")) == ("0 xs", "1 x", "2 xs")
+    assert context.path("/etc") == tmp_path / "etc"
+    assert context.path(tmp_path / "etc") == tmp_path / "etc"
+    assert (context.shown(tmp_path / "etc"), context.shown(Path("/x"))) == ("/etc", "/x")
+    assert context.home == tmp_path / "home/x"
+    assert a_context(environ={"HOME": "x"}).home is None
+    assert context.listed("A") == (tmp_path / "a", tmp_path / "c")
+    assert (plural(0, "x"), plural(1, "x"), plural(2, "x")) == ("0 xs", "1 x", "2 xs")
 
 
 def torch(version: str = "2.8.0", *, cuda: str = "", hip: str = "", xpu: bool = False) -> Torch:

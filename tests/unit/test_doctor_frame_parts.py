@@ -15,10 +15,9 @@ from support.doctor_frame import a_check, a_context, report_of
 from xpubuild import __version__
 from xpubuild.doctor import bundle_workspace, registry, start
 from xpubuild.doctor.bundle import bundle_text
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.document import doctor_document
 from xpubuild.doctor.identity import Identity
-from xpubuild.doctor.model import Outcome
+from xpubuild.doctor.kit import Look, Outcome
+from xpubuild.doctor.report import doctor_document
 from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import UsageError, XpuBuildError
 
@@ -131,7 +130,7 @@ def test_a_workspace_with_nothing_in_it_is_told_as_empty(tmp_path: Path) -> None
 def test_what_cannot_be_made_is_not_tried_again() -> None:
     context, asked = a_context(), []
 
-    def ask(_context: CheckContext) -> str:
+    def ask(_context: Look) -> str:
         asked.append(1)
         raise ValueError("no")
 
@@ -153,7 +152,7 @@ def test_a_damaged_module_of_checks_leaves_the_others(monkeypatch: pytest.Monkey
     monkeypatch.setattr(registry.importlib, "import_module", load)
     found = {check.id: check for check in registry.all_checks()}
     assert "gpu.present" not in found
-    assert found["plugin.gpu"]().run(a_context()) == Outcome("error", "SyntaxError: damaged")
+    assert found["plugin.gpu"](a_context()) == Outcome("error", "SyntaxError: damaged")
     assert found["plugin.gpu"].title == "The checks of gpu can be loaded"
     assert "gpu.bar" in found
 
@@ -174,7 +173,7 @@ def test_a_run_that_cannot_begin(tmp_path: Path, begin: Callable[[Path], object]
 
 def test_a_machine_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start, "_HOST_DEADLINE_S", 0.01)
-    monkeypatch.setattr(start, "_looked_at", lambda *_arguments: start.Future())
+    monkeypatch.setattr(start, "_report", lambda *_arguments: None)
     wait = start.begin({}, root=tmp_path)
     with pytest.raises(XpuBuildError):
         wait()

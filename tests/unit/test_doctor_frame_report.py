@@ -11,12 +11,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from support.doctor_frame import a_check, a_context, a_host, report_of
 
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.document import checks_document, doctor_document
 from xpubuild.doctor.fixes import as_root, install_command
-from xpubuild.doctor.junit import junit_report
-from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.doctor.verdict import able, verdict
+from xpubuild.doctor.kit import Check, Fix, Look, Outcome
+from xpubuild.doctor.report import checks_document, doctor_document, junit_report, verdict
 from xpubuild.machine.system import OsFacts
 from xpubuild.schema.doctor import DoctorChecksDocument, DoctorDocument
 from xpubuild.ui.doctor_view import annotations_text, doctor_text, explanations_text
@@ -32,7 +29,7 @@ NONE = "No Intel GPU: checked PCI (2 display controllers), DRM (none), Level Zer
 FIX = Fix("install the loader", ("apt-get update", "apt-get install -y libze1"))
 
 
-def failing(identifier: str, profiles: frozenset[str], detail: str = "it is broken.") -> type[Check]:
+def failing(identifier: str, profiles: frozenset[str], detail: str = "it is broken.") -> Check:
     return a_check(identifier, Outcome("fail", detail, {}, FIX), profiles=profiles)
 
 
@@ -89,11 +86,11 @@ SILENT = a_check("gpu.z", lambda _context: 1 / 0, profiles=RUN)  # type: ignore[
     ],
 )  # fmt: skip
 def test_the_first_line_says_what_the_host_can_do(
-    checks: list[type[Check]], line: str, can: dict[str, bool]
+    checks: list[Check], line: str, can: dict[str, bool]
 ) -> None:
     report = report_of(*checks)
     assert verdict(report) == line
-    assert able(report) == can
+    assert report.able() == can
 
 
 def test_a_failure_is_told_before_a_check_without_an_answer() -> None:
@@ -105,24 +102,24 @@ def test_a_failure_is_told_before_a_check_without_an_answer() -> None:
 
 def test_one_profile_and_a_recipe_are_named() -> None:
     recipe: Any = SimpleNamespace(recipe=SimpleNamespace(name="2.8", target="xpu"))
-    context = CheckContext(a_host(), {}, recipe=recipe)
+    context = Look(a_host(), {}, recipe=recipe)
     report = report_of(GPU, CMAKE, context=context, profiles=("build",))
     assert verdict(report) == "This host can build 2.8"
-    assert able(report) == {"run": None, "build": True}
+    assert report.able() == {"run": None, "build": True}
     bad = report_of(GPU, failing("build.x", BUILD, "full"), context=context)
     assert verdict(bad) == "This host can run PyTorch for XPU; it cannot build 2.8: full"
 
 
 def test_a_recipe_for_the_cpu_is_what_is_run() -> None:
     recipe: Any = SimpleNamespace(recipe=SimpleNamespace(name="quickstart", target="cpu"))
-    report = report_of(GPU, CMAKE, context=CheckContext(a_host(), {}, recipe=recipe))
+    report = report_of(GPU, CMAKE, context=Look(a_host(), {}, recipe=recipe))
     assert verdict(report) == "This host can run quickstart and build quickstart"
 
 
 def test_a_part_of_the_checks_says_nothing_about_the_whole() -> None:
     report = report_of(GPU, CMAKE, only=["build.cmake"])
     assert verdict(report) == "1 check passed"
-    assert able(report) == {"run": None, "build": None}
+    assert report.able() == {"run": None, "build": None}
     assert verdict(report_of(NO_GPU, CMAKE, only=["gpu.present"])) == NONE[:-1]
 
 
@@ -134,7 +131,7 @@ def test_an_image_is_called_one(tmp_path: Path) -> None:
 # ---- text
 
 
-def text_of(*checks: type[Check], verbose: bool = False, width: int | None = None) -> str:
+def text_of(*checks: Check, verbose: bool = False, width: int | None = None) -> str:
     document = doctor_document(report_of(*checks))
     stream = io.StringIO()
     return doctor_text(document, Terminal.detect(stream, {}), verbose=verbose)
@@ -221,7 +218,7 @@ def test_the_document_is_what_the_schema_says() -> None:
 
 
 def test_the_list_is_what_the_schema_says_and_explains() -> None:
-    checks = [a_check("gpu.a", explanation="  Looks.\n  Why."), CMAKE]
+    checks = [a_check("gpu.a", explanation="Looks.\nWhy."), CMAKE]
     document = checks_document(checks)
     DoctorChecksDocument.model_validate(document)
     assert "gpu.a: title of gpu.a\n\nLooks.\nWhy.\n" in explanations_text(document)

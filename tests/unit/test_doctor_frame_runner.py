@@ -11,19 +11,17 @@ from pathlib import Path
 import pytest
 from support.doctor_frame import a_check, a_context, everything
 
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.doctor.report import Result
-from xpubuild.doctor.runner import run_checks
+from xpubuild.doctor.kit import Check, Fix, Look, Outcome
+from xpubuild.doctor.runner import Result, run_checks
 from xpubuild.machine.readers import LIVE_ROOT
 
 
-def results(*checks: type[Check], root: Path = LIVE_ROOT, at_once: int = 16) -> dict[str, Result]:
+def results(*checks: Check, root: Path = LIVE_ROOT, at_once: int = 16) -> dict[str, Result]:
     found = run_checks(a_context(root), everything(*checks), at_once=at_once)
     return {item.id: item for item in found}
 
 
-def told(*checks: type[Check], root: Path = LIVE_ROOT) -> dict[str, tuple[str, str]]:
+def told(*checks: Check, root: Path = LIVE_ROOT) -> dict[str, tuple[str, str]]:
     return {name: (item.status, item.detail) for name, item in results(*checks, root=root).items()}
 
 
@@ -43,7 +41,7 @@ def test_a_check_ends_as_it_answers() -> None:
 def test_checks_run_side_by_side_and_results_keep_their_order() -> None:
     barrier = threading.Barrier(5)
 
-    def meet(_context: CheckContext) -> Outcome:
+    def meet(_context: Look) -> Outcome:
         place = barrier.wait(5)
         time.sleep(0.01 * place)
         return Outcome("ok", "met")
@@ -56,7 +54,7 @@ def test_checks_run_side_by_side_and_results_keep_their_order() -> None:
 def test_no_more_run_at_once_than_allowed() -> None:
     running, most, guard = 0, 0, threading.Lock()
 
-    def count(_context: CheckContext) -> Outcome:
+    def count(_context: Look) -> Outcome:
         nonlocal running, most
         with guard:
             running += 1
@@ -73,8 +71,8 @@ def test_no_more_run_at_once_than_allowed() -> None:
 def test_a_check_waits_for_what_it_needs() -> None:
     order: list[str] = []
 
-    def note(name: str, seconds: float) -> type[Check]:
-        def run(_context: CheckContext) -> Outcome:
+    def note(name: str, seconds: float) -> Check:
+        def run(_context: Look) -> Outcome:
             time.sleep(seconds)
             order.append(name)
             return Outcome("warn", "a warning is no obstacle")
@@ -108,7 +106,7 @@ def test_one_cause_is_one_failure() -> None:
 def test_a_check_past_its_deadline_does_not_hold_the_others() -> None:
     stop = threading.Event()
 
-    def hang(_context: CheckContext) -> Outcome:
+    def hang(_context: Look) -> Outcome:
         stop.wait(60)
         return Outcome("ok", "too late")
 
@@ -124,11 +122,11 @@ def test_a_check_past_its_deadline_does_not_hold_the_others() -> None:
 
 
 def test_an_answer_after_the_deadline_changes_nothing() -> None:
-    def late(_context: CheckContext) -> Outcome:
+    def late(_context: Look) -> Outcome:
         time.sleep(0.15)
         return Outcome("ok", "late")
 
-    def slow(_context: CheckContext) -> Outcome:
+    def slow(_context: Look) -> Outcome:
         time.sleep(0.4)
         return Outcome("ok", "in time")
 
@@ -176,7 +174,7 @@ class _Unprintable:
     ],
 )
 def test_an_exception_is_a_result(raised: BaseException, detail: str) -> None:
-    def throw(_context: CheckContext) -> Outcome:
+    def throw(_context: Look) -> Outcome:
         raise raised
 
     assert told(a_check("a.raises", throw), a_check("a.well")) == {
@@ -197,13 +195,6 @@ def test_an_exception_is_a_result(raised: BaseException, detail: str) -> None:
 )
 def test_an_answer_that_is_none_is_an_error(answer: Outcome, words: str) -> None:
     assert told(a_check("a.odd", lambda _context: answer))["a.odd"] == ("error", words)
-
-
-def test_a_class_that_cannot_be_made_is_an_error() -> None:
-    def refuse(_self: Check) -> None:
-        raise OSError("no")
-
-    assert told(a_check("a.odd", __init__=refuse))["a.odd"] == ("error", "OSError: no")
 
 
 def test_needs_that_lead_nowhere_or_in_a_circle_end() -> None:
@@ -252,7 +243,7 @@ def test_evidence_becomes_plain_json() -> None:
 def test_a_probe_is_asked_once_by_checks_that_run_side_by_side() -> None:
     asked: list[int] = []
 
-    def look(_context: CheckContext) -> int:
+    def look(_context: Look) -> int:
         time.sleep(0.05)
         asked.append(1)
         return len(asked)

@@ -10,9 +10,9 @@ from support.cli import Xpubuild
 from support.doctor_frame import a_check, a_context, report_of
 
 from xpubuild.doctor.bundle import bundle_text
-from xpubuild.doctor.document import doctor_document
 from xpubuild.doctor.identity import Identity
-from xpubuild.doctor.model import Fix, Outcome
+from xpubuild.doctor.kit import Fix, Outcome
+from xpubuild.doctor.report import doctor_document
 from xpubuild.doctor.words import Words
 from xpubuild.errors import UsageError
 

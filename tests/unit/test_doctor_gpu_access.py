@@ -13,8 +13,7 @@ import pytest
 from unit.test_doctor_gpu_checks import device, tree
 
 from xpubuild.doctor.checks import render_node
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Fix
+from xpubuild.doctor.kit import Fix, Look
 from xpubuild.doctor.probes import access
 from xpubuild.doctor.probes.access import Opened, open_node
 from xpubuild.machine.host_report import host_report
@@ -25,7 +24,7 @@ Explain = Callable[..., tuple[str, Fix]]
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckContext:
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
     """A machine that is no container, looked at by somebody without rights."""
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text("0::/user.slice\n")
@@ -37,17 +36,17 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckContext:
     place = tmp_path / "sys/bus/pci/devices/0000:29:00.0"
     (place / "driver").symlink_to("../../drivers/i915")
     (place / "drm/renderD128").mkdir(parents=True)
-    return CheckContext(host_report(tmp_path), {}, tmp_path)
+    return Look(host_report(tmp_path), {}, tmp_path)
 
 
 @pytest.fixture
-def explain(context: CheckContext, monkeypatch: pytest.MonkeyPatch) -> Explain:
+def explain(context: Look, monkeypatch: pytest.MonkeyPatch) -> Explain:
     """Return what tells why the machine's node is closed, and the fix, as the check answers."""
 
     def ask(error: int = errno.EACCES, **changes: Any) -> tuple[str, Fix]:
         seen = Opened(NODE, error, **{"mode": 0o020660, "uid": 0, "gid": ANOTHER, **changes})
         monkeypatch.setattr(render_node, "open_node", lambda path: seen)
-        found = render_node.RenderAccess().run(context)
+        found = render_node.gpu_render_access(context)
         assert found.status == "fail"
         assert found.fix is not None
         return found.detail, found.fix
@@ -75,7 +74,7 @@ def test_a_driver_that_refuses(explain: Explain) -> None:
     assert "dmesg" in fix.commands[0]
 
 
-def test_selinux_explains_only_what_the_bits_would_allow(context: CheckContext, explain: Explain) -> None:
+def test_selinux_explains_only_what_the_bits_would_allow(context: Look, explain: Explain) -> None:
     enforce = context.root / "sys/fs/selinux/enforce"
     enforce.parent.mkdir(parents=True)
     enforce.write_text("1")
@@ -125,15 +124,15 @@ def test_a_member_since_after_the_login(explain: Explain, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(("gid", "word"), [(65534, "keep-groups"), (ANOTHER, f"--group-add {ANOTHER}")])
 def test_a_container_with_other_groups(
-    context: CheckContext, explain: Explain, monkeypatch: pytest.MonkeyPatch, gid: int, word: str
+    context: Look, explain: Explain, monkeypatch: pytest.MonkeyPatch, gid: int, word: str
 ) -> None:
     monkeypatch.setattr(access, "contained", lambda asked: asked is context)
     assert word in explain(gid=gid)[1].commands[0]
 
 
 def test_access_by_the_list_of_a_local_login_alone_is_a_warning(
-    context: CheckContext, monkeypatch: pytest.MonkeyPatch
+    context: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = Opened(NODE, 0, 0o020660, 0, ANOTHER, (("u", 1000, 6),))
     monkeypatch.setattr(render_node, "open_node", lambda path: seen)
-    assert render_node.RenderAccess().run(context).status == "warn"
+    assert render_node.gpu_render_access(context).status == "warn"

@@ -21,9 +21,8 @@ from xpubuild.doctor.checks import (
     torch_import,
     visibility,
 )
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look, Outcome
 from xpubuild.doctor.look.torches import torch_of
-from xpubuild.doctor.model import Outcome
 from xpubuild.doctor.probes import children, loaders
 from xpubuild.doctor.probes.access import Opened
 from xpubuild.doctor.probes.children import Ending
@@ -53,9 +52,9 @@ def device(address: str = "0000:29:00.0", number: str = "0x0bd5", **more: str) -
     return {f"{place}/{name}": f"{text}\n" for name, text in files.items()}
 
 
-def at(root: Path, environ: Mapping[str, str] | None = None, **facts: Any) -> CheckContext:
+def at(root: Path, environ: Mapping[str, str] | None = None, **facts: Any) -> Look:
     host = host_report(root)
-    return CheckContext(dataclasses.replace(host, **facts), environ or {}, root)
+    return Look(dataclasses.replace(host, **facts), environ or {}, root)
 
 
 def answered(*records: dict[str, Any], how: str = "ok", status: int = 0) -> Enumeration:
@@ -63,7 +62,7 @@ def answered(*records: dict[str, Any], how: str = "ok", status: int = 0) -> Enum
 
 
 def test_an_image_without_devices_is_no_machine_without_gpu(tmp_path: Path) -> None:
-    assert gpu.GpuPresent().run(at(tmp_path)).status == "skip"
+    assert gpu.gpu_present(at(tmp_path)).status == "skip"
 
 
 @pytest.mark.parametrize(
@@ -81,20 +80,20 @@ def test_other_display_controllers_are_counted_by_what_is_known(
 ) -> None:
     for number, vendor in enumerate(vendors):
         tree(tmp_path, device(f"0000:0{number}:00.0", vendor=vendor))
-    outcome = gpu.GpuPresent().run(at(tmp_path))
+    outcome = gpu.gpu_present(at(tmp_path))
     assert outcome.detail.startswith(f"no Intel GPU: checked {told} and /dev/dri (")
 
 
 def test_wsl_has_no_pci_gpu(tmp_path: Path) -> None:
     kernel = {"proc/sys/kernel/osrelease": "5.15.153.1-microsoft-standard-WSL2", "proc/self/cgroup": "0::/"}
     context = at(tree(tmp_path, kernel))
-    outcome = gpu.GpuPresent().run(context)
+    outcome = gpu.gpu_present(context)
     assert (outcome.status, outcome.fix is None) == ("fail", False)
     tree(tmp_path, {"dev/dxg": ""})
-    assert gpu.GpuPresent().run(context).status == "ok"
-    assert gpu.GpuSupported().run(context).status == "ok"
-    assert gpu_kernel.KernelDriver().run(context).status == "ok"
-    assert render_node.RenderNode().run(context).status == "ok"
+    assert gpu.gpu_present(context).status == "ok"
+    assert gpu.gpu_supported(context).status == "ok"
+    assert gpu_kernel.gpu_kernel_driver(context).status == "ok"
+    assert render_node.gpu_render_node(context).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_wsl_has_no_pci_gpu(tmp_path: Path) -> None:
     ],
 )
 def test_families(tmp_path: Path, number: str, address: str, status: str) -> None:
-    assert gpu.GpuSupported().run(at(tree(tmp_path, device(address, number)))).status == status
+    assert gpu.gpu_supported(at(tree(tmp_path, device(address, number)))).status == status
 
 
 @shows("ok", "gpu.numa")
@@ -119,9 +118,9 @@ def test_a_numa_node_that_the_firmware_does_not_tell(tmp_path: Path) -> None:
         tree(tmp_path / "a", {**nodes, **device()}),
         tree(tmp_path / "b", {**nodes, **device(numa_node="-1")}),
     )
-    assert gpu.GpuNuma().run(at(known)).status == "ok"
-    assert gpu.GpuNuma().run(at(unknown)).status == "warn"
-    assert gpu.GpuNuma().run(at(tree(tmp_path / "c", device(numa_node="-1")))).status == "ok"
+    assert gpu.gpu_numa(at(known)).status == "ok"
+    assert gpu.gpu_numa(at(unknown)).status == "warn"
+    assert gpu.gpu_numa(at(tree(tmp_path / "c", device(numa_node="-1")))).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +134,7 @@ def test_a_numa_node_that_the_firmware_does_not_tell(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_kernels_command_line_keeps_out(tmp_path: Path, line: str, said: str) -> None:
-    outcome = gpu_kernel.KernelDriver().run(at(tree(tmp_path, {**device(), "proc/cmdline": line})))
+    outcome = gpu_kernel.gpu_kernel_driver(at(tree(tmp_path, {**device(), "proc/cmdline": line})))
     assert outcome.status == "fail"
     assert said in outcome.detail
     assert ("was started with" in outcome.detail) == bool(said)
@@ -146,17 +145,15 @@ def test_modprobe_takes_the_first_folder_with_a_name(tmp_path: Path) -> None:
         "usr/lib/modprobe.d/gpu.conf": "install xe /bin/false\n",
         "etc/modprobe.d/gpu.conf": "# blacklist i915\noptions i915 enable_guc=3\n",
     }
-    assert (
-        "blacklisted" not in gpu_kernel.KernelDriver().run(at(tree(tmp_path, {**device(), **files}))).detail
-    )
+    assert "blacklisted" not in gpu_kernel.gpu_kernel_driver(at(tree(tmp_path, {**device(), **files}))).detail
     (tmp_path / "etc/modprobe.d/gpu.conf").unlink()
-    outcome = gpu_kernel.KernelDriver().run(at(tmp_path))
+    outcome = gpu_kernel.gpu_kernel_driver(at(tmp_path))
     assert "xe is blacklisted in /usr/lib/modprobe.d/gpu.conf" in outcome.detail
 
 
 def test_links_of_unknown_width_are_not_judged(tmp_path: Path) -> None:
     link = {"current_link_speed": "Unknown", "current_link_width": "255", "max_link_speed": "32.0 GT/s PCIe"}
-    outcome = pcie.PcieLink().run(at(tree(tmp_path, device(max_link_width="16", **link))))
+    outcome = pcie.gpu_pcie_link(at(tree(tmp_path, device(max_link_width="16", **link))))
     assert outcome.status == "skip"
 
 
@@ -171,33 +168,35 @@ LOADED = {
 GPU = {"type": 1, "name": "Max", "pci_address": "0000:29:00.0", "tiles": []}
 
 
-def live(monkeypatch: pytest.MonkeyPatch, found: Enumeration, recipe: str | None = None) -> CheckContext:
+def live(monkeypatch: pytest.MonkeyPatch, found: Enumeration, recipe: str | None = None) -> Look:
     """A running machine whose child answered with ``found``."""
     loaded = load(recipe) if recipe else None
-    context = CheckContext(host_report(Path("/nonexistent-root")), {}, LIVE_ROOT, recipe=loaded)
+    context = Look(host_report(Path("/nonexistent-root")), {}, LIVE_ROOT, recipe=loaded)
     answers = {enumeration: found, unmasked: found, torch_of: None}
-    monkeypatch.setattr(CheckContext, "probe", lambda self, ask: answers[ask])
+    monkeypatch.setattr(Look, "probe", lambda self, ask: answers[ask])
     monkeypatch.setattr(loaders, "FOLDERS", ())
     return context
 
 
-def run(check: type[Any], context: CheckContext) -> Outcome:
-    outcome: Outcome = check().run(context)
+def run(check: type[Any], context: Look) -> Outcome:
+    outcome: Outcome = check(context)
     return outcome
 
 
 def test_a_crash_is_told_with_signal_and_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = run(level_zero.Enumerate, live(monkeypatch, CRASH))
+    outcome = run(level_zero.level_zero_enumerate, live(monkeypatch, CRASH))
     assert outcome.status == "fail"
     assert "killed by SIGSEGV in zeInit" in outcome.detail
     # The loader itself could be loaded, and its version is in its name.
-    assert run(level_zero.Loader, live(monkeypatch, CRASH)).status == "ok"
+    assert run(level_zero.level_zero_loader, live(monkeypatch, CRASH)).status == "ok"
     assert CRASH.loader_version == "1.8.0"
 
 
 def test_a_loader_that_cannot_be_loaded_for_the_cxx_library(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by /usr/lib/libze_loader.so.1)"
-    outcome = run(level_zero.Loader, live(monkeypatch, answered({"stage": "dlopen"}, {"load_error": said})))
+    outcome = run(
+        level_zero.level_zero_loader, live(monkeypatch, answered({"stage": "dlopen"}, {"load_error": said}))
+    )
     assert outcome.status == "fail"
     assert outcome.fix is not None
     assert "conda install -c conda-forge libstdcxx-ng" in outcome.fix.commands
@@ -222,7 +221,7 @@ def test_loader_against_driver_and_runtime(
 ) -> None:
     records = ({**LOADED, "version": "1.19.2", "spec": spec, "lacks": lacks}, {"init": 0})
     found = answered(*records, {"driver": {"api": api, "devices": [GPU]}}, {"done": True})
-    assert run(level_zero.Versions, live(monkeypatch, found, recipe)).status == status
+    assert run(level_zero.level_zero_versions, live(monkeypatch, found, recipe)).status == status
 
 
 def test_the_npus_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +229,7 @@ def test_the_npus_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     found = answered(
         {"libraries": libraries, "init": 0}, {"driver": {"api": "1.3", "devices": [GPU]}}, {"done": True}
     )
-    outcome = run(level_zero.Enumerate, live(monkeypatch, found))
+    outcome = run(level_zero.level_zero_enumerate, live(monkeypatch, found))
     assert outcome.status == "warn"
     assert outcome.fix is not None
     assert "ZE_ENABLE_ALT_DRIVERS" in outcome.fix.commands[0]
@@ -278,16 +277,16 @@ def facts(**packages: tuple[str, str]) -> tuple[DriverFacts, ...]:
 )
 def test_the_source_of_loader_and_driver(tmp_path: Path, loader: str, status: str) -> None:
     drivers = facts(libze1=("unknown", loader), libze_intel_gpu1=("lts2-2523", "25.18.33578.38-1146~24.04"))
-    assert driver.LoaderSource().run(at(tmp_path, drivers=drivers)).status == status
+    assert driver.driver_loader_source(at(tmp_path, drivers=drivers)).status == status
 
 
 def test_parts_of_two_families(tmp_path: Path) -> None:
     one = ("lts2-2523", "25.18.33578.38-1146~24.04")
     same = facts(libze_intel_gpu1=one, intel_opencl_icd=one)
-    assert driver.Mixed().run(at(tmp_path, drivers=same)).status == "ok"
+    assert driver.driver_mixed(at(tmp_path, drivers=same)).status == "ok"
     mixed = facts(libze_intel_gpu1=one, intel_opencl_icd=("lts-2350", "23.43.27642.40-803~22.04"))
-    assert driver.Mixed().run(at(tmp_path, drivers=mixed)).status == "fail"
-    assert driver.Mixed().run(at(tmp_path)).status == "skip"
+    assert driver.driver_mixed(at(tmp_path, drivers=mixed)).status == "fail"
+    assert driver.driver_mixed(at(tmp_path)).status == "skip"
 
 
 def test_lines_of_sycl_ls_of_both_kinds() -> None:
@@ -320,11 +319,11 @@ def test_the_kernels_own_buffer_is_read(tmp_path: Path) -> None:
     message = "3,1200,4500,-;xe 0000:03:00.0: [drm] *ERROR* Tile0: GT0: GuC load failed\n"
     root = tree(tmp_path, {**device(), "dev/kmsg": message, "sys/bus/pci/drivers/xe/bind": ""})
     (root / "sys/bus/pci/devices/0000:29:00.0/driver").symlink_to("../../drivers/xe")
-    outcome = gpu_kernel.Firmware().run(at(root))
+    outcome = gpu_kernel.gpu_firmware(at(root))
     assert outcome.status == "warn"
     assert "GuC load failed" in outcome.detail
     (root / "dev/kmsg").write_text("6,1201,4600,-;xe 0000:03:00.0: [drm] GuC firmware version 70.36.0\n")
-    assert gpu_kernel.Firmware().run(at(root)).status == "ok"
+    assert gpu_kernel.gpu_firmware(at(root)).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -347,14 +346,14 @@ def test_some_nodes_of_several(
         (place / f"drm/renderD{128 + index}").mkdir(parents=True)
     errors = {f"/dev/dri/renderD{128 + index}": number for index, number in enumerate(numbers)}
     monkeypatch.setattr(render_node, "open_node", lambda path: Opened(str(path), errors[str(path)]))
-    assert render_node.RenderAccess().run(at(root)).status == status
+    assert render_node.gpu_render_access(at(root)).status == status
 
 
 NOT_STARTED = Enumeration(Ending("missing", words="'/usr/bin/python3' cannot be started"))
 WORKING = answered(LOADED, {"init": 0}, {"driver": {"api": "1.3", "devices": [GPU]}}, {"done": True})
 
 
-@pytest.mark.parametrize("check", [level_zero.Loader, level_zero.Enumerate])
+@pytest.mark.parametrize("check", [level_zero.level_zero_loader, level_zero.level_zero_enumerate])
 def test_level_zero_that_nobody_asked_is_an_error(monkeypatch: pytest.MonkeyPatch, check: type[Any]) -> None:
     outcome = run(check, live(monkeypatch, NOT_STARTED))
     assert outcome.status == "error"
@@ -376,8 +375,8 @@ def test_a_mask_is_blamed_for_what_it_hides_alone(
 ) -> None:
     context = dataclasses.replace(live(monkeypatch, WORKING), environ={MASK: "0"})
     answers = {enumeration: masked, unmasked: WORKING}
-    monkeypatch.setattr(CheckContext, "probe", lambda self, ask: answers[ask])
-    outcome = run(visibility.Hidden, context)
+    monkeypatch.setattr(Look, "probe", lambda self, ask: answers[ask])
+    outcome = run(visibility.gpu_hidden, context)
     assert (outcome.status, words in outcome.detail) == (status, True), outcome.detail
     assert ("hides all" in outcome.detail) == ("hides all" in words)
 
@@ -408,6 +407,6 @@ def test_how_the_import_of_torch_ended(
 ) -> None:
     context = dataclasses.replace(live(monkeypatch, WORKING), python=Path("/usr/bin/python3"))
     answers = {torch_count: TorchCount(ending=ending, hollow=hollow)}
-    monkeypatch.setattr(CheckContext, "probe", lambda self, ask: answers[ask])
-    outcome = run(torch_import.TorchImport, context)
+    monkeypatch.setattr(Look, "probe", lambda self, ask: answers[ask])
+    outcome = run(torch_import.torch_import, context)
     assert (outcome.status, words in outcome.detail) == (status, True), outcome.detail

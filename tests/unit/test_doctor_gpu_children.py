@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.doctor_frame import a_context
+from support.doctor_frame import a_context, a_host
 
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look
 from xpubuild.doctor.probes import children, loaders, opencl, sycl, torch_count, unified_runtime
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import RESULTS, Enumeration, result_name, unmasked
@@ -107,12 +107,15 @@ def test_a_torch_is_asked(tmp_path: Path, text: str, version: str, built: bool, 
 def test_a_torch_that_is_none(tmp_path: Path) -> None:
     assert torch_count.torch_count(a_context()) == torch_count.TorchCount()
     environ = {"PATH": PATH, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    context = dataclasses.replace(a_context(environ=environ), python=Path(sys.executable))
+
+    def ask() -> torch_count.TorchCount:
+        return torch_count.torch_count(Look(a_host(), environ, python=Path(sys.executable)))
+
     (tmp_path / "torch").mkdir()
-    hollow = torch_count.torch_count(context)
+    hollow = ask()
     assert (hollow.version, hollow.hollow, hollow.import_failed) == (None, True, False)
     (tmp_path / "torch/__init__.py").write_text("raise ImportError('x')")
-    failed = torch_count.torch_count(context)
+    failed = ask()
     assert (failed.version, failed.hollow, failed.import_failed) == (None, False, True)
 
 
@@ -169,7 +172,7 @@ def test_names_of_results(code: int, name: str) -> None:
 def test_the_mask_alone_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def script(_context: CheckContext, *given: Any) -> Ending:
+    def script(_context: Look, *given: Any) -> Ending:
         asked.append(given)
         return Ending("ok")
 

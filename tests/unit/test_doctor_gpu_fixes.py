@@ -13,7 +13,7 @@ from support.small_elf import library
 from unit.test_doctor_gpu_checks import GPU, LOADED, answered, at, device, facts, live, run, tree
 
 from xpubuild.doctor.checks import gpu, gpu_kernel, level_zero
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look
 from xpubuild.doctor.probes.loaders import old_runtime
 from xpubuild.machine.system import OsFacts
 
@@ -22,23 +22,28 @@ ARC = device("0000:03:00.0", "0x56a0", **{"class": "0x030000"})
 UNDER_XE = {**device(), "sys/bus/pci/drivers/xe/bind": ""}
 
 
-def in_a_container(context: CheckContext) -> CheckContext:
+def in_a_container(context: Look) -> Look:
     system = dataclasses.replace(context.host.os, container="docker")
     return dataclasses.replace(context, host=dataclasses.replace(context.host, os=system))
 
 
-def itself(context: CheckContext) -> CheckContext:
+def itself(context: Look) -> Look:
     return context
 
 
 @pytest.mark.parametrize(
     ("check", "files", "place", "word"),
     [
-        (gpu.GpuPresent, NVIDIA, in_a_container, "a container sees the PCI bus of its host"),
-        (gpu_kernel.KernelDriver, device(), in_a_container, "on the host of this container"),
-        (gpu_kernel.KernelDriver, UNDER_XE, in_a_container, "driver module on the host of this container"),
+        (gpu.gpu_present, NVIDIA, in_a_container, "a container sees the PCI bus of its host"),
+        (gpu_kernel.gpu_kernel_driver, device(), in_a_container, "on the host of this container"),
         (
-            gpu_kernel.KernelDriver,
+            gpu_kernel.gpu_kernel_driver,
+            UNDER_XE,
+            in_a_container,
+            "driver module on the host of this container",
+        ),
+        (
+            gpu_kernel.gpu_kernel_driver,
             {**ARC, "proc/sys/kernel/osrelease": "6.8.0-45-generic"},
             itself,
             "load the driver",
@@ -50,7 +55,7 @@ def test_advice_fits_the_place(
     *,
     check: type[Any],
     files: dict[str, str],
-    place: Callable[[CheckContext], CheckContext],
+    place: Callable[[Look], Look],
     word: str,
 ) -> None:
     root = tree(tmp_path, files)
@@ -76,7 +81,7 @@ def test_advice_fits_the_place(
 def test_a_driver_that_lists_nothing(
     monkeypatch: pytest.MonkeyPatch, records: tuple[dict[str, Any], ...], word: str
 ) -> None:
-    outcome = run(level_zero.Enumerate, live(monkeypatch, answered(LOADED, *records)))
+    outcome = run(level_zero.level_zero_enumerate, live(monkeypatch, answered(LOADED, *records)))
     assert outcome.fix is not None
     assert word in outcome.fix.summary
 
@@ -107,7 +112,7 @@ def test_a_loader_that_is_too_old_is_replaced_by_one_that_exists(
     found = answered(OLD, {"init": 0}, {"driver": {"api": "1.3", "devices": [GPU]}}, {"done": True})
     context = live(monkeypatch, found)
     host = dataclasses.replace(context.host, os=system, drivers=drivers)
-    outcome = run(level_zero.Versions, dataclasses.replace(context, host=host))
+    outcome = run(level_zero.level_zero_versions, dataclasses.replace(context, host=host))
     assert (outcome.status, "no GPU is listed" in outcome.detail) == ("fail", True)
     assert outcome.fix is not None
     assert word in outcome.fix.summary

@@ -9,7 +9,7 @@ from support.doctor_frame import a_context, a_host
 from support.doctor_shows import shows
 
 from xpubuild.doctor.checks import driver, level_zero, torch_import
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import Enumeration, unmasked
 from xpubuild.doctor.probes.torch_count import TorchCount, torch_count
@@ -23,8 +23,8 @@ GPU = {"type": 1, "name": "Max", "pci_address": "0000:29:00.0", "tiles": []}
 @shows("ok", "torch.import")
 def test_a_torch_that_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     found = TorchCount("2.8.0+xpu", built=True, count=1, ending=Ending("ok", ({"torch": "2.8.0+xpu"},)))
-    monkeypatch.setattr(CheckContext, "probe", lambda _self, ask: {torch_count: found}[ask])
-    assert torch_import.TorchImport().run(a_context()).detail == "torch 2.8.0+xpu"
+    monkeypatch.setattr(Look, "probe", lambda _self, ask: {torch_count: found}[ask])
+    assert torch_import.torch_import(a_context()).detail == "torch 2.8.0+xpu"
 
 
 @shows("ok", "level_zero.versions")
@@ -32,8 +32,8 @@ def test_a_loader_as_new_as_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     loader = {"libraries": ["/x/libze_loader.so.1"], "lacks": [], "version": "1.19.2", "spec": "1.4"}
     records = (loader, {"init": 0}, {"driver": {"api": "1.3", "devices": [GPU]}}, {"done": True})
     found = Enumeration(Ending("ok", records, status=0))
-    monkeypatch.setattr(CheckContext, "probe", lambda _self, ask: {unmasked: found}[ask])
-    level_zero.Versions().run(a_context())
+    monkeypatch.setattr(Look, "probe", lambda _self, ask: {unmasked: found}[ask])
+    level_zero.level_zero_versions(a_context())
 
 
 @shows("ok", "driver.recipe")
@@ -41,4 +41,4 @@ def test_a_recipe_that_runs_with_gpu_and_driver(tmp_path: Path) -> None:
     gpu = GpuFacts("0000:29:00.0", "0x8086", "0x0bd5", "Max 1550", "max", "i915", None, None, 0, 2)
     drivers = (DriverFacts("lts-2350", "intel-level-zero-gpu", "1.3.27642.40-803~22.04", "dpkg"),)
     host = a_host(gpus=(gpu,), drivers=drivers)
-    driver.RecipeDriver().run(CheckContext(host, {}, tmp_path, recipe=load("2.4")))
+    driver.driver_recipe(Look(host, {}, tmp_path, recipe=load("2.4")))

@@ -9,7 +9,7 @@ import pytest
 from unit.test_doctor_gpu_checks import at, device, facts, tree
 
 from xpubuild.doctor.checks import driver, driver_build, gpu_kernel, level_zero
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look
 from xpubuild.recipe.load import load
 
 SYSTEMS = {
@@ -29,7 +29,7 @@ SECOND = facts(
 )
 
 
-def on(folder: Path, system: str, **more: str) -> CheckContext:
+def on(folder: Path, system: str, **more: str) -> Look:
     return at(tree(folder, {"etc/os-release": SYSTEMS[system], **more}))
 
 
@@ -54,7 +54,7 @@ def test_names_of_driver_loader_and_headers(
     context = on(tmp_path, system)
     assert level_zero.install_driver(context)[-1].endswith(f"install -y {names}")
     assert level_zero.install_loader(context)[-1].endswith(f"install -y {loader}")
-    found = driver_build.Headers().run(context)
+    found = driver_build.driver_headers(context)
     assert found.fix is not None
     assert found.fix.commands[-1].endswith(f"install -y {headers} opencl-headers")
 
@@ -67,7 +67,7 @@ def test_names_follow_the_family_that_is_installed(
     tmp_path: Path, *, drivers: tuple[driver.DriverFacts, ...], headers: str, ocloc: str
 ) -> None:
     context = at(tree(tmp_path, {"etc/os-release": SYSTEMS["ubuntu"]}), drivers=drivers)
-    outcomes = driver_build.Headers().run(context), driver_build.Ocloc().run(context)
+    outcomes = driver_build.driver_headers(context), driver_build.driver_ocloc(context)
     commands = [outcome.fix.commands[-1] for outcome in outcomes if outcome.fix is not None]
     assert [line.split("install -y ")[1].split()[0] for line in commands] == [headers, ocloc]
 
@@ -88,12 +88,12 @@ def test_the_package_of_the_firmware(tmp_path: Path, system: str, module: str, p
     loaded = {"sys/module/i915/refcnt": "1\n"}
     if module:
         loaded[f"sys/module/i915/{module}"] = "OE\n"
-    outcome = gpu_kernel.Firmware().run(firmware(on(tmp_path, system, **loaded), "GuC load failed"))
+    outcome = gpu_kernel.gpu_firmware(firmware(on(tmp_path, system, **loaded), "GuC load failed"))
     assert outcome.fix is not None
     assert outcome.fix.commands[-1].endswith(f"install -y {package}")
 
 
-def firmware(context: CheckContext, line: str) -> CheckContext:
+def firmware(context: Look, line: str) -> Look:
     """The same machine with a card under i915 and a line in its kernel log."""
     root = tree(context.root, {**device(), "sys/bus/pci/drivers/i915/bind": ""})
     tree(root, {"var/log/kern.log": f"kernel: i915 0000:29:00.0: [drm] {line}\n"})
@@ -116,13 +116,13 @@ def firmware(context: CheckContext, line: str) -> CheckContext:
     ],
 )
 def test_what_is_trouble_in_the_log(tmp_path: Path, line: str, status: str) -> None:
-    assert gpu_kernel.Firmware().run(firmware(at(tmp_path), line)).status == status
+    assert gpu_kernel.gpu_firmware(firmware(at(tmp_path), line)).status == status
 
 
 def test_another_drivers_trouble_is_not_ours(tmp_path: Path) -> None:
     context = firmware(at(tmp_path), "GuC firmware version 70.29.2")
     (tmp_path / "var/log/kern.log").write_text("kernel: nouveau 0000:41:00.0: [drm] GPU HANG\n")
-    assert gpu_kernel.Firmware().run(context).status == "ok"
+    assert gpu_kernel.gpu_firmware(context).status == "ok"
 
 
 @pytest.mark.parametrize(("drivers", "away"), [(FIRST, "libze1"), (SECOND, "level-zero")])
@@ -132,7 +132,7 @@ def test_one_loader_is_one_too_many(
     other = facts(libze1=("unknown", "1.21.9.0-1136~24.04"), level_zero=("unknown", "1.21.9.0-1136~24.04"))
     both = (*drivers, *(item for item in other if item.package == away))
     context = at(tree(tmp_path, {"etc/os-release": SYSTEMS["ubuntu"]}), drivers=both)
-    outcome = driver.LoaderSource().run(context)
+    outcome = driver.driver_loader_source(context)
     assert outcome.status == "warn"
     assert outcome.fix is not None
     assert outcome.fix.commands == (f"apt-get remove -y {away}",)
@@ -144,6 +144,6 @@ def test_the_ocloc_of_an_image_is_judged_by_the_driver_beside_it(
 ) -> None:
     root = tree(tmp_path, {"etc/os-release": SYSTEMS["ubuntu"], "usr/bin/ocloc": ""})
     context = replace(at(root, drivers=drivers), recipe=load("2.12"))
-    found = driver_build.Ocloc().run(context)
+    found = driver_build.driver_ocloc(context)
     assert found.status == status
     assert ("does not know bmg" in found.detail) == (status == "warn")

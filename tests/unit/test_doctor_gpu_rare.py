@@ -37,42 +37,42 @@ KNOWN = {**GPU, "memory_bytes": 32 * GIB}
 WINDOWS = "0x0 0xffff\nzzz\n0x10000000 0x1fffffff 0x14220c\n0x0 0x0 0x2000\n0x0 0xffffffff 0x0\n"
 
 RARE = {
-    "one of two GPUs without a driver": Seldom(gpu_kernel.KernelDriver, "warn", TWO, bound("i915")),
+    "one of two GPUs without a driver": Seldom(gpu_kernel.gpu_kernel_driver, "warn", TWO, bound("i915")),
     "one of two GPUs without a node": Seldom(
-        render_node.RenderNode,
+        render_node.gpu_render_node,
         "warn",
         facts={"gpus": (replace(MAX, render_node="/dev/null"), replace(MAX, render_node=None))},
     ),
     "a GPU without a node": Seldom(
-        render_node.RenderNode, "fail", facts={"gpus": (replace(MAX, render_node=None),)}
+        render_node.gpu_render_node, "fail", facts={"gpus": (replace(MAX, render_node=None),)}
     ),
-    "no node to open": Seldom(render_node.RenderAccess, "skip"),
+    "no node to open": Seldom(render_node.gpu_render_access, "skip"),
     "a device that the kernel does not know": Seldom(
-        gpu_memory.MemoryAndTiles,
+        gpu_memory.gpu_memory_tiles,
         "ok",
         facts={"gpus": ()},
         answers={level_zero.unmasked: listing(KNOWN, {**GPU, "memory_bytes": None})},
     ),
-    "an image without a loader": Seldom(level_zero.Loader, "fail", device()),
+    "an image without a loader": Seldom(level_zero.level_zero_loader, "fail", device()),
     "an image with a loader": Seldom(
-        level_zero.Loader, "ok", {**device(), "opt/x/libze_loader.so.1": ""},
+        level_zero.level_zero_loader, "ok", {**device(), "opt/x/libze_loader.so.1": ""},
         environ={"LD_LIBRARY_PATH": "/opt/x"},
     ),
-    "a window of memory": Seldom(pcie.MemoryWindow, "warn", device(resource=WINDOWS), bound("i915")),
+    "a window of memory": Seldom(pcie.gpu_bar, "warn", device(resource=WINDOWS), bound("i915")),
     "a selector that is none": Seldom(
-        opencl.SyclSees,
+        opencl.sycl_see,
         "fail",
         answers={sycl_devices: SYCL_LS, enumeration: listing(GPU, BUILT_IN)},
         environ=NONSENSE,
     ),
     "a selector that is none, and all devices": Seldom(
-        opencl.SyclSees, "ok", answers={sycl_devices: SYCL_LS, enumeration: listing(GPU)}, environ=NONSENSE
+        opencl.sycl_see, "ok", answers={sycl_devices: SYCL_LS, enumeration: listing(GPU)}, environ=NONSENSE
     ),
     "a selector that is none, and torch": agreement(
         "ok", MAX, answers=layers(listing(GPU), of_torch()), environ=NONSENSE
     ),
     "an enumeration that was never asked": Seldom(
-        level_zero.Versions, "skip", answers={level_zero.unmasked: answered({"stage": "start"})}
+        level_zero.level_zero_versions, "skip", answers={level_zero.unmasked: answered({"stage": "start"})}
     ),
 }  # fmt: skip
 
@@ -92,6 +92,6 @@ def test_a_buffer_of_the_kernel_whose_end_is_reached(tmp_path: Path) -> None:
     writer = os.open(root / "dev/kmsg", os.O_RDWR)
     try:
         os.write(writer, b"3,1,1,-;i915 0000:29:00.0: [drm] GPU HANG: ecode 12\n")
-        assert gpu_kernel.Firmware().run(at(root)).status == "warn"
+        assert gpu_kernel.gpu_firmware(at(root)).status == "warn"
     finally:
         os.close(writer)

@@ -24,8 +24,7 @@ from xpubuild.doctor.checks import (
     sycl_runtime,
     visibility_agreement,
 )
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check
+from xpubuild.doctor.kit import Check, Look
 from xpubuild.doctor.probes import loaders
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import Enumeration, enumeration, unmasked
@@ -56,12 +55,12 @@ class Seldom:
     ``facts`` are known and ``answers`` come from probes.
     """
 
-    check: type[Check]
+    check: Check
     status: str
     files: Mapping[str, str] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    answers: Mapping[Callable[[CheckContext], Any], Any] = field(default_factory=dict)
+    answers: Mapping[Callable[[Look], Any], Any] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -111,18 +110,18 @@ def runtime(**changes: Any) -> dict[Callable[..., Any], Any]:
 
 
 def agreement(status: str, *gpus: GpuFacts, **changes: Any) -> Seldom:
-    return Seldom(visibility_agreement.Agreement, status, facts={"gpus": gpus}, **changes)
+    return Seldom(visibility_agreement.gpu_agreement, status, facts={"gpus": gpus}, **changes)
 
 
 SELDOM = {
     "two loaders of Rocky": Seldom(
-        driver.LoaderSource, "warn", os_release("rocky"), facts={"drivers": TWO_LOADERS}
+        driver.driver_loader_source, "warn", os_release("rocky"), facts={"drivers": TWO_LOADERS}
     ),
     "two loaders of SLES": Seldom(
-        driver.LoaderSource, "warn", os_release("sles"), facts={"drivers": TWO_LOADERS}
+        driver.driver_loader_source, "warn", os_release("sles"), facts={"drivers": TWO_LOADERS}
     ),
     "one RPM repository": Seldom(
-        driver.LoaderSource,
+        driver.driver_loader_source,
         "ok",
         os_release("rocky"),
         facts={
@@ -130,41 +129,43 @@ SELDOM = {
         },
     ),
     "two families of RPMs": Seldom(
-        driver.Mixed,
+        driver.driver_mixed,
         "fail",
         os_release("rocky"),
         facts={"drivers": (*RPM, *facts(libze_intel_gpu1=("lts-2350", "1.3.27642")))},
     ),
-    "no GPU that needs a driver": Seldom(driver.Family, "skip"),
-    "no GPU that needs headers": Seldom(driver_build.Headers, "skip"),
-    "RPMs of an image": Seldom(driver.Family, "skip", {"var/lib/rpm/rpmdb.sqlite": ""}),
+    "no GPU that needs a driver": Seldom(driver.driver_family, "skip"),
+    "no GPU that needs headers": Seldom(driver_build.driver_headers, "skip"),
+    "RPMs of an image": Seldom(driver.driver_family, "skip", {"var/lib/rpm/rpmdb.sqlite": ""}),
     "a new card beside a Max": Seldom(
-        gpu.GpuSupported, "ok", {**device(), **device("0000:3a:00.0", "0x9abc")}
+        gpu.gpu_supported, "ok", {**device(), **device("0000:3a:00.0", "0x9abc")}
     ),
     "a misspelled switch": Seldom(
-        gpu_allocation.SingleAllocation,
+        gpu_allocation.gpu_single_allocation,
         "warn",
         answers={unmasked: listing(SMALL)},
         environ={"UR_L0_USE_RELAXED_ALLOCATION_LIMITS": "1"},
     ),
-    "a Max for a virtual machine": Seldom(gpu_kernel.KernelDriver, "fail", device(), bound("vfio-pci")),
-    "a Max under another driver": Seldom(gpu_kernel.KernelDriver, "fail", device(), bound("pciback")),
+    "a Max for a virtual machine": Seldom(gpu_kernel.gpu_kernel_driver, "fail", device(), bound("vfio-pci")),
+    "a Max under another driver": Seldom(gpu_kernel.gpu_kernel_driver, "fail", device(), bound("pciback")),
     "a command line of Rocky": Seldom(
-        gpu_kernel.KernelDriver, "fail", {**device(), **os_release("rocky"), "proc/cmdline": "ro nomodeset"}
+        gpu_kernel.gpu_kernel_driver,
+        "fail",
+        {**device(), **os_release("rocky"), "proc/cmdline": "ro nomodeset"},
     ),
     "a command line of another system": Seldom(
-        gpu_kernel.KernelDriver, "fail", {**device(), "proc/cmdline": "ro nomodeset"}
+        gpu_kernel.gpu_kernel_driver, "fail", {**device(), "proc/cmdline": "ro nomodeset"}
     ),
-    "no firmware to read about": Seldom(gpu_kernel.Firmware, "skip", device()),
+    "no firmware to read about": Seldom(gpu_kernel.gpu_firmware, "skip", device()),
     "a virtual function": Seldom(
-        gpu_memory.MemoryAndTiles,
+        gpu_memory.gpu_memory_tiles,
         "warn",
         {**device(), "sys/bus/pci/devices/0000:28:00.0/vendor": "0x8086"},
         {"sys/bus/pci/devices/0000:29:00.0/physfn": "../0000:28:00.0"},
         answers={unmasked: listing({**GPU, "memory_bytes": 32 * GIB})},
     ),
     "a crash with last words": Seldom(
-        level_zero.Enumerate,
+        level_zero.level_zero_enumerate,
         "fail",
         answers={
             unmasked: Enumeration(
@@ -173,7 +174,7 @@ SELDOM = {
         },
     ),
     "an error of a driver": Seldom(
-        level_zero.Enumerate,
+        level_zero.level_zero_enumerate,
         "fail",
         answers={
             unmasked: answered(
@@ -182,48 +183,48 @@ SELDOM = {
         },
     ),
     "a loader that crashes": Seldom(
-        level_zero.Loader,
+        level_zero.level_zero_loader,
         "fail",
         answers={enumeration: answered({"stage": "dlopen"}, how="crash", status=-11)},
     ),
     "a loader before another": Seldom(
-        level_zero.Loader,
+        level_zero.level_zero_loader,
         "ok",
         answers={enumeration: listing()},
         environ={"LD_LIBRARY_PATH": "{tmp}/module"},
     ),
     "a loader without a version": Seldom(
-        level_zero.Versions, "skip", answers={unmasked: answered(NO_LIBRARY, {"init": 0})}
+        level_zero.level_zero_versions, "skip", answers={unmasked: answered(NO_LIBRARY, {"init": 0})}
     ),
-    "no window of memory": Seldom(pcie.MemoryWindow, "skip", device()),
+    "no window of memory": Seldom(pcie.gpu_bar, "skip", device()),
     "a node that udev did not make": Seldom(
-        render_node.RenderNode,
+        render_node.gpu_render_node,
         "fail",
         facts={"gpus": (replace(MAX, render_node="/dev/dri/renderD99999"),), "os": OsFacts(container="none")},
     ),
     "a node of a tree": Seldom(
-        render_node.RenderNode,
+        render_node.gpu_render_node,
         "skip",
         {**device(), "sys/bus/pci/devices/0000:29:00.0/drm/renderD128/dev": "226:128"},
         bound("xe"),
     ),
-    "no GPU with a node": Seldom(render_node.RenderNode, "skip", device()),
+    "no GPU with a node": Seldom(render_node.gpu_render_node, "skip", device()),
     "an adapter that does not load": Seldom(
-        sycl_runtime.SyclAdapters,
+        sycl_runtime.sycl_adapters,
         "fail",
         answers=runtime(failed=(("libur_adapter_level_zero.so.0", "libumf.so.1: no such file"),)),
     ),
     "a loader of adapters that crashes": Seldom(
-        sycl_runtime.SyclAdapters, "fail", answers=runtime(ending=Ending("crash", status=-11))
+        sycl_runtime.sycl_adapters, "fail", answers=runtime(ending=Ending("crash", status=-11))
     ),
     "a loader of adapters that does not load": Seldom(
-        sycl_runtime.SyclAdapters,
+        sycl_runtime.sycl_adapters,
         "fail",
         answers=runtime(ending=Ending("status", ({"load_error": "libstdc++.so.6: too old"},), status=1)),
     ),
-    "adapters without a device": Seldom(sycl_runtime.SyclAdapters, "ok", answers=runtime()),
+    "adapters without a device": Seldom(sycl_runtime.sycl_adapters, "ok", answers=runtime()),
     "two devices of an adapter": Seldom(
-        sycl_runtime.SyclAdapters,
+        sycl_runtime.sycl_adapters,
         "ok",
         answers=runtime(adapters=({"adapter": "level_zero", "platforms": [{"devices": 2}]},)),
     ),
@@ -279,7 +280,7 @@ SELDOM = {
 }
 
 
-def asked(seldom: Seldom, folder: Path) -> CheckContext:
+def asked(seldom: Seldom, folder: Path) -> Look:
     """Return the machine, or the tree with these files."""
     if seldom.files:
         root = tree(folder / "tree", seldom.files)
@@ -291,7 +292,7 @@ def asked(seldom: Seldom, folder: Path) -> CheckContext:
     tree(folder, {"module/libze_loader.so.1": ""})
     environ = {name: value.replace("{tmp}", str(folder)) for name, value in seldom.environ.items()}
     host = replace(host_report(folder / "nothing"), **seldom.facts)
-    return CheckContext(host, environ, LIVE_ROOT)
+    return Look(host, environ, LIVE_ROOT)
 
 
 def status_of(seldom: Seldom, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -299,8 +300,8 @@ def status_of(seldom: Seldom, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(loaders, "FOLDERS", ())
     context = asked(seldom, folder)
     if seldom.answers:
-        monkeypatch.setattr(CheckContext, "probe", lambda _, ask: seldom.answers[ask])
-    return seldom.check().run(context).status
+        monkeypatch.setattr(Look, "probe", lambda _, ask: seldom.answers[ask])
+    return seldom.check(context).status
 
 
 @pytest.mark.parametrize("name", SELDOM)
@@ -310,5 +311,5 @@ def test_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> N
 
 def test_a_machine_without_a_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "has_pci", lambda _context: False)
-    context = CheckContext(host_report(tmp_path), {}, LIVE_ROOT)
-    assert gpu.GpuPresent().run(context).status == "fail"
+    context = Look(host_report(tmp_path), {}, LIVE_ROOT)
+    assert gpu.gpu_present(context).status == "fail"

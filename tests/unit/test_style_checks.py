@@ -14,7 +14,7 @@ from support.doctor_shows import shows
 from support.gpu_hosts import ALL, WELL
 from support.imports import ROOT
 
-from xpubuild.doctor.checks.gpu import GpuPresent
+from xpubuild.doctor.checks.gpu import gpu_present
 from xpubuild.doctor.registry import arranged, shipped
 
 TESTS = ROOT / "tests"
@@ -61,11 +61,11 @@ def test_a_mention_shows_nothing(tmp_path: Path) -> None:
 
     @shows("ok", "gpu.present")
     def mentions() -> None:
-        assert GpuPresent.id == "gpu.present"
+        assert gpu_present.id == "gpu.present"
 
     @shows("fail", "gpu.present")
     def runs() -> None:
-        GpuPresent().run(a_context(tmp_path))  # an image has no devices: it is skipped
+        gpu_present(a_context(tmp_path))  # an image has no devices: it is skipped
 
     for test in (mentions, runs):
         with pytest.raises(AssertionError, match=r"not shown by this test: .*gpu\.present"):

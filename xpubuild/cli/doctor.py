@@ -13,9 +13,9 @@ import click
 from xpubuild.cli import names, options
 
 if TYPE_CHECKING:
-    from xpubuild.doctor.context import Profile
-    from xpubuild.doctor.model import Check
-    from xpubuild.doctor.report import Report, Result
+    from xpubuild.doctor.kit import Profile
+    from xpubuild.doctor.report import Report
+    from xpubuild.doctor.runner import Result
     from xpubuild.doctor.words import Words
     from xpubuild.recipe.values import Target
 
@@ -109,7 +109,7 @@ def command(
 
     Needs no root, no torch and no oneAPI. Exits with code 10 if a check failed or could not complete.
     """
-    from xpubuild.doctor.document import doctor_document
+    from xpubuild.doctor.report import doctor_document, junit_report
     from xpubuild.engine.redact import Redactor
     from xpubuild.errors import UnfitHostError
 
@@ -126,8 +126,6 @@ def command(
     document = doctor_document(report, mask)
     # Files first: the reader of our output may go away.
     if junit is not None:
-        from xpubuild.doctor.junit import junit_report
-
         _write(junit, junit_report(report))
     if bundle is not None:
         from xpubuild.doctor.bundle import write_bundle
@@ -209,9 +207,9 @@ def _examined(
     from xpubuild.doctor.runner import run_checks
 
     selection = select(all_checks(), profiles=profiles, only=only, skip=skip)
-    context = replace(wait(), asked=selection.shown if only else frozenset())
-    results = run_checks(context, selection, listener=_listener(log_format, redact))
-    return make_report(context, selection, results, profiles, redact)
+    look = replace(wait(), asked=selection.shown if only else frozenset())
+    results = run_checks(look, selection, listener=_listener(log_format, redact))
+    return make_report(look, selection, results, profiles, redact)
 
 
 def _listener(log_format: str | None, redact: Callable[[str], str]) -> Callable[[Result], None] | None:
@@ -236,15 +234,14 @@ def _listener(log_format: str | None, redact: Callable[[str], str]) -> Callable[
 def _list(
     profiles: tuple[Profile, ...], only: Sequence[str], skip: Sequence[str], *, as_json: bool, verbose: bool
 ) -> None:
-    from xpubuild.doctor.document import checks_document
     from xpubuild.doctor.registry import all_checks, select
+    from xpubuild.doctor.report import checks_document
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.doctor_view import checks_view, explanations_text
     from xpubuild.ui.terminal import Terminal
 
     selection = select(all_checks(), profiles=profiles, only=only, skip=skip)
-    chosen: list[type[Check]] = [check for check in selection.checks if check.id in selection.shown]
-    document = checks_document(chosen)
+    document = checks_document([check for check in selection.checks if check.id in selection.shown])
     if as_json:
         print_json(document)
     elif verbose:

@@ -36,10 +36,10 @@ def _installed() -> Iterable[str]:
 
 
 def _doctor_checks() -> Iterable[str]:
-    from xpubuild.doctor.registry import all_checks, group_of
+    from xpubuild.doctor.registry import all_checks
 
-    ids = [check.id for check in all_checks()]
-    return (*dict.fromkeys(map(group_of, ids)), *ids)
+    checks = all_checks()
+    return (*dict.fromkeys(check.group for check in checks), *(check.id for check in checks))
 
 
 def _verify_checks() -> Iterable[str]:

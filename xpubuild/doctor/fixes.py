@@ -18,113 +18,113 @@ from xpubuild.distribution import (
     packages,
     row_of,
 )
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look
 from xpubuild.machine.drivers import driver_family
 from xpubuild.machine.packages import system_of
 
 _FAMILIES = ("debian", "rhel", "suse")
 
 
-def distribution(context: CheckContext) -> str:
+def distribution(look: Look) -> str:
     """Return debian, rhel or suse according to os-release, or an empty text for any other."""
-    return family_of((context.host.os.id, *context.host.os.id_like)) or ""
+    return family_of((look.host.os.id, *look.host.os.id_like)) or ""
 
 
-def as_root(context: CheckContext, *commands: str) -> tuple[str, ...]:
+def as_root(look: Look, *commands: str) -> tuple[str, ...]:
     """Return commands that need root: with sudo in front, or unchanged if this user is root.
 
     In an image (``--root``) root runs them when the image is built.
     """
-    if not context.live or os.geteuid() == 0:
+    if not look.live or os.geteuid() == 0:
         return commands
     return tuple(f"sudo {command}" for command in commands)
 
 
-def install_need(context: CheckContext, *needs: Need) -> tuple[str, ...]:
+def install_need(look: Look, *needs: Need) -> tuple[str, ...]:
     """Return the commands that bring what a GPU needs, with Intel's repository where that is not set up."""
-    if not distribution(context):
-        return install_command(context, **{name: _names(needs, name) for name in _FAMILIES})
-    system = system_of(context.host.os, context.root)
-    return install(needs, system, sudo=_sudo(context), first_lts=first_names(context))
+    if not distribution(look):
+        return install_command(look, **{name: _names(needs, name) for name in _FAMILIES})
+    system = system_of(look.host.os, look.root)
+    return install(needs, system, sudo=_sudo(look), first_lts=first_names(look))
 
 
 def _names(needs: Sequence[Need], family: str) -> tuple[str, ...]:
     return tuple(name for need in needs for name in packages(need, System((family,))))
 
 
-def install_second_lts(context: CheckContext) -> tuple[str, ...]:
+def install_second_lts(look: Look) -> tuple[str, ...]:
     """Return the commands that move a host with the first LTS driver to the second; nothing elsewhere."""
-    system = system_of(context.host.os, context.root)
-    if not first_names(context) or not (row_of(system) or {}).get("gpu"):
+    system = system_of(look.host.os, look.root)
+    if not first_names(look) or not (row_of(system) or {}).get("gpu"):
         return ()
     # The repository that is set up is the first one's.
-    return install(("driver",), replace(system, repositories=""), sudo=_sudo(context))
+    return install(("driver",), replace(system, repositories=""), sudo=_sudo(look))
 
 
-def lacking_here(context: CheckContext, need: Need) -> str:
+def lacking_here(look: Look, need: Need) -> str:
     """Return why no package of this distribution brings something, or nothing where one does."""
-    return lacking(need, system_of(context.host.os, context.root))
+    return lacking(need, system_of(look.host.os, look.root))
 
 
-def recipe_options(context: CheckContext) -> str:
+def recipe_options(look: Look) -> str:
     """Return the options with which doctor is called for the same recipe and target; "" without a recipe."""
-    if context.recipe is None:
+    if look.recipe is None:
         return ""
-    recipe = context.recipe.recipe
+    recipe = look.recipe.recipe
     target = f" --target {recipe.target}" if recipe.target == "cpu" and "xpu" in recipe.targets else ""
     return f" --recipe {shlex.quote(recipe.name)}{target}"
 
 
-def lts_note(context: CheckContext) -> str:
+def lts_note(look: Look) -> str:
     """Return '; ' and which repository is for a Max, or nothing where Intel has none for this system."""
-    row = row_of(system_of(context.host.os, context.root))
+    row = row_of(system_of(look.host.os, look.root))
     none = row is not None and row.get("gpu") is None
     return "" if none else "; for a Data Center GPU Max use Intel's LTS repository"
 
 
-def need_note(context: CheckContext, need: Need) -> str:
+def need_note(look: Look, need: Need) -> str:
     """Return '; ' and what is to know about the packages of this distribution, or nothing."""
-    told = note(need, system_of(context.host.os, context.root))
+    told = note(need, system_of(look.host.os, look.root))
     return f"; {told}" if told else ""
 
 
-def install_oneapi_packages(context: CheckContext, *names: str) -> tuple[str, ...]:
+def install_oneapi_packages(look: Look, *names: str) -> tuple[str, ...]:
     """Return the commands that install packages of oneAPI, and first Intel's repository if it is missing."""
-    if not distribution(context):
-        return install_command(context, debian=names, rhel=names, suse=names)
-    return install_oneapi(names, system_of(context.host.os, context.root), sudo=_sudo(context))
+    if not distribution(look):
+        return install_command(look, debian=names, rhel=names, suse=names)
+    return install_oneapi(names, system_of(look.host.os, look.root), sudo=_sudo(look))
 
 
-def first_names(context: CheckContext) -> bool:
+def first_names(look: Look) -> bool:
     """Whether this host has packages under the names of the first LTS, which Intel changed later.
 
     Rolling releases used the driver's first name with the loader's second. RPMs kept theirs.
     """
-    if distribution(context) != "debian":
-        return driver_family(context.host.drivers) == "lts-2350"
-    names = {item.package for item in context.host.drivers}
+    if distribution(look) != "debian":
+        return driver_family(look.host.drivers) == "lts-2350"
+    names = {item.package for item in look.host.drivers}
     return "libze1" not in names and bool(names & {"intel-level-zero-gpu", "level-zero"})
 
 
-def _sudo(context: CheckContext) -> str:
-    return "" if as_root(context, "") == ("",) else "sudo "
+def _sudo(look: Look) -> str:
+    return "" if as_root(look, "") == ("",) else "sudo "
 
 
 def install_command(
-    context: CheckContext, *, debian: Sequence[str] = (), rhel: Sequence[str] = (), suse: Sequence[str] = ()
+    look: Look, *, debian: Sequence[str] = (), rhel: Sequence[str] = (), suse: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return the commands that install packages, named for each family of distributions.
 
     For an unknown distribution, or one without a known package, the result is a comment with the known
     names, so that pasting it has no effect.
     """
-    family = distribution(context)
+    family = distribution(look)
     if family == "debian" and debian:
-        return as_root(context, "apt-get update", f"apt-get install -y {' '.join(debian)}")
+        return as_root(look, "apt-get update", f"apt-get install -y {' '.join(debian)}")
     if family == "rhel" and rhel:
-        return as_root(context, f"dnf install -y {' '.join(rhel)}")
+        return as_root(look, f"dnf install -y {' '.join(rhel)}")
     if family == "suse" and suse:
-        return as_root(context, f"zypper install -y {' '.join(suse)}")
+        return as_root(look, f"zypper install -y {' '.join(suse)}")
     known = _named_by_system((("Debian", debian), ("RHEL", rhel), ("SUSE", suse)))
     return (f"# install with your package manager: {known}",) if known else ()
 

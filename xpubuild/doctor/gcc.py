@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root, distribution, install_command
-from xpubuild.doctor.model import Fix
+from xpubuild.doctor.kit import Fix, Look
 from xpubuild.recipe.versions import fits
 
 _DEBIAN = ("gcc-13", "g++-13")
@@ -27,14 +26,14 @@ _NO_TOOLSETS = frozenset({"fedora", "amzn"})
 _TOOLSET_UNTIL = "<10"
 
 
-def another_gcc(context: CheckContext) -> Fix:
+def another_gcc(look: Look) -> Fix:
     """Return how to install a GCC 13 next to the incompatible one, and how to select it for a build."""
-    family = distribution(context)
-    system = context.host.os
+    family = distribution(look)
+    system = look.host.os
     if family == "rhel":
-        return _of_rhel(context)
+        return _of_rhel(look)
     if system.id in _UBUNTU_WITHOUT and fits(system.version, _UBUNTU_WITHOUT[system.id]) == "yes":
-        return _of_toolchain_ppa(context)
+        return _of_toolchain_ppa(look)
     if system.id == "debian" and fits(system.version, _DEBIAN_WITHOUT) == "yes":
         return Fix(
             f"Debian {system.version} has no package of GCC 13: build in a container or on a host with"
@@ -44,14 +43,14 @@ def another_gcc(context: CheckContext) -> Fix:
                 'docker run -it -v "$PWD":/src -w /src debian:13   # in it: apt-get install gcc-13 g++-13',
             ),
         )
-    packages = install_command(context, debian=_DEBIAN, rhel=[_TOOLSET], suse=_SUSE)
+    packages = install_command(look, debian=_DEBIAN, rhel=[_TOOLSET], suse=_SUSE)
     return Fix(
         "install a GCC that the recipe allows next to it and set CC and CXX to it", (*packages, _NAMED)
     )
 
 
-def _of_rhel(context: CheckContext) -> Fix:
-    system = context.host.os
+def _of_rhel(look: Look) -> Fix:
+    system = look.host.os
     if system.id in _NO_TOOLSETS or fits(system.version, _TOOLSET_UNTIL) == "no":
         return Fix(
             f"{system.name} has no {_TOOLSET}: build in a container or on a host with RHEL 9 or a"
@@ -62,19 +61,19 @@ def _of_rhel(context: CheckContext) -> Fix:
     return Fix(
         f"install {_TOOLSET} next to it and set CC and CXX to its compilers (or use a shell started by"
         f" `scl enable {_TOOLSET} bash`)",
-        (*install_command(context, rhel=[_TOOLSET]), _IN_TOOLSET),
+        (*install_command(look, rhel=[_TOOLSET]), _IN_TOOLSET),
     )
 
 
-def _of_toolchain_ppa(context: CheckContext) -> Fix:
-    system = context.host.os
+def _of_toolchain_ppa(look: Look) -> Fix:
+    system = look.host.os
     return Fix(
         f"{system.name} has no package of GCC 13: install it from Ubuntu's toolchain PPA"
         " (ppa:ubuntu-toolchain-r/test) or build on a newer release, and set CC and CXX to it",
         (
-            *install_command(context, debian=["software-properties-common"]),
-            *as_root(context, "add-apt-repository -y ppa:ubuntu-toolchain-r/test"),
-            *install_command(context, debian=_DEBIAN),
+            *install_command(look, debian=["software-properties-common"]),
+            *as_root(look, "add-apt-repository -y ppa:ubuntu-toolchain-r/test"),
+            *install_command(look, debian=_DEBIAN),
             _NAMED,
         ),
     )

@@ -1,17 +1,23 @@
-"""Which checks there are, in which order, and which of them a run is about."""
+"""Which checks there are, in which order, and which of them a run is about.
+
+Sites add checks by entry points of the group ``xpubuild.checks``, each of which names a check or a module
+with checks. A module or entry point that cannot be loaded becomes a check with status ``error``; all others
+run.
+"""
 
 from __future__ import annotations
 
 import difflib
 import fnmatch
+import functools
 import importlib
+import inspect
 import pkgutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from importlib.metadata import entry_points
 
 from xpubuild.doctor import checks as shipped_checks
-from xpubuild.doctor.context import Profile
-from xpubuild.doctor.model import Check
-from xpubuild.doctor.plugins import broken, classes_of, fault, plugin_checks
+from xpubuild.doctor.kit import Check, Outcome, Profile
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
 
@@ -21,66 +27,88 @@ GROUPS = (
     "machine", "gpu", "driver", "level_zero", "opencl", "sycl", "torch", "shadow", "oneapi", "toolchain",
     "python", "build", "caches", "network",
 )  # fmt: skip
-_ALL: frozenset[Profile] = frozenset({"build", "run"})
+_ENTRY_POINTS = "xpubuild.checks"
 
 
 @frozen
 class Selection:
     """What is run, in order, and the ids of what is shown: the rest only serves what was asked for.
 
-    ``left_out`` are the ids that ``--skip`` took away, ``whole`` whether neither option chose.
+    ``left_out`` are the ids that ``--skip`` excluded, ``whole`` whether neither option chose.
     """
 
-    checks: tuple[type[Check], ...]
+    checks: tuple[Check, ...]
     shown: frozenset[str]
     left_out: frozenset[str] = frozenset()
     whole: bool = True
 
 
-def group_of(identifier: str) -> str:
-    """Return the part of an id before its first dot."""
-    return identifier.partition(".")[0]
-
-
-def docs_of(check: type[Check]) -> str | None:
-    """Return where the page of a check is, or None for a plug-in's that has none."""
-    if check.__module__.startswith(f"{shipped_checks.__name__}."):
-        return f"docs/checks/{check.id}.md"
-    return check.docs or None
-
-
-def all_checks() -> tuple[type[Check], ...]:
+def all_checks() -> tuple[Check, ...]:
     """Return the checks of xpubuild and of plug-ins, in their order; what cannot be loaded is one too."""
-    return arranged((*shipped(), *plugin_checks()))
+    return arranged((*shipped(), *_plugins()))
 
 
-def shipped() -> Iterator[type[Check]]:
+def shipped() -> Iterator[Check]:
     """Yield the checks that come with xpubuild."""
     prefix = f"{shipped_checks.__name__}."
-    for info in pkgutil.walk_packages(shipped_checks.__path__, prefix):
-        try:
-            yield from classes_of(importlib.import_module(info.name))
-        except Exception as error:  # noqa: BLE001 - a damaged installation leaves the other checks alone
-            yield broken(info.name.removeprefix(prefix), f"{type(error).__name__}: {error}")
+    for info in pkgutil.iter_modules(shipped_checks.__path__):
+        yield from _loaded(info.name, functools.partial(importlib.import_module, prefix + info.name))
 
 
-def arranged(found: Iterable[type[Check]]) -> tuple[type[Check], ...]:
+def _plugins() -> Iterator[Check]:
+    for entry in sorted(entry_points(group=_ENTRY_POINTS), key=lambda item: (item.name, item.value)):
+        yield from _loaded(entry.name, entry.load, entry.value)
+
+
+def _loaded(name: str, load: Callable[[], object], what: str = "") -> list[Check]:
+    """Return the checks of a module, or the one that an entry point names."""
+    try:
+        found = load()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary: a plug-in may raise anything
+        return [broken(name, f"{what}: {type(error).__name__}: {error}".removeprefix(": "))]
+    if isinstance(found, Check):
+        return [found]
+    if not inspect.ismodule(found):
+        return [broken(name, f"{what} is not a check")]
+    own = [item for item in vars(found).values() if isinstance(item, Check)]
+    own = [item for item in own if item.ask.__module__ == found.__name__]
+    return own or ([broken(name, f"{what} contains no checks")] if what else [])
+
+
+def broken(name: str, problem: str) -> Check:
+    """Return a check that reports something that could not be loaded."""
+    title = f"The checks of {name} can be loaded"
+    return Check(lambda _look: Outcome("error", problem), f"plugin.{name}", title, problem=problem)
+
+
+def arranged(found: Iterable[Check]) -> tuple[Check, ...]:
     """Return checks by group, each id once: the first keeps it, a later one becomes an error."""
-    known: dict[str, type[Check]] = {}
+    known: dict[str, Check] = {}
     for check in found:
-        problem = fault(check)
         if check.id in known:
-            problem = f"{_place(check)} has the same id '{check.id}' as {_place(known[check.id])}"
-        if problem:
-            check = broken(f"{check.__module__}.{check.__name__}".replace("_", ""), problem)  # noqa: PLW2901
+            place, other = (f"{item.ask.__module__}.{item.ask.__name__}" for item in (check, known[check.id]))
+            twice = broken(place.replace("_", ""), f"{place} has the same id '{check.id}' as {other}")
+            known.setdefault(twice.id, twice)
         known.setdefault(check.id, check)
-    return tuple(sorted(known.values(), key=lambda check: (*_rank(check.id), _depth(check, known))))
+    return tuple(sorted(known.values(), key=lambda check: (*_rank(check.group), _depth(check, known))))
+
+
+def _rank(group: str) -> tuple[int, str]:
+    # Checks of one group and depth keep the order of their definition: the sort is stable.
+    return (GROUPS.index(group), "") if group in GROUPS else (len(GROUPS), group)
+
+
+def _depth(check: Check, known: dict[str, Check], seen: frozenset[str] = frozenset()) -> int:
+    """Return how many checks of its own group must be well, one after the other, before this one."""
+    seen |= {check.id}
+    before = (known[name] for name in check.needs if name in known and name not in seen)
+    return max((1 + _depth(item, known, seen) for item in before if item.group == check.group), default=0)
 
 
 def select(
-    found: Sequence[type[Check]],
+    found: Sequence[Check],
     *,
-    profiles: Collection[Profile] = _ALL,
+    profiles: Collection[Profile] = ("build", "run"),
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
 ) -> Selection:
@@ -91,11 +119,13 @@ def select(
     Raises:
         UsageError: a name matches no check, or no check is left.
     """
-    ids = [check.id for check in found]
-    wanted = {name for text in only for name in _matching(text, ids)} if only else set(ids)
-    left_out = {name for text in skip for name in _matching(text, ids)}
+    by_id = {check.id: check for check in found}
+    wanted = {name for text in only for name in _matching(text, by_id)} if only else set(by_id)
+    left_out = {name for text in skip for name in _matching(text, by_id)}
     asked = [
-        check for check in found if check.id in wanted - left_out and (only or check.profiles & {*profiles})
+        check.id
+        for check in found
+        if check.id in wanted - left_out and (only or {*check.profiles} & {*profiles})
     ]
     if left_out and not asked:
         raise UsageError(
@@ -104,60 +134,31 @@ def select(
             fix="skip fewer checks",
             commands=("xpubuild doctor --list",),
         )
-    by_id = {check.id: check for check in found}
-    needed = _closure((check.id for check in asked), by_id, left_out)
-    return Selection(
-        tuple(check for check in found if check.id in needed),
-        frozenset(check.id for check in asked),
-        frozenset(left_out),
-        whole=not only and not skip,
-    )
+    run, todo = set[str](), list(asked)
+    while todo:
+        name = todo.pop()
+        if name in by_id and name not in run | left_out:
+            run.add(name)
+            todo += by_id[name].needs
+    checks = tuple(check for check in found if check.id in run)
+    return Selection(checks, frozenset(asked), frozenset(left_out), whole=not only and not skip)
 
 
-def _closure(start: Iterable[str], by_id: dict[str, type[Check]], left_out: Collection[str]) -> set[str]:
-    found: set[str] = set()
-    frontier = list(start)
-    while frontier:
-        name = frontier.pop()
-        if name in found or name not in by_id or name in left_out:
-            continue
-        found.add(name)
-        frontier += by_id[name].needs
-    return found
-
-
-def _matching(text: str, ids: Sequence[str]) -> list[str]:
-    matching = [name for name in ids if text in (name, group_of(name)) or fnmatch.fnmatchcase(name, text)]
-    if matching:
-        return matching
-    groups = sorted({group_of(name) for name in ids})
-    near = difflib.get_close_matches(text, [*ids, *groups], 3, 0.6)
-    near = near or [name for name in ids if text.lower() in name][:3]
+def _matching(text: str, checks: dict[str, Check]) -> list[str]:
+    names = [
+        name
+        for name, check in checks.items()
+        if text in (name, check.group) or fnmatch.fnmatchcase(name, text)
+    ]
+    if names:
+        return names
+    groups = sorted({check.group for check in checks.values()})
+    near = difflib.get_close_matches(text, [*checks, *groups], 3, 0.6)
+    near = near or [name for name in checks if text.lower() in name][:3]
+    like = f"similar names: {', '.join(near)}; did you mean '{near[0]}'?" if near else ""
     raise UsageError(
         f"unknown check '{text}'",
-        why=f"similar names: {', '.join(near)}; did you mean '{near[0]}'?"
-        if near
-        else f"the groups are {', '.join(groups)}",
+        why=like or f"the groups are {', '.join(groups)}",
         fix="use an id, a group (the part before the first dot) or a pattern such as 'gpu.*'",
         commands=("xpubuild doctor --list",),
     )
-
-
-def _depth(check: type[Check], known: dict[str, type[Check]], seen: frozenset[str] = frozenset()) -> int:
-    """Return how many checks of its own group must be well, one after the other, before this one."""
-    seen |= {check.id}
-    before = [known[name] for name in check.needs if name in known and name not in seen]
-    return max(
-        (1 + _depth(item, known, seen) for item in before if group_of(item.id) == group_of(check.id)),
-        default=0,
-    )
-
-
-def _rank(identifier: str) -> tuple[int, str]:
-    # Checks of one group and depth keep the order of their definition: the sort is stable.
-    group = group_of(identifier)
-    return (GROUPS.index(group), "") if group in GROUPS else (len(GROUPS), group)
-
-
-def _place(check: type[Check]) -> str:
-    return f"{check.__module__}.{check.__name__}"

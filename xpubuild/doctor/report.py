@@ -1,84 +1,30 @@
-"""The result of a run: results of the checks, overall status, counts."""
+"""The report of a run: overall status, the verdict in one line, the JSON documents, JUnit."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
-from xpubuild.doctor.context import Profile
-from xpubuild.doctor.model import Check, Fix, Outcome, Status
-from xpubuild.doctor.registry import Selection, docs_of, group_of
+from xpubuild import __version__
+from xpubuild.doctor.kit import Check, Look, Profile, plural
+from xpubuild.doctor.registry import Selection
+from xpubuild.doctor.runner import STATUSES, Result, Status, plain_json
+from xpubuild.documents import plain
 from xpubuild.frozen import frozen
 
-if TYPE_CHECKING:
-    from xpubuild.doctor.context import CheckContext
-
-STATUSES: tuple[Status, ...] = ("fail", "error", "warn", "ok", "skip")
-#: Key in the evidence of a skipped check: the check whose failure is the original cause.
-BLOCKED_BY = "blocked_by"
-_BAD = ("fail", "error")
-
-
-@frozen
-class Result:
-    """One check and its result, as documents show it; ``evidence`` holds plain JSON values only."""
-
-    id: str
-    title: str
-    """What holds where the check is ok."""
-    status: Status
-    """`skip`: the question does not arise or cannot be answered here; `error`: the check itself failed."""
-    detail: str
-    """What was found, in a sentence or two."""
-    evidence: Mapping[str, Any]
-    """What the finding rests on; its keys depend on the check."""
-    fix: Fix | None
-    docs: str | None
-    """Page about the check; null for a plug-in that names none."""
-    severity: Literal["warn", "fail"]
-    """The status that a finding of this check has by default."""
-    profiles: tuple[Profile, ...]
-    duration_s: float
-
-    @classmethod
-    def of(cls, check: type[Check], outcome: Outcome, seconds: float = 0.0) -> Result:
-        """Return the result of a check from its outcome."""
-        return cls(
-            id=check.id,
-            title=check.title,
-            status=outcome.status,
-            detail=str(outcome.detail),
-            evidence=plain_json(outcome.evidence),
-            fix=outcome.fix,
-            docs=docs_of(check),
-            duration_s=round(seconds, 3),
-            profiles=tuple(name for name in ("build", "run") if name in check.profiles),
-            severity=check.severity,
-        )
-
-    @property
-    def group(self) -> str:
-        """The part of the id before the first dot."""
-        return group_of(self.id)
-
-    @property
-    def bad(self) -> bool:
-        """Whether this result makes the exit code 10."""
-        return self.status in _BAD
-
-    def clean(self, redact: Callable[[str], str]) -> Result:
-        """Return the result with every text passed through ``redact``."""
-        fix = self.fix and Fix(redact(self.fix.summary), tuple(map(redact, self.fix.commands)))
-        return replace(self, detail=redact(self.detail), evidence=plain_json(self.evidence, redact), fix=fix)
+SCHEMA = "xpubuild.doctor/1"
+LIST_SCHEMA = "xpubuild.doctor-checks/1"
+#: On an unsupported platform nothing works, with or without a GPU.
+_PLATFORM = "machine.platform"
+#: Its detail is used as the verdict: no other result matters on a machine without a GPU.
+_NO_GPU = "gpu.present"
 
 
 @frozen
 class Report:
-    """The results that are shown, and the context and profiles of the run."""
+    """The results that are shown, and the look and profiles of the run."""
 
-    context: CheckContext
+    look: Look
     results: tuple[Result, ...]
     profiles: tuple[Profile, ...]
     whole: bool
@@ -93,17 +39,35 @@ class Report:
     @property
     def status(self) -> Literal["ok", "warn", "fail"]:
         """The worst of all results."""
-        if self.bad:
-            return "fail"
-        return "warn" if any(item.status == "warn" for item in self.results) else "ok"
+        return "fail" if self.bad else "warn" if self.counts()["warn"] else "ok"
 
     def counts(self) -> dict[Status, int]:
         """Return status -> number of results."""
         return {status: sum(item.status == status for item in self.results) for status in STATUSES}
 
+    def first(self, profile: Profile) -> Result | None:
+        """Return the first failure that concerns a profile, in the order of the groups."""
+        return next((item for item in self.bad if profile in item.profiles), None)
+
+    def able(self) -> dict[Profile, bool | None]:
+        """Return profile -> whether no check failed for it; None if not all of its checks were run."""
+        able: dict[Profile, bool | None] = {"run": None, "build": None}
+        for profile in self.profiles if self.whole else ():
+            able[profile] = self.first(profile) is None
+        if able["build"] and self.lacking() is not None:
+            able["build"] = None
+        return able
+
+    def lacking(self) -> Result | None:
+        """Return a warning that would be a failure if a recipe, or only a build, had been asked for."""
+        if self.look.recipe is not None or self.look.to_build:
+            return None
+        warned = (item for item in self.results if item.status == "warn" and item.severity == "fail")
+        return next((item for item in warned if item.profiles == ("build",)), None)
+
 
 def make_report(
-    context: CheckContext,
+    look: Look,
     selection: Selection,
     results: tuple[Result, ...],
     profiles: tuple[Profile, ...],
@@ -114,32 +78,134 @@ def make_report(
     If a selected check could not run because of one that was not selected, that one is shown too: otherwise
     the exit code would be 0 and the cause unknown.
     """
-    by_id = {item.id: item for item in results}
-    shown = set(selection.shown)
-    for item in results:
-        cause = by_id.get(blocked_by(item) or "") if item.id in selection.shown else None
-        if cause is not None and cause.bad:
-            shown.add(cause.id)
+    causes = {item.blocked_by for item in results if item.id in selection.shown}
+    shown = selection.shown | {item.id for item in results if item.id in causes and item.bad}
     chosen = tuple(item.clean(redact) for item in results if item.id in shown)
-    return Report(context, chosen, profiles, selection.whole)
+    return Report(look, chosen, profiles, selection.whole)
 
 
-def blocked_by(result: Result) -> str | None:
-    """Return the id of the check that is the original cause of a skip, or None."""
-    name = result.evidence.get(BLOCKED_BY) if result.status == "skip" else None
-    return name if isinstance(name, str) else None
+def doctor_document(report: Report, redact: Callable[[str], str] = str) -> dict[str, Any]:
+    """Return a run as ``xpubuild.doctor/1``; ``redact`` is applied to every text about the host."""
+    look = report.look
+    return {
+        "schema": SCHEMA,
+        "status": report.status,
+        "verdict": verdict(report),
+        "able": report.able(),
+        "xpubuild": __version__,
+        "profiles": list(report.profiles),
+        "recipe": look.wanted.name if look.wanted else None,
+        "root": str(look.root),
+        "python": redact(str(look.python)) if look.python else None,
+        "summary": report.counts(),
+        "host": plain_json(look.host.to_json(), redact),
+        "checks": plain(report.results),
+    }
 
 
-def plain_json(value: Any, redact: Callable[[str], str] = str) -> Any:
-    """Return a value as plain JSON: checks put paths, tuples and sets into their evidence."""
-    if value is None or isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, Mapping):
-        return {redact(str(key)): plain_json(item, redact) for key, item in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return sorted((plain_json(item, redact) for item in value), key=str)
-    if isinstance(value, (list, tuple)):
-        return [plain_json(item, redact) for item in value]
-    return redact(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))
+def checks_document(checks: Sequence[Check]) -> dict[str, Any]:
+    """Return the checks as ``xpubuild.doctor-checks/1``."""
+    names = ("id", "title", "group", "severity", "live", "recipe", "deadline_s", "explanation")
+    listed = [
+        {
+            **{name: getattr(check, name) for name in names},
+            "profiles": sorted(check.profiles),
+            "needs": list(check.needs),
+            "families": list(check.families),
+            "docs": check.page,
+        }
+        for check in checks
+    ]
+    return {"schema": LIST_SCHEMA, "checks": listed}
+
+
+def junit_report(report: Report) -> bytes:
+    """Return the report as a JUnit XML document; warnings are output of passed tests."""
+    from xpubuild.engine.junit import Case, junit  # noqa: PLC0415 - XML, and few runs write it
+
+    def case(item: Result) -> Case:
+        fix = [f"fix: {item.fix.summary}", *(f"  {line}" for line in item.fix.commands)] if item.fix else []
+        told = "\n".join([item.title, item.detail, *fix, *([f"see {item.docs}"] if item.docs else [])])
+        output = f"warning: {told}" if item.status == "warn" else ""
+        group = item.id.partition(".")[0]
+        return Case(group, item.id, item.status, item.bad, item.detail, item.duration_s, told, output)
+
+    seconds = sum(item.duration_s for item in report.results)
+    return junit("xpubuild doctor", [case(item) for item in report.results], {}, seconds)
+
+
+def verdict(report: Report) -> str:
+    """Return the first line of the output: what this host can do, or the first reason why not."""
+    first = next((item for item in report.bad if item.id in (_PLATFORM, _NO_GPU)), None)
+    if not report.whole:
+        line = _of_a_part(report)
+    elif first is not None and first.id == _NO_GPU:
+        line = _sentence(first.detail)
+        if report.able()["build"]:
+            line += f". {_here(report)} can {_deed(report, 'build', alone=True)}"
+    else:
+        line = _of_all(report)
+    # An address or the id of a check keeps its spelling.
+    plain_word = line.partition(" ")[0].rstrip(":;,").isalpha()
+    return line[:1].upper() + line[1:] if plain_word else line
+
+
+def _of_all(report: Report) -> str:
+    able, lacking = report.able(), report.lacking()
+    can = [_deed(report, profile) for profile in report.profiles if able[profile]]
+    cannot = [_deed(report, profile) for profile in report.profiles if able[profile] is False]
+    first = next((item for profile in report.profiles if (item := report.first(profile))), None)
+    parts = [f"can {' and '.join(can)}"] if can else []
+    if first is not None:
+        verb = "cannot" if first.status == "fail" else "may not be able to"
+        parts.append(f"{verb} {' or '.join(cannot)}: {_reason(first)}")
+    elif lacking is not None and "build" in report.profiles:
+        deed = _deed(report, "build")
+        parts.append(f"does not meet the requirements to {deed}: {_sentence(lacking.detail)}")
+    return (
+        f"{_here(report)} {'; it '.join(parts)}{'' if len(can) < len(report.profiles) else _reserve(report)}"
+    )
+
+
+def _of_a_part(report: Report) -> str:
+    if report.bad:
+        return _reason(report.bad[0])
+    counts = report.counts()
+    if counts["warn"]:
+        first = next(item for item in report.results if item.status == "warn")
+        more = f" and {counts['warn'] - 1} more" if counts["warn"] > 1 else ""
+        rest = f"; {plural(counts['ok'], 'check')} passed" if counts["ok"] else ""
+        return f"warning of {first.id}{more}: {_sentence(first.detail)}{rest}"
+    if counts["ok"]:
+        return f"{plural(counts['ok'], 'check')} passed{_reserve(report)}"
+    why = f": {_sentence(report.results[0].detail)}" if len(report.results) == 1 else ""
+    return f"{plural(counts['skip'], 'check')} skipped{why}"
+
+
+def _here(report: Report) -> str:
+    return "This host" if report.look.live else "This image"
+
+
+def _reserve(report: Report) -> str:
+    warnings = report.counts()["warn"]
+    told = f", with {plural(warnings, 'warning')}" if warnings else ""
+    return told if report.look.live else f", according to its files{told}"
+
+
+def _deed(report: Report, profile: Profile, *, alone: bool = False) -> str:
+    recipe = report.look.wanted
+    if profile == "run":
+        return f"run {recipe.name}" if recipe and recipe.target != "xpu" else "run PyTorch for XPU"
+    if recipe is not None:
+        return f"build {recipe.name}"
+    return "build it" if "run" in report.profiles and not alone else "build PyTorch for XPU"
+
+
+def _reason(result: Result) -> str:
+    words = _sentence(result.detail)
+    return words if result.status == "fail" else f"{result.id} could not complete: {words}"
+
+
+def _sentence(text: str) -> str:
+    """Return a detail as one line without the full stop at its end."""
+    return " ".join(text.split()).rstrip(".")

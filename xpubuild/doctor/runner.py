@@ -6,38 +6,67 @@ that it started end with this process (``engine.process``).
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
+from typing import Any, Literal
 
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.kit import Check, Fix, Look, Outcome, Profile
 from xpubuild.doctor.registry import Selection
-from xpubuild.doctor.report import BLOCKED_BY, Result, blocked_by
+from xpubuild.frozen import frozen
 
+Status = Literal["ok", "warn", "fail", "skip", "error"]
+STATUSES: tuple[Status, ...] = ("fail", "error", "warn", "ok", "skip")
+#: Key in the evidence of a skipped check: the check whose failure is the original cause.
+BLOCKED_BY = "blocked_by"
 _MOST_AT_ONCE = 16
-_GOOD = ("ok", "warn")
-_STATUSES = ("ok", "warn", "fail", "skip", "error")
-Listener = Callable[[Result], None]
 
 
-@dataclass
-class _Job:
-    check: type[Check]
-    started: float = field(default_factory=time.monotonic)
+@frozen
+class Result:
+    """One check and its result, as documents show it; ``evidence`` holds plain JSON values only."""
+
+    id: str
+    title: str
+    """What holds where the check is ok."""
+    status: Status
+    """`skip`: the question does not arise or cannot be answered here; `error`: the check itself failed."""
+    detail: str
+    """What was found, in a sentence or two."""
+    evidence: Mapping[str, Any]
+    """What the finding rests on; its keys depend on the check."""
+    fix: Fix | None
+    docs: str | None
+    """Page about the check; null for a plug-in that names none."""
+    severity: Literal["warn", "fail"]
+    """The status that a finding of this check has by default."""
+    profiles: tuple[Profile, ...]
+    duration_s: float
 
     @property
-    def ends(self) -> float:
-        return self.started + self.check.deadline_s
+    def bad(self) -> bool:
+        """Whether this result makes the exit code 10."""
+        return self.status in ("fail", "error")
+
+    @property
+    def blocked_by(self) -> str | None:
+        """The id of the check that is the original cause of a skip, or None."""
+        return self.evidence.get(BLOCKED_BY) if self.status == "skip" else None
+
+    def clean(self, redact: Callable[[str], str]) -> Result:
+        """Return the result with every text passed through ``redact``."""
+        fix = self.fix and Fix(redact(self.fix.summary), tuple(map(redact, self.fix.commands)))
+        return replace(self, detail=redact(self.detail), evidence=plain_json(self.evidence, redact), fix=fix)
 
 
 def run_checks(
-    context: CheckContext,
+    look: Look,
     selection: Selection,
     *,
-    listener: Listener | None = None,
+    listener: Callable[[Result], None] | None = None,
     at_once: int = _MOST_AT_ONCE,
 ) -> tuple[Result, ...]:
     """Run the selected checks and return their results, in the order of the selection.
@@ -45,19 +74,16 @@ def run_checks(
     ``listener`` gets each shown result when its check ends. No exception of a check is raised: exceptions and
     timeouts are results with status ``error``.
     """
-    return _Run(context, selection, listener, at_once).results()
+    return _Run(look, selection, listener, at_once).results()
 
 
 class _Run:
     def __init__(
-        self, context: CheckContext, selection: Selection, listener: Listener | None, at_once: int
+        self, look: Look, selection: Selection, listener: Callable[[Result], None] | None, at_once: int
     ) -> None:
-        self._context = context
-        self._selection = selection
-        self._listener = listener
-        self._at_once = at_once
+        self._look, self._selection, self._listener, self._at_once = look, selection, listener, at_once
         self._waiting = {check.id: check for check in selection.checks}
-        self._running: dict[str, _Job] = {}
+        self._running: dict[str, tuple[Check, float]] = {}
         self._done: dict[str, Result] = {}
         self._answers: queue.SimpleQueue[Result] = queue.SimpleQueue()
 
@@ -67,79 +93,41 @@ class _Run:
             if self._running:
                 self._collect()
             elif not started:
-                self._unravel()
+                for check in list(self._waiting.values()):
+                    names = ", ".join(name for name in check.needs if name in self._waiting)
+                    circle = Outcome("error", f"needs {names}, which in turn needs this check")
+                    self._finish(_result(check, circle))
         return tuple(self._done[check.id] for check in self._selection.checks)
 
     def _start(self) -> bool:
         """Start checks that can run and settle those that need not; return whether there was any."""
-        moved = False
+        before = len(self._waiting)
         for check in list(self._waiting.values()):
-            settled = _unasked(check, self._context) or self._blocked(check)
+            settled = _inapplicable(check, self._look) or _blocked(check, self._selection, self._done)
             if settled is not None:
-                self._finish(Result.of(check, settled))
-                moved = True
+                self._finish(_result(check, settled))
             elif len(self._running) < self._at_once and all(name in self._done for name in check.needs):
-                self._launch(check)
-                moved = True
-        return moved
-
-    def _launch(self, check: type[Check]) -> None:
-        del self._waiting[check.id]
-        self._running[check.id] = _Job(check)
-        threading.Thread(
-            target=_work, args=(check, self._context, self._answers), name=f"check {check.id}", daemon=True
-        ).start()
+                self._running[check.id] = self._waiting.pop(check.id), time.monotonic()
+                arguments = (check, self._look, self._answers)
+                threading.Thread(target=_work, args=arguments, name=f"check {check.id}", daemon=True).start()
+        return len(self._waiting) < before
 
     def _collect(self) -> None:
         """Wait for one result, or for the first timeout."""
-        first = min(job.ends for job in self._running.values())
+        until = min(began + check.deadline_s for check, began in self._running.values())
         try:
-            result = self._answers.get(timeout=max(0.0, first - time.monotonic()))
+            result = self._answers.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
-            self._give_up()
-            return
-        # A result after the timeout is dropped: the check has been reported already.
-        if result.id in self._running:
-            del self._running[result.id]
-            self._finish(result)
-
-    def _give_up(self) -> None:
-        now = time.monotonic()
-        for name, job in list(self._running.items()):
-            if job.ends <= now:
-                del self._running[name]
-                late = Outcome("error", f"timed out after {job.check.deadline_s:g} s")
-                self._finish(Result.of(job.check, late, now - job.started))
-
-    def _blocked(self, check: type[Check]) -> Outcome | None:
-        for name in check.needs:
-            if name in self._selection.left_out:
-                return Outcome("skip", f"needs {name}, which was excluded", _because(name, name))
-            if name not in self._done and name not in self._waiting and name not in self._running:
-                return Outcome("error", f"needs {name}, which does not exist", {"needs": name})
-            result = self._done.get(name)
-            if result is not None and result.status not in _GOOD:
-                return self._for_want_of(result)
-        return None
-
-    def _for_want_of(self, need: Result) -> Outcome:
-        """Return the skip of a check whose need did not pass; the detail shows the original cause."""
-        cause = blocked_by(need) or need.id
-        began = self._done.get(cause)
-        if cause == need.id:
-            told = _ended(need)
-        elif began is None:
-            told = f"was skipped because {cause} was excluded"
+            now = time.monotonic()
+            for check, began in list(self._running.values()):
+                if began + check.deadline_s <= now:
+                    del self._running[check.id]
+                    late = Outcome("error", f"timed out after {check.deadline_s:g} s")
+                    self._finish(_result(check, late, now - began))
         else:
-            told = f"was skipped because {cause} {_ended(began)}"
-        return Outcome("skip", f"needs {need.id}, which {told}", _because(need.id, cause))
-
-    def _unravel(self) -> None:
-        """Settle checks that need each other."""
-        for check in list(self._waiting.values()):
-            names = ", ".join(name for name in check.needs if name in self._waiting)
-            circle = Outcome("error", f"needs {names}, which in turn needs this check")
-            self._finish(Result.of(check, circle))
+            # A result after the timeout is dropped: the check has been reported already.
+            if self._running.pop(result.id, None) is not None:
+                self._finish(result)
 
     def _finish(self, result: Result) -> None:
         self._waiting.pop(result.id, None)
@@ -148,8 +136,29 @@ class _Run:
             self._listener(result)
 
 
-def _because(needed: str, cause: str) -> dict[str, str]:
-    return {"needs": needed, BLOCKED_BY: cause}
+def _inapplicable(check: Check, look: Look) -> Outcome | None:
+    if check.live and not look.live:
+        return Outcome("skip", "needs the running machine; --root reads files only")
+    if check.recipe and look.recipe is None:
+        return Outcome("skip", "needs a recipe (--recipe)")
+    return None
+
+
+def _blocked(check: Check, selection: Selection, done: Mapping[str, Result]) -> Outcome | None:
+    """Return the skip of a check whose need did not pass; the detail shows the original cause."""
+    for name in check.needs:
+        if name in selection.left_out:
+            return Outcome("skip", f"needs {name}, which was excluded", {"needs": name, BLOCKED_BY: name})
+        if name not in {item.id for item in selection.checks}:
+            return Outcome("error", f"needs {name}, which does not exist", {"needs": name})
+        need = done.get(name)
+        if need is not None and need.status not in ("ok", "warn"):
+            cause = need.blocked_by or name
+            began = done.get(cause)
+            why = _ended(began) if began is not None else "was excluded"
+            told = why if cause == name else f"was skipped because {cause} {why}"
+            return Outcome("skip", f"needs {name}, which {told}", {"needs": name, BLOCKED_BY: cause})
+    return None
 
 
 def _ended(result: Result) -> str:
@@ -158,36 +167,50 @@ def _ended(result: Result) -> str:
     return "failed" if result.status == "fail" else "could not complete"
 
 
-def _unasked(check: type[Check], context: CheckContext) -> Outcome | None:
-    if check.live and not context.live:
-        return Outcome("skip", "needs the running machine; --root reads files only")
-    if check.recipe and context.recipe is None:
-        return Outcome("skip", "needs a recipe (--recipe)")
-    return None
-
-
-def _work(check: type[Check], context: CheckContext, answers: queue.SimpleQueue[Result]) -> None:
+def _work(check: Check, look: Look, answers: queue.SimpleQueue[Result]) -> None:
     began = time.monotonic()
     try:
-        result = Result.of(check, _valid(check().run(context)), time.monotonic() - began)
+        result = _result(check, check(look), time.monotonic() - began)
     except BaseException as error:  # noqa: BLE001 - the boundary: whatever a check raises is its result
-        result = Result.of(check, Outcome("error", _described(error)), time.monotonic() - began)
+        told = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+        result = _result(check, Outcome("error", told), time.monotonic() - began)
     answers.put(result)
 
 
-def _described(error: BaseException) -> str:
-    """Return type and message of an exception, without a traceback."""
-    return f"{type(error).__name__}: {str(error).strip() or 'no message'}"
-
-
-def _valid(outcome: object) -> Outcome:
-    """Return the outcome of a check if it is valid; plug-ins are not type-checked."""
+def _result(check: Check, outcome: object, seconds: float = 0.0) -> Result:
+    """Return the result of a check; plug-ins are not type-checked."""
     if not isinstance(outcome, Outcome):
         raise TypeError(f"the check returned {type(outcome).__name__}, not an Outcome")
-    if outcome.status not in _STATUSES:
+    if outcome.status not in STATUSES:
         raise ValueError(f"the check returned the unknown status {outcome.status!r}")
     if not isinstance(outcome.evidence, Mapping):
         raise TypeError("the evidence of the check is not a mapping")
     if not isinstance(outcome.fix, Fix | None):
         raise TypeError(f"the check returned {type(outcome.fix).__name__}, not a Fix")
-    return outcome
+    return Result(
+        id=check.id,
+        title=check.title,
+        status=outcome.status,
+        detail=str(outcome.detail),
+        evidence=plain_json(outcome.evidence),
+        fix=outcome.fix,
+        docs=check.page,
+        severity=check.severity,
+        profiles=tuple(name for name in ("build", "run") if name in check.profiles),
+        duration_s=round(seconds, 3),
+    )
+
+
+def plain_json(value: Any, redact: Callable[[str], str] = str) -> Any:
+    """Return a value as plain JSON: checks put paths, tuples and sets into their evidence."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {redact(str(key)): plain_json(item, redact) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted((plain_json(item, redact) for item in value), key=str)
+    if isinstance(value, (list, tuple)):
+        return [plain_json(item, redact) for item in value]
+    return redact(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))

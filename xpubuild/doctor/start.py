@@ -1,4 +1,4 @@
-"""Makes the context of a run: the machine, the selected interpreter, the recipe."""
+"""Makes the look of a run: the machine, the selected interpreter, the recipe."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look, Profile
 from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import ToolchainError, UsageError
 from xpubuild.machine.readers import LIVE_ROOT, exists, inside
 
 if TYPE_CHECKING:
-    from xpubuild.doctor.context import Profile
     from xpubuild.machine.host_report import HostReport
     from xpubuild.recipe.values import Target
 
 # Every program that the report runs has 10 s; only a file system can hang longer.
 _HOST_DEADLINE_S = 25.0
-# Set by `eval "$(xpubuild env)"`; build.activation defines it, and importing that takes longer than a run.
+# Set by `eval "$(xpubuild env)"`.
 _ENTERED = "XPUBUILD_ENTERED"
 
 
@@ -35,8 +34,8 @@ def begin(
     python: str | None = None,
     workspace: Path | None = None,
     profiles: Collection[Profile] = ("build", "run"),
-) -> Callable[[], CheckContext]:
-    """Start to read the machine's properties; return a function that waits for them and returns the context.
+) -> Callable[[], Look]:
+    """Start to read the machine's properties; return a function that waits for them and returns the look.
 
     In between the caller can do other slow work, such as importing the checks.
 
@@ -55,7 +54,9 @@ def begin(
     given = dict(environ) if live else {}
     place = workspace or entered(given)
     interpreter = _interpreter(python, given, root, place)
-    host = _looked_at(root, interpreter, place, given)
+    host: Future[HostReport] = Future()
+    # A daemon, so that a hanging mount cannot block the exit.
+    threading.Thread(target=_report, args=(host, root, interpreter, place, given), daemon=True).start()
     loaded = None
     if recipe is not None:
         from xpubuild.recipe.load import load  # noqa: PLC0415 - pydantic takes its time
@@ -67,7 +68,7 @@ def begin(
     elif target is not None:
         raise UsageError("--target needs --recipe", fix="add --recipe RECIPE, or omit --target")
 
-    def wait() -> CheckContext:
+    def wait() -> Look:
         try:
             report = host.result(_HOST_DEADLINE_S)
         except FutureTimeoutError as error:  # the builtin one from Python 3.11 on
@@ -77,29 +78,26 @@ def begin(
                 fix="try from another folder, and check the mounts and the folders on PATH",
                 commands=("cd / && xpubuild doctor", "df"),
             ) from error
-        return CheckContext(report, given, root, loaded, interpreter, place, frozenset(profiles))
+        return Look(report, given, root, loaded, interpreter, place, frozenset(profiles))
 
     return wait
 
 
-def _looked_at(
-    root: Path, python: Path | None, workspace: Path | None, environ: Mapping[str, str]
-) -> Future[HostReport]:
-    """Return the report as a future; a daemon thread makes it, so a hanging mount cannot block the exit."""
-    future: Future[HostReport] = Future()
+def _report(
+    host: Future[HostReport],
+    root: Path,
+    python: Path | None,
+    workspace: Path | None,
+    environ: Mapping[str, str],
+) -> None:
+    from xpubuild.machine.host_report import host_report  # noqa: PLC0415 - beside what else is imported
 
-    def work() -> None:
-        from xpubuild.machine.host_report import host_report  # noqa: PLC0415 - beside what else is imported
-
-        try:
-            # A compiler's words are parsed, hence the locale.
-            words = {**environ, "LC_ALL": "C.UTF-8"}
-            future.set_result(host_report(root, workspace=workspace, python=python, environment=words))
-        except Exception as error:  # noqa: BLE001 - it is raised again where the report is wanted
-            future.set_exception(error)
-
-    threading.Thread(target=work, name="host report", daemon=True).start()
-    return future
+    try:
+        # A compiler's words are parsed, hence the locale.
+        words = {**environ, "LC_ALL": "C.UTF-8"}
+        host.set_result(host_report(root, workspace=workspace, python=python, environment=words))
+    except Exception as error:  # noqa: BLE001 - it is raised again where the report is wanted
+        host.set_exception(error)
 
 
 def entered(environ: Mapping[str, str]) -> Path | None:
@@ -117,9 +115,7 @@ def _interpreter(
     if named is not None:
         path = Path(named).expanduser()
         return Path(resolve_executable(str(path.absolute()) if os.sep in named else named, environ))
-    folders = [workspace / "env" if workspace else None]
-    folders += [
-        Path(folder) if (folder := environ.get(name)) else None for name in ("VIRTUAL_ENV", "CONDA_PREFIX")
-    ]
+    active = [environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    folders = [workspace / "env" if workspace else None, *(Path(folder) for folder in active if folder)]
     candidates = (folder / "bin" / "python" for folder in folders if folder is not None)
     return next((path for path in candidates if exists(path)), None)

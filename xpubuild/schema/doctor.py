@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from xpubuild.doctor.report import Result
+from xpubuild.doctor.runner import Result
 from xpubuild.machine.host_report import HostReport
 from xpubuild.schema.common import Document, Part
 

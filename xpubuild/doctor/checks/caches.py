@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok
 from xpubuild.doctor.look import libraries
-from xpubuild.doctor.look.places import home, inside, shown
 from xpubuild.doctor.look.torches import Torch, torch_of
-from xpubuild.doctor.model import Check, Fix, Outcome
 
 _GIB = 1 << 30
 _MOST_SECONDS = 1.0
@@ -31,15 +29,10 @@ class Scan:
     majors: dict[int, Path] = field(default_factory=dict)
 
 
-class CachesStale(Check):
-    """The compile caches are newer than the driver and torch, and need torch's SYCL runtime."""
+@check("caches.stale", severity="warn", profiles=RUN, families=("B-two-sycl-runtimes-or-stale-jit-cache",))
+def caches_stale(look: Look) -> Outcome:
+    """Compile caches are not stale.
 
-    id = "caches.stale"
-    title = "Compile caches are not stale"
-    severity = "warn"
-    profiles = frozenset({"run"})
-    families = ("B-two-sycl-runtimes-or-stale-jit-cache",)
-    explanation = """
     Triton (`~/.triton/cache`, `TRITON_CACHE_DIR`, `TRITON_HOME`) and Inductor
     (`/tmp/torchinductor_$USER`, `TORCHINDUCTOR_CACHE_DIR`) cache compiled launchers. Up to Triton 3.7
     the cache keys do not include the SYCL version, so after an update of oneAPI or torch, a cached
@@ -51,45 +44,41 @@ class CachesStale(Check):
     You can delete these folders; the only cost is recompilation. To give each environment its own
     cache, set both variables.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        torch = context.probe(torch_of)
-        places = [folder for folder in _places(context) if folder.is_dir()]
-        if not places:
-            return self.ok("there are no compile caches")
-        until = time.monotonic() + _MOST_SECONDS
-        scans = [_scan(folder, until) for folder in places]
-        wanted = _major_of(torch)
-        problems = {
-            shown(context, scan.folder): problem
-            for scan in scans
-            if (problem := _problem(scan, wanted, _changed(context, torch)))
-        }
-        evidence = {"caches": {shown(context, scan.folder): scan.size for scan in scans}}
-        if not problems:
-            return self.ok(", ".join(shown(context, folder) for folder in places), **evidence)
-        told = "; ".join(f"{place} {problem}" for place, problem in problems.items())
-        fix = Fix(
-            "remove them; they are rebuilt when needed", tuple(f"rm -rf '{place}'" for place in problems)
-        )
-        return self.found(told, fix, **evidence)
+    torch = torch_of(look)
+    places = [folder for folder in _places(look) if folder.is_dir()]
+    if not places:
+        return ok("there are no compile caches")
+    until = time.monotonic() + _MOST_SECONDS
+    scans = [_scan(folder, until) for folder in places]
+    wanted = _major_of(torch)
+    problems = {
+        look.shown(scan.folder): problem
+        for scan in scans
+        if (problem := _problem(scan, wanted, _changed(look, torch)))
+    }
+    evidence = {"caches": {look.shown(scan.folder): scan.size for scan in scans}}
+    if not problems:
+        return ok(", ".join(look.shown(folder) for folder in places), **evidence)
+    told = "; ".join(f"{place} {problem}" for place, problem in problems.items())
+    fix = Fix("remove them; they are rebuilt when needed", tuple(f"rm -rf '{place}'" for place in problems))
+    return finding(told, fix, **evidence)
 
 
-def _places(context: CheckContext) -> Iterator[Path]:
-    mine = home(context)
-    environ = context.environ
+def _places(look: Look) -> Iterator[Path]:
+    mine = look.home
+    environ = look.environ
     if environ.get("TRITON_CACHE_DIR"):
-        yield inside(context, environ["TRITON_CACHE_DIR"])
+        yield look.path(environ["TRITON_CACHE_DIR"])
     elif environ.get("TRITON_HOME"):
-        yield inside(context, environ["TRITON_HOME"]) / ".triton" / "cache"
+        yield look.path(environ["TRITON_HOME"]) / ".triton" / "cache"
     elif mine is not None:
         yield mine / ".triton" / "cache"
     if environ.get("TORCHINDUCTOR_CACHE_DIR"):
-        yield inside(context, environ["TORCHINDUCTOR_CACHE_DIR"])
+        yield look.path(environ["TORCHINDUCTOR_CACHE_DIR"])
     else:
         user = environ.get("USER") or environ.get("LOGNAME", "")
         if user:
-            yield inside(context, environ.get("TMPDIR") or "/tmp") / f"torchinductor_{user}"  # noqa: S108 - Inductor's
+            yield look.path(environ.get("TMPDIR") or "/tmp") / f"torchinductor_{user}"  # noqa: S108 - Inductor's
 
 
 def _scan(folder: Path, until: float) -> Scan:
@@ -126,9 +115,9 @@ def _major_of(torch: Torch | None) -> int | None:
     return next((major for major in majors if major is not None), None)
 
 
-def _changed(context: CheckContext, torch: Torch | None) -> tuple[float, str]:
+def _changed(look: Look, torch: Torch | None) -> tuple[float, str]:
     """Return when the driver or torch was installed last, and which of the two it was."""
-    driver = libraries.find_all(_DRIVER, libraries.system_folders(context))
+    driver = libraries.find_all(_DRIVER, libraries.system_folders(look))
     # ctime: packages and wheels keep the modification times of the machine that made them.
     times = [(place.stat().st_ctime, "the driver") for place in driver]
     if torch is not None and torch.xpu:

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from xpubuild.distribution import Need
-from xpubuild.doctor.context import CheckContext, Profile
 from xpubuild.doctor.fixes import install_need, need_note
-from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
-from xpubuild.doctor.probes.machine import RUN, intel_gpus, wants_driver
+from xpubuild.doctor.kit import BUILD, RUN, Fix, Look, Outcome, check, finding, ok, skip
+from xpubuild.doctor.probes.machine import intel_gpus, wants_driver
 from xpubuild.engine.environment import base_environment
 from xpubuild.machine.ocloc import OclocAnswer, driver_folders, find_ocloc, try_ocloc
 from xpubuild.machine.pci_names import intel_gpu
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from xpubuild.recipe.conditions import Case
     from xpubuild.recipe.model import Recipe
 
-_BUILD: frozenset[Profile] = frozenset({"build"})
 _LIBRARIES = "LD_LIBRARY_PATH"
 _IMAGE_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _INCLUDE = ("/usr/include", "/usr/local/include")
@@ -33,16 +30,12 @@ _BRINGS: dict[str, Need] = {_LEVEL_ZERO: "level-zero-headers", _OPENCL: "opencl-
 _HEADERS = tuple(_BRINGS)
 
 
-class Ocloc(Check):
-    """The offline compiler compiles a kernel for the AOT targets of a build."""
+@check(
+    "driver.ocloc", severity="warn", profiles=BUILD, families=("P-missing-build-component",), deadline_s=20
+)
+def driver_ocloc(look: Look) -> Outcome:
+    """ocloc, the GPU driver's offline compiler, compiles for the build's targets.
 
-    id = "driver.ocloc"
-    title = "ocloc, the GPU driver's offline compiler, compiles for the build's targets"
-    severity = "warn"
-    profiles = _BUILD
-    families = ("P-missing-build-component",)
-    deadline_s = CHECK_DEADLINE_S
-    explanation = """
     Searches for `ocloc` on PATH and compiles a small kernel with it, for the AOT targets that the recipe
     asks for, or for those of this GPU (`pvc` where there is none). Ahead-of-time compilation of
     kernels (`TORCH_XPU_ARCH_LIST`, `--arch`) calls it through llvm-foreach. Without it, linking fails
@@ -58,79 +51,77 @@ class Ocloc(Check):
     `--extra-library-path` (`XPUBUILD_EXTRA_PATH`, `XPUBUILD_EXTRA_LIBRARY_PATH`). In the first LTS driver
     ocloc is part of `intel-opencl-icd`, in all later ones of `intel-ocloc`.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        """Find it and let it compile."""
-        lists = _lists(context)
-        if not lists:
-            return self.ok("the recipe does not compile kernels ahead of time")
-        if not context.live:
-            path = next(
-                (f"{folder}/ocloc" for folder in _IMAGE_PATH if exists(context.path(f"{folder}/ocloc"))), None
-            )
-            if path is None:
-                return self._missing(context, "no ocloc in this image", _install(context))
-            lacking = _lacking_by_driver(context)
-            return lacking or self.ok(path)
-        environment = _build_environment(context.environ)
-        program = find_ocloc(environment)
-        if program is None:
-            return self._missing(context, "no ocloc on PATH", _install(context))
-        for targets, what in lists:
-            answer = try_ocloc(program, targets, environment)
-            if not answer.ok:
-                detail, fix = _trouble(context, program, targets, what, answer)
-                return self._missing(context, detail, fix)
-        told = " and ".join(",".join(targets) for targets, _ in lists)
-        return self.ok(f"{program} compiles for {told}", program=program, targets=told)
-
-    def _missing(self, context: CheckContext, detail: str, fix: Fix) -> Outcome:
-        if context.recipe is None:
-            return self.found(detail, fix)
-        name = context.recipe.recipe.name
-        return Outcome("fail", f"{detail}; the recipe {name} compiles kernels ahead of time", {}, fix)
+    lists = _lists(look)
+    if not lists:
+        return ok("the recipe does not compile kernels ahead of time")
+    if not look.live:
+        path = next(
+            (f"{folder}/ocloc" for folder in _IMAGE_PATH if exists(look.path(f"{folder}/ocloc"))), None
+        )
+        if path is None:
+            return _missing(look, "no ocloc in this image", _install(look))
+        lacking = _lacking_by_driver(look)
+        return lacking or ok(path)
+    environment = _build_environment(look.environ)
+    program = find_ocloc(environment)
+    if program is None:
+        return _missing(look, "no ocloc on PATH", _install(look))
+    for targets, what in lists:
+        answer = try_ocloc(program, targets, environment)
+        if not answer.ok:
+            detail, fix = _trouble(look, program, targets, what, answer)
+            return _missing(look, detail, fix)
+    told = " and ".join(",".join(targets) for targets, _ in lists)
+    return ok(f"{program} compiles for {told}", program=program, targets=told)
 
 
-def _lacking_by_driver(context: CheckContext) -> Outcome | None:
+def _missing(look: Look, detail: str, fix: Fix) -> Outcome:
+    if look.recipe is None:
+        return finding(detail, fix)
+    name = look.recipe.recipe.name
+    return Outcome("fail", f"{detail}; the recipe {name} compiles kernels ahead of time", {}, fix)
+
+
+def _lacking_by_driver(look: Look) -> Outcome | None:
     """Return what the driver family of an image says against its ocloc, which cannot be run from outside."""
-    if context.recipe is None:
+    if look.recipe is None:
         return None
     from xpubuild.recipe.aot_targets import ocloc_reasons  # noqa: PLC0415 - pydantic, and only with a recipe
 
-    reason = next(ocloc_reasons(_case(context, context.recipe.recipe)), None)
+    reason = next(ocloc_reasons(_case(look, look.recipe.recipe)), None)
     if reason is None:
         return None
     fix = Fix(reason.todo, ("xpubuild recipes matrix --help",))
     return Outcome("fail" if reason.answer == "no" else "warn", reason.found, {}, fix)
 
 
-def _install(context: CheckContext) -> Fix:
+def _install(look: Look) -> Fix:
     return Fix(
-        "install it, or load the environment module that contains it" + need_note(context, "ocloc"),
-        install_need(context, "ocloc"),
+        "install it, or load the environment module that contains it" + need_note(look, "ocloc"),
+        install_need(look, "ocloc"),
     )
 
 
-def _lists(context: CheckContext) -> tuple[tuple[tuple[str, ...], str], ...]:
+def _lists(look: Look) -> tuple[tuple[tuple[str, ...], str], ...]:
     """Return the lists of AOT targets of a build, each with what is compiled for it."""
-    if context.recipe is None:
-        known = (intel_gpu(gpu.device_id) for gpu in intel_gpus(context))
+    if look.recipe is None:
+        known = (intel_gpu(gpu.device_id) for gpu in intel_gpus(look))
         return (((next((item.targets[0] for item in known if item and item.targets), "pvc"),), ""),)
     from xpubuild.recipe.aot_targets import aot_lists  # noqa: PLC0415 - pydantic, and only with a recipe
 
-    recipe = context.recipe.recipe
+    recipe = look.recipe.recipe
     if recipe.target != "xpu":
         return ()
-    lists = aot_lists(_case(context, recipe))
+    lists = aot_lists(_case(look, recipe))
     return tuple(dict.fromkeys((item.targets, item.what) for item in lists if item.answer == "yes"))
 
 
-def _case(context: CheckContext, recipe: Recipe) -> Case:
+def _case(look: Look, recipe: Recipe) -> Case:
     """Return the recipe on this host, as the compatibility matrix judges it."""
     from xpubuild.recipe.compatible_host import of_host  # noqa: PLC0415
     from xpubuild.recipe.conditions import Case  # noqa: PLC0415 - pydantic, and only with a recipe
 
-    return Case(recipe, of_host(context.host), None, None)
+    return Case(recipe, of_host(look.host), None, None)
 
 
 def _build_environment(caller: Mapping[str, str]) -> dict[str, str]:
@@ -143,7 +134,7 @@ def _build_environment(caller: Mapping[str, str]) -> dict[str, str]:
 
 
 def _trouble(
-    context: CheckContext, program: str, targets: tuple[str, ...], what: str, answer: OclocAnswer
+    look: Look, program: str, targets: tuple[str, ...], what: str, answer: OclocAnswer
 ) -> tuple[str, Fix]:
     listed = ",".join(targets)
     if answer.unknown:
@@ -155,55 +146,45 @@ def _trouble(
             else "use other targets with --arch"
         )
         return detail, Fix(f"{instead}, or the ocloc of a newer driver", ("xpubuild recipes matrix --here",))
-    extra = context.environ.get(_EXTRA_LIBRARIES, "")
-    if extra and try_ocloc(program, targets, {**_build_environment(context.environ), _LIBRARIES: ""}).ok:
+    extra = look.environ.get(_EXTRA_LIBRARIES, "")
+    if extra and try_ocloc(program, targets, {**_build_environment(look.environ), _LIBRARIES: ""}).ok:
         detail = f"{program} runs, but not with {_EXTRA_LIBRARIES}={extra}: {answer.words}"
         fix = Fix("remove the folder that hides a library of ocloc", (f"unset {_EXTRA_LIBRARIES}",))
         return detail, fix
-    folders = driver_folders(context.environ.get(_LIBRARIES, ""))
-    theirs = {**_build_environment(context.environ), _LIBRARIES: ":".join(folders)}
+    folders = driver_folders(look.environ.get(_LIBRARIES, ""))
+    theirs = {**_build_environment(look.environ), _LIBRARIES: ":".join(folders)}
     if folders and try_ocloc(program, targets, theirs).ok:
         detail = f"{program} runs with the LD_LIBRARY_PATH of this shell only, which builds do not get"
         line = f"export {_EXTRA_LIBRARIES}={shlex.quote(':'.join(folders))}"
         return detail, Fix("pass the folders of the driver's libraries on to builds", (line,))
-    return f"{program} does not compile for {listed}: {answer.words}", _install(context)
+    return f"{program} does not compile for {listed}: {answer.words}", _install(look)
 
 
-class Headers(Check):
-    """The headers that torch.compile and Triton need are installed."""
+@check("driver.headers", severity="warn", profiles=RUN, families=("N-run-time-jit-headers",))
+def driver_headers(look: Look) -> Outcome:
+    """The Level Zero and OpenCL headers for torch.compile are installed.
 
-    id = "driver.headers"
-    title = "The Level Zero and OpenCL headers for torch.compile are installed"
-    severity = "warn"
-    profiles = RUN
-    families = ("N-run-time-jit-headers",)
-    explanation = """
     torch.compile makes Triton compile a launcher at run time. It includes `level_zero/ze_api.h`, and
     the SYCL headers of newer oneAPI releases include `CL/cl.h`. Both are searched for in the compiler's
     default folders, in CPATH, C_INCLUDE_PATH and CPLUS_INCLUDE_PATH, in ZE_PATH, and in the include
     folders of the active environment and oneAPI compiler.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        """Look for each header."""
-        if not wants_driver(context):
-            return self.skip("no Intel GPU to compile for")
-        folders = _folders(context)
-        missing = [
-            name for name in _HEADERS if not any(exists(context.path(f"{at}/{name}")) for at in folders)
-        ]
-        if not missing:
-            return self.ok(f"found {', '.join(_HEADERS)}")
-        return self.found(
-            f"no {' and no '.join(missing)}: torch.compile will fail at its first kernel",
-            Fix("install the headers", install_need(context, *(_BRINGS[header] for header in missing))),
-            missing=missing,
-            looked=folders,
-        )
+    if not wants_driver(look):
+        return skip("no Intel GPU to compile for")
+    folders = _folders(look)
+    missing = [name for name in _HEADERS if not any(exists(look.path(f"{at}/{name}")) for at in folders)]
+    if not missing:
+        return ok(f"found {', '.join(_HEADERS)}")
+    return finding(
+        f"no {' and no '.join(missing)}: torch.compile will fail at its first kernel",
+        Fix("install the headers", install_need(look, *(_BRINGS[header] for header in missing))),
+        missing=missing,
+        looked=folders,
+    )
 
 
-def _folders(context: CheckContext) -> list[str]:
-    environ = context.environ
+def _folders(look: Look) -> list[str]:
+    environ = look.environ
     found = [
         entry for name in _SEARCHED for entry in environ.get(name, "").split(":") if entry.startswith("/")
     ]

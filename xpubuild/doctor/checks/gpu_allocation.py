@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.doctor.probes.children import CHECK_DEADLINE_S
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok
 from xpubuild.doctor.probes.level_zero import unmasked
-from xpubuild.doctor.probes.machine import RUN
 
 _GIB = 1 << 30
 #: Where buffers of the Xe-HPG generation end: 32 bits of offset in a binding table.
@@ -19,18 +16,18 @@ RELAXED = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS"
 _MISTAKEN = "UR_L0_USE_RELAXED_ALLOCATION_LIMITS"
 
 
-class SingleAllocation(Check):
-    """A tensor may be as large as the memory."""
+@check(
+    "gpu.single_allocation",
+    severity="warn",
+    profiles=RUN,
+    needs=("level_zero.enumerate",),
+    live=True,
+    families=("R-hardware-limits",),
+    deadline_s=20,
+)
+def gpu_single_allocation(look: Look) -> Outcome:
+    """The GPU supports allocations larger than 4 GiB.
 
-    id = "gpu.single_allocation"
-    title = "The GPU supports allocations larger than 4 GiB"
-    severity = "warn"
-    needs = ("level_zero.enumerate",)
-    profiles = RUN
-    live = True
-    families = ("R-hardware-limits",)
-    deadline_s = CHECK_DEADLINE_S
-    explanation = """
     Compares the memory of each GPU with the largest single allocation that Level Zero reports for it
     (`maxMemAllocSize`). Arc A-series and other GPUs of that generation allow at most 4 GiB per
     allocation, however much memory is free, and torch reports `XPU out of memory. Tried to allocate
@@ -41,32 +38,29 @@ class SingleAllocation(Check):
     torch's ahead-of-time compiled kernels must have been built for it: torch-xpu-ops does so since its
     pull request 1406. Otherwise split the tensors.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        """Check the limit that the driver reports."""
-        limited = [device for device in context.probe(unmasked).gpus if _limited(device)]
-        evidence = {
-            str(device.get("pci_address")): {
-                "memory_bytes": device["memory_bytes"],
-                "largest_bytes": device["max_allocation_bytes"],
-            }
-            for device in limited
+    limited = [device for device in unmasked(look).gpus if _limited(device)]
+    evidence = {
+        str(device.get("pci_address")): {
+            "memory_bytes": device["memory_bytes"],
+            "largest_bytes": device["max_allocation_bytes"],
         }
-        if not limited:
-            return self.ok("every GPU supports allocations larger than 4 GiB, or has less memory")
-        told = "; ".join(
-            f"{device['name']}: {device['max_allocation_bytes'] / _GIB:.1f} of"
-            f" {device['memory_bytes'] / _GIB:.0f} GiB in one allocation"
-            for device in limited
-        )
-        if context.environ.get(RELAXED, "0") not in ("", "0"):
-            return self.ok(f"{told}, but {RELAXED} removes the limit", gpus=evidence)
-        wrong = f" ({_MISTAKEN} is set, but has no effect)" if _MISTAKEN in context.environ else ""
-        fix = Fix(
-            "use smaller tensors, or let the runtime exceed the limit at some cost in speed",
-            (f"export {RELAXED}=1",),
-        )
-        return self.found(told + wrong, fix, gpus=evidence)
+        for device in limited
+    }
+    if not limited:
+        return ok("every GPU supports allocations larger than 4 GiB, or has less memory")
+    told = "; ".join(
+        f"{device['name']}: {device['max_allocation_bytes'] / _GIB:.1f} of"
+        f" {device['memory_bytes'] / _GIB:.0f} GiB in one allocation"
+        for device in limited
+    )
+    if look.environ.get(RELAXED, "0") not in ("", "0"):
+        return ok(f"{told}, but {RELAXED} removes the limit", gpus=evidence)
+    wrong = f" ({_MISTAKEN} is set, but has no effect)" if _MISTAKEN in look.environ else ""
+    fix = Fix(
+        "use smaller tensors, or let the runtime exceed the limit at some cost in speed",
+        (f"export {RELAXED}=1",),
+    )
+    return finding(told + wrong, fix, gpus=evidence)
 
 
 def _limited(device: dict[str, Any]) -> bool:

@@ -7,13 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root, distribution, install_command, install_need, need_note
-from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip, warn
 from xpubuild.doctor.probes.machine import (
     DRM_DRIVERS,
     MAX,
-    RUN,
     bound_gpus,
     contained,
     intel_gpus,
@@ -57,15 +55,15 @@ _SHOWN_LINES = 5
 _DEBIAN_SPLIT = 13
 
 
-class KernelDriver(Check):
-    """i915 or xe is bound to every Intel GPU."""
+@check(
+    "gpu.kernel_driver",
+    profiles=RUN,
+    needs=("gpu.supported",),
+    families=("E-level-zero-driver-or-loader-version", "AI-kernel-driver-or-firmware"),
+)
+def gpu_kernel_driver(look: Look) -> Outcome:
+    """The kernel driver i915 or xe is bound to each GPU.
 
-    id = "gpu.kernel_driver"
-    title = "The kernel driver i915 or xe is bound to each GPU"
-    needs = ("gpu.supported",)
-    profiles = RUN
-    families = ("E-level-zero-driver-or-loader-version", "AI-kernel-driver-or-firmware")
-    explanation = """
     Reads from sysfs which driver is bound to each GPU. If there is none, the check searches for the
     reason: a blacklist in modprobe.d, `module_blacklist=` or `modprobe.blacklist=` on the kernel
     command line, `nomodeset`, a `force_probe` that excludes the device, a missing module, or a kernel
@@ -75,62 +73,57 @@ class KernelDriver(Check):
     GPU Max needs Intel's own i915 (package `intel-i915-dkms`). The compute runtime does not support an
     Arc A card that was moved to xe with `force_probe`.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        """Look at every GPU's driver link."""
-        gpus = intel_gpus(context)
-        if not gpus:
-            return self.ok("WSL2: Windows drives the GPU") if wsl(context) else self.skip("no GPU")
-        drivers = {gpu.pci_address: gpu.kernel_driver for gpu in gpus}
-        usable = usable_gpus(context)
-        unbound = [gpu for gpu in usable if gpu.kernel_driver not in DRM_DRIVERS]
-        if unbound:
-            detail, fix = _unbound(context, unbound)
-            if rest := [gpu for gpu in usable if gpu not in unbound]:
-                return self.warn(f"{detail}; programs can only use {listed(rest)}", fix, drivers=drivers)
-            return self.found(detail, fix, drivers=drivers)
-        forced = [gpu for gpu in gpus if gpu.family in _DG2 and gpu.kernel_driver == "xe"]
-        if forced:
-            return self.warn(
-                f"{listed(forced)}: bound to xe, but Intel's compute runtime requires i915",
-                Fix(
-                    "remove xe.force_probe= and i915.force_probe=! from the kernel command line, then reboot"
-                ),
-                drivers=drivers,
-            )
-        own = [gpu for gpu in gpus if gpu.family == MAX and _kernels_own(context, gpu)]
-        if own:
-            return self.warn(
-                f"{listed(own)}: bound to the kernel's own {own[0].kernel_driver}; for Data Center GPU"
-                " Max, Intel supports only its own i915",
-                _intels_driver(context),
-                drivers=drivers,
-            )
-        return self.ok(", ".join(f"{gpu.pci_address}: {gpu.kernel_driver}" for gpu in gpus), drivers=drivers)
+    gpus = intel_gpus(look)
+    if not gpus:
+        return ok("WSL2: Windows drives the GPU") if wsl(look) else skip("no GPU")
+    drivers = {gpu.pci_address: gpu.kernel_driver for gpu in gpus}
+    usable = usable_gpus(look)
+    unbound = [gpu for gpu in usable if gpu.kernel_driver not in DRM_DRIVERS]
+    if unbound:
+        detail, fix = _unbound(look, unbound)
+        if rest := [gpu for gpu in usable if gpu not in unbound]:
+            return warn(f"{detail}; programs can only use {listed(rest)}", fix, drivers=drivers)
+        return finding(detail, fix, drivers=drivers)
+    forced = [gpu for gpu in gpus if gpu.family in _DG2 and gpu.kernel_driver == "xe"]
+    if forced:
+        return warn(
+            f"{listed(forced)}: bound to xe, but Intel's compute runtime requires i915",
+            Fix("remove xe.force_probe= and i915.force_probe=! from the kernel command line, then reboot"),
+            drivers=drivers,
+        )
+    own = [gpu for gpu in gpus if gpu.family == MAX and _kernels_own(look, gpu)]
+    if own:
+        return warn(
+            f"{listed(own)}: bound to the kernel's own {own[0].kernel_driver}; for Data Center GPU"
+            " Max, Intel supports only its own i915",
+            _intels_driver(look),
+            drivers=drivers,
+        )
+    return ok(", ".join(f"{gpu.pci_address}: {gpu.kernel_driver}" for gpu in gpus), drivers=drivers)
 
 
-def _unbound(context: CheckContext, unbound: list[GpuFacts]) -> tuple[str, Fix]:
-    reasons = list(_reasons(context, unbound[0]))
+def _unbound(look: Look, unbound: list[GpuFacts]) -> tuple[str, Fix]:
+    reasons = list(_reasons(look, unbound[0]))
     why = "; ".join(reason for reason, _ in reasons)
-    fix = next((fix for _, fix in reasons), _load_it(context, unbound[0]))
+    fix = next((fix for _, fix in reasons), _load_it(look, unbound[0]))
     detail = f"{_state(unbound[0])}: {named(unbound[0])}" + (f"; {why}" if why else "")
     return detail + (f"; the same for {len(unbound) - 1} more" if len(unbound) > 1 else ""), fix
 
 
-def _kernels_own(context: CheckContext, gpu: GpuFacts) -> bool:
+def _kernels_own(look: Look, gpu: GpuFacts) -> bool:
     """Whether a GPU has a driver of the kernel, which Max has at most by force_probe.
 
     Source: dgpu-docs.intel.com/driver/kernel-driver-types.html.
     """
-    return gpu.kernel_driver == "xe" or out_of_tree(context, "i915") is False
+    return gpu.kernel_driver == "xe" or out_of_tree(look, "i915") is False
 
 
-def _intels_driver(context: CheckContext) -> Fix:
-    if contained(context):
+def _intels_driver(look: Look) -> Fix:
+    if contained(look):
         return Fix("install Intel's driver module on the host of this container", ())
     return Fix(
         "install Intel's driver module, remove force_probe from the kernel command line, then reboot",
-        install_need(context, "kernel-module", "firmware"),
+        install_need(look, "kernel-module", "firmware"),
     )
 
 
@@ -142,7 +135,7 @@ def _state(gpu: GpuFacts) -> str:
     return f"the kernel driver {gpu.kernel_driver} is bound, which is not a graphics driver"
 
 
-def _reasons(context: CheckContext, gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
+def _reasons(look: Look, gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
     """Yield the reasons in the files why no driver is bound, the most certain first."""
     if gpu.kernel_driver == "vfio-pci":
         commands = (
@@ -151,27 +144,27 @@ def _reasons(context: CheckContext, gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
         )
         typed = tuple(f"sudo sh -c '{line.format(gpu.pci_address)}'" for line in commands)
         yield "only that virtual machine can use it", Fix("use it there, or return it to the host", typed)
-    line = read_text(context.path("/proc/cmdline")) or ""
-    yield from _command_line(context, line.split(), gpu)
-    for module, place in _blacklisted(context):
+    line = read_text(look.path("/proc/cmdline")) or ""
+    yield from _command_line(look, line.split(), gpu)
+    for module, place in _blacklisted(look):
         yield (
             f"{module} is blacklisted in {place}",
             Fix(
                 f"remove the line about {module} from {place}, then load it",
-                as_root(context, f"sed -i '/{module}/s/^/# /' {place}", f"modprobe {module}"),
+                as_root(look, f"sed -i '/{module}/s/^/# /' {place}", f"modprobe {module}"),
             ),
         )
     oldest = _OLDEST_KERNEL.get(gpu.family)
-    match = _KERNEL_NUMBER.match(context.host.os.kernel)
+    match = _KERNEL_NUMBER.match(look.host.os.kernel)
     if oldest and match and (int(match[1]), int(match[2])) < oldest:
         wanted = ".".join(map(str, oldest))
         yield (
-            f"kernel {context.host.os.kernel} is older than {wanted}, the first that supports this GPU",
+            f"kernel {look.host.os.kernel} is older than {wanted}, the first that supports this GPU",
             Fix(f"use kernel {wanted} or newer, or install Intel's driver module for this one"),
         )
 
 
-def _command_line(context: CheckContext, words: list[str], gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
+def _command_line(look: Look, words: list[str], gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
     number = gpu.device_id.removeprefix("0x")
     for word in words:
         name, _, value = word.partition("=")
@@ -186,106 +179,99 @@ def _command_line(context: CheckContext, words: list[str], gpu: GpuFacts) -> Ite
                 f"the kernel was started with '{word}'",
                 Fix(
                     f"remove '{word}' from the kernel command line, then reboot",
-                    _boot_commands(context),
+                    _boot_commands(look),
                 ),
             )
 
 
-def _boot_commands(context: CheckContext) -> tuple[str, ...]:
+def _boot_commands(look: Look) -> tuple[str, ...]:
     tail = {"debian": "update-grub", "rhel": "grub2-mkconfig -o /boot/grub2/grub.cfg"}
     tail["suse"] = tail["rhel"]
-    command = tail.get(distribution(context))
-    return as_root(context, "editor /etc/default/grub", command, "reboot") if command else ()
+    command = tail.get(distribution(look))
+    return as_root(look, "editor /etc/default/grub", command, "reboot") if command else ()
 
 
-def _blacklisted(context: CheckContext) -> Iterator[tuple[str, str]]:
+def _blacklisted(look: Look) -> Iterator[tuple[str, str]]:
     """Yield (module, file) of blacklisted modules; a file takes precedence over later ones with its name."""
     files: dict[str, str] = {}
     for folder in _MODPROBE_FOLDERS:
-        for path in entries(context.path(folder)):
+        for path in entries(look.path(folder)):
             if path.suffix == ".conf":
                 files.setdefault(path.name, f"{folder}/{path.name}")
     for place in files.values():
-        for line in (read_text(context.path(place)) or "").splitlines():
+        for line in (read_text(look.path(place)) or "").splitlines():
             match = _RULE.match(line)
             module = (match[2] or match[4]) if match else ""
             if module in DRM_DRIVERS:
                 yield module, place
 
 
-def _load_it(context: CheckContext, gpu: GpuFacts) -> Fix:
-    if contained(context):
+def _load_it(look: Look, gpu: GpuFacts) -> Fix:
+    if contained(look):
         return Fix("load the driver on the host of this container; containers use the host's kernel", ())
-    modules = context.path(f"/lib/modules/{context.host.os.kernel}")
+    modules = look.path(f"/lib/modules/{look.host.os.kernel}")
     known = exists(modules) and any(
         next(iter(modules.rglob(f"{name}.ko*")), None) is not None for name in DRM_DRIVERS
     )
     if gpu.family in (MAX, UNKNOWN) or (exists(modules) and not known):
         return Fix(
-            "install Intel's driver module for this kernel and load it" + need_note(context, "kernel-module"),
-            (*install_need(context, "kernel-module"), *_modprobe(context)),
+            "install Intel's driver module for this kernel and load it" + need_note(look, "kernel-module"),
+            (*install_need(look, "kernel-module"), *_modprobe(look)),
         )
-    return Fix("load the driver and read the kernel log", _modprobe(context))
+    return Fix("load the driver and read the kernel log", _modprobe(look))
 
 
-def _modprobe(context: CheckContext) -> tuple[str, ...]:
-    return as_root(context, "modprobe i915", "dmesg | grep -iE 'i915|xe ' | tail -20")
+def _modprobe(look: Look) -> tuple[str, ...]:
+    return as_root(look, "modprobe i915", "dmesg | grep -iE 'i915|xe ' | tail -20")
 
 
-class Firmware(Check):
-    """The kernel reports no trouble with the GPU's firmware."""
+@check(
+    "gpu.firmware",
+    severity="warn",
+    profiles=RUN,
+    needs=("gpu.kernel_driver",),
+    families=("Z-single", "AI-kernel-driver-or-firmware"),
+)
+def gpu_firmware(look: Look) -> Outcome:
+    """The kernel log has no errors of the GPU's firmware.
 
-    id = "gpu.firmware"
-    title = "The kernel log has no errors of the GPU's firmware"
-    severity = "warn"
-    needs = ("gpu.kernel_driver",)
-    profiles = RUN
-    families = ("Z-single", "AI-kernel-driver-or-firmware")
-    explanation = """
     Searches for messages of i915 and xe about missing, outdated or failing firmware (GuC, HuC, GSC),
     GPU hangs and wedged devices, in `/var/log/dmesg`, `kern.log`, `messages` and the kernel's log
     buffer, if this user may read them. A GPU whose firmware does not start has a render node, but the
     device is lost at first use.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        """Search the logs that can be read."""
-        if not bound_gpus(context):
-            return self.skip("no GPU with a kernel driver")
-        texts = {place: text for place in _LOGS if (text := _end_of(context.path(place))) is not None}
-        if (ring := _ring(context.path(_RING))) is not None:
-            texts[_RING] = ring
-        if not texts:
-            return self.skip(f"this user cannot read a kernel log ({', '.join(_LOGS)}); as root: dmesg")
-        lines = [
-            line.strip() for text in texts.values() for line in text.splitlines() if _TROUBLE.search(line)
-        ]
-        if not lines:
-            return self.ok(f"no firmware errors in {', '.join(texts)}", logs=list(texts))
-        packages = _firmware_packages(context)
-        return self.found(
-            f"the kernel reports: {lines[-1]}",
-            Fix(
-                "update the firmware files and reboot; after a hang, power-cycle the machine",
-                packages,
-            ),
-            lines=lines[-_SHOWN_LINES:],
-        )
+    if not bound_gpus(look):
+        return skip("no GPU with a kernel driver")
+    texts = {place: text for place in _LOGS if (text := _end_of(look.path(place))) is not None}
+    if (ring := _ring(look.path(_RING))) is not None:
+        texts[_RING] = ring
+    if not texts:
+        return skip(f"this user cannot read a kernel log ({', '.join(_LOGS)}); as root: dmesg")
+    lines = [line.strip() for text in texts.values() for line in text.splitlines() if _TROUBLE.search(line)]
+    if not lines:
+        return ok(f"no firmware errors in {', '.join(texts)}", logs=list(texts))
+    packages = _firmware_packages(look)
+    return finding(
+        f"the kernel reports: {lines[-1]}",
+        Fix(
+            "update the firmware files and reboot; after a hang, power-cycle the machine",
+            packages,
+        ),
+        lines=lines[-_SHOWN_LINES:],
+    )
 
 
-def _firmware_packages(context: CheckContext) -> tuple[str, ...]:
+def _firmware_packages(look: Look) -> tuple[str, ...]:
     """Return the commands that install the firmware: Intel's own driver module has a separate package."""
-    if out_of_tree(context, "i915"):
-        return install_need(context, "firmware")
-    system = context.host.os
+    if out_of_tree(look, "i915"):
+        return install_need(look, "firmware")
+    system = look.host.os
     debian = "linux-firmware"
     if "ubuntu" not in (system.id, *system.id_like):
         number = system.version.partition(".")[0]
         split = number.isdigit() and int(number) >= _DEBIAN_SPLIT
         debian = "firmware-intel-graphics" if split else "firmware-misc-nonfree"
-    return install_command(
-        context, debian=(debian,), rhel=("linux-firmware",), suse=("kernel-firmware-i915",)
-    )
+    return install_command(look, debian=(debian,), rhel=("linux-firmware",), suse=("kernel-firmware-i915",))
 
 
 def _end_of(path: Path) -> str | None:

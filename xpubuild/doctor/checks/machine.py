@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from xpubuild.doctor.checks.python import interpreter
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.kit import Fix, Look, Outcome, check, finding, ok, skip
 from xpubuild.machine.readers import UNKNOWN, entries
 
 _ARCHITECTURE = "x86_64"
@@ -26,13 +25,10 @@ _ELSEWHERE = Fix(
 )
 
 
-class MachinePlatform(Check):
-    """PyTorch for XPU supports the machine, its C library and the interpreter."""
+@check("machine.platform", families=("F-wrong-torch-or-triton-package",))
+def machine_platform(look: Look) -> Outcome:
+    """PyTorch for XPU supports this platform.
 
-    id = "machine.platform"
-    title = "PyTorch for XPU supports this platform"
-    families = ("F-wrong-torch-or-triton-package",)
-    explanation = """
     PyTorch for XPU is published as `manylinux` wheels for x86_64, and Intel's compiler, which builds
     it, runs only on x86_64 with glibc. On aarch64, with musl (Alpine), with a 32-bit kernel personality
     (`linux32`, an i386 container) or with a 32-bit Python there is neither a wheel nor a compiler: pip
@@ -42,43 +38,39 @@ class MachinePlatform(Check):
     the selected interpreter is 64-bit; in an image, the dynamic loaders in it. This cannot be fixed on
     the machine: use another machine or another image.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        machines, musl = _loaders(context)
-        system = context.host.os
-        machine = system.machine
-        libc = system.libc
-        if machine == UNKNOWN and not context.live:
-            # An image may hold loaders of several kinds, for emulation; one that fits is enough.
-            machine = next((name for name in _GLIBC.values() if name in machines), musl or UNKNOWN)
-        if libc == UNKNOWN and musl and (context.live or not machines):
-            libc = "musl"
-        evidence = {"machine": machine, "libc": libc, "loaders": sorted(machines)}
-        if machine not in (_ARCHITECTURE, UNKNOWN):
-            return self.found(
-                f"the machine is {machine}, but PyTorch for XPU requires x86_64", _ELSEWHERE, **evidence
-            )
-        if libc == "musl":
-            detail = "the C library is musl, but PyTorch for XPU and oneAPI require glibc"
-            return self.found(detail, _ELSEWHERE, **evidence)
-        python = context.probe(interpreter)
-        if python is not None and python.bits not in (_BITS, None):
-            detail = (
-                f"{python.executable} is a {python.bits}-bit Python, but PyTorch for XPU requires 64 bits"
-            )
-            return self.found(detail, _ELSEWHERE, **evidence)
-        if machine == UNKNOWN:
-            return self.skip("the platform is unknown: there is no dynamic loader")
-        told = libc if libc != UNKNOWN else "an unknown C library"
-        return self.ok(f"{machine} with {told}", **evidence)
+    machines, musl = _loaders(look)
+    system = look.host.os
+    machine = system.machine
+    libc = system.libc
+    if machine == UNKNOWN and not look.live:
+        # An image may hold loaders of several kinds, for emulation; one that fits is enough.
+        machine = next((name for name in _GLIBC.values() if name in machines), musl or UNKNOWN)
+    if libc == UNKNOWN and musl and (look.live or not machines):
+        libc = "musl"
+    evidence = {"machine": machine, "libc": libc, "loaders": sorted(machines)}
+    if machine not in (_ARCHITECTURE, UNKNOWN):
+        return finding(
+            f"the machine is {machine}, but PyTorch for XPU requires x86_64", _ELSEWHERE, **evidence
+        )
+    if libc == "musl":
+        detail = "the C library is musl, but PyTorch for XPU and oneAPI require glibc"
+        return finding(detail, _ELSEWHERE, **evidence)
+    python = interpreter(look)
+    if python is not None and python.bits not in (_BITS, None):
+        detail = f"{python.executable} is a {python.bits}-bit Python, but PyTorch for XPU requires 64 bits"
+        return finding(detail, _ELSEWHERE, **evidence)
+    if machine == UNKNOWN:
+        return skip("the platform is unknown: there is no dynamic loader")
+    told = libc if libc != UNKNOWN else "an unknown C library"
+    return ok(f"{machine} with {told}", **evidence)
 
 
-def _loaders(context: CheckContext) -> tuple[frozenset[str], str]:
+def _loaders(look: Look) -> tuple[frozenset[str], str]:
     """Return the platforms of the installed glibc loaders, and that of musl's loader or ''.
 
     Names are enough: in an image a link may have an absolute target, which is another file on this machine.
     """
-    names = {path.name for folder in _FOLDERS for path in entries(context.path(folder), context.root)}
+    names = {path.name for folder in _FOLDERS for path in entries(look.path(folder), look.root)}
     start, end = _MUSL
     musl = sorted(name for name in names if name.startswith(start) and name.endswith(end))
     first = musl[0].removeprefix(start).removesuffix(end) if musl else ""

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip, warn
 from xpubuild.doctor.look.pip import indexes, settings
 from xpubuild.doctor.look.reach import Reached, reach_all, server_of, unreadable
-from xpubuild.doctor.model import Check, Fix, Outcome
 
 if TYPE_CHECKING:
     from xpubuild.recipe.model import Recipe
@@ -23,19 +22,19 @@ _WITH_USER = "put a user name and password in front of HOST, as USER:PASSWORD@HO
 _CIDR = re.compile(r"\d+(\.\d+){3}/\d+")
 
 
-class NetworkProxy(Check):
-    """The proxy variables can be read and agree with each other."""
-
-    id = "network.proxy"
-    title = "The proxy variables are valid"
-    live = True
-    profiles = frozenset({"build"})
-    families = (
+@check(
+    "network.proxy",
+    profiles=BUILD,
+    live=True,
+    families=(
         "H-torch-xpu-ops-and-submodule-checkout",
         "Q-triton-llvm-download",
         "S-network-proxy-certificate",
-    )
-    explanation = """
+    ),
+)
+def network_proxy(look: Look) -> Outcome:
+    """The proxy variables are valid.
+
     Reads `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` in lower and upper case. These are
     failures: a value that is not a URL, a port that is not a number, an unknown scheme, and a password
     with `@`, `/` or `#` that is not written as `%40`, `%2F`, `%23`. These are warnings: the lower-case
@@ -43,26 +42,24 @@ class NetworkProxy(Check):
     has a proxy, and `no_proxy` has entries that only some programs support (`*.domain`, networks such
     as 10.0.0.0/8, spaces). Users and passwords in the values are never shown.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        wrong = dict(_malformed(context))
-        if wrong:
-            told = "; ".join(f"{name} {text}" for name, text in wrong.items())
-            fix = Fix(
-                f"write them as http://HOST:PORT; {_WITH_USER}",
-                tuple(f"export {name}=http://HOST:PORT" for name in wrong),
-            )
-            return self.found(told, fix, variables=sorted(wrong))
-        odd = [*_odd(context)]
-        if odd:
-            return self.warn("; ".join(detail for detail, _ in odd), _joined([fix for _, fix in odd]))
-        used = sorted({_without_user(value) for value in _values(context).values()})
-        return self.ok(f"proxy {', '.join(used)}" if used else "no proxy is set")
+    wrong = dict(_malformed(look))
+    if wrong:
+        told = "; ".join(f"{name} {text}" for name, text in wrong.items())
+        fix = Fix(
+            f"write them as http://HOST:PORT; {_WITH_USER}",
+            tuple(f"export {name}=http://HOST:PORT" for name in wrong),
+        )
+        return finding(told, fix, variables=sorted(wrong))
+    odd = [*_odd(look)]
+    if odd:
+        return warn("; ".join(detail for detail, _ in odd), _joined([fix for _, fix in odd]))
+    used = sorted({_without_user(value) for value in _values(look).values()})
+    return ok(f"proxy {', '.join(used)}" if used else "no proxy is set")
 
 
-def _values(context: CheckContext) -> dict[str, str]:
+def _values(look: Look) -> dict[str, str]:
     names = [spelling for name in _PROXIES for spelling in (name, name.upper())]
-    return {name: context.environ[name] for name in names if context.environ.get(name)}
+    return {name: look.environ[name] for name in names if look.environ.get(name)}
 
 
 def _without_user(value: str) -> str:
@@ -71,8 +68,8 @@ def _without_user(value: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2].rstrip('/')}"
 
 
-def _malformed(context: CheckContext) -> Iterator[tuple[str, str]]:
-    for name, value in _values(context).items():
+def _malformed(look: Look) -> Iterator[tuple[str, str]]:
+    for name, value in _values(look).items():
         problem = _problem(value)
         if problem:
             yield name, problem
@@ -108,8 +105,8 @@ def _port(parts: SplitResult) -> int | None:
         return 0
 
 
-def _odd(context: CheckContext) -> Iterator[tuple[str, Fix]]:
-    environ = context.environ
+def _odd(look: Look) -> Iterator[tuple[str, Fix]]:
+    environ = look.environ
     for name in (*_PROXIES, "no_proxy"):
         lower, upper = environ.get(name), environ.get(name.upper())
         if lower and upper and lower != upper:
@@ -158,21 +155,20 @@ def _joined(fixes: Sequence[Fix]) -> Fix:
     return Fix(summary, tuple(command for fix in fixes for command in fix.commands))
 
 
-class NetworkReach(Check):
-    """The git servers and package indexes of the recipe respond."""
-
-    id = "network.reach"
-    title = "The servers that the recipe downloads from are reachable"
-    needs = ("network.proxy",)
-    live = True
-    profiles = frozenset({"build"})
-    deadline_s = 10.0
-    families = (
+@check(
+    "network.reach",
+    profiles=BUILD,
+    needs=("network.proxy",),
+    live=True,
+    families=(
         "H-torch-xpu-ops-and-submodule-checkout",
         "Q-triton-llvm-download",
         "S-network-proxy-certificate",
-    )
-    explanation = """
+    ),
+)
+def network_reach(look: Look) -> Outcome:
+    """The servers that the recipe downloads from are reachable.
+
     Contacts every server that the recipe uses (git hosts of sources and of repositories that CMake
     clones while it configures, the package indexes of pip and of the recipe) as git and pip would:
     through the configured proxy, trusting the certificate bundles in `SSL_CERT_FILE`,
@@ -191,50 +187,47 @@ class NetworkReach(Check):
     For a host without network access, install from a mirror that was filled with `xpubuild fetch`
     elsewhere.
     """
+    recipe = look.wanted
+    if recipe is None and "network.reach" not in look.asked:
+        return skip("needs a recipe (--recipe)")
+    recipe = recipe or _newest()
+    needed: dict[str, bool] = {}
+    urls = tuple(_urls(look, recipe)) if recipe else ()
+    if any(unreadable(url) for url, _ in urls):
+        return _unreadable(look)
+    for url, must in urls:
+        if server := server_of(url):
+            needed[server] = must or needed.get(server, False)
+    servers = list(needed)
+    if not servers:
+        return skip("the recipe downloads nothing")
+    answers = reach_all(servers, look.environ)
+    bad = [answer for answer in answers if answer.cause]
+    evidence = {"servers": {answer.server: answer.cause or "ok" for answer in answers}}
+    if not bad:
+        of = f"; these are the servers of {recipe.name}" if recipe and look.recipe is None else ""
+        return ok(f"{', '.join(servers)} responded{of}", **evidence)
+    told = "; ".join(f"{answer.server}: {answer.detail}{_through(answer)}" for answer in bad)
+    if any(needed[answer.server] for answer in bad):
+        return finding(told, _fix(bad), **evidence)
+    return warn(told, _fix(bad), **evidence)
 
-    def run(self, context: CheckContext) -> Outcome:
-        recipe = context.recipe.recipe if context.recipe else None
-        if recipe is None and self.id not in context.asked:
-            return self.skip("needs a recipe (--recipe)")
-        recipe = recipe or _newest()
-        needed: dict[str, bool] = {}
-        urls = tuple(_urls(context, recipe)) if recipe else ()
-        if any(unreadable(url) for url, _ in urls):
-            return self._unreadable(context)
-        for url, must in urls:
-            if server := server_of(url):
-                needed[server] = must or needed.get(server, False)
-        servers = list(needed)
-        if not servers:
-            return self.skip("the recipe downloads nothing")
-        answers = reach_all(servers, context.environ)
-        bad = [answer for answer in answers if answer.cause]
-        evidence = {"servers": {answer.server: answer.cause or "ok" for answer in answers}}
-        if not bad:
-            of = f"; these are the servers of {recipe.name}" if recipe and context.recipe is None else ""
-            return self.ok(f"{', '.join(servers)} responded{of}", **evidence)
-        told = "; ".join(f"{answer.server}: {answer.detail}{_through(answer)}" for answer in bad)
-        if any(needed[answer.server] for answer in bad):
-            return self.found(told, _fix(bad), **evidence)
-        return self.warn(told, _fix(bad), **evidence)
 
-    def _unreadable(self, context: CheckContext) -> Outcome:
-        origins = [
-            item.origin
-            for item in context.probe(settings)
-            if item.name in ("index-url", "extra-index-url") and any(map(unreadable, item.value.split()))
-        ]
-        where = " and ".join(dict.fromkeys(origins)) or "the recipe"
-        fix = Fix(
-            f"use the form https://HOST/simple or https://HOST:PORT/simple; {_WITH_USER}",
-            tuple(
-                f"export {name}=https://HOST/simple"
-                if name.startswith("PIP_")
-                else f"cat {shlex.quote(name)}"
-                for name in dict.fromkeys(origins)
-            ),
-        )
-        return self.found(f"{where} contains a server address that is not a URL", fix, origins=origins)
+def _unreadable(look: Look) -> Outcome:
+    origins = [
+        item.origin
+        for item in settings(look)
+        if item.name in ("index-url", "extra-index-url") and any(map(unreadable, item.value.split()))
+    ]
+    where = " and ".join(dict.fromkeys(origins)) or "the recipe"
+    fix = Fix(
+        f"use the form https://HOST/simple or https://HOST:PORT/simple; {_WITH_USER}",
+        tuple(
+            f"export {name}=https://HOST/simple" if name.startswith("PIP_") else f"cat {shlex.quote(name)}"
+            for name in dict.fromkeys(origins)
+        ),
+    )
+    return finding(f"{where} contains a server address that is not a URL", fix, origins=origins)
 
 
 def _through(answer: Reached) -> str:
@@ -248,7 +241,7 @@ def _newest() -> Recipe | None:
     return next((item.recipe for item in releases() if item.pinned and item.recipe.release), None)
 
 
-def _urls(context: CheckContext, recipe: Recipe) -> Iterator[tuple[str, bool]]:
+def _urls(look: Look, recipe: Recipe) -> Iterator[tuple[str, bool]]:
     """Yield (URL, whether a build cannot do without it)."""
     for component in recipe.components.values():
         if component.optional or recipe.target not in component.targets:
@@ -261,7 +254,7 @@ def _urls(context: CheckContext, recipe: Recipe) -> Iterator[tuple[str, bool]]:
             for clone in component.source.configure_time:
                 if clone.when == "always" or recipe.target == "xpu":
                     yield clone.url, True
-    yield from ((index, True) for index in indexes(context))
+    yield from ((index, True) for index in indexes(look))
 
 
 _FIXES: dict[str, Fix] = {

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import install_oneapi_packages
-from xpubuild.doctor.look.places import shown
+from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip, warn
 from xpubuild.doctor.look.toolkits import (
     ANY_VERSION,
     Installed,
@@ -18,7 +17,6 @@ from xpubuild.doctor.look.toolkits import (
     toolkits,
     version_of,
 )
-from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.documents import plain
 from xpubuild.errors import XpuBuildError
 from xpubuild.machine.oneapi_bundles import load_bundles
@@ -34,22 +32,22 @@ _CLEAN = Fix(
 )
 
 
-def install_fix(context: CheckContext, summary: str = "") -> Fix:
+def install_fix(look: Look, summary: str = "") -> Fix:
     """Return how to install the bundle that the recipe, or any build, needs."""
-    needs = needs_of(context)
+    needs = needs_of(look)
     package = load_bundles().package_for(specifier(needs.versions if needs else ANY_VERSION))
     text = summary or f"install {package} from Intel's repository, or set ONEAPI_ROOT to an installation"
-    return Fix(text, install_oneapi_packages(context, package))
+    return Fix(text, install_oneapi_packages(look, package))
 
 
-class OneapiInstalled(Check):
-    """A oneAPI compiler is installed."""
+@check(
+    "oneapi.installed",
+    profiles=BUILD,
+    families=("C-oneapi-not-found-silent-cpu-build", "G-pin-mismatch-or-broken-main"),
+)
+def oneapi_installed(look: Look) -> Outcome:
+    """A oneAPI compiler is installed.
 
-    id = "oneapi.installed"
-    title = "A oneAPI compiler is installed"
-    profiles = frozenset({"build"})
-    families = ("C-oneapi-not-found-silent-cpu-build", "G-pin-mismatch-or-broken-main")
-    explanation = """
     Searches for a oneAPI installation in `ONEAPI_ROOT`, `/opt/intel/oneapi` and `~/intel/oneapi`, in
     both layouts (`COMPONENT/VERSION/env/vars.sh`, and `VERSION/oneapi-vars.sh`), with a compiler in a
     version that the recipe allows.
@@ -59,38 +57,36 @@ class OneapiInstalled(Check):
     warning, because existing builds, and wheels that include their own runtime, run without oneAPI.
     With `--profile build` it is a failure.
     """
+    if for_cpu(look):
+        return skip(_CPU)
+    found = toolkits(look)
+    compilers = [item for place in found for item in place.components if item.name == COMPILER]
+    evidence = {
+        "installed": [f"{item.name} {item.version}" for place in found for item in place.components],
+        "roots": [look.shown(place.root.real) for place in found],
+    }
+    if not compilers:
+        detail = _nothing(look, found)
+        fix = install_fix(look)
+        if needs_of(look) is None and not look.to_build:
+            return warn(f"{detail}; only building for XPU needs it", fix, **evidence)
+        return finding(detail, fix, **evidence)
+    wanted = needs_of(look)
+    if wanted is not None and not any(_fits(item, wanted.versions) for item in compilers):
+        versions = " and ".join(dict.fromkeys(item.version for item in compilers))
+        detail = f"the installed oneAPI compiler is {versions}, the recipe needs {wanted.versions}"
+        return finding(detail, install_fix(look), **evidence)
+    versions = ", ".join(dict.fromkeys(item.version for item in compilers))
+    return ok(f"compiler {versions} in {', '.join(evidence['roots'])}", **evidence)
 
-    def run(self, context: CheckContext) -> Outcome:
-        if for_cpu(context):
-            return self.skip(_CPU)
-        found = context.probe(toolkits)
-        compilers = [item for place in found for item in place.components if item.name == COMPILER]
-        evidence = {
-            "installed": [f"{item.name} {item.version}" for place in found for item in place.components],
-            "roots": [shown(context, place.root.real) for place in found],
-        }
-        if not compilers:
-            detail = self._nothing(context, found)
-            fix = install_fix(context)
-            if needs_of(context) is None and not context.to_build:
-                return self.warn(f"{detail}; only building for XPU needs it", fix, **evidence)
-            return self.found(detail, fix, **evidence)
-        wanted = needs_of(context)
-        if wanted is not None and not any(_fits(item, wanted.versions) for item in compilers):
-            versions = " and ".join(dict.fromkeys(item.version for item in compilers))
-            detail = f"the installed oneAPI compiler is {versions}, the recipe needs {wanted.versions}"
-            return self.found(detail, install_fix(context), **evidence)
-        versions = ", ".join(dict.fromkeys(item.version for item in compilers))
-        return self.ok(f"compiler {versions} in {', '.join(evidence['roots'])}", **evidence)
 
-    @staticmethod
-    def _nothing(context: CheckContext, found: Iterable[Installed]) -> str:
-        places = ", ".join(shown(context, place.root.real) for place in found)
-        if places:
-            return f"oneAPI at {places} has no compiler"
-        named = context.environ.get("ONEAPI_ROOT")
-        looked = [*([f"ONEAPI_ROOT ({named})"] if named else []), "/opt/intel/oneapi", "~/intel/oneapi"]
-        return f"no oneAPI installation was found in {', '.join(looked)}"
+def _nothing(look: Look, found: Iterable[Installed]) -> str:
+    places = ", ".join(look.shown(place.root.real) for place in found)
+    if places:
+        return f"oneAPI at {places} has no compiler"
+    named = look.environ.get("ONEAPI_ROOT")
+    looked = [*([f"ONEAPI_ROOT ({named})"] if named else []), "/opt/intel/oneapi", "~/intel/oneapi"]
+    return f"no oneAPI installation was found in {', '.join(looked)}"
 
 
 def _fits(compiler: Component, wanted: str) -> bool:
@@ -98,49 +94,42 @@ def _fits(compiler: Component, wanted: str) -> bool:
     return may_satisfy(version_of(compiler.version), specifier(wanted)) is not False
 
 
-class OneapiComponents(Check):
-    """The components that the recipe sources are installed, in versions that it allows."""
-
-    id = "oneapi.components"
-    title = "The recipe's oneAPI components are installed"
-    needs = ("oneapi.installed",)
-    profiles = frozenset({"build"})
-    recipe = True
-    families = (
+@check(
+    "oneapi.components",
+    profiles=BUILD,
+    needs=("oneapi.installed",),
+    recipe=True,
+    families=(
         "C-oneapi-not-found-silent-cpu-build",
         "P-missing-build-component",
         "L-onednn-or-mkl-shadowing",
-    )
-    explanation = """
+    ),
+)
+def oneapi_components(look: Look) -> Outcome:
+    """The recipe's oneAPI components are installed.
+
     Selects components as a build would: one version of each component that the recipe sources
     (compiler, pti, umf, and later ccl, mpi, tcm), from one installation, with the compiler in the
     recipe's range. A missing `pti` makes the configure step fail at `find_package(Pti)`; a missing
     `ccl` silently disables XCCL. `mkl` is not sourced: CMake uses `mkl/latest` beside the compiler, which
     must be of the compiler's version.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        if for_cpu(context):
-            return self.skip(_CPU)
-        chosen = context.probe(selection)
-        if isinstance(chosen, XpuBuildError):
-            fix = Fix(
-                chosen.fix or "install the components", chosen.commands or install_fix(context).commands
-            )
-            detail = f"{chosen.what}: {chosen.why}" if chosen.why else chosen.what
-            return self.found(detail, fix, **chosen.evidence)
-        versions = {item.name: item.version for item in chosen.components}
-        told = ", ".join(f"{name} {version}" for name, version in versions.items())
-        return self.ok(told, root=shown(context, chosen.root.real), components=versions)
+    if for_cpu(look):
+        return skip(_CPU)
+    chosen = selection(look)
+    if isinstance(chosen, XpuBuildError):
+        fix = Fix(chosen.fix or "install the components", chosen.commands or install_fix(look).commands)
+        detail = f"{chosen.what}: {chosen.why}" if chosen.why else chosen.what
+        return finding(detail, fix, **chosen.evidence)
+    versions = {item.name: item.version for item in chosen.components}
+    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return ok(told, root=look.shown(chosen.root.real), components=versions)
 
 
-class OneapiMixed(Check):
-    """The environment, and the links named latest, stay within one release of one installation."""
+@check("oneapi.mixed", families=("B-two-sycl-runtimes-or-stale-jit-cache", "L-onednn-or-mkl-shadowing"))
+def oneapi_mixed(look: Look) -> Outcome:
+    """Only one oneAPI release is in use.
 
-    id = "oneapi.mixed"
-    title = "Only one oneAPI release is in use"
-    families = ("B-two-sycl-runtimes-or-stale-jit-cache", "L-onednn-or-mkl-shadowing")
-    explanation = """
     oneAPI releases can be mixed in two ways:
 
     * in the environment: `CMPLR_ROOT`, `MKLROOT` and similar variables and the entries of
@@ -154,21 +143,19 @@ class OneapiMixed(Check):
 
     Several installed releases are fine as long as they are not mixed.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        now = context.probe(sourced)
-        problem = _mixture(now)
-        if problem:
-            evidence = sorted({f"{item.variable}: {item.folder}" for item in now})
-            return self.found(problem, _CLEAN, environment=evidence)
-        drift = [finding for place in context.probe(toolkits) for finding in _drift(place)]
-        if drift:
-            fix = Fix("install all components from one release, or correct the links", _list_links(context))
-            told = "; ".join(str(item) for item in drift)
-            return self.warn(told, fix, findings=plain(drift))
-        if not context.probe(toolkits) and not now:
-            return self.ok("no oneAPI is installed or sourced")
-        return self.ok("only one oneAPI release is in use")
+    now = sourced(look)
+    problem = _mixture(now)
+    if problem:
+        evidence = sorted({f"{item.variable}: {item.folder}" for item in now})
+        return finding(problem, _CLEAN, environment=evidence)
+    drift = [finding for place in toolkits(look) for finding in _drift(place)]
+    if drift:
+        fix = Fix("install all components from one release, or correct the links", _list_links(look))
+        told = "; ".join(str(item) for item in drift)
+        return warn(told, fix, findings=plain(drift))
+    if not toolkits(look) and not now:
+        return ok("no oneAPI is installed or sourced")
+    return ok("only one oneAPI release is in use")
 
 
 def _mixture(now: tuple[Sourced, ...]) -> str:
@@ -200,19 +187,19 @@ def _drift(place: Installed) -> tuple[Finding, ...]:
     )
 
 
-def _list_links(context: CheckContext) -> tuple[str, ...]:
-    return tuple(f"ls -l {shown(context, place.root.real)}/*/latest" for place in context.probe(toolkits))
+def _list_links(look: Look) -> tuple[str, ...]:
+    return tuple(f"ls -l {look.shown(place.root.real)}/*/latest" for place in toolkits(look))
 
 
-class OneapiSourced(Check):
-    """The sourced components exist and are those that the recipe needs."""
+@check(
+    "oneapi.sourced",
+    needs=("oneapi.mixed",),
+    live=True,
+    families=("C-oneapi-not-found-silent-cpu-build", "G-pin-mismatch-or-broken-main"),
+)
+def oneapi_sourced(look: Look) -> Outcome:
+    """The oneAPI environment of this shell is usable.
 
-    id = "oneapi.sourced"
-    title = "The oneAPI environment of this shell is usable"
-    needs = ("oneapi.mixed",)
-    live = True
-    families = ("C-oneapi-not-found-silent-cpu-build", "G-pin-mismatch-or-broken-main")
-    explanation = """
     Reads what `setvars.sh`, a module file or a component script has set in the environment:
     `SETVARS_COMPLETED`, `ONEAPI_ROOT`, `CMPLR_ROOT`, and a compiler on `PATH`. xpubuild sources the
     components that a recipe needs in a clean shell, so you do not have to source anything. What is
@@ -223,49 +210,39 @@ class OneapiSourced(Check):
       nothing. (Exit code 0 of `setvars.sh` does not mean that it worked.)
     * A folder that no longer exists is a failure.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        root = context.environ.get("CMPLR_ROOT", "")
-        now = context.probe(sourced)
-        compilers = tuple(dict.fromkeys(item.version for item in now if item.component in (COMPILER, "")))
-        if root and not context.path(root).is_dir():
-            return self.found(f"CMPLR_ROOT is {root}, which does not exist", _CLEAN, CMPLR_ROOT=root)
-        if not now:
-            if context.environ.get("SETVARS_COMPLETED"):
-                fix = Fix("unset the marker of setvars.sh", ("unset SETVARS_COMPLETED",))
-                return self.warn("SETVARS_COMPLETED is set, but no oneAPI component is sourced", fix)
-            return self.ok("no oneAPI is sourced; xpubuild sources what it needs")
-        told = f"compiler {' and '.join(compilers)}" if compilers else "components without the compiler"
-        wanted = needs_of(context)
-        if wanted is not None and compilers:
-            wrong = [v for v in compilers if may_satisfy(version_of(v), specifier(wanted.versions)) is False]
-            if wrong:
-                detail = f"oneAPI {' and '.join(wrong)} is sourced, the recipe needs {wanted.versions}"
-                return self.found(detail, _CLEAN, sourced=list(compilers), wanted=wanted.versions)
-        return self.ok(f"sourced: {told}", sourced=list(compilers))
+    root = look.environ.get("CMPLR_ROOT", "")
+    now = sourced(look)
+    compilers = tuple(dict.fromkeys(item.version for item in now if item.component in (COMPILER, "")))
+    if root and not look.path(root).is_dir():
+        return finding(f"CMPLR_ROOT is {root}, which does not exist", _CLEAN, CMPLR_ROOT=root)
+    if not now:
+        if look.environ.get("SETVARS_COMPLETED"):
+            fix = Fix("unset the marker of setvars.sh", ("unset SETVARS_COMPLETED",))
+            return warn("SETVARS_COMPLETED is set, but no oneAPI component is sourced", fix)
+        return ok("no oneAPI is sourced; xpubuild sources what it needs")
+    told = f"compiler {' and '.join(compilers)}" if compilers else "components without the compiler"
+    wanted = needs_of(look)
+    if wanted is not None and compilers:
+        wrong = [v for v in compilers if may_satisfy(version_of(v), specifier(wanted.versions)) is False]
+        if wrong:
+            detail = f"oneAPI {' and '.join(wrong)} is sourced, the recipe needs {wanted.versions}"
+            return finding(detail, _CLEAN, sourced=list(compilers), wanted=wanted.versions)
+    return ok(f"sourced: {told}", sourced=list(compilers))
 
 
-class OneapiNounset(Check):
-    """Shells started from this one do not run with nounset or errexit."""
+@check("oneapi.set_u", severity="warn", profiles=BUILD, live=True, families=("Z-single",))
+def oneapi_set_u(look: Look) -> Outcome:
+    """SHELLOPTS exports neither nounset nor errexit.
 
-    id = "oneapi.set_u"
-    title = "SHELLOPTS exports neither nounset nor errexit"
-    severity = "warn"
-    live = True
-    profiles = frozenset({"build"})
-    families = ("Z-single",)
-    explanation = """
     An exported `SHELLOPTS` passes `set -u` and `set -e` on to every bash started from this shell.
     oneAPI's scripts read variables without a default (`OCL_ICD_FILENAMES`, `TCM_ROOT`), which ends a
     shell under `set -u` and cannot be caught. `setvars.sh` returns 3 and 250 for harmless reasons,
     which ends a shell under `set -e`. xpubuild sources the scripts with both disabled; your own scripts
     may not.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        options = context.environ.get("SHELLOPTS", "").split(":")
-        bad = [name for name in ("nounset", "errexit") if name in options]
-        if bad:
-            fix = Fix("do not export SHELLOPTS", ("export -n SHELLOPTS", "set +u +e"))
-            return self.found(f"SHELLOPTS exports {' and '.join(bad)}", fix, SHELLOPTS=options)
-        return self.ok("neither nounset nor errexit is exported")
+    options = look.environ.get("SHELLOPTS", "").split(":")
+    bad = [name for name in ("nounset", "errexit") if name in options]
+    if bad:
+        fix = Fix("do not export SHELLOPTS", ("export -n SHELLOPTS", "set +u +e"))
+        return finding(f"SHELLOPTS exports {' and '.join(bad)}", fix, SHELLOPTS=options)
+    return ok("neither nounset nor errexit is exported")

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root
-from xpubuild.doctor.model import Check, Fix, Outcome
-from xpubuild.doctor.probes.machine import RUN, integrated, intel_gpus, named
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip
+from xpubuild.doctor.probes.machine import integrated, intel_gpus, named
 from xpubuild.machine.gpus import GpuFacts
 from xpubuild.machine.readers import read_int, read_text
 
@@ -21,62 +20,54 @@ _SMALL_WINDOW = 256 * _MIB
 _PREFETCHABLE = 0x2000  # IORESOURCE_PREFETCH (include/linux/ioport.h)
 
 
-class PcieLink(Check):
-    """No PCI Express link between a GPU and the processor is slower or narrower than the card's own best."""
+@check("gpu.pcie_link", severity="warn", profiles=RUN, needs=("gpu.supported",))
+def gpu_pcie_link(look: Look) -> Outcome:
+    """The PCI Express link runs at the card's full speed and width.
 
-    id = "gpu.pcie_link"
-    title = "The PCI Express link runs at the card's full speed and width"
-    severity = "warn"
-    needs = ("gpu.supported",)
-    profiles = RUN
-    explanation = """
     Compares `current_link_speed` and `current_link_width` with `max_link_speed` and `max_link_width` of
     each GPU and, on cards with their own switch, of the switch's upstream port. A narrower link is
     caused by the slot, a riser or a badly seated card. A slower link may also be a GPU that saves power
     while idle: run something on it and check again.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        """Compare every link on the way."""
-        gpus = [gpu for gpu in intel_gpus(context) if not integrated(gpu)]
-        slow: list[str] = []
-        known: dict[str, str] = {}
-        for gpu in gpus:
-            for place in _downstream_ends(context, gpu):
-                now, best = _link(place, "current"), _link(place, "max")
-                if now is None or best is None:
-                    continue
-                known[place.name] = f"{now[0]:g} GT/s x{now[1]}"
-                if now[0] < best[0] or now[1] < best[1]:
-                    at = "" if place.name == gpu.pci_address else f" (port {place.name} of its card)"
-                    slow.append(f"{named(gpu)}{at}: {now[0]:g} GT/s x{now[1]} of {best[0]:g} GT/s x{best[1]}")
-        if slow:
-            return self.found(
-                "; ".join(slow),
-                Fix(
-                    "check again while the GPU is busy; then check the slot, risers, the seating of the"
-                    " card and"
-                    " the firmware settings of the slot",
-                    as_root(
-                        context,
-                        *(f"lspci -vv -s {gpu.pci_address} | grep -E 'LnkCap|LnkSta'" for gpu in gpus[:1]),
-                    ),
+    gpus = [gpu for gpu in intel_gpus(look) if not integrated(gpu)]
+    slow: list[str] = []
+    known: dict[str, str] = {}
+    for gpu in gpus:
+        for place in _downstream_ends(look, gpu):
+            now, best = _link(place, "current"), _link(place, "max")
+            if now is None or best is None:
+                continue
+            known[place.name] = f"{now[0]:g} GT/s x{now[1]}"
+            if now[0] < best[0] or now[1] < best[1]:
+                at = "" if place.name == gpu.pci_address else f" (port {place.name} of its card)"
+                slow.append(f"{named(gpu)}{at}: {now[0]:g} GT/s x{now[1]} of {best[0]:g} GT/s x{best[1]}")
+    if slow:
+        return finding(
+            "; ".join(slow),
+            Fix(
+                "check again while the GPU is busy; then check the slot, risers, the seating of the"
+                " card and"
+                " the firmware settings of the slot",
+                as_root(
+                    look,
+                    *(f"lspci -vv -s {gpu.pci_address} | grep -E 'LnkCap|LnkSta'" for gpu in gpus[:1]),
                 ),
-                links=known,
-            )
-        if not known:
-            return self.skip("no link state in sysfs: a virtual machine, or an integrated GPU")
-        return self.ok(", ".join(f"{name}: {state}" for name, state in known.items()), links=known)
+            ),
+            links=known,
+        )
+    if not known:
+        return skip("no link state in sysfs: a virtual machine, or an integrated GPU")
+    return ok(", ".join(f"{name}: {state}" for name, state in known.items()), links=known)
 
 
-def _downstream_ends(context: CheckContext, gpu: GpuFacts) -> Iterator[Path]:
+def _downstream_ends(look: Look, gpu: GpuFacts) -> Iterator[Path]:
     """Yield the function at the lower end of each link between the GPU and its root port.
 
     Ends alternate on the way up: GPU, port above it, upstream port of the switch, port above that, and so on.
     """
     try:
-        place = context.path(f"/sys/bus/pci/devices/{gpu.pci_address}")
-        place = place.resolve() if context.live else place
+        place = look.path(f"/sys/bus/pci/devices/{gpu.pci_address}")
+        place = place.resolve() if look.live else place
     except OSError:
         return
     chain = [place]
@@ -94,50 +85,45 @@ def _link(place: Path, kind: str) -> tuple[float, int] | None:
     return (float(match[1]), width) if match and width and width < 255 else None  # noqa: PLR2004
 
 
-class MemoryWindow(Check):
-    """The CPU can address a discrete GPU's complete memory, not only 256 MiB of it."""
+@check(
+    "gpu.bar",
+    severity="warn",
+    profiles=RUN,
+    needs=("gpu.supported",),
+    families=("E-level-zero-driver-or-loader-version",),
+)
+def gpu_bar(look: Look) -> Outcome:
+    """The CPU can address all GPU memory (resizable BAR).
 
-    id = "gpu.bar"
-    title = "The CPU can address all GPU memory (resizable BAR)"
-    severity = "warn"
-    needs = ("gpu.supported",)
-    profiles = RUN
-    families = ("E-level-zero-driver-or-loader-version",)
-    explanation = """
     Reads the sizes of the GPU's memory windows (BARs) from `resource` in sysfs. With a window of 256
     MiB or less the Level Zero driver does not start on some cards (on Battlemage, zeInit returns
     ZE_RESULT_ERROR_UNINITIALIZED), and transfers are slow on others. Enable Above 4G Decoding and
     Resizable BAR in the firmware.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        """Compare the largest prefetchable window with 256 MiB."""
-        sizes = {gpu: _window(context, gpu) for gpu in intel_gpus(context) if not integrated(gpu)}
-        known = {gpu.pci_address: size for gpu, size in sizes.items() if size}
-        if not known:
-            return self.skip("no discrete GPU with a known memory window (BAR)")
-        small = [gpu for gpu, size in sizes.items() if size and size <= _SMALL_WINDOW]
-        if small:
-            return self.found(
-                "; ".join(
-                    f"{named(gpu)}: a memory window (BAR) of {known[gpu.pci_address] // _MIB} MiB"
-                    for gpu in small
-                ),
-                Fix(
-                    "enable Above 4G Decoding and Resizable BAR in the machine's firmware settings",
-                    as_root(context, f"lspci -vv -s {small[0].pci_address} | grep -i region"),
-                ),
-                bytes=known,
-            )
-        return self.ok(", ".join(f"{name}: {size // _MIB} MiB" for name, size in known.items()), bytes=known)
+    sizes = {gpu: _window(look, gpu) for gpu in intel_gpus(look) if not integrated(gpu)}
+    known = {gpu.pci_address: size for gpu, size in sizes.items() if size}
+    if not known:
+        return skip("no discrete GPU with a known memory window (BAR)")
+    small = [gpu for gpu, size in sizes.items() if size and size <= _SMALL_WINDOW]
+    if small:
+        return finding(
+            "; ".join(
+                f"{named(gpu)}: a memory window (BAR) of {known[gpu.pci_address] // _MIB} MiB"
+                for gpu in small
+            ),
+            Fix(
+                "enable Above 4G Decoding and Resizable BAR in the machine's firmware settings",
+                as_root(look, f"lspci -vv -s {small[0].pci_address} | grep -i region"),
+            ),
+            bytes=known,
+        )
+    return ok(", ".join(f"{name}: {size // _MIB} MiB" for name, size in known.items()), bytes=known)
 
 
-def _window(context: CheckContext, gpu: GpuFacts) -> int:
+def _window(look: Look, gpu: GpuFacts) -> int:
     """Return the size in bytes of the largest prefetchable window, 0 where it is not known."""
     largest = 0
-    for line in (
-        read_text(context.path(f"/sys/bus/pci/devices/{gpu.pci_address}/resource")) or ""
-    ).splitlines():
+    for line in (read_text(look.path(f"/sys/bus/pci/devices/{gpu.pci_address}/resource")) or "").splitlines():
         try:
             start, end, flags = (int(word, 16) for word in line.split())
         except ValueError:

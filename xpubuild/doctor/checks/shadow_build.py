@@ -4,52 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, real
 from xpubuild.doctor.look import libraries
-from xpubuild.doctor.look.places import listed, real, shown
 from xpubuild.doctor.look.toolkits import compiler_of, sourced
-from xpubuild.doctor.model import Check, Fix, Outcome
 
 
-class ShadowSystem(Check):
-    """oneDNN and MKL of the distribution are not in front of the bundled ones."""
+@check("shadow.system", severity="warn", profiles=BUILD, families=("L-onednn-or-mkl-shadowing",))
+def shadow_system(look: Look) -> Outcome:
+    """No oneDNN or MKL from the distribution is installed.
 
-    id = "shadow.system"
-    title = "No oneDNN or MKL from the distribution is installed"
-    severity = "warn"
-    profiles = frozenset({"build"})
-    families = ("L-onednn-or-mkl-shadowing",)
-    explanation = """
     PyTorch compiles oneDNN from its own source tree. A `dnnl.hpp` in `/usr/include` or
     `/usr/local/include` (libdnnl-dev, or a `make install`) can be included instead, and the build fails
     with errors about missing members. An MKL in the system's library folders (libmkl-dev) is mixed with
     oneAPI's at link time, which causes undefined references.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        headers = [
-            name
-            for folder in ("/usr/local/include", "/usr/include")
-            for name in (
-                f"{folder}/dnnl.hpp",
-                f"{folder}/oneapi/dnnl/dnnl.hpp",
-                f"{folder}/mkl/mkl.h",
-                f"{folder}/mkl.h",
-            )
-            if context.path(name).is_file()
-        ]
-        core = libraries.find("libmkl_core.so", libraries.system_folders(context))
-        found = [*headers, *([shown(context, core)] if core else [])]
-        if not found:
-            return self.ok("neither oneDNN nor MKL is in the system folders")
-        names = ["libdnnl-dev", "libmkl-dev"]
-        fix = Fix("remove the development packages during the build", _remove(context, names))
-        return self.found(f"the system has {', '.join(found)}", fix, found=found)
+    headers = [
+        name
+        for folder in ("/usr/local/include", "/usr/include")
+        for name in (
+            f"{folder}/dnnl.hpp",
+            f"{folder}/oneapi/dnnl/dnnl.hpp",
+            f"{folder}/mkl/mkl.h",
+            f"{folder}/mkl.h",
+        )
+        if look.path(name).is_file()
+    ]
+    core = libraries.find("libmkl_core.so", libraries.system_folders(look))
+    found = [*headers, *([look.shown(core)] if core else [])]
+    if not found:
+        return ok("neither oneDNN nor MKL is in the system folders")
+    names = ["libdnnl-dev", "libmkl-dev"]
+    fix = Fix("remove the development packages during the build", _remove(look, names))
+    return finding(f"the system has {', '.join(found)}", fix, found=found)
 
 
-def _remove(context: CheckContext, names: list[str]) -> tuple[str, ...]:
-    installed = install_command(context, debian=names, rhel=["onednn-devel"], suse=["onednn-devel"])
+def _remove(look: Look, names: list[str]) -> tuple[str, ...]:
+    installed = install_command(look, debian=names, rhel=["onednn-devel"], suse=["onednn-devel"])
     swap = (
         ("apt-get install -y", "apt-get remove"),
         ("dnf install -y", "dnf remove"),
@@ -61,37 +52,28 @@ def _remove(context: CheckContext, names: list[str]) -> tuple[str, ...]:
     return tuple(line for line in lines if "remove" in line)
 
 
-class ShadowVariables(Check):
-    """No environment variable changes compiler flags or search paths."""
+@check(
+    "shadow.variables",
+    severity="warn",
+    profiles=BUILD,
+    live=True,
+    families=("L-onednn-or-mkl-shadowing", "J-host-compiler-version", "K-overlinked-oneapi-libs", "Z-single"),
+)
+def shadow_variables(look: Look) -> Outcome:
+    """No environment variable changes compiler flags or search paths.
 
-    id = "shadow.variables"
-    title = "No environment variable changes compiler flags or search paths"
-    severity = "warn"
-    profiles = frozenset({"build"})
-    live = True
-    families = (
-        "L-onednn-or-mkl-shadowing",
-        "J-host-compiler-version",
-        "K-overlinked-oneapi-libs",
-        "Z-single",
-    )
-    explanation = """
     `CPATH`, `LIBRARY_PATH`, `CMAKE_PREFIX_PATH` and compiler flags affect every compilation started
     from a shell. xpubuild passes none of them to a build, but manual builds and extensions use them.
     The check reports values that are known to break or change a build: folders with oneDNN, MKL or MPI
     that do not belong to the sourced oneAPI, `-D_GLIBCXX_USE_CXX11_ABI=0`, `-Werror` and `WERROR` (GCC
     13 and newer warn more), and `USE_CUDA=1` together with XPU.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        found = [*_flags(context), *_folders(context)]
-        if not found:
-            return self.ok("none of the known variables is set")
-        names = list(dict.fromkeys(text.partition(" ")[0] for text in found))
-        fix = Fix(
-            "unset them for manual builds; xpubuild does not pass them on", (f"unset {' '.join(names)}",)
-        )
-        return self.found("; ".join(found), fix, variables=names)
+    found = [*_flags(look), *_folders(look)]
+    if not found:
+        return ok("none of the known variables is set")
+    names = list(dict.fromkeys(text.partition(" ")[0] for text in found))
+    fix = Fix("unset them for manual builds; xpubuild does not pass them on", (f"unset {' '.join(names)}",))
+    return finding("; ".join(found), fix, variables=names)
 
 
 _FLAG_VARIABLES = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CMAKE_ARGS")
@@ -114,24 +96,24 @@ _BY_VARIABLE = {
 }
 
 
-def _flags(context: CheckContext) -> Iterator[str]:
+def _flags(look: Look) -> Iterator[str]:
     for name in _FLAG_VARIABLES:
         for flag, meaning in _FLAGS:
-            if flag in context.environ.get(name, ""):
+            if flag in look.environ.get(name, ""):
                 yield f"{name} {meaning} ({flag})"
-    if context.environ.get("WERROR", "0") not in ("", "0", "OFF"):
+    if look.environ.get("WERROR", "0") not in ("", "0", "OFF"):
         yield "WERROR turns warnings into errors"
-    if context.environ.get("USE_CUDA", "0").upper() in ("1", "ON", "YES", "TRUE"):
+    if look.environ.get("USE_CUDA", "0").upper() in ("1", "ON", "YES", "TRUE"):
         yield "USE_CUDA enables CUDA in addition to XPU"
 
 
-def _folders(context: CheckContext) -> Iterator[str]:
-    mine = [item.folder for item in context.probe(sourced)]
-    chosen = compiler_of(context)
+def _folders(look: Look) -> Iterator[str]:
+    mine = [item.folder for item in sourced(look)]
+    chosen = compiler_of(look)
     if chosen is not None:
         mine.append(chosen.path)
     for variable, names in _BY_VARIABLE.items():
-        for folder in listed(context, variable):
+        for folder in look.listed(variable):
             hit = next((name for name in names if (folder / name).exists()), None)
             if hit and not any(real(folder).is_relative_to(own) for own in mine):
                 yield f"{variable} contains {folder} with {hit}"

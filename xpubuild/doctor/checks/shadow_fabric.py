@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, real, skip
 from xpubuild.doctor.look import libraries
-from xpubuild.doctor.look.places import inside, listed, real
-from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import entries
 
@@ -23,17 +21,17 @@ _ROOTS = ("I_MPI_ROOT", "CCL_ROOT")
 _OWN = ("opt/mpi/libfabric/lib", "libfabric/lib")
 
 
-class ShadowLibfabric(Check):
-    """The libfabric that is loaded first is compatible with the configured providers."""
+@check(
+    "shadow.libfabric",
+    severity="warn",
+    profiles=RUN,
+    needs=("gpu.present",),
+    live=True,
+    families=("Z-single", "AB-distributed-start"),
+)
+def shadow_libfabric(look: Look) -> Outcome:
+    """MPI and oneCCL load one libfabric with its own providers.
 
-    id = "shadow.libfabric"
-    title = "MPI and oneCCL load one libfabric with its own providers"
-    severity = "warn"
-    profiles = frozenset({"run"})
-    needs = ("gpu.present",)
-    live = True
-    families = ("Z-single", "AB-distributed-start")
-    explanation = """
     Intel MPI loads the first `libfabric.so.1` on `LD_LIBRARY_PATH`, or the system's. oneCCL loads the
     one in `CCL_OFI_LIBRARY_PATH`, or Intel MPI's own, or the same as Intel MPI. Both load the providers
     (`lib*-fi.so`) in the folders of `FI_PROVIDER_PATH`. oneAPI's scripts set this to Intel's providers;
@@ -47,30 +45,26 @@ class ShadowLibfabric(Check):
     A site's own libfabric with its own providers, as on clusters with Slingshot, is accepted if
     `CCL_OFI_LIBRARY_PATH` refers to it too. Only programs with more than one process need any of this.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        if not any(context.environ.get(name) for name in (*_ROOTS, _PATH, *_OF_CCL)):
-            return self.skip("neither oneAPI's MPI nor its oneCCL is in the environment")
-        found = _look(context)
-        if found.first is None:
-            return self.skip(f"no {_LIBRARY} is on LD_LIBRARY_PATH or in the system's folders")
-        evidence: dict[str, object] = {
-            "mpi": str(found.first),
-            "ccl": str(found.of_ccl),
-            "providers": [str(item) for item in found.providers],
-        }
-        short = {str(path): lacks for path in found.loaded if (lacks := sorted(_wanted(found) - _has(path)))}
-        if short:
-            told = "; ".join(f"{path} lacks {', '.join(lacks)}" for path, lacks in short.items())
-            detail = f"{told}, which the providers in {_PATH} need"
-            return Outcome("fail", detail, {**evidence, "short": short}, _fix(found))
-        problems = [*_problems(context, found)]
-        if problems:
-            return self.found("; ".join(problems), _fix(found), **evidence)
-        count = len(found.providers)
-        return self.ok(
-            f"{found.first}, {f'{count} providers' if count else 'with built-in providers'}", **evidence
-        )
+    if not any(look.environ.get(name) for name in (*_ROOTS, _PATH, *_OF_CCL)):
+        return skip("neither oneAPI's MPI nor its oneCCL is in the environment")
+    found = _look(look)
+    if found.first is None:
+        return skip(f"no {_LIBRARY} is on LD_LIBRARY_PATH or in the system's folders")
+    evidence: dict[str, object] = {
+        "mpi": str(found.first),
+        "ccl": str(found.of_ccl),
+        "providers": [str(item) for item in found.providers],
+    }
+    short = {str(path): lacks for path in found.loaded if (lacks := sorted(_wanted(found) - _has(path)))}
+    if short:
+        told = "; ".join(f"{path} lacks {', '.join(lacks)}" for path, lacks in short.items())
+        detail = f"{told}, which the providers in {_PATH} need"
+        return Outcome("fail", detail, {**evidence, "short": short}, _fix(found))
+    problems = [*_problems(look, found)]
+    if problems:
+        return finding("; ".join(problems), _fix(found), **evidence)
+    count = len(found.providers)
+    return ok(f"{found.first}, {f'{count} providers' if count else 'with built-in providers'}", **evidence)
 
 
 @frozen
@@ -88,19 +82,17 @@ class _Fabric:
         return tuple(dict.fromkeys(real(path) for path in (self.first, self.of_ccl) if path is not None))
 
 
-def _look(context: CheckContext) -> _Fabric:
-    environ = context.environ
-    first = libraries.find(
-        _LIBRARY, (*listed(context, "LD_LIBRARY_PATH"), *libraries.system_folders(context))
-    )
+def _look(look: Look) -> _Fabric:
+    environ = look.environ
+    first = libraries.find(_LIBRARY, (*look.listed("LD_LIBRARY_PATH"), *libraries.system_folders(look)))
     roots = (environ.get(name, "") for name in _ROOTS)
     own = libraries.find(
         _LIBRARY,
-        [inside(context, root) / folder for root in roots if root.startswith("/") for folder in _OWN],
+        [look.path(root) / folder for root in roots if root.startswith("/") for folder in _OWN],
     )
     named = (Path(environ.get(name, "")) for name in _OF_CCL)
     of_ccl = next((path for path in named if path.is_absolute() and path.is_file()), own or first)
-    providers = tuple(item for folder in listed(context, _PATH) for item in _providers(folder))
+    providers = tuple(item for folder in look.listed(_PATH) for item in _providers(folder))
     return _Fabric(first, of_ccl, own, providers)
 
 
@@ -124,7 +116,7 @@ def _has(path: Path) -> frozenset[str]:
     return frozenset(elf.versions_defined) if elf else frozenset()
 
 
-def _problems(context: CheckContext, found: _Fabric) -> Iterator[str]:
+def _problems(look: Look, found: _Fabric) -> Iterator[str]:
     if len(found.loaded) > 1 and found.first is not None and found.of_ccl is not None:
         lacks = sorted(_has(found.of_ccl) - _has(found.first))
         age = f"; MPI's is older and lacks {', '.join(lacks)}" if lacks else ""
@@ -132,7 +124,7 @@ def _problems(context: CheckContext, found: _Fabric) -> Iterator[str]:
     for path in found.loaded:
         beside = path.parent / "prov"
         if not found.providers and [*_providers(beside)]:
-            why = "contains no provider" if context.environ.get(_PATH) else "is not set"
+            why = "contains no provider" if look.environ.get(_PATH) else "is not set"
             yield f"{_PATH} {why}, and {path} has its own in {beside}"
 
 

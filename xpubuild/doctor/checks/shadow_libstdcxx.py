@@ -6,24 +6,18 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, real, skip, warn
 from xpubuild.doctor.look import libraries
-from xpubuild.doctor.look.places import listed, real, shown
 from xpubuild.doctor.look.sites import Site, library_folders, site
-from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.machine.readers import UNKNOWN
 from xpubuild.machine.tools import probe_tool
 
 
-class ShadowLibstdcxx(Check):
-    """The libstdc++ that Python gets is new enough for the driver."""
+@check("shadow.libstdcxx", profiles=RUN, families=("A-conda-or-mixed-libstdcxx",))
+def shadow_libstdcxx(look: Look) -> Outcome:
+    """The libstdc++ that is found first is new enough for the driver.
 
-    id = "shadow.libstdcxx"
-    title = "The libstdc++ that is found first is new enough for the driver"
-    profiles = frozenset({"run"})
-    families = ("A-conda-or-mixed-libstdcxx",)
-    explanation = """
     A process loads only one libstdc++: the first that is found. In a conda environment that is conda's,
     which is often older than the one that the distribution's driver was linked with. The Level Zero
     driver then cannot be loaded, and `torch.xpu.is_available()` is False without a message. This check
@@ -33,90 +27,88 @@ class ShadowLibstdcxx(Check):
     same is done for the `cmake` and `ninja` on `PATH` with the libstdc++ that this shell's `LD_PRELOAD` or
     `LD_LIBRARY_PATH` puts first: programs that cannot be started for it are not reported once more.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        first = self._first(context)
-        system = libraries.find(libraries.LIBSTDCXX, libraries.system_folders(context))
-        place = first or system
-        offered = libraries.elf_of(place) if place else None
-        if place is None or offered is None:
-            return self.skip("no libstdc++ was found to compare with")
-        needing = [*_driver_files(context)]
-        if place == of_the_shell(context):
-            needing += [Path(item.path) for item in context.host.tools]
-        lacking = {shown(context, user): _missing(user, offered.versions_defined) for user in needing}
-        short = {user: missing for user, missing in lacking.items() if missing}
-        has = libraries.newest(offered.versions_defined)
-        evidence = {"libstdcxx": shown(context, place), "offers": has, "short": short}
-        if not needing:
-            return self.skip("no driver library that needs libstdc++ was found", **evidence)
-        if not short:
-            return self.ok(f"{shown(context, place)} provides {has}, which is sufficient", **evidence)
-        name, wanting = next(iter(short.items()))
-        detail = f"{shown(context, place)} provides up to {has}, but {name} needs {', '.join(wanting)}"
-        return self.found(detail, self._fix(context, first, system), **evidence)
-
-    @staticmethod
-    def _first(context: CheckContext) -> Path | None:
-        """Return the libstdc++ that comes before the system's: preloaded, conda's, or on LD_LIBRARY_PATH."""
-        if preloaded := _preloaded(context):
-            return preloaded
-        python = context.probe(site)
-        folders = list(_rpath(python)) if python else []
-        if python is not None and python.conda is not None:
-            # Every program and library of conda has an RPATH that leads to this folder.
-            folders.append(python.conda / "lib")
-        return libraries.find(libraries.LIBSTDCXX, folders) or of_the_shell(context)
-
-    @staticmethod
-    def _fix(context: CheckContext, first: Path | None, system: Path | None) -> Fix:
-        if first is not None and (first.parent.parent / "conda-meta").is_dir():
-            preload = (f"export LD_PRELOAD={shown(context, system)}",) if system else ()
-            commands = ("conda install -c conda-forge 'libstdcxx-ng>=13'", *preload)
-            return Fix("upgrade conda's libstdc++, or make the system's the first", commands)
-        if first is not None:
-            return of_this_shell_no_more(context)
-        return Fix(
-            "upgrade the system's libstdc++, or install driver packages for this distribution's release",
-            install_command(context, debian=["libstdc++6"], rhel=["libstdc++"], suse=["libstdc++6"]),
-        )
+    first = _first(look)
+    system = libraries.find(libraries.LIBSTDCXX, libraries.system_folders(look))
+    place = first or system
+    offered = libraries.elf_of(place) if place else None
+    if place is None or offered is None:
+        return skip("no libstdc++ was found to compare with")
+    needing = [*_driver_files(look)]
+    if place == of_the_shell(look):
+        needing += [Path(item.path) for item in look.host.tools]
+    lacking = {look.shown(user): _missing(user, offered.versions_defined) for user in needing}
+    short = {user: missing for user, missing in lacking.items() if missing}
+    has = libraries.newest(offered.versions_defined)
+    evidence = {"libstdcxx": look.shown(place), "offers": has, "short": short}
+    if not needing:
+        return skip("no driver library that needs libstdc++ was found", **evidence)
+    if not short:
+        return ok(f"{look.shown(place)} provides {has}, which is sufficient", **evidence)
+    name, wanting = next(iter(short.items()))
+    detail = f"{look.shown(place)} provides up to {has}, but {name} needs {', '.join(wanting)}"
+    return finding(detail, _fix(look, first, system), **evidence)
 
 
-def of_the_shell(context: CheckContext) -> Path | None:
+def _first(look: Look) -> Path | None:
+    """Return the libstdc++ that comes before the system's: preloaded, conda's, or on LD_LIBRARY_PATH."""
+    if preloaded := _preloaded(look):
+        return preloaded
+    python = site(look)
+    folders = list(_rpath(python)) if python else []
+    if python is not None and python.conda is not None:
+        # Every program and library of conda has an RPATH that leads to this folder.
+        folders.append(python.conda / "lib")
+    return libraries.find(libraries.LIBSTDCXX, folders) or of_the_shell(look)
+
+
+def _fix(look: Look, first: Path | None, system: Path | None) -> Fix:
+    if first is not None and (first.parent.parent / "conda-meta").is_dir():
+        preload = (f"export LD_PRELOAD={look.shown(system)}",) if system else ()
+        commands = ("conda install -c conda-forge 'libstdcxx-ng>=13'", *preload)
+        return Fix("upgrade conda's libstdc++, or make the system's the first", commands)
+    if first is not None:
+        return of_this_shell_no_more(look)
+    return Fix(
+        "upgrade the system's libstdc++, or install driver packages for this distribution's release",
+        install_command(look, debian=["libstdc++6"], rhel=["libstdc++"], suse=["libstdc++6"]),
+    )
+
+
+def of_the_shell(look: Look) -> Path | None:
     """Return the libstdc++ that LD_PRELOAD or LD_LIBRARY_PATH puts first in every program, or None."""
-    return _preloaded(context) or libraries.find(libraries.LIBSTDCXX, listed(context, "LD_LIBRARY_PATH"))
+    return _preloaded(look) or libraries.find(libraries.LIBSTDCXX, look.listed("LD_LIBRARY_PATH"))
 
 
-def of_this_shell_no_more(context: CheckContext) -> Fix:
+def of_this_shell_no_more(look: Look) -> Fix:
     """Return what takes that libstdc++ out of this shell."""
-    if _preloaded(context):
+    if _preloaded(look):
         return Fix("do not preload that libstdc++", ("unset LD_PRELOAD",))
     return Fix("remove the folder of that libstdc++ from LD_LIBRARY_PATH", ("unset LD_LIBRARY_PATH",))
 
 
-def held_up(context: CheckContext, program: str) -> str:
+def held_up(look: Look, program: str) -> str:
     """Say that a program on PATH that did not answer does so without this shell's libstdc++, or nothing."""
-    first = of_the_shell(context) if context.live else None
+    first = of_the_shell(look) if look.live else None
     if first is None:
         return ""
-    bare = {name: value for name, value in context.environ.items() if not name.startswith("LD_")}
+    bare = {name: value for name, value in look.environ.items() if not name.startswith("LD_")}
     if probe_tool(program, bare).version == UNKNOWN:
         return ""
-    return f"{program} cannot be started with {shown(context, first)}, which this shell puts first"
+    return f"{program} cannot be started with {look.shown(first)}, which this shell puts first"
 
 
-def instead(check: Check, context: CheckContext, told: str) -> Outcome:
+def instead(look: Look, told: str) -> Outcome:
     """Return the answer of a check of a program that is held up: the cause has a check of its own.
 
     That one is about running; if only a build was asked for, this is the only one to tell.
     """
-    if context.to_build:
-        return check.warn(told, of_this_shell_no_more(context))
-    return check.skip(f"{told}: see {ShadowLibstdcxx.id}")
+    if look.to_build:
+        return warn(told, of_this_shell_no_more(look))
+    return skip(f"{told}: see shadow.libstdcxx")
 
 
-def _preloaded(context: CheckContext) -> Path | None:
-    entries = re.split(r"[:\s]+", context.environ.get("LD_PRELOAD", ""))
+def _preloaded(look: Look) -> Path | None:
+    entries = re.split(r"[:\s]+", look.environ.get("LD_PRELOAD", ""))
     found = (Path(entry) for entry in entries if Path(entry).name == libraries.LIBSTDCXX)
     return next((place for place in found if place.is_file()), None)
 
@@ -133,9 +125,9 @@ _DRIVER = (
 )  # fmt: skip
 
 
-def _driver_files(context: CheckContext) -> Iterator[Path]:
-    python = context.probe(site)
-    folders = [*listed(context, "LD_LIBRARY_PATH"), *libraries.system_folders(context)]
+def _driver_files(look: Look) -> Iterator[Path]:
+    python = site(look)
+    folders = [*look.listed("LD_LIBRARY_PATH"), *libraries.system_folders(look)]
     folders += library_folders(python)
     for pattern in _DRIVER:
         for place in libraries.find_all(pattern, folders):

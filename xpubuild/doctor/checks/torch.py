@@ -9,13 +9,11 @@ from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import InstalledDist
 from xpubuild.doctor.checks.shadow import SHADOWING
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.companions import companion_version, index_of
-from xpubuild.doctor.look.places import listed, shown
 from xpubuild.doctor.look.sites import Site, library_folders, public, required, requirements, site
 from xpubuild.doctor.look.torches import Torch, cuda_of, torch_of
-from xpubuild.doctor.model import Check, Fix, Outcome
 from xpubuild.recipe.versions import parse
 
 _NO_TORCH = "torch is not installed in the selected Python"
@@ -29,14 +27,14 @@ def _pip(python: Site) -> str:
     return f"{python.executable} -m pip"
 
 
-class TorchXpuBuild(Check):
-    """The installed torch is a build for XPU."""
+@check(
+    "torch.xpu_build",
+    profiles=RUN,
+    families=("F-wrong-torch-or-triton-package", "C-oneapi-not-found-silent-cpu-build"),
+)
+def torch_xpu_build(look: Look) -> Outcome:
+    """The installed torch is an XPU build.
 
-    id = "torch.xpu_build"
-    title = "The installed torch is an XPU build"
-    profiles = frozenset({"run"})
-    families = ("F-wrong-torch-or-triton-package", "C-oneapi-not-found-silent-cpu-build")
-    explanation = """
     Searches for `lib/libtorch_xpu.so` in the installed torch, and reads `version.py`; torch is not
     imported. Without that library `torch.xpu.is_available()` is False with any driver. Usual reasons: a
     plain `pip install torch` (CUDA or CPU), a dependency of another package that replaced the XPU
@@ -44,77 +42,67 @@ class TorchXpuBuild(Check):
     needed for this check: a login node shows what its compute nodes will run. With a recipe for the CPU
     it is skipped.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        recipe = context.recipe.recipe if context.recipe else None
-        if recipe is not None and recipe.target == "cpu":
-            return self.skip(f"the recipe {recipe.name} is for the CPU")
-        torch = context.probe(torch_of)
-        if torch is None:
-            return self.skip(_NO_TORCH)
-        evidence = {"version": torch.version, "kind": torch.kind, "folder": shown(context, torch.folder)}
-        if torch.xpu:
-            return self.ok(f"torch {torch.version} is built for XPU", **evidence)
-        fix = Fix(
-            "install the XPU wheel of the same version, or build one",
-            (
-                f"{_pip(torch.python)} install --force-reinstall 'torch=={public(torch.version)}' {_FROM}",
-                "xpubuild recipes list",
-            ),
-        )
-        detail = f"torch {torch.version} in {evidence['folder']} is built for {torch.kind}, not for XPU"
-        return self.found(detail, fix, **evidence)
+    recipe = look.wanted
+    if recipe is not None and recipe.target == "cpu":
+        return skip(f"the recipe {recipe.name} is for the CPU")
+    torch = torch_of(look)
+    if torch is None:
+        return skip(_NO_TORCH)
+    evidence = {"version": torch.version, "kind": torch.kind, "folder": look.shown(torch.folder)}
+    if torch.xpu:
+        return ok(f"torch {torch.version} is built for XPU", **evidence)
+    fix = Fix(
+        "install the XPU wheel of the same version, or build one",
+        (
+            f"{_pip(torch.python)} install --force-reinstall 'torch=={public(torch.version)}' {_FROM}",
+            "xpubuild recipes list",
+        ),
+    )
+    detail = f"torch {torch.version} in {evidence['folder']} is built for {torch.kind}, not for XPU"
+    return finding(detail, fix, **evidence)
 
 
-class TorchOneTriton(Check):
-    """One distribution contains the package triton, and it is the one that torch requires."""
+@check("torch.one_triton", profiles=RUN, families=("F-wrong-torch-or-triton-package",))
+def torch_one_triton(look: Look) -> Outcome:
+    """The triton that torch requires is installed, and no other.
 
-    id = "torch.one_triton"
-    title = "The triton that torch requires is installed, and no other"
-    profiles = frozenset({"run"})
-    families = ("F-wrong-torch-or-triton-package",)
-    explanation = """
     `triton` (CUDA, AMD), `pytorch-triton-xpu` (up to 2.9) and `triton-xpu` (from 2.10) all install into
     the same folder, `triton/`, and pip does not know that they conflict. Installing two of them leaves
     a mixture; `triton` installed after the XPU one removes the Intel backend. This check reports more
     than one of them, an XPU torch with the wrong one or without the files of its backend, and another
     version than torch requires.
     """
+    python, torch = site(look), torch_of(look)
+    if python is None or torch is None:
+        return skip(_NO_TORCH)
+    found = [dist for name in _TRITON if (dist := python.get(name)) is not None]
+    told = [f"{dist.name} {dist.version}" for dist in found]
+    if len(found) > 1:
+        detail = f"{' and '.join(told)} are installed, but both contain the package triton"
+        return finding(detail, _one_triton(torch, found), installed=told)
+    if not torch.xpu:
+        return skip(f"torch is built for {torch.kind}")
+    problem = _problem(torch, found)
+    if problem:
+        return finding(problem, _one_triton(torch, found), installed=told)
+    return ok(told[0] if told else "triton is not installed; torch.compile needs it", installed=told)
 
-    def run(self, context: CheckContext) -> Outcome:
-        python, torch = context.probe(site), context.probe(torch_of)
-        if python is None or torch is None:
-            return self.skip(_NO_TORCH)
-        found = [dist for name in _TRITON if (dist := python.get(name)) is not None]
-        told = [f"{dist.name} {dist.version}" for dist in found]
-        if len(found) > 1:
-            detail = f"{' and '.join(told)} are installed, but both contain the package triton"
-            return self.found(detail, _one_triton(torch, found), installed=told)
-        if not torch.xpu:
-            return self.skip(f"torch is built for {torch.kind}")
-        problem = self._problem(torch, found)
-        if problem:
-            return self.found(problem, _one_triton(torch, found), installed=told)
-        return self.ok(told[0] if told else "triton is not installed; torch.compile needs it", installed=told)
 
-    @staticmethod
-    def _problem(torch: Torch, found: list[InstalledDist]) -> str:
-        if not found:
-            return ""
-        dist = found[0]
-        if dist.name not in _TRITON_XPU:
-            return (
-                f"torch is built for XPU, but the installed triton is {dist.name} {dist.version}, without"
-                " XPU support"
-            )
-        wanted = required(torch.dist, dist.name) if torch.dist else None
-        if wanted is not None and not wanted.specifier.contains(public(dist.version), prereleases=True):
-            return f"torch {torch.version} requires {wanted}, but {dist.version} is installed"
-        if not (dist.site_packages / "triton" / "backends" / "intel").is_dir():
-            return (
-                f"{dist.name} {dist.version} lacks triton/backends/intel: another triton has overwritten it"
-            )
+def _problem(torch: Torch, found: list[InstalledDist]) -> str:
+    if not found:
         return ""
+    dist = found[0]
+    if dist.name not in _TRITON_XPU:
+        return (
+            f"torch is built for XPU, but the installed triton is {dist.name} {dist.version}, without"
+            " XPU support"
+        )
+    wanted = required(torch.dist, dist.name) if torch.dist else None
+    if wanted is not None and not wanted.specifier.contains(public(dist.version), prereleases=True):
+        return f"torch {torch.version} requires {wanted}, but {dist.version} is installed"
+    if not (dist.site_packages / "triton" / "backends" / "intel").is_dir():
+        return f"{dist.name} {dist.version} lacks triton/backends/intel: another triton has overwritten it"
+    return ""
 
 
 def _one_triton(torch: Torch, found: list[InstalledDist]) -> Fix:
@@ -127,44 +115,40 @@ def _one_triton(torch: Torch, found: list[InstalledDist]) -> Fix:
     return Fix("uninstall all of them, then install the one that torch requires", tuple(commands))
 
 
-class TorchRuntimePackages(Check):
-    """The runtime packages that an XPU wheel requires are installed in its versions."""
-
-    id = "torch.runtime_packages"
-    title = "The runtime packages that torch requires are installed"
-    profiles = frozenset({"run"})
-    families = (
+@check(
+    "torch.runtime_packages",
+    profiles=RUN,
+    families=(
         "F-wrong-torch-or-triton-package",
         "B-two-sycl-runtimes-or-stale-jit-cache",
         "N-run-time-jit-headers",
-    )
-    explanation = """
+    ),
+)
+def torch_runtime_packages(look: Look) -> Outcome:
+    """The runtime packages that torch requires are installed.
+
     The XPU wheels use SYCL, oneMKL, oneCCL and the rest of their runtime from pip packages with exact
     versions (`intel-sycl-rt==...`). If they were installed with `--no-deps`, or another package then
     required other versions, torch does not load, or `torch.compile` finds no SYCL headers. A torch that
     was built on this machine requires none of them.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        torch = context.probe(torch_of)
-        if torch is None or torch.dist is None or not torch.xpu:
-            return self.skip("no XPU build of torch is installed")
-        missing = []
-        for item in requirements(torch.dist):
-            name = canonicalize_name(item.name)
-            if name not in SHADOWING and not name.startswith(("intel-", "onemkl-")):
-                continue
-            dist = torch.python.get(name)
-            if dist is None or not item.specifier.contains(dist.version, prereleases=True):
-                missing.append((f"{item.name}{item.specifier}", dist.version if dist else "none"))
-        if not missing:
-            return self.ok("all are installed, or none is required")
-        told = ", ".join(f"{wanted} (installed: {has})" for wanted, has in missing)
-        again = " ".join(f"'{wanted}'" for wanted, _ in missing)
-        fix = Fix(
-            "install the packages that torch requires", (f"{_pip(torch.python)} install {again} {_FROM}",)
-        )
-        return self.found(f"torch {torch.version} requires {told}", fix, missing=dict(missing))
+    torch = torch_of(look)
+    if torch is None or torch.dist is None or not torch.xpu:
+        return skip("no XPU build of torch is installed")
+    missing = []
+    for item in requirements(torch.dist):
+        name = canonicalize_name(item.name)
+        if name not in SHADOWING and not name.startswith(("intel-", "onemkl-")):
+            continue
+        dist = torch.python.get(name)
+        if dist is None or not item.specifier.contains(dist.version, prereleases=True):
+            missing.append((f"{item.name}{item.specifier}", dist.version if dist else "none"))
+    if not missing:
+        return ok("all are installed, or none is required")
+    told = ", ".join(f"{wanted} (installed: {has})" for wanted, has in missing)
+    again = " ".join(f"'{wanted}'" for wanted, _ in missing)
+    fix = Fix("install the packages that torch requires", (f"{_pip(torch.python)} install {again} {_FROM}",))
+    return finding(f"torch {torch.version} requires {told}", fix, missing=dict(missing))
 
 
 #: Libraries of oneAPI that an overlinked torch cannot be imported without.
@@ -189,47 +173,45 @@ _LINKED = (
 )
 
 
-class TorchLibraries(Check):
-    """Every library of oneAPI and the driver that torch is linked with is found."""
-
-    id = "torch.libraries"
-    title = "All libraries that torch needs are found"
-    profiles = frozenset({"run"})
-    needs = ("shadow.sycl_soname",)
-    live = True
-    families = (
+@check(
+    "torch.libraries",
+    profiles=RUN,
+    needs=("shadow.sycl_soname",),
+    live=True,
+    families=(
         "K-overlinked-oneapi-libs",
         "E-level-zero-driver-or-loader-version",
         "C-oneapi-not-found-silent-cpu-build",
-    )
-    explanation = """
+    ),
+)
+def torch_libraries(look: Look) -> Outcome:
+    """All libraries that torch needs are found.
+
     Reads which libraries of oneMKL, oneCCL, MPI, SYCL and Level Zero torch's libraries need (`NEEDED`),
     and searches for each as the loader would: in their own RPATH, `LD_LIBRARY_PATH` and the system's
     folders. A torch that was built in a shell with the complete `setvars.sh` links the libraries found
     there, and cannot be imported in a shell without it.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        torch = context.probe(torch_of)
-        if torch is None or not torch.xpu:
-            return self.skip("no XPU build of torch is installed")
-        missing = {name: user for user, name in _unfound(context, torch)}
-        if not missing:
-            return self.ok("all are found")
-        told = ", ".join(f"{name} (needed by {user})" for name, user in missing.items())
-        fix = Fix(
-            "activate the workspace, source the components that torch was built with, or install the runtime"
-            " packages of the wheel",
-            ("xpubuild env --help", f"{_pip(torch.python)} check"),
-        )
-        return self.found(f"not found: {told}", fix, missing=missing)
+    torch = torch_of(look)
+    if torch is None or not torch.xpu:
+        return skip("no XPU build of torch is installed")
+    missing = {name: user for user, name in _unfound(look, torch)}
+    if not missing:
+        return ok("all are found")
+    told = ", ".join(f"{name} (needed by {user})" for name, user in missing.items())
+    fix = Fix(
+        "activate the workspace, source the components that torch was built with, or install the runtime"
+        " packages of the wheel",
+        ("xpubuild env --help", f"{_pip(torch.python)} check"),
+    )
+    return finding(f"not found: {told}", fix, missing=missing)
 
 
-def _unfound(context: CheckContext, torch: Torch) -> Iterator[tuple[str, str]]:
+def _unfound(look: Look, torch: Torch) -> Iterator[tuple[str, str]]:
     around = (
-        *listed(context, "LD_LIBRARY_PATH"),
+        *look.listed("LD_LIBRARY_PATH"),
         *library_folders(torch.python),
-        *libraries.system_folders(context),
+        *libraries.system_folders(look),
     )
     for user in _LINKED:
         place = torch.folder / "lib" / user
@@ -243,32 +225,26 @@ def _unfound(context: CheckContext, torch: Torch) -> Iterator[tuple[str, str]]:
 _COMPANIONS = ("torchvision", "torchaudio", "intel-extension-for-pytorch")
 
 
-class TorchVisionPairing(Check):
-    """torchvision, torchaudio and IPEX belong to the installed torch."""
+@check("torch.vision_pairing", profiles=RUN, families=("O-vision-audio-abi", "Z-single", "AM-extension-abi"))
+def torch_vision_pairing(look: Look) -> Outcome:
+    """torchvision and torchaudio match the installed torch.
 
-    id = "torch.vision_pairing"
-    title = "torchvision and torchaudio match the installed torch"
-    profiles = frozenset({"run"})
-    families = ("O-vision-audio-abi", "Z-single", "AM-extension-abi")
-    explanation = """
     Compares the torch version that torchvision and torchaudio require (METADATA) with the installed
     one, and the platform that they were built for with that of torch (`version.py`): a CUDA build of
     torchvision with a torch for XPU or the CPU fails with `operator torchvision::nms does not exist`.
     Intel's extension must have the same first two version numbers as torch.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        torch = context.probe(torch_of)
-        if torch is None:
-            return self.skip(_NO_TORCH)
-        found = [dist for name in _COMPANIONS if (dist := torch.python.get(name)) is not None]
-        if not found:
-            return self.skip("neither torchvision nor torchaudio is installed")
-        problems = {dist.name: problem for dist in found if (problem := _mispaired(torch, dist))}
-        told = ", ".join(f"{dist.name} {dist.version}" for dist in found)
-        if not problems:
-            return self.ok(f"{told} with torch {torch.version}")
-        return self.found("; ".join(problems.values()), _paired(torch, list(problems)), problems=problems)
+    torch = torch_of(look)
+    if torch is None:
+        return skip(_NO_TORCH)
+    found = [dist for name in _COMPANIONS if (dist := torch.python.get(name)) is not None]
+    if not found:
+        return skip("neither torchvision nor torchaudio is installed")
+    problems = {dist.name: problem for dist in found if (problem := _mispaired(torch, dist))}
+    told = ", ".join(f"{dist.name} {dist.version}" for dist in found)
+    if not problems:
+        return ok(f"{told} with torch {torch.version}")
+    return finding("; ".join(problems.values()), _paired(torch, list(problems)), problems=problems)
 
 
 def _paired(torch: Torch, names: list[str]) -> Fix:

@@ -4,51 +4,46 @@ from __future__ import annotations
 
 import shlex
 
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip, warn
 from xpubuild.doctor.probes.children import Ending
-from xpubuild.doctor.probes.machine import RUN
-from xpubuild.doctor.probes.torch_count import SECONDS, TorchCount, torch_count
+from xpubuild.doctor.probes.torch_count import TorchCount, torch_count
 
 
-class TorchImport(Check):
-    """The installed torch can be imported."""
+@check(
+    "torch.import",
+    profiles=RUN,
+    live=True,
+    families=("A-conda-or-mixed-libstdcxx", "B-two-sycl-runtimes-or-stale-jit-cache"),
+    deadline_s=40,
+)
+def torch_import(look: Look) -> Outcome:
+    """The installed torch can be imported.
 
-    id = "torch.import"
-    title = "The installed torch can be imported"
-    profiles = RUN
-    live = True
-    families = ("A-conda-or-mixed-libstdcxx", "B-two-sycl-runtimes-or-stale-jit-cache")
-    deadline_s = 2 * SECONDS
-    explanation = """
     Imports torch in a subprocess of the selected Python, in the caller's environment, and reports how
     that ended: the last line of an exception (`undefined symbol`, a library that is not found), the
     signal of a crash, or a timeout. The usual reason is that libraries of another oneAPI release, of
     conda or of the system are found before torch's own; the checks `shadow.*` search for them.
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        """Evaluate how the import ended."""
-        torch = context.probe(torch_count)
-        if torch.ending is None:
-            return self.skip("no Python is selected or active")
-        if torch.ending.how == "missing":
-            return Outcome("error", f"{context.python} could not be started: {torch.ending.words}")
-        evidence = {"ended": torch.ending.how, "stage": torch.ending.stage, "said": torch.ending.words}
-        look = Fix(
-            "check which libraries it loads, and deactivate conda and other oneAPI environments",
-            (
-                f"{shlex.quote(str(context.python))} -X faulthandler -c 'import torch'",
-                "xpubuild doctor --only shadow --only oneapi",
-            ),
-        )
-        if torch.hollow:
-            return self.warn("the folder of torch has no __init__.py: the installation is incomplete", look)
-        if torch.version is not None:
-            return self.ok(f"torch {torch.version}", **evidence)
-        if torch.import_failed:
-            return self.found(ended(torch.ending, "torch"), look, **evidence)
-        return self.skip(_unasked(torch.ending), **evidence)
+    torch = torch_count(look)
+    if torch.ending is None:
+        return skip("no Python is selected or active")
+    if torch.ending.how == "missing":
+        return Outcome("error", f"{look.python} could not be started: {torch.ending.words}")
+    evidence = {"ended": torch.ending.how, "stage": torch.ending.stage, "said": torch.ending.words}
+    trace = Fix(
+        "check which libraries it loads, and deactivate conda and other oneAPI environments",
+        (
+            f"{shlex.quote(str(look.python))} -X faulthandler -c 'import torch'",
+            "xpubuild doctor --only shadow --only oneapi",
+        ),
+    )
+    if torch.hollow:
+        return warn("the folder of torch has no __init__.py: the installation is incomplete", trace)
+    if torch.version is not None:
+        return ok(f"torch {torch.version}", **evidence)
+    if torch.import_failed:
+        return finding(ended(torch.ending, "torch"), trace, **evidence)
+    return skip(_unasked(torch.ending), **evidence)
 
 
 def _unasked(ending: Ending) -> str:

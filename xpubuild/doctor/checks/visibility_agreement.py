@@ -6,14 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xpubuild.doctor.checks.torch_import import ended, not_imported
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok
 from xpubuild.doctor.probes.level_zero import HIERARCHY, MASK, enumeration, unmasked
-from xpubuild.doctor.probes.machine import RUN, bound_gpus, intel_gpus, listed, supported
+from xpubuild.doctor.probes.machine import bound_gpus, intel_gpus, listed, supported
 from xpubuild.doctor.probes.opencl import opencl_gpus
 from xpubuild.doctor.probes.selector import SELECTOR, SelectorError, visible
 from xpubuild.doctor.probes.sycl import sycl_devices
-from xpubuild.doctor.probes.torch_count import SECONDS, torch_count
+from xpubuild.doctor.probes.torch_count import torch_count
 
 
 @dataclass
@@ -28,17 +27,17 @@ class _Story:
         return ", ".join(f"{name} {count}" for name, count in self.counts.items() if count is not None)
 
 
-class Agreement(Check):
-    """All layers report the same GPUs, or the difference has a reason."""
+@check(
+    "gpu.agreement",
+    profiles=RUN,
+    needs=("level_zero.enumerate", "gpu.render_access", "gpu.hidden"),
+    live=True,
+    families=("E-level-zero-driver-or-loader-version", "A-conda-or-mixed-libstdcxx", "Z-single"),
+    deadline_s=80,
+)
+def gpu_agreement(look: Look) -> Outcome:
+    """PCI, DRM, Level Zero, OpenCL, SYCL and torch report the same GPUs.
 
-    id = "gpu.agreement"
-    title = "PCI, DRM, Level Zero, OpenCL, SYCL and torch report the same GPUs"
-    needs = ("level_zero.enumerate", "gpu.render_access", "gpu.hidden")
-    profiles = RUN
-    live = True
-    families = ("E-level-zero-driver-or-loader-version", "A-conda-or-mixed-libstdcxx", "Z-single")
-    deadline_s = 4 * SECONDS
-    explanation = """
     Counts the GPUs that each layer reports. A difference may have a known reason: no kernel driver, a
     render node that cannot be opened, tiles reported as separate devices, a mask or a selector, an
     integrated GPU that PyTorch ignores if there is a discrete one, or a torch that is not built for
@@ -47,33 +46,30 @@ class Agreement(Check):
     cards in compute-runtime 25.44), or torch reports fewer devices than Level Zero (its SYCL runtime
     could not load the Level Zero adapter: run with `SYCL_UR_TRACE=1`).
     """
-
-    def run(self, context: CheckContext) -> Outcome:
-        """Compare the layers from the bus up."""
-        story = _Story()
-        _kernel(context, story)
-        seen = _level_zero(context, story)
-        story.counts["OpenCL"] = len(context.probe(opencl_gpus).gpus)
-        if not story.counts["OpenCL"]:
-            story.reasons.append("OpenCL has no GPU, but PyTorch does not need it")
-        sycl = context.probe(sycl_devices)
-        story.counts["SYCL"] = sycl.count("level_zero") if sycl.program else None
-        _torch(context, story, seen)
-        evidence = {"counts": story.counts, "reasons": story.reasons, "unexplained": story.open}
-        because = f" ({'; '.join(story.reasons)})" if story.reasons else ""
-        if story.open:
-            fix = Fix(
-                "install compatible releases of loader, driver and kernel driver, and check what the SYCL"
-                " runtime"
-                " loads",
-                ("SYCL_UR_TRACE=1 sycl-ls", "ZE_ENABLE_LOADER_DEBUG_TRACE=1 sycl-ls"),
-            )
-            return self.found(f"{'; '.join(story.open)}; {story.told()}{because}", fix, **evidence)
-        return self.ok(f"{story.told()}{because}", **evidence)
+    story = _Story()
+    _kernel(look, story)
+    seen = _level_zero(look, story)
+    story.counts["OpenCL"] = len(opencl_gpus(look).gpus)
+    if not story.counts["OpenCL"]:
+        story.reasons.append("OpenCL has no GPU, but PyTorch does not need it")
+    sycl = sycl_devices(look)
+    story.counts["SYCL"] = sycl.count("level_zero") if sycl.program else None
+    _torch(look, story, seen)
+    evidence = {"counts": story.counts, "reasons": story.reasons, "unexplained": story.open}
+    because = f" ({'; '.join(story.reasons)})" if story.reasons else ""
+    if story.open:
+        fix = Fix(
+            "install compatible releases of loader, driver and kernel driver, and check what the SYCL"
+            " runtime"
+            " loads",
+            ("SYCL_UR_TRACE=1 sycl-ls", "ZE_ENABLE_LOADER_DEBUG_TRACE=1 sycl-ls"),
+        )
+        return finding(f"{'; '.join(story.open)}; {story.told()}{because}", fix, **evidence)
+    return ok(f"{story.told()}{because}", **evidence)
 
 
-def _kernel(context: CheckContext, story: _Story) -> None:
-    pci, bound = intel_gpus(context), bound_gpus(context)
+def _kernel(look: Look, story: _Story) -> None:
+    pci, bound = intel_gpus(look), bound_gpus(look)
     openable = [gpu for gpu in bound if gpu.accessible]
     story.counts.update({"PCI": len(pci), "DRM": sum(1 for gpu in bound if gpu.render_node)})
     if len(bound) < len(pci):
@@ -82,11 +78,11 @@ def _kernel(context: CheckContext, story: _Story) -> None:
         story.reasons.append(f"{len(bound) - len(openable)} with a render node that this user cannot open")
 
 
-def _level_zero(context: CheckContext, story: _Story) -> int:
+def _level_zero(look: Look, story: _Story) -> int:
     """Compare cards by PCI address; return how many devices a SYCL program should see."""
-    devices = context.probe(unmasked).gpus
+    devices = unmasked(look).gpus
     cards = {str(device["pci_address"]) for device in devices}
-    openable = [gpu for gpu in bound_gpus(context) if gpu.accessible]
+    openable = [gpu for gpu in bound_gpus(look) if gpu.accessible]
     story.counts["Level Zero"] = len(devices)
     missing = [gpu for gpu in openable if gpu.pci_address not in cards]
     if "None" in cards:  # an old driver does not report addresses
@@ -100,12 +96,12 @@ def _level_zero(context: CheckContext, story: _Story) -> int:
     if len(devices) > len(cards):
         story.reasons.append(f"{len(devices)} tiles of {len(cards)} cards are separate devices")
     elif any(len(device.get("tiles", ())) > 1 for device in devices):
-        chosen = context.environ.get(HIERARCHY)
+        chosen = look.environ.get(HIERARCHY)
         told = f"{HIERARCHY}={chosen}" if chosen else f"{HIERARCHY} is not set"
         story.reasons.append(f"{told}: a card is one device")
-    left = context.probe(enumeration).gpus
+    left = enumeration(look).gpus
     try:
-        seen = visible(context.environ.get(SELECTOR, ""), [len(device.get("tiles", ())) for device in left])
+        seen = visible(look.environ.get(SELECTOR, ""), [len(device.get("tiles", ())) for device in left])
     except SelectorError:
         seen = len(left)
     if seen < len(devices):
@@ -113,8 +109,8 @@ def _level_zero(context: CheckContext, story: _Story) -> int:
     return seen
 
 
-def _torch(context: CheckContext, story: _Story, seen: int) -> None:
-    torch = context.probe(torch_count)
+def _torch(look: Look, story: _Story, seen: int) -> None:
+    torch = torch_count(look)
     if not_imported(torch):
         story.reasons.append("torch cannot be imported, see torch.import")
     if torch.version is None:
@@ -123,7 +119,7 @@ def _torch(context: CheckContext, story: _Story, seen: int) -> None:
         story.open.append(ended(torch.ending, f"torch {torch.version}"))
         return
     story.counts["torch"] = torch.count
-    integrated = sum(1 for device in context.probe(enumeration).gpus if device["integrated"])
+    integrated = sum(1 for device in enumeration(look).gpus if device["integrated"])
     if not torch.built:
         story.reasons.append(f"torch {torch.version} is not built for XPU")
     elif torch.count == seen - integrated != seen:

@@ -7,26 +7,25 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xpubuild.doctor.checks.python import interpreter
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.model import Check, Fix, Outcome
+from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip
 from xpubuild.errors import ToolchainError, XpuBuildError
 
 if TYPE_CHECKING:
     from xpubuild.supply.index.lacking import Prebuilt
 
 
-class NetworkWheels(Check):
-    """The package indexes have the recipe's prebuilt wheels for this Python."""
+@check(
+    "network.wheels",
+    profiles=BUILD,
+    needs=("python.version", "network.reach"),
+    live=True,
+    recipe=True,
+    families=("F-wrong-torch-or-triton-package", "T-package-resolver"),
+    deadline_s=30,
+)
+def network_wheels(look: Look) -> Outcome:
+    """The prebuilt wheels of the recipe exist for this Python.
 
-    id = "network.wheels"
-    title = "The prebuilt wheels of the recipe exist for this Python"
-    needs = ("python.version", "network.reach")
-    live = True
-    recipe = True
-    profiles = frozenset({"build"})
-    deadline_s = 30.0
-    families = ("F-wrong-torch-or-triton-package", "T-package-resolver")
-    explanation = """
     Some recipes take a component as a prebuilt wheel; quickstart takes torch so. This check asks the
     package indexes and wheel folders that pip is configured with, and then those of the recipe, whether
     they have that wheel for the selected Python, with the hash that the recipe pins. Nothing is
@@ -34,31 +33,29 @@ class NetworkWheels(Check):
 
     The fix names the versions of Python for which the wheel is there: choose one with `--python`.
     """
+    facts = interpreter(look)
+    loaded = look.recipe
+    if facts is None or facts.error or loaded is None:
+        return skip("no Python was found")
+    from xpubuild.recipe.load import requirement_file  # noqa: PLC0415 - pydantic, and only with a recipe
+    from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415
 
-    def run(self, context: CheckContext) -> Outcome:
-        facts = context.probe(interpreter)
-        loaded = context.recipe
-        if facts is None or facts.error or loaded is None:
-            return self.skip("no Python was found")
-        from xpubuild.recipe.load import requirement_file  # noqa: PLC0415 - pydantic, and only with a recipe
-        from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415
-
-        needed = [
-            item
-            for item in loaded.recipe.components.values()
-            if not item.optional and loaded.recipe.target in item.targets
-        ]
-        wheels = prebuilt(needed, lambda name: requirement_file(loaded, name).read_text("utf-8"))
-        if not wheels:
-            return self.skip("the recipe takes no prebuilt wheel")
-        error = _lacking(wheels, facts.version, context.environ)
-        if error is None:
-            told = ", ".join(f"{item.dist} {item.version}" for item in wheels)
-            return self.ok(f"{told} for Python {facts.version}", python=facts.version)
-        others = error.evidence.get("other_pythons")
-        told = f"there is one for Python {', '.join(others)}" if others else error.why
-        fix = Fix(error.fix, _commands(context, error))
-        return self.found(f"{error.what}; {told}", fix, **error.evidence)
+    needed = [
+        item
+        for item in loaded.recipe.components.values()
+        if not item.optional and loaded.recipe.target in item.targets
+    ]
+    wheels = prebuilt(needed, lambda name: requirement_file(loaded, name).read_text("utf-8"))
+    if not wheels:
+        return skip("the recipe takes no prebuilt wheel")
+    error = _lacking(wheels, facts.version, look.environ)
+    if error is None:
+        told = ", ".join(f"{item.dist} {item.version}" for item in wheels)
+        return ok(f"{told} for Python {facts.version}", python=facts.version)
+    others = error.evidence.get("other_pythons")
+    told = f"there is one for Python {', '.join(others)}" if others else error.why
+    fix = Fix(error.fix, _commands(look, error))
+    return finding(f"{error.what}; {told}", fix, **error.evidence)
 
 
 def _lacking(wheels: Sequence[Prebuilt], version: str, environ: Mapping[str, str]) -> XpuBuildError | None:
@@ -73,13 +70,13 @@ def _lacking(wheels: Sequence[Prebuilt], version: str, environ: Mapping[str, str
         return error
 
 
-def _commands(context: CheckContext, error: XpuBuildError) -> tuple[str, ...]:
+def _commands(look: Look, error: XpuBuildError) -> tuple[str, ...]:
     """Return the install with another interpreter of this host that has the wheel, or the error's own."""
     others = error.evidence.get("other_pythons") or ()
-    name = context.recipe.recipe.name if context.recipe else ""
+    name = look.recipe.recipe.name if look.recipe else ""
     found = [
         item.executable
-        for item in context.host.python.found
+        for item in look.host.python.found
         if any(item.version.startswith(f"{other}.") for other in others)
     ]
     if not found:

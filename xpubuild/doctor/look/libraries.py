@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.look.places import inside, real
+from xpubuild.doctor.kit import Look, real
 from xpubuild.errors import AuditError
 from xpubuild.machine.readers import entries, read_text
 
@@ -69,16 +68,16 @@ def members(folder: Path) -> dict[str, Path]:
     return {entry.name: entry for entry in entries(folder) if family_of(entry.name)}
 
 
-def system_folders(context: CheckContext) -> tuple[Path, ...]:
+def system_folders(look: Look) -> tuple[Path, ...]:
     """Return the folders that the loader searches by itself, those of /etc/ld.so.conf.d first."""
-    if context.loader is not None:
-        return context.loader
+    if look.loader is not None:
+        return look.loader
     configured: list[str] = []
-    for file in entries(context.path("/etc/ld.so.conf.d"), context.root):
+    for file in entries(look.path("/etc/ld.so.conf.d"), look.root):
         if file.suffix == ".conf":
-            lines = (read_text(file, context.root) or "").splitlines()
+            lines = (read_text(file, look.root) or "").splitlines()
             configured += [line.strip() for line in lines if line.startswith("/")]
-    folders = (inside(context, folder) for folder in (*configured, *SYSTEM_FOLDERS))
+    folders = (look.path(folder) for folder in (*configured, *SYSTEM_FOLDERS))
     return tuple(dict.fromkeys(folders))
 
 

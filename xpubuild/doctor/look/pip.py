@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.look.places import home, inside, shown
+from xpubuild.doctor.kit import Look, once
 from xpubuild.doctor.look.sites import Site, site
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import read_text
@@ -45,39 +44,40 @@ class Setting:
         return not self.origin.startswith("PIP_")
 
 
-def settings(context: CheckContext) -> tuple[Setting, ...]:
-    """Return every setting, the strongest last: files in pip's order, then variables. For ``probe``.
+@once
+def settings(look: Look) -> tuple[Setting, ...]:
+    """Return every setting, the strongest last: files in pip's order, then variables.
 
     The order is that of pip's documentation, "Configuration": PIP_CONFIG_FILE, global, user, site.
     """
-    from_files = (setting for place in _files(context) for setting in _read(context, *place))
-    return (*from_files, *_variables(context))
+    from_files = (setting for place in _files(look) for setting in _read(look, *place))
+    return (*from_files, *_variables(look))
 
 
-def _files(context: CheckContext) -> Iterator[tuple[Path, str]]:
+def _files(look: Look) -> Iterator[tuple[Path, str]]:
     """Yield each file, and the option with which pip config writes to it: the last of its level."""
-    named = context.environ.get("PIP_CONFIG_FILE", "")
+    named = look.environ.get("PIP_CONFIG_FILE", "")
     if named == os.devnull:
         return
     if named:
-        yield inside(context, named), ""
-    for folder in (context.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep):
-        yield inside(context, folder) / "pip" / "pip.conf", ""
-    yield context.path("/etc/pip.conf"), "--global"
-    mine = home(context)
-    config = context.environ.get("XDG_CONFIG_HOME", "")
+        yield look.path(named), ""
+    for folder in (look.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep):
+        yield look.path(folder) / "pip" / "pip.conf", ""
+    yield look.path("/etc/pip.conf"), "--global"
+    mine = look.home
+    config = look.environ.get("XDG_CONFIG_HOME", "")
     if mine is not None:
         yield mine / ".pip" / "pip.conf", ""
     if config.startswith("/") or mine is not None:
-        folder_of_mine = inside(context, config) if config else (mine or Path()) / ".config"
+        folder_of_mine = look.path(config) if config else (mine or Path()) / ".config"
         yield folder_of_mine / "pip" / "pip.conf", "--user"
-    python = context.probe(site)
+    python = site(look)
     if python is not None and python.prefixes[0].name != "usr":
         yield python.prefixes[0] / "pip.conf", "--site"
 
 
-def _read(context: CheckContext, path: Path, level: str) -> Iterator[Setting]:
-    text = read_text(path, context.root)
+def _read(look: Look, path: Path, level: str) -> Iterator[Setting]:
+    text = read_text(path, look.root)
     if not text:
         return
     parser = configparser.RawConfigParser(strict=False)
@@ -89,28 +89,28 @@ def _read(context: CheckContext, path: Path, level: str) -> Iterator[Setting]:
         if parser.has_section(section):
             for name, value in parser.items(section):
                 # pip config finds what is written with dashes, on the machine that it runs on.
-                known = level if context.live and "_" not in name else ""
-                yield Setting(name.replace("_", "-"), value, shown(context, path), section, known)
+                known = level if look.live and "_" not in name else ""
+                yield Setting(name.replace("_", "-"), value, look.shown(path), section, known)
 
 
-def _variables(context: CheckContext) -> Iterator[Setting]:
-    for name, value in context.environ.items():
+def _variables(look: Look) -> Iterator[Setting]:
+    for name, value in look.environ.items():
         if name.startswith("PIP_") and name != "PIP_CONFIG_FILE" and value:
             yield Setting(name.removeprefix("PIP_").lower().replace("_", "-"), value, name)
 
 
-def indexes(context: CheckContext) -> tuple[str, ...]:
+def indexes(look: Look) -> tuple[str, ...]:
     """Return the package indexes that pip would query; if none is configured, pip's default index."""
     found: dict[str, str] = {}
     extra: list[str] = []
-    for item in context.probe(settings):
+    for item in settings(look):
         if item.name in ("index-url", "no-index"):
             found[item.name] = item.value
         elif item.name == "extra-index-url":
             extra = item.value.split()
     if found.get("no-index", "").strip().lower() in _TRUE:
         return ()
-    first = found.get("index-url") or _default(context.probe(site))
+    first = found.get("index-url") or _default(site(look))
     return tuple(dict.fromkeys([*([first] if first else []), *extra]))
 
 

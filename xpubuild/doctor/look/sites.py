@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpubuild.artifacts.site_packages import InstalledDist, installed_dists
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.look.places import home, inside, listed, real
+from xpubuild.doctor.kit import Look, once, real
 from xpubuild.frozen import frozen
 from xpubuild.machine.pythons import PythonFacts
 from xpubuild.machine.readers import UNKNOWN, read_text
@@ -49,35 +48,36 @@ class Site:
         return next((place for folder in self.folders if (place := folder / name).is_dir()), None)
 
 
-def facts_of(context: CheckContext) -> PythonFacts | None:
+def facts_of(look: Look) -> PythonFacts | None:
     """Return the host report's facts about the selected interpreter; in an image, about the first one."""
-    report = context.host.python
+    report = look.host.python
     known = [*([report.selected] if report.selected else []), *report.found]
-    if context.python is None:
+    if look.python is None:
         return known[0] if known else None
-    wanted = {str(context.python), str(real(context.python))}
+    wanted = {str(look.python), str(real(look.python))}
     return next((item for item in known if {item.executable, item.base_executable} & wanted), None)
 
 
-def site(context: CheckContext) -> Site | None:
-    """Return where the selected interpreter imports from; None without one. For ``probe``."""
-    facts = facts_of(context)
-    place = context.python or (Path(facts.executable) if facts else None)
+@once
+def site(look: Look) -> Site | None:
+    """Return where the selected interpreter imports from; None without one."""
+    facts = facts_of(look)
+    place = look.python or (Path(facts.executable) if facts else None)
     if place is None:
         return None
-    executable = inside(context, place)
+    executable = look.path(place)
     own = executable.parent.parent
-    settings = dict(_SETTING.findall(read_text(own / "pyvenv.cfg", context.root) or ""))
+    settings = dict(_SETTING.findall(read_text(own / "pyvenv.cfg", look.root) or ""))
     behind = real(executable)
     if not settings and facts is not None and facts.base_executable != UNKNOWN:
-        behind = inside(context, facts.base_executable)
-    base = inside(context, settings["home"]).parent if settings.get("home") else behind.parent.parent
+        behind = look.path(facts.base_executable)
+    base = look.path(settings["home"]).parent if settings.get("home") else behind.parent.parent
     version = _short_version(behind, facts)
-    folders: list[Path] = list(listed(context, "PYTHONPATH"))
+    folders: list[Path] = list(look.listed("PYTHONPATH"))
     if settings:
         folders += _of_prefix(own, version)
     if not settings or settings.get("include-system-site-packages", "").lower() == "true":
-        folders += [*_of_user(context, version), *_of_prefix(base, version)]
+        folders += [*_of_user(look, version), *_of_prefix(base, version)]
     found = tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
     prefixes = tuple(dict.fromkeys([own, base] if settings else [base]))
     return Site(
@@ -103,9 +103,9 @@ def _of_prefix(prefix: Path, version: str) -> Iterator[Path]:
         yield prefix / "lib" / "python3" / "dist-packages"
 
 
-def _of_user(context: CheckContext, version: str) -> Iterator[Path]:
-    mine = home(context)
-    if mine is not None and not context.environ.get("PYTHONNOUSERSITE"):
+def _of_user(look: Look, version: str) -> Iterator[Path]:
+    mine = look.home
+    if mine is not None and not look.environ.get("PYTHONNOUSERSITE"):
         yield from sorted(mine.glob(f".local/lib/python{version}/site-packages"))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.context import CheckContext
-from xpubuild.doctor.look.places import inside, listed, real
+from xpubuild.doctor.kit import Look, once, real
 from xpubuild.errors import ToolchainError, UnsatisfiableError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.machine.oneapi_bundles import load_bundles
@@ -50,19 +49,20 @@ class Sourced:
     root: Path
 
 
-def toolkits(context: CheckContext) -> tuple[Installed, ...]:
-    """Return the installations, that of ONEAPI_ROOT first. For ``CheckContext.probe``."""
-    caller = context.environ if context.live else {}
+@once
+def toolkits(look: Look) -> tuple[Installed, ...]:
+    """Return the installations, that of ONEAPI_ROOT first."""
+    caller = look.environ if look.live else {}
     try:
-        roots = find_roots(None, caller, root_dir=context.root)
+        roots = find_roots(None, caller, root_dir=look.root)
     except XpuBuildError:
         return ()
-    return tuple(Installed(root, list_components(root, root_dir=context.root)) for root in roots)
+    return tuple(Installed(root, list_components(root, root_dir=look.root)) for root in roots)
 
 
-def needs_of(context: CheckContext) -> OneapiNeeds | None:
+def needs_of(look: Look) -> OneapiNeeds | None:
     """Return the recipe's oneAPI requirements; None without a recipe, or for one for the CPU."""
-    recipe = context.recipe.recipe if context.recipe else None
+    recipe = look.wanted
     if recipe is None or recipe.target != "xpu" or not recipe.needs.oneapi_components:
         return None
     needs = recipe.needs
@@ -74,17 +74,18 @@ def needs_of(context: CheckContext) -> OneapiNeeds | None:
     )
 
 
-def for_cpu(context: CheckContext) -> bool:
+def for_cpu(look: Look) -> bool:
     """Whether there is a recipe and it needs no oneAPI."""
-    return context.recipe is not None and needs_of(context) is None
+    return look.recipe is not None and needs_of(look) is None
 
 
-def selection(context: CheckContext) -> Selection | XpuBuildError:
-    """Return the components for a build, or the error if there are none. For ``CheckContext.probe``."""
-    needs = needs_of(context)
+@once
+def selection(look: Look) -> Selection | XpuBuildError:
+    """Return the components for a build, or the error if there are none."""
+    needs = needs_of(look)
     wanted = needs or OneapiNeeds(ANY_VERSION, (COMPILER,))
     failures: list[XpuBuildError] = []
-    for installed in context.probe(toolkits):
+    for installed in toolkits(look):
         try:
             return select(installed.root, installed.components, wanted, "components")
         except (ToolchainError, UnsatisfiableError) as error:
@@ -93,9 +94,9 @@ def selection(context: CheckContext) -> Selection | XpuBuildError:
     return found or (failures[0] if failures else ToolchainError("no oneAPI installation was found"))
 
 
-def compiler_of(context: CheckContext) -> Component | None:
+def compiler_of(look: Look) -> Component | None:
     """Return the compiler that would be used, or None."""
-    chosen = context.probe(selection)
+    chosen = selection(look)
     return None if isinstance(chosen, XpuBuildError) else chosen.get(COMPILER)
 
 
@@ -104,29 +105,30 @@ def version_of(compiler: str) -> str:
     return load_bundles().toolkit_compiler(compiler) or compiler
 
 
-def sourced(context: CheckContext) -> tuple[Sourced, ...]:
-    """Return the oneAPI folders in the caller's environment. For ``CheckContext.probe``."""
-    return tuple(dict.fromkeys(_sourced(context)))
+@once
+def sourced(look: Look) -> tuple[Sourced, ...]:
+    """Return the oneAPI folders in the caller's environment."""
+    return tuple(dict.fromkeys(_sourced(look)))
 
 
-def _sourced(context: CheckContext) -> Iterator[Sourced]:
+def _sourced(look: Look) -> Iterator[Sourced]:
     for variable, component in ROOT_VARIABLES.items():
-        value = context.environ.get(variable, "")
-        found = _locate(context, Path(value)) if value.startswith("/") else None
+        value = look.environ.get(variable, "")
+        found = _locate(look, Path(value)) if value.startswith("/") else None
         if found is not None:
             # A toolkit with the unified layout is one folder for all components.
             name = component if found[0] == "" else found[0]
             yield Sourced(variable, name, found[1], found[2], found[3])
     for variable in LIST_VARIABLES:
-        for entry in listed(context, variable):
-            found = _locate(context, entry)
+        for entry in look.listed(variable):
+            found = _locate(look, entry)
             if found is not None:
                 yield Sourced(variable, found[0], found[1], found[2], found[3])
 
 
-def _locate(context: CheckContext, path: Path) -> tuple[str, str, Path, Path] | None:
+def _locate(look: Look, path: Path) -> tuple[str, str, Path, Path] | None:
     """Return component (empty for a toolkit), version, folder and root that contain ``path``."""
-    place = real(inside(context, path))
+    place = real(look.path(path))
     for folder in (place, *place.parents):
         if is_file(folder / COMPONENT_SCRIPT):
             return folder.parent.name, folder.name, folder, folder.parent.parent

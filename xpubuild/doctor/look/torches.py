@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from xpubuild.artifacts.site_packages import InstalledDist
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look, once
 from xpubuild.doctor.look.sites import Site, site
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import exists, read_text
@@ -39,13 +39,14 @@ class Torch:
         return f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.hip}" if self.hip else "the CPU"
 
 
-def torch_of(context: CheckContext) -> Torch | None:
-    """Return the torch that the selected Python would import, or None. For ``CheckContext.probe``."""
-    python = context.probe(site)
+@once
+def torch_of(look: Look) -> Torch | None:
+    """Return the torch that the selected Python would import, or None."""
+    python = site(look)
     folder = python.package("torch") if python else None
     if python is None or folder is None:
         return None
-    text = read_text(folder / "version.py", context.root) or ""
+    text = read_text(folder / "version.py", look.root) or ""
     version, cuda, hip = (_first(pattern, text) for pattern in (_VERSION, _CUDA, _HIP))
     dist = python.get("torch")
     return Torch(
@@ -53,7 +54,7 @@ def torch_of(context: CheckContext) -> Torch | None:
         version or (dist.version if dist else ""),
         cuda,
         hip,
-        exists(folder / "lib" / "libtorch_xpu.so", context.root),
+        exists(folder / "lib" / "libtorch_xpu.so", look.root),
         dist,
         python,
     )

@@ -10,9 +10,8 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from xpubuild.doctor.context import CheckContext
 from xpubuild.doctor.fixes import as_root
-from xpubuild.doctor.model import Fix
+from xpubuild.doctor.kit import Fix, Look
 from xpubuild.doctor.probes.machine import contained
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import read_text
@@ -93,7 +92,7 @@ def _access_list(path: Path) -> tuple[tuple[str, int, int], ...]:
     return tuple((named[tag], number, allowed) for tag, allowed, number in entries if tag in named)
 
 
-def explain(context: CheckContext, opened: Opened) -> tuple[str, Fix]:
+def explain(look: Look, opened: Opened) -> tuple[str, Fix]:
     """Return why a node could not be opened and what to do, from what this process can see."""
     if opened.error == errno.EPERM:
         return (
@@ -106,15 +105,15 @@ def explain(context: CheckContext, opened: Opened) -> tuple[str, Fix]:
     if opened.error not in (errno.EACCES, errno.ENOENT):
         return (
             "the driver rejects it",
-            Fix("read the kernel log", as_root(context, "dmesg | grep -iE 'i915|xe ' | tail -30")),
+            Fix("read the kernel log", as_root(look, "dmesg | grep -iE 'i915|xe ' | tail -30")),
         )
-    if _may(opened) and _enforcing(context):
+    if _may(opened) and _enforcing(look):
         return (
             "owner and group allow it, but SELinux is enforcing",
             Fix(
                 "allow containers to use devices, or start this one without the SELinux label",
                 (
-                    *as_root(context, "ausearch -m avc -ts recent", "setsebool -P container_use_devices on"),
+                    *as_root(look, "ausearch -m avc -ts recent", "setsebool -P container_use_devices on"),
                     "podman run --security-opt label=disable ...",
                 ),
             ),
@@ -124,7 +123,7 @@ def explain(context: CheckContext, opened: Opened) -> tuple[str, Fix]:
             "owner and group allow it, but a parent folder, the mount (nodev) or a security module does not",
             Fix("check its parent folders and the mount", (f"namei -l {opened.node}", "findmnt -T /dev/dri")),
         )
-    return _by_group(context, opened)
+    return _by_group(look, opened)
 
 
 def _may(opened: Opened) -> bool:
@@ -136,7 +135,7 @@ def _may(opened: Opened) -> bool:
     return _allows(opened.mode, _OTHERS)
 
 
-def _by_group(context: CheckContext, opened: Opened) -> tuple[str, Fix]:
+def _by_group(look: Look, opened: Opened) -> tuple[str, Fix]:
     user = _user_name()
     who = f"it belongs to the group {opened.group} (gid {opened.gid}, mode {opened.mode & 0o777:04o})"
     if opened.gid == _NOBODY:
@@ -147,7 +146,7 @@ def _by_group(context: CheckContext, opened: Opened) -> tuple[str, Fix]:
                 ("podman run --group-add keep-groups --device /dev/dri ...",),
             ),
         )
-    if contained(context):
+    if contained(look):
         return (
             f"{who}, but the process in this container is not in it; group names differ on host and image",
             Fix(
@@ -164,7 +163,7 @@ def _by_group(context: CheckContext, opened: Opened) -> tuple[str, Fix]:
             f"{who}, and that group has no read and write permission",
             Fix(
                 "restore the usual mode of the node",
-                as_root(context, "udevadm trigger --subsystem-match=drm"),
+                as_root(look, "udevadm trigger --subsystem-match=drm"),
             ),
         )
     if _member(user, opened.gid):
@@ -176,7 +175,7 @@ def _by_group(context: CheckContext, opened: Opened) -> tuple[str, Fix]:
         f"{who}, and {user} is not a member",
         Fix(
             f"add {user} to the group {opened.group}, then log in again",
-            as_root(context, f"usermod -aG {opened.group} {user}"),
+            as_root(look, f"usermod -aG {opened.group} {user}"),
         ),
     )
 
@@ -200,5 +199,5 @@ def _member(user: str, gid: int) -> bool:
         return False
 
 
-def _enforcing(context: CheckContext) -> bool:
-    return read_text(context.path("/sys/fs/selinux/enforce")) == "1"
+def _enforcing(look: Look) -> bool:
+    return read_text(look.path("/sys/fs/selinux/enforce")) == "1"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look
 from xpubuild.engine.process import probe
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
@@ -76,14 +76,14 @@ def deadline_s(environ: Mapping[str, str], default: float = DEADLINE_S) -> float
 
 
 def child(
-    context: CheckContext,
+    look: Look,
     argv: Sequence[str],
     environ: Mapping[str, str] | None = None,
     *,
     seconds: float = DEADLINE_S,
 ) -> Ending:
     """Run a program in the caller's environment (or ``environ``) and return how it ended; never raises."""
-    env = dict(context.environ if environ is None else environ)
+    env = dict(look.environ if environ is None else environ)
     try:
         answer = probe(list(argv), env=env, deadline_s=deadline_s(env, seconds))
     except (ToolchainError, OSError, ValueError) as error:
@@ -100,7 +100,7 @@ def child(
 
 
 def script(
-    context: CheckContext,
+    look: Look,
     name: str,
     environ: Mapping[str, str] | None = None,
     *,
@@ -108,7 +108,7 @@ def script(
 ) -> Ending:
     """Run one of the scripts in this folder with the interpreter that runs xpubuild."""
     path = Path(__file__).with_name(name)
-    return child(context, [sys.executable, "-I", "-S", str(path), *arguments], environ)
+    return child(look, [sys.executable, "-I", "-S", str(path), *arguments], environ)
 
 
 def _records(text: str) -> list[dict[str, Any]]:

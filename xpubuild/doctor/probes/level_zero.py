@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look, once
 from xpubuild.doctor.probes.children import Ending, script
 from xpubuild.frozen import frozen
 
@@ -86,17 +86,19 @@ class Enumeration:
         return next((path for path in self.libraries if part in path.rpartition("/")[2]), "")
 
 
-def enumeration(context: CheckContext) -> Enumeration:
-    """Enumerate as a program of the caller would (use with ``CheckContext.probe``)."""
-    return Enumeration(script(context, "level_zero_child.py"))
+@once
+def enumeration(look: Look) -> Enumeration:
+    """Enumerate as a program of the caller would."""
+    return Enumeration(script(look, "level_zero_child.py"))
 
 
-def unmasked(context: CheckContext) -> Enumeration:
+@once
+def unmasked(look: Look) -> Enumeration:
     """Enumerate without ZE_AFFINITY_MASK, which is how the driver itself is tested."""
-    if not context.environ.get(MASK):
-        return context.probe(enumeration)
-    environ = {name: value for name, value in context.environ.items() if name != MASK}
-    return Enumeration(script(context, "level_zero_child.py", environ))
+    if not look.environ.get(MASK):
+        return enumeration(look)
+    environ = {name: value for name, value in look.environ.items() if name != MASK}
+    return Enumeration(script(look, "level_zero_child.py", environ))
 
 
 def result_name(code: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look, once
 from xpubuild.doctor.probes.children import Ending, child
 from xpubuild.frozen import frozen
 
@@ -27,11 +27,12 @@ class SyclDevices:
         return sum(1 for match in found if match and (match["backend"], match["kind"]) == (backend, kind))
 
 
-def sycl_devices(context: CheckContext) -> SyclDevices:
-    """Run sycl-ls as the caller would (use with ``CheckContext.probe``)."""
-    program = shutil.which("sycl-ls", path=context.environ.get("PATH", ""))
+@once
+def sycl_devices(look: Look) -> SyclDevices:
+    """Run sycl-ls as the caller would."""
+    program = shutil.which("sycl-ls", path=look.environ.get("PATH", ""))
     if program is None:
         return SyclDevices(None)
-    ending = child(context, [program])
+    ending = child(look, [program])
     lines = tuple(line.strip() for line in ending.text.splitlines() if _LINE.match(line.strip()))
     return SyclDevices(program, ending, lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look, once
 from xpubuild.doctor.probes.children import Ending, child
 from xpubuild.frozen import frozen
 
@@ -47,11 +47,12 @@ class TorchCount:
         )
 
 
-def torch_count(context: CheckContext) -> TorchCount:
-    """Query torch (use with ``CheckContext.probe``)."""
-    if context.python is None:
+@once
+def torch_count(look: Look) -> TorchCount:
+    """Query torch."""
+    if look.python is None:
         return TorchCount()
-    ending = child(context, [str(context.python), "-c", _ASK], seconds=SECONDS)
+    ending = child(look, [str(look.python), "-c", _ASK], seconds=SECONDS)
     version = ending.value("torch")
     return TorchCount(
         str(version) if version else None,

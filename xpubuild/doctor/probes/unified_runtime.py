@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.doctor.context import CheckContext
+from xpubuild.doctor.kit import Look, once
 from xpubuild.doctor.look import libraries
-from xpubuild.doctor.look.places import listed
 from xpubuild.doctor.look.sites import Site, site
 from xpubuild.doctor.probes.children import Ending, script
 from xpubuild.frozen import frozen
@@ -39,20 +38,21 @@ class UnifiedRuntime:
         return sum(int(platform["devices"]) for platform in found)
 
 
-def folders(context: CheckContext, python: Site | None) -> Iterator[Path]:
+def folders(look: Look, python: Site | None) -> Iterator[Path]:
     """Yield where a SYCL runtime is looked for: LD_LIBRARY_PATH, then ``lib`` of the environment."""
-    yield from listed(context, "LD_LIBRARY_PATH")
+    yield from look.listed("LD_LIBRARY_PATH")
     if python is not None:
         yield from (prefix / "lib" for prefix in python.prefixes if prefix.name != "usr")
 
 
-def unified_runtime(context: CheckContext) -> UnifiedRuntime:
-    """Ask the loader that the caller's programs would use (use with ``CheckContext.probe``)."""
-    loader = libraries.find(LOADER, folders(context, context.probe(site)))
+@once
+def unified_runtime(look: Look) -> UnifiedRuntime:
+    """Ask the loader that the caller's programs would use."""
+    loader = libraries.find(LOADER, folders(look, site(look)))
     if loader is None:
         return UnifiedRuntime(None)
-    environ = {**context.environ, "UR_LOG_LOADER": LOG}
-    ending = script(context, "ur_child.py", environ, arguments=(str(loader),))
+    environ = {**look.environ, "UR_LOG_LOADER": LOG}
+    ending = script(look, "ur_child.py", environ, arguments=(str(loader),))
     adapters = tuple(record for record in ending.records if "adapter" in record)
     return UnifiedRuntime(loader, ending, failures(ending.log), adapters)
 
