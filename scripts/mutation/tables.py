@@ -131,7 +131,7 @@ class Bench:
 
     def _refer(self, name: str) -> None:
         """Load or make the references of a table, in a process of their own, as verify has them."""
-        mine = _digest_of(f"table_{name}", *_MADE_WITH)
+        mine = _digest_of(self.references.TABLES[name], *_MADE_WITH)
         cases = [one for one in self.references.table(name) if not self._only or one.name in self._only]
         self.references.STORE[name] = (
             {one.name: self.references._of_case(self.torch, one) for one in cases}

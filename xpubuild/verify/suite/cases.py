@@ -1,19 +1,32 @@
 """Cases of the operator tables: what is called, with which inputs, and how they are made.
 
-An input is described, not stored: ``make`` builds it on the CPU from a seed. Numbers have 8 significant bits,
-so that float64, float32, bfloat16 and float16 hold the same ones and share one reference.
+Inputs are described in a text, one word for each, and ``make`` builds them on the CPU from a seed: ``n3x67``
+are normally distributed numbers of that shape, ``u-3:3@3x67`` uniform ones between two bounds, ``n5x7*3``
+three such inputs; ``KINDS`` has all letters. Numbers have 8 significant bits, so that float64, float32,
+bfloat16 and float16 hold the same ones and share one reference.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 #: Cases by kind of type: what most operators have, and what FFT and linear algebra have.
 SHORT_TOO = ("float32", "float16", "bfloat16")
 LONG_ONLY = ("float32", "float64")
+#: Letter of a word -> kind of numbers. ``integers`` are in int64, from the lower bound up to below the upper
+#: one, as ``whole`` ones are in a floating-point type. ``distinct`` differ along the last dimension (at most
+#: 256 there), ``ranked`` everywhere: too many for short types. Matrices are ``positive`` definite with
+#: condition numbers below 10, or ``regular`` ones with a dominant diagonal. Half of ``booleans`` are true.
+KINDS = {
+    "n": "normal", "u": "uniform", "i": "integers", "b": "booleans", "w": "whole", "c": "complexes",
+    "d": "distinct", "r": "ranked", "p": "positive", "m": "regular",
+}  # fmt: skip
+_WORD = re.compile(r"([a-z])(?:([-.\d]+):([-.\d]+)@)?([\dx]*)(?:\*(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -26,54 +39,18 @@ class Input:
     high: float = 1.0
 
 
-def normal(*shape: int) -> Input:
-    """Return normally distributed numbers."""
-    return Input("normal", shape)
-
-
-def uniform(low: float, high: float, *shape: int) -> Input:
-    """Return numbers between two bounds."""
-    return Input("uniform", shape, low, high)
-
-
-def integers(low: int, high: int, *shape: int) -> Input:
-    """Return integers from ``low`` to ``high - 1``, in int64."""
-    return Input("integers", shape, low, high)
-
-
-def booleans(*shape: int) -> Input:
-    """Return truth values, half of them true."""
-    return Input("booleans", shape)
-
-
-def whole(low: int, high: int, *shape: int) -> Input:
-    """Return whole numbers in a floating-point type."""
-    return Input("whole", shape, low, high)
-
-
-def complexes(*shape: int) -> Input:
-    """Return complex numbers with normally distributed parts."""
-    return Input("complexes", shape)
-
-
-def distinct(*shape: int) -> Input:
-    """Return numbers that differ along the last dimension (at most 256 there), in random order."""
-    return Input("distinct", shape)
-
-
-def ranked(*shape: int) -> Input:
-    """Return whole numbers of which no two are equal, in random order: too many for short types."""
-    return Input("ranked", shape)
-
-
-def positive(*shape: int) -> Input:
-    """Return symmetric positive definite matrices with condition numbers below 10."""
-    return Input("positive", shape)
-
-
-def regular(*shape: int) -> Input:
-    """Return matrices of random numbers with a dominant diagonal."""
-    return Input("regular", shape)
+@functools.cache
+def described(text: str) -> tuple[Input, ...]:
+    """Return the inputs that a text describes; a word of another form is a ValueError."""
+    found: list[Input] = []
+    for word in text.split():
+        match = _WORD.fullmatch(word)
+        if match is None:
+            raise ValueError(f"{word!r} describes no input")
+        kind, low, high, shape, times = match.groups()
+        sizes = tuple(int(size) for size in shape.split("x") if size)
+        found += [Input(KINDS[kind], sizes, float(low or 0), float(high or 1))] * int(times or 1)
+    return tuple(found)
 
 
 def make(torch: Any, described: Input, seed: int) -> Any:  # noqa: PLR0911 - one for each kind
@@ -128,7 +105,7 @@ class Case:
     Attributes:
         name: shown where it fails; unique in its table.
         call: computes the results from the inputs.
-        inputs: descriptions of the inputs of the plain run.
+        inputs: describes the inputs of the plain run.
         large: the same with more than 2^16 elements; empty where it has none.
         types: dtypes for the floating-point inputs.
         grad: gradients of floating-point inputs are compared too.
@@ -144,8 +121,8 @@ class Case:
 
     name: str
     call: Call
-    inputs: Sequence[Input]
-    large: Sequence[Input] = ()
+    inputs: str
+    large: str = ""
     types: tuple[str, ...] = SHORT_TOO
     grad: bool = False
     exact: bool = False
@@ -154,14 +131,50 @@ class Case:
     nan: bool | str = True
     strided: bool = True
     ways: tuple[str, ...] = ()
-    seed: int = field(default=0, compare=False)
+
+
+#: Options that rows share.
+GRAD: dict[str, Any] = {"grad": True}
+EXACT: dict[str, Any] = {"exact": True}
+NO_NAN: dict[str, Any] = {"nan": False}
+LONG: dict[str, Any] = {"types": LONG_ONLY}
+SINGLE: dict[str, Any] = {"types": ("float32",)}
+
+
+def slack(factor: float) -> dict[str, Any]:
+    """Return the option for a factor on the limits."""
+    return {"slack": factor}
+
+
+def named(home: Any, path: str, *more: Any, **options: Any) -> Call:
+    """Return a call of ``path`` (such as ``linalg.inv``), looked up when it runs: a torch may lack it."""
+
+    def call(*given: Any) -> Any:
+        return functools.reduce(getattr, path.split("."), home)(*given, *more, **options)
+
+    return call
+
+
+def rows(torch: Any, *table: tuple[Any, ...], **usual: Any) -> Iterator[Case]:
+    """Return a case for each row: name, call, inputs, large inputs if it has some, and options.
+
+    A call that is a text is looked up in torch; an empty one has the case's name. ``usual`` are options of
+    all rows, which those of a row replace.
+    """
+    for name, call, inputs, *more in table:
+        large = "".join(one for one in more if isinstance(one, str))
+        options = {key: value for one in more if isinstance(one, dict) for key, value in one.items()}
+        function = named(torch, call or name) if isinstance(call, str) else call
+        yield Case(name, function, inputs, large, **{**usual, **options})
 
 
 def prepared(torch: Any, case: Case, variant: str) -> list[Any]:
     """Return a variant's inputs: ``plain`` and those of ``variants``, most with the same shapes."""
-    described = case.large if variant == "large" else case.inputs
     first = sum(map(ord, case.name)) * 31 + {"other": 7, "large": 13}.get(variant, 0)
-    made = [make(torch, one, first + number) for number, one in enumerate(described)]
+    made = [
+        make(torch, one, first + number)
+        for number, one in enumerate(described(case.large if variant == "large" else case.inputs))
+    ]
     if variant in ("nan", ALL_NAN):
         target = next(tensor for tensor in made if tensor.is_floating_point() or tensor.is_complex())
         places = slice(None) if variant == ALL_NAN else target.numel() // 2
@@ -171,7 +184,7 @@ def prepared(torch: Any, case: Case, variant: str) -> list[Any]:
 
 def variants(case: Case) -> list[str]:
     """Return the names of a case's input sets."""
-    floating = any(one.kind not in ("integers", "booleans") for one in case.inputs)
+    floating = any(one.kind not in ("integers", "booleans") for one in described(case.inputs))
     named = (
         ("plain", True), ("other", True), ("large", case.large), ("nan", case.nan is True and floating),
         (ALL_NAN, case.nan and floating), (NAN_GRADIENT, case.grad),
@@ -194,8 +207,10 @@ def evaluate(
     ends = [result for result in results if result.requires_grad]
     weights = []
     for number, result in enumerate(ends):
-        described = (complexes if result.is_complex() else normal)(*result.shape)
-        weight = make(torch, described, 977 + number).to(device=result.device, dtype=result.dtype)
+        kind = "complexes" if result.is_complex() else "normal"
+        weight = make(torch, Input(kind, tuple(result.shape)), 977 + number).to(
+            device=result.device, dtype=result.dtype
+        )
         weights.append(weight if moved is None else moved(weight))
     sources = [leaf for leaf in leaves if leaf.requires_grad]
     found = torch.autograd.grad(ends, sources, weights, allow_unused=True)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .database_choice import made_distinct
-from .table_pointwise import DROP_NAN
+from .tables_elements import DROP_NAN
 
 #: Samples of an operator in one type: of more, that many are taken evenly from the first ``_LOOKED_AT``.
 MOST = 12

@@ -35,10 +35,23 @@ _FOLDER: list[str] = []
 _MAKING: dict[str, _Making] = {}
 
 
+#: Module -> its tables: functions that return cases.
+_MODULES = {
+    "elements": ("pointwise", "truth"),
+    "orders": ("reduce", "order"),
+    "moves": ("moves", "updates", "foreach"),
+    "linear": ("linear", "algebra", "numerics"),
+    "layers": ("norms", "losses", "convolve", "layers"),
+    "workloads": ("attention", "optimisers", "blocks"),
+    "decoder": ("decoder",),
+}
+TABLES = {name: f"tables_{module}" for module, names in _MODULES.items() for name in names}
+
+
 def table(name: str) -> list[Case]:
     """Return the cases of a table."""
-    module = importlib.import_module(f".table_{name}", __package__)
-    return list(module.cases(importlib.import_module("torch")))
+    module = importlib.import_module(f".{TABLES[name]}", __package__)
+    return list(getattr(module, name)(importlib.import_module("torch")))
 
 
 def references(context: SuiteContext, name: str) -> dict[str, Any]:
@@ -163,9 +176,8 @@ def _elsewhere(context: SuiteContext, name: str) -> dict[str, Any]:
         _FOLDER.append(tempfile.mkdtemp(prefix="references-"))
     stored = Path(_FOLDER[0]) / f"{name}.pt"
     if not stored.is_file() and name not in _MAKING:
-        here = {path.stem.partition("_")[2] for path in Path(__file__).parent.glob("table_*.py")}
         planned = [identifier.partition(".")[2] for identifier in context.planned]
-        ahead = [one for one in planned if one in here and one not in _MAKING and one not in STORE]
+        ahead = [one for one in planned if one in TABLES and one not in _MAKING and one not in STORE]
         _begin(context.torch, list(dict.fromkeys([name, *ahead])), stored.parent)
     while not stored.is_file():
         made = _MAKING[name]

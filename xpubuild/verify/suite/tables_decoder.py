@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .cases import Case, Input, booleans, integers, uniform
+from .cases import Case, rows
 from .ways import USUAL
 
 _LAYERS, _HEADS, _GROUPS, _HEAD = 2, 4, 2, 32
@@ -17,16 +17,17 @@ _PROMPT, _NEW = 5, 12
 _TIE = 1e-2
 
 
-def _weights() -> list[Input]:
+def _weights() -> str:
     """Return the embedding, the last norm, and those of each layer: two norms and seven matrices."""
 
-    def matrix(out: int, into: int) -> Input:
-        return uniform(-((3 / into) ** 0.5), (3 / into) ** 0.5, out, into)
+    def matrix(out: int, into: int) -> str:
+        bound = (3 / into) ** 0.5
+        return f"u{-bound}:{bound}@{out}x{into}"
 
-    norm, kept = uniform(0.5, 1.5, _WIDTH), _GROUPS * _HEAD
-    layer = [norm, matrix(_WIDTH, _WIDTH), matrix(kept, _WIDTH), matrix(kept, _WIDTH), matrix(_WIDTH, _WIDTH)]
-    layer += [norm, matrix(_INNER, _WIDTH), matrix(_INNER, _WIDTH), matrix(_WIDTH, _INNER)]
-    return [uniform(-0.3, 0.3, _WORDS, _WIDTH), norm, *(layer * _LAYERS)]
+    norm, kept, square = f"u.5:1.5@{_WIDTH}", matrix(_GROUPS * _HEAD, _WIDTH), matrix(_WIDTH, _WIDTH)
+    wide, back = matrix(_INNER, _WIDTH), matrix(_WIDTH, _INNER)
+    layer = f"{norm} {square} {kept} {kept} {square} {norm} {wide} {wide} {back}"
+    return " ".join([f"u-.3:.3@{_WORDS}x{_WIDTH} {norm}", *([layer] * _LAYERS)])
 
 
 class _Decoder:
@@ -135,10 +136,6 @@ def _trained(torch: Any, *, defined: bool) -> Any:
     return call
 
 
-def _prefilled(torch: Any, *, defined: bool) -> Any:
-    return lambda words, *weights: _Decoder(torch, weights, defined=defined).logits(words)
-
-
 def _word_by_word(torch: Any) -> Any:
     def call(words: Any, *weights: Any) -> Any:
         decoder = _Decoder(torch, weights, defined=False)
@@ -180,29 +177,27 @@ def _continued(torch: Any) -> Any:
     return call
 
 
-def cases(torch: Any) -> Iterator[Case]:
+def decoder(torch: Any) -> Iterator[Case]:
     """Return the cases of this table."""
-    weights = _weights()
-    usual: dict[str, Any] = {"types": ("float32", "bfloat16"), "strided": False, "nan": False, "slack": 16.0}
-    texts = [integers(0, _WORDS, _BATCH, _LENGTH), booleans(_BATCH, _LENGTH - 1), *weights]
-    ways = (*USUAL, "compiled", "exported")
-    defined = _loss(torch, defined=True)
-    yield Case("loss", _loss(torch, defined=False), texts, grad=True, reference=defined, ways=ways, **usual)
-    yield Case(
-        "losses of three steps",
-        _trained(torch, defined=False),
-        texts,
-        reference=_trained(torch, defined=True),
-        **usual,
-    )
-    short = [integers(0, _WORDS, _BATCH, 13), *weights]
-    whole = _prefilled(torch, defined=True)
-    yield Case("logits of a prefill", _prefilled(torch, defined=False), short, reference=whole, **usual)
-    yield Case("logits word by word with a cache", _word_by_word(torch), short, reference=whole, **usual)
-    yield Case(
-        "greedy generation",
-        _generated(torch),
-        [integers(0, _WORDS, 2, _PROMPT), *weights],
-        reference=_continued(torch),
-        **{**usual, "types": ("float32",)},
-    )
+    weights, short = _weights(), f"i0:{_WORDS}@{_BATCH}x13 {_weights()}"
+    texts = f"i0:{_WORDS}@{_BATCH}x{_LENGTH} b{_BATCH}x{_LENGTH - 1} {weights}"
+    loss, defined_loss = (_loss(torch, defined=defined) for defined in (False, True))
+    trained, defined_trained = (_trained(torch, defined=defined) for defined in (False, True))
+
+    def prefilled(words: Any, *given: Any) -> Any:
+        return _Decoder(torch, given, defined=False).logits(words)
+
+    def whole(words: Any, *given: Any) -> Any:
+        return _Decoder(torch, given, defined=True).logits(words)
+
+    yield from rows(
+        torch,
+        ("loss", loss, texts,
+         {"grad": True, "reference": defined_loss, "ways": (*USUAL, "compiled", "exported")}),
+        ("losses of three steps", trained, texts, {"reference": defined_trained}),
+        ("logits of a prefill", prefilled, short, {"reference": whole}),
+        ("logits word by word with a cache", _word_by_word(torch), short, {"reference": whole}),
+        ("greedy generation", _generated(torch), f"i0:{_WORDS}@2x{_PROMPT} {weights}",
+         {"reference": _continued(torch), "types": ("float32",)}),
+        types=("float32", "bfloat16"), strided=False, nan=False, slack=16.0,
+    )  # fmt: skip

@@ -1,0 +1,247 @@
+"""Products, Fourier transforms and linear algebra, and uses of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .cases import ALL_NAN, EXACT, GRAD, LONG, LONG_ONLY, NO_NAN, Case, named, rows, slack
+
+
+def linear(torch: Any) -> Iterator[Case]:
+    """Return matrix products and Fourier transforms."""
+    two, many, three, batch = "n17x33 n33x13", "n300x65 n65x290", "n5x17x33 n5x33x13", "n5x140x65 n5x65x139"
+    # fmt: off
+    yield from rows(
+        torch,
+        ("mm", "", two, many, GRAD),
+        ("bmm", "", three, batch, GRAD),
+        ("matmul", "", "n2x3x17x33 n33x13", GRAD),
+        ("matmul with a transposed one", lambda a, b: a @ b.mT, "n17x33 n13x33", "n300x65 n290x65", GRAD),
+        ("addmm", named(torch, "addmm", beta=0.5, alpha=2), f"n17x13 {two}", f"n300x290 {many}", GRAD),
+        ("addmm with a row", "addmm", f"n13 {two}", f"n290 {many}", GRAD),
+        ("baddbmm", named(torch, "baddbmm", beta=0.5), f"n5x17x13 {three}", f"n5x140x139 {batch}", GRAD),
+        ("addbmm", "", f"n17x13 {three}", GRAD, slack(2)),
+        ("mv", "", "n17x33 n33", "n70001x5 n5", GRAD, slack(16)),
+        ("addmv", "", "n17 n17x33 n33", GRAD),
+        ("dot", "", "n257*2", "n70001*2", GRAD, slack(64)),
+        ("vdot", "", "c257*2", LONG),
+        ("outer", "", "n57 n33", "n300 n290", GRAD),
+        ("addr", "", "n57x33 n57 n33", "n300x290 n300 n290"),
+        ("einsum", lambda a, b: torch.einsum("bij,bkj->bik", a, b), "n5x17x33 n5x13x33", GRAD),
+        ("kron", "", "n5x7 n6x4", GRAD),
+        ("cross", "linalg.cross", "n9x3*2", "n30001x3*2", GRAD, slack(4)),
+        ("trace", "", "n33x33", LONG, GRAD),
+        ("int8 weights", _int8_weights, "n9x64 n33x64", slack(2)),
+        ("multi_dot", lambda *given: torch.linalg.multi_dot(given), "n7x9 n9x5 n5x11", GRAD, slack(2)),
+        ("matrix_power", named(torch, "linalg.matrix_power", 3), "n3x7x7", LONG, GRAD, slack(8)),
+        ("matrix_exp", lambda a: torch.matrix_exp(a / 4), "n3x7x7", LONG, slack(32)),
+        ("cov", "", "n5x57", LONG, GRAD, slack(4)),
+    )
+    # fmt: on
+    fft = torch.fft
+    usual: dict[str, Any] = {"types": LONG_ONLY, "slack": 8.0}
+    for name in ("fft", "ifft", "rfft", "ihfft"):
+        kind = "c" if name in ("fft", "ifft") else "n"
+        yield Case(name, named(fft, name), f"{kind}3x60", f"{kind}5x16384", grad=True, **usual)
+        yield Case(f"{name} odd", named(fft, name, n=61, dim=0, norm="ortho"), f"{kind}61x5", **usual)
+    for name in ("fft2", "ifft2", "rfft2", "fftn", "ifftn", "rfftn"):
+        kind = "n" if name.startswith("rfft") else "c"
+        yield Case(name, named(fft, name), f"{kind}3x6x10", f"{kind}5x128x130", grad=True, **usual)
+    # Back to real numbers: of what is no spectrum of real numbers, libraries read different halves.
+    for name, back in (("rfft", "irfft"), ("ihfft", "hfft"), ("rfft2", "irfft2"), ("rfftn", "irfftn")):
+        yield Case(back, _and_back(fft, name, back), "n3x6x10", "n5x128x130", grad=True, **usual)
+    # fmt: off
+    window: Any = lambda kind, x: getattr(torch, kind)(64, device=x.device, dtype=x.dtype)  # noqa: E731
+    stft: Any = lambda x, kind: torch.stft(x, 64, 16, window=window(kind, x), return_complex=True)  # noqa: E731
+    contiguous = {"strided": False}
+    yield from rows(
+        torch,
+        # Powers of 2 are what cuFFT has in half precision.
+        ("irfft of a power of 2", _and_back(fft, "rfft", "irfft"), "n6x64", NO_NAN,
+         {"types": ("float32", "float16")}),
+        ("fftshift", fft.fftshift, "n7x9", "n301x299", EXACT, slack(1)),
+        ("fft of real numbers", fft.fft, "n3x60", "n5x16384", GRAD),
+        ("convolution by fft", lambda x, y: fft.irfft(fft.rfft(x) * fft.rfft(y)), "n3x64*2", "n5x16384*2",
+         GRAD),
+        ("stft", lambda x: stft(x, "hann_window"), "n2x400", "n2x20000", contiguous),
+        ("istft", lambda x: torch.istft(stft(x, "ones"), 64, 16, window=window("ones", x)), "n2x400",
+         contiguous),
+        **usual,
+    )
+    # fmt: on
+
+
+def _int8_weights(x: Any, weight: Any) -> Any:
+    """Multiply by weights of 8 bits with a scale for each row: the products are those of whole numbers."""
+    levels = (weight * 20).round().clamp(-127, 127).char()
+    return (x @ levels.to(x.dtype).mT) * 0.05
+
+
+def _and_back(fft: Any, there: str, back: str) -> Any:
+    return lambda x: getattr(fft, back)(getattr(fft, there)(x) * 2)
+
+
+def algebra(torch: Any) -> Iterator[Case]:
+    """Return solutions and decompositions."""
+    la = torch.linalg
+    general, many, definite, several = "m3x9x9", "m1100x8x8", "p3x9x9", "p1100x8x8"
+    sides, long_sides, wide, wider = f"{general} n3x9x4", f"{many} n1100x8x8", "n3x9x6", "n1100x9x8"
+    # Not of eigenvalues and singular values: of NaN, MKL ends the process.
+    through = {"nan": ALL_NAN}
+
+    def svd(a: Any) -> Any:
+        u, s, v = la.svd(a, full_matrices=False)
+        return s, (u * s.unsqueeze(-2)) @ v
+
+    def qr(a: Any) -> Any:
+        q, r = la.qr(a)
+        return q @ r, r.abs(), q.mT @ q + 1
+
+    def lu(a: Any) -> Any:
+        p, lower, upper = la.lu(a)
+        return p @ lower @ upper, upper
+
+    # fmt: off
+    yield from rows(
+        torch,
+        ("solve", la.solve, sides, long_sides, GRAD, through),
+        ("large solve", la.solve, "m140x140 n140x3"),
+        ("solve from the right", lambda a, b: la.solve(a, b.mT, left=False), sides, GRAD),
+        ("inv", la.inv, general, many, GRAD, through),
+        ("inverse of one", la.inv, "m65x65", "m270x270"),
+        ("det", la.det, general, GRAD, through),
+        ("slogdet", lambda a: tuple(la.slogdet(a)), general, many, GRAD, through),
+        ("cholesky, not checked", lambda a: la.cholesky_ex(a)[0].diagonal(0, -2, -1), definite, through),
+        ("cholesky", la.cholesky, definite, several, GRAD),
+        ("large cholesky", la.cholesky, "p140x140", "p270x270"),
+        ("cholesky_solve", lambda a, b: torch.cholesky_solve(b, la.cholesky(a)), f"{definite} n3x9x4",
+         f"{several} n1100x8x8", GRAD),
+        ("cholesky_inverse", lambda a: torch.cholesky_inverse(la.cholesky(a)), definite),
+        ("eigvalsh", la.eigvalsh, definite, several, GRAD),
+        ("eigh", lambda a: _again(la.eigh(a)), definite, several),
+        ("large eigh", lambda a: _again(la.eigh(a)), "p140x140", slack(512)),
+        ("eigvals", lambda a: la.eigvals(a).abs().sort(-1)[0], general),
+        ("eig", lambda a: _same(la.eig(a), a), general),
+        ("svdvals", la.svdvals, wide, wider),
+        ("svd", svd, wide, wider),
+        ("large svd", svd, "n97x61"),
+        ("svd of a singular one", lambda a: svd(a @ a.mT), "n3x9x4"),
+        ("qr", qr, wide, wider, through),
+        ("large qr", qr, "n140x97"),
+        ("lu", lu, general, many, through),
+        ("lu_solve", lambda a, b: la.lu_solve(*la.lu_factor(a), b), sides),
+        ("lstsq", lambda a, b: la.lstsq(a, b).solution, "n3x12x5 n3x12x2"),
+        ("pinv", la.pinv, "n3x9x5"),
+        ("matrix_rank", la.matrix_rank, general),
+        ("solve_triangular", lambda a, b: la.solve_triangular(a.triu(), b, upper=True), sides, long_sides,
+         GRAD,
+         through),
+        ("householder_product", lambda a: la.householder_product(*torch.geqrf(a)).abs(), wide),
+        ("singular matrices are told", lambda a: la.inv_ex(a * 0)[1] != 0, general),
+        ("indefinite matrices are told", lambda a: la.cholesky_ex(-a)[1] != 0, definite),
+        ("complex solve", lambda a, b: la.solve(torch.complex(a, a.mT / 8), b), f"{general} c3x9x2"),
+        # Algorithms are backward stable with factors of the order of the matrix.
+        types=LONG_ONLY, slack=64.0, nan=False,
+    )
+    # fmt: on
+
+
+def _again(parts: Any) -> Any:
+    """Return values and the matrix that eigenvalues and vectors make."""
+    values, vectors = parts
+    return values, (vectors * values.unsqueeze(-2)) @ vectors.mT
+
+
+def _same(parts: Any, matrix: Any) -> Any:
+    """Return the matrix times its eigenvectors, over the eigenvalues, back in the original basis."""
+    values, vectors = parts
+    return ((vectors * values.unsqueeze(-2)) @ vectors.inverse()).real + 0 * matrix
+
+
+def numerics(torch: Any) -> Iterator[Case]:  # noqa: C901 - a table
+    """Return uses of linear algebra, a Fourier convolution, and products with weights of 8 bits."""
+    la, f = torch.linalg, torch.nn.functional
+
+    def likelihood(covariance: Any, y: Any) -> Any:
+        """Of a Gaussian process, by a Cholesky decomposition."""
+        lower = la.cholesky(covariance)
+        alpha = torch.cholesky_solve(y, lower)
+        return -(y * alpha).sum((-2, -1)) / 2 - lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def by_inverse(c: Any, y: Any) -> Any:
+        return -(y * (c.inverse() @ y)).sum((-2, -1)) / 2 - torch.logdet(c) / 2
+
+    def by_eigh(a: Any) -> Any:
+        values, vectors = la.eigh(a)
+        return vectors @ (values.unsqueeze(-1) * vectors.mT)
+
+    def by_svd(a: Any) -> Any:
+        u, s, v = la.svd(a)
+        return (u * s.unsqueeze(-2)) @ v
+
+    def by_qr(a: Any, b: Any) -> Any:
+        q, r = la.qr(a)
+        return la.solve_triangular(r, q.mT @ b, upper=True)
+
+    def singular(a: Any) -> Any:
+        """Return the projection on the columns of a matrix without full rank, and that rank."""
+        single = a @ a.mT
+        return single @ la.pinv(single, rtol=1e-4), la.matrix_rank(single, rtol=1e-4)
+
+    def projected(a: Any) -> Any:
+        return a @ la.solve(a.mT @ a, a.mT), a[..., 0, 0].long() * 0 + a.shape[-1]
+
+    def fourier(x: Any, kernel: Any) -> Any:
+        size = x.shape[-1] + kernel.shape[-1] - 1
+        return torch.fft.irfft(torch.fft.rfft(x, size) * torch.fft.rfft(kernel, size), size)
+
+    def convolved(x: Any, kernel: Any) -> Any:
+        """Return the same as sums: a convolution with padding on both sides."""
+        return f.conv1d(x, kernel.flip(-1)[:, None], padding=kernel.shape[-1] - 1, groups=len(kernel))
+
+    def eighths(x: Any, weight: Any, scale: Any) -> Any:
+        """Return a product with weights of 8 bits and a scale for each row."""
+        return f.linear(x, weight.to(torch.int8).to(x.dtype)) * scale
+
+    def packed(x: Any, weight: Any, scale: Any) -> Any:
+        _require_kernel(torch, "_weight_int8pack_mm", x)
+        return torch._weight_int8pack_mm(x, weight.to(torch.int8), scale)
+
+    def products(a: Any, b: Any) -> Any:
+        _require_kernel(torch, "_int_mm", a)
+        return torch._int_mm(a.to(torch.int8), b.to(torch.int8).t())
+
+    def of(reference: Any, **options: Any) -> dict[str, Any]:
+        return {"reference": reference, **options}
+
+    several, right, squares = "p5x12x12", "n5x12x3", "n5x40x6 n5x40x2"
+    normal = of(lambda a, b: la.solve(a.mT @ a, a.mT @ b))
+    weights, short = "n33x64 i-127:128@64x64 u.001:.02@64", ("bfloat16", "float16", "float32")
+    kernel, large = "u-.5:.5@5x41", "n2x5x7001 u-.5:.5@5x41"
+    # fmt: off
+    yield from rows(
+        torch,
+        ("likelihood", likelihood, f"{several} {right}", GRAD, of(by_inverse)),
+        ("matrix again by eigh", by_eigh, several, of(lambda a: a * 1)),
+        ("matrix again by svd", by_svd, several, of(lambda a: a * 1)),
+        ("solve with an inverse", lambda a, b: la.inv(a) @ b - la.solve(a, b) + b, f"m5x12x12 {right}",
+         of(lambda a, b: b + 0 * a[..., :3])),
+        ("least squares by qr", by_qr, squares, normal),
+        ("least squares by pinv", lambda a, b: la.pinv(a) @ b, squares, normal),
+        ("singular matrices", singular, "n5x9x4", of(projected, slack=1024.0)),
+        ("int8 weights", eighths, weights, {"types": short, "slack": 8.0, "ways": ("compiled",)}),
+        ("int8 weights packed", packed, weights, of(eighths, types=("bfloat16",), slack=8.0)),
+        ("int8 products", products, "i-128:128@33x64 i-128:128@48x64",
+         of(lambda a, b: (a @ b.t()).int(), types=short, slack=8.0)),
+        ("Fourier convolution", fourier, f"n2x5x300 {kernel}", large, GRAD,
+         of(convolved, slack=16.0, ways=("checkpointed", "deterministic"))),
+        types=LONG_ONLY, strided=False, nan=False, slack=64.0,
+    )
+    # fmt: on
+
+
+def _require_kernel(torch: Any, name: str, tensor: Any) -> None:
+    """Raise NotImplementedError where the device has no kernel: these operators are not for all of them."""
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", tensor.device.type.upper()):
+        raise NotImplementedError(f"{name} is not compiled with this torch for {tensor.device.type}")
