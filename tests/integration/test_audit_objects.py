@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.artifacts import compile_shared
+from support.artifacts import compile_shared, read_static_symbols
 
 from xpubuild.artifacts.abi import classify
-from xpubuild.artifacts.elf import read_shared_object, read_static_symbols
+from xpubuild.artifacts.elf import read_shared_object
 from xpubuild.artifacts.mangling import old_abi_in
 from xpubuild.errors import AuditError
 

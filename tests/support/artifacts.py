@@ -12,6 +12,9 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from xpubuild.artifacts.device_images import DeviceImage, images_in
+from xpubuild.artifacts.elf import Symbols, opened
+
 PLATFORM_TAG = "py3-none-linux_x86_64"
 
 
@@ -174,3 +177,15 @@ def tiny_elf(
         else:
             data += struct.pack(order + "IIIIIIII", kind, offset, offset, offset, length, length, 4, 4)
     return data + bytes(table) + hashes + bytes(strings) + dynamic
+
+
+def read_device_images(path: Path, *, name: str | None = None) -> tuple[DeviceImage, ...]:
+    """Read the device images of a file."""
+    with opened(path, name or str(path)) as elf:
+        return images_in(elf)
+
+
+def read_static_symbols(path: Path) -> Symbols:
+    """Read the static symbols of a file."""
+    with opened(path, str(path)) as elf:
+        return elf.static_symbols()

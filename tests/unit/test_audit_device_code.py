@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.artifacts import pack
+from support.artifacts import pack, read_device_images
 from support.sycl_library import SECTION, SPIRV, Image, archive, native, patch_tokens, sycl_library
 
 from xpubuild.artifacts.audit import AuditPolicy, audit_wheel
 from xpubuild.artifacts.device_code import UnreadableImageError, read_code
-from xpubuild.artifacts.device_images import read_device_images
 from xpubuild.artifacts.device_targets import describe, has_code_for
 from xpubuild.errors import AuditError
 

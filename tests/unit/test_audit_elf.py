@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.artifacts import tiny_elf
+from support.artifacts import read_static_symbols, tiny_elf
 
-from xpubuild.artifacts.elf import is_elf, read_shared_object, read_static_symbols
+from xpubuild.artifacts.elf import is_elf, read_shared_object
 from xpubuild.errors import AuditError
 
 SYMBOLS = [

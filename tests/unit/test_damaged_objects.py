@@ -8,12 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.artifacts import tiny_elf
+from support.artifacts import read_device_images, tiny_elf
 from support.sycl_library import SPIRV, Image, archive, native, patch_tokens, sycl_library
 
 from xpubuild.artifacts import device_images, elf, linkage, zstd
 from xpubuild.artifacts.device_code import UnreadableImageError, _notes, _version, read_code
-from xpubuild.artifacts.device_images import read_device_images
 from xpubuild.artifacts.elf import read_shared_object
 from xpubuild.errors import XpuBuildError
 
@@ -95,7 +94,7 @@ def test_more_kernels_than_a_library_can_have(library: Path, monkeypatch: pytest
 
 
 def test_a_text_without_an_end(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xpubuild.artifacts.elf_pointers._LONGEST_TEXT", 4)
+    monkeypatch.setattr("xpubuild.artifacts.device_images._LONGEST_TEXT", 4)
     with pytest.raises(XpuBuildError) as caught:
         read_device_images(library)
     assert "belong to no device image" in caught.value.why, "a descriptor whose target has no end is none"

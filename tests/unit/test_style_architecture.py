@@ -84,7 +84,7 @@ def test_the_user_interface_does_not_know_the_command_line(imports: list[Import]
         ("rich", ("xpubuild.ui",)),
         ("click", ("xpubuild.cli",)),
         ("git", ("xpubuild.supply.git.git",)),
-        ("elftools", ("xpubuild.artifacts.elf", "xpubuild.artifacts.elf_headers")),
+        ("elftools", ("xpubuild.artifacts.elf",)),
         ("sqlite3", ("xpubuild.engine.journal",)),
     ],
 )

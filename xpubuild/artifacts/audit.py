@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,8 +26,8 @@ from xpubuild.artifacts.audit_report import (
     raise_for_findings,
 )
 from xpubuild.artifacts.device_findings import device_findings, summary
-from xpubuild.artifacts.device_images import DeviceImage, read_device_images
-from xpubuild.artifacts.elf import ElfObject, read_shared_object, read_static_symbols
+from xpubuild.artifacts.device_images import DeviceImage, images_in
+from xpubuild.artifacts.elf import ElfObject, ElfReader, opened
 from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, Closure, Linker
 from xpubuild.artifacts.record import hash_file
 from xpubuild.artifacts.wheel import read_wheel
@@ -63,13 +62,13 @@ class _Inside:
 
     def look(self, name: str, copy: Path) -> None:
         try:
-            elf = read_shared_object(copy, name=name)
-            abi, abi_from = _abi(elf, copy, name)
-            images = read_device_images(copy, name=name)
+            with opened(copy, name) as file:
+                elf = file.object()
+                abi, abi_from = _abi(elf, file)
+                images, strings = images_in(file), _strings(file, self.policy.require_strings)
         except AuditError as error:
             self.findings.append(Finding("error", "damaged", name, name, f"{error.what}: {error.why}"))
             return
-        strings = _strings(copy, self.policy.require_strings)
         self.objects[name] = _Object(elf, abi, abi_from, strings, images)
 
 
@@ -126,12 +125,12 @@ def _libraries(
     return [(name, (*elf.needed, *closures[name].found, elf.soname)) for name, elf in elves.items()]
 
 
-def _abi(elf: ElfObject, copy: Path, name: str) -> tuple[AbiCount, str]:
+def _abi(elf: ElfObject, file: ElfReader) -> tuple[AbiCount, str]:
     """Count in the dynamic symbols; an object that exports nothing and inlines all may still have others."""
     count = classify(elf)
     if count.new or count.old:
         return count, ".dynsym"
-    static = classify(read_static_symbols(copy, name=name))
+    static = classify(file.static_symbols())
     return (static, ".symtab") if static.new or static.old else (count, "")
 
 
@@ -140,11 +139,8 @@ def _together(counts: Iterable[AbiCount]) -> AbiCount:
     return AbiCount(sum(count.new for count in everything), sum(count.old for count in everything))
 
 
-def _strings(copy: Path, wanted: Sequence[str]) -> tuple[str, ...]:
-    if not wanted:
-        return ()
-    with copy.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return tuple(text for text in wanted if data.find(text.encode()) >= 0)
+def _strings(file: ElfReader, wanted: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text for text in wanted if file.data.find(text.encode()) >= 0)
 
 
 def _object_report(name: str, item: _Object, closure: Closure) -> ObjectReport:

@@ -10,11 +10,10 @@ intel-graphics-compiler; intel/llvm PR 15124 (compression).
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Iterator
 
-from xpubuild.artifacts.elf_headers import read_sections
+from xpubuild.artifacts.elf import ElfReader
 from xpubuild.artifacts.zstd import MAGIC as ZSTD
 from xpubuild.artifacts.zstd import unpacked
 from xpubuild.errors import AuditError
@@ -133,7 +132,7 @@ def _version(member: str) -> str:
 
 def _of_elf(data: bytes, name: str, depth: int) -> Iterator[Device]:
     try:
-        sections = read_sections(io.BytesIO(data), len(data), "the image")
+        sections = ElfReader(data, "the image").sections()
     except AuditError as error:
         raise UnreadableImageError(error.why) from error
     for section in sections:

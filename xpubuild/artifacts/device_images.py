@@ -13,13 +13,14 @@ clang/tools/clang-offload-wrapper/ClangOffloadWrapper.cpp, llvm/lib/Frontend/Off
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
+import struct
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from xpubuild.artifacts.device_code import Code, UnreadableImageError, read_code
-from xpubuild.artifacts.elf import mapped
-from xpubuild.artifacts.elf_headers import Section, damaged, read_layout, read_sections
-from xpubuild.artifacts.elf_pointers import Pointers
+from xpubuild.artifacts.elf import ElfReader, Section, damaged
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
@@ -39,6 +40,10 @@ _OLD_NAME_AT, _NEW_NAME_AT = 8, 24
 _NEW_ENTRY_MARK = (1 << 64) | (8 << 80)
 _MARK_BYTES = 16
 _MOST_ENTRIES = 1 << 20
+_R_RELATIVE = 8
+_RELA = struct.Struct("<QQq")
+_WORD = struct.Struct("<Q")
+_LONGEST_TEXT = 4096
 # Linkers align images; what is left over between two of them is less than this.
 _PADDING = 64
 
@@ -56,22 +61,17 @@ class DeviceImage:
     size: int
 
 
-def read_device_images(path: Path, *, name: str | None = None) -> tuple[DeviceImage, ...]:
-    """Return the device images of a library, in the order of their places; ``name`` stands for the file.
+def images_in(elf: ElfReader) -> tuple[DeviceImage, ...]:
+    """Return the device images of a library, in the order of their places.
 
     Raises:
         AuditError: the file is damaged, or a part of its device code belongs to no image.
     """
-    label = name or str(path)
-    with mapped(path, label) as (stream, data):
-        layout = read_layout(stream, len(data), label)
-        if layout.machine != "EM_X86_64":
-            return ()
-        sections = read_sections(stream, len(data), label)
-        code = tuple(part for part in sections if _SECTION.fullmatch(part.name) and part.size)
-        if not code:
-            return ()
-        return _Images(Pointers(data, sections, label), code, label).read()
+    if elf.machine != "EM_X86_64":
+        return ()
+    sections = elf.sections()
+    code = tuple(part for part in sections if _SECTION.fullmatch(part.name) and part.size)
+    return _Images(Pointers(elf, sections), code, elf.label).read() if code else ()
 
 
 class _Images:
@@ -142,3 +142,87 @@ class _Images:
             raise damaged(self._label, f"an image claims {end - start} bytes of kernel names")
         for entry in range(start, end, size):
             yield self._pointers.text(self._pointers.pointer(entry + at))
+
+
+class Pointers:
+    """Reads pointers, numbers and texts of a library by their addresses, as if it were loaded at address 0.
+
+    A pointer of a library is a relocation: the file has 0 or the address in its place (``RELA``), or always
+    the address (``RELR``). Only x86-64 is read, which is where oneAPI runs.
+    """
+
+    def __init__(self, elf: ElfReader, sections: Sequence[Section]) -> None:
+        self._data, self._label = elf.data, elf.label
+        self._sections = tuple(part for part in sections if part.loaded)
+        self._places, self._values = self._relocations()
+
+    def into(self, targets: Sequence[Section]) -> Iterator[int]:
+        """Yield the addresses of all pointers that lead into some sections, to their ends included."""
+        low = min(target.address for target in targets)
+        high = max(target.address + target.size for target in targets)
+        found = False
+        for place, value in zip(self._places, self._values, strict=True):
+            if low <= value <= high:
+                found = True
+                yield place
+        if found and not any(section.kind == "SHT_RELR" for section in self._sections):
+            return
+        # A program at a fixed address, or packed relocations: the addresses themselves are in the file.
+        for section in self._sections:
+            if section.writable and section.kind == "SHT_PROGBITS":
+                raw = self.bytes(section.address, section.size // _WORD.size * _WORD.size)
+                for number, (value,) in enumerate(_WORD.iter_unpack(raw)):
+                    if low <= value <= high:
+                        yield section.address + number * _WORD.size
+
+    def pointer(self, address: int) -> int:
+        """Return the pointer at an address."""
+        index = bisect_left(self._places, address)
+        if index < len(self._places) and self._places[index] == address:
+            return self._values[index]
+        return self.number(address, _WORD.size)
+
+    def number(self, address: int, length: int) -> int:
+        """Return the number at an address, as it is in the file."""
+        return int.from_bytes(self.bytes(address, length), "little")
+
+    def text(self, address: int) -> str:
+        """Return the text at an address, up to its zero."""
+        section = self._section(address, 1)
+        start = section.offset + address - section.address
+        end = self._data.find(b"\0", start, min(start + _LONGEST_TEXT, section.offset + section.size))
+        if end < 0:
+            raise damaged(self._label, f"the text at address {address:#x} has no end")
+        return self._data[start:end].decode("utf-8", "backslashreplace")
+
+    def bytes(self, address: int, length: int) -> bytes:
+        """Return what the file has at an address.
+
+        Raises:
+            AuditError: no section has it.
+        """
+        section = self._section(address, length)
+        start = section.offset + address - section.address
+        return self._data[start : start + length]
+
+    def _section(self, address: int, length: int) -> Section:
+        for section in self._sections:
+            if section.holds(address, length):
+                return section
+        raise damaged(self._label, f"{length} bytes at address {address:#x} are in no section")
+
+    def _relocations(self) -> tuple[array[int], array[int]]:
+        """Return where the relative relocations are and what they make, in the order of the places."""
+        # Arrays: a library of PyTorch has millions of them.
+        places, values = array("Q"), array("Q")
+        for section in self._sections:
+            if section.kind == "SHT_RELA":
+                raw = self.bytes(section.address, section.size // _RELA.size * _RELA.size)
+                for place, info, value in _RELA.iter_unpack(raw):
+                    if info == _R_RELATIVE and value >= 0:
+                        places.append(place)
+                        values.append(value)
+        if all(before <= after for before, after in pairwise(places)):
+            return places, values
+        order = sorted(range(len(places)), key=places.__getitem__)
+        return array("Q", (places[i] for i in order)), array("Q", (values[i] for i in order))

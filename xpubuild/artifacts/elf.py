@@ -1,4 +1,4 @@
-"""Reads a shared object: names, needed libraries, search paths and dynamic symbols.
+"""Reads a shared object: names, needed libraries, search paths, dynamic symbols and sections.
 
 pyelftools reads the headers. The tables with one entry per symbol are read in bulk here, because a library of
 PyTorch has 75,000 dynamic symbols and half a million static ones. Damaged input ends in an ``AuditError``:
@@ -8,15 +8,15 @@ every offset and count is checked against the file before it is used.
 from __future__ import annotations
 
 import functools
+import io
 import mmap
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
-from xpubuild.artifacts.elf_headers import Layout, damaged, inside, read_layout
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
@@ -24,6 +24,7 @@ MAGIC = b"\x7fELF"
 _BITS_64 = 64
 _STB_LOCAL, _STB_WEAK = 0, 2
 _SHN_UNDEF = 0
+_SHF_WRITE, _SHF_ALLOC = 1, 2
 _VER_FLG_BASE = 1
 _VER_FLG_WEAK = 2
 # No real object comes near; a damaged count must not keep the reader busy.
@@ -76,6 +77,26 @@ class ElfObject:
         return self.machine, self.bits, self.little_endian
 
 
+@frozen
+class Section:
+    """A section that has bytes in the file; ``kind`` is a name such as SHT_RELA, or a number as text.
+
+    ``loaded``: it has an address in the running program.
+    """
+
+    name: str
+    kind: str
+    address: int
+    offset: int
+    size: int
+    loaded: bool
+    writable: bool
+
+    def holds(self, address: int, length: int = 1) -> bool:
+        """Whether that many bytes from an address on are all in it."""
+        return self.address <= address and address + length <= self.address + self.size
+
+
 def is_elf(path: Path) -> bool:
     """Whether there is a file that can be read and begins with the ELF magic number."""
     try:
@@ -91,30 +112,16 @@ def read_shared_object(path: Path, *, name: str | None = None) -> ElfObject:
     Raises:
         AuditError: the file cannot be read, is no ELF file or is damaged.
     """
-    label = name or str(path)
-    with mapped(path, label) as (stream, data):
-        layout = read_layout(stream, len(data), label)
-        return _Reader(data, layout, label).object()
-
-
-def read_static_symbols(path: Path, *, name: str | None = None) -> Symbols:
-    """Read ``.symtab``, which linking leaves and ``strip`` removes; empty where there is none.
-
-    Raises:
-        AuditError: as ``read_shared_object``.
-    """
-    label = name or str(path)
-    with mapped(path, label) as (stream, data):
-        layout = read_layout(stream, len(data), label)
-        return _Reader(data, layout, label).static_symbols()
+    with opened(path, name or str(path)) as elf:
+        return elf.object()
 
 
 @contextmanager
-def mapped(path: Path, label: str) -> Iterator[tuple[BinaryIO, mmap.mmap]]:
-    """Open an ELF file and map it; ``label`` stands for it in messages.
+def opened(path: Path, label: str) -> Iterator[ElfReader]:
+    """Map an ELF file and read its headers; ``label`` stands for it in messages.
 
     Raises:
-        AuditError: it cannot be read, or is no ELF file.
+        AuditError: it cannot be read, is no ELF file or is damaged.
     """
     try:
         stream = path.open("rb")
@@ -128,28 +135,83 @@ def mapped(path: Path, label: str) -> Iterator[tuple[BinaryIO, mmap.mmap]]:
     with stream:
         if stream.read(len(MAGIC)) != MAGIC:
             raise damaged(label, "it does not begin with the ELF magic number")
-        stream.seek(0)
         with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            yield stream, data
+            yield ElfReader(data, label)
 
 
-class _Reader:
-    """Takes the dynamic tables out of a mapped file."""
+def damaged(label: str, why: str) -> AuditError:
+    """Return the error for a file that is no proper ELF object."""
+    return AuditError(
+        f"{label} is damaged or not an ELF object",
+        why=why,
+        fix="build or download the file again; the cause may be a full disk or an interrupted download",
+        evidence={"object": label},
+    )
 
-    def __init__(self, data: mmap.mmap, layout: Layout, label: str) -> None:
-        self._data = data
-        self._layout = layout
-        self._label = label
-        self._tags = self._dynamic_tags()
-        self._strings = self._string_table()
+
+@contextmanager
+def _headers_of(label: str) -> Iterator[None]:
+    from elftools.common.exceptions import ELFError  # noqa: PLC0415
+
+    # pyelftools answers damaged headers with any of these, not with ELFError alone (found by mutating files).
+    damage = (ELFError, struct.error, ValueError, LookupError, TypeError, AttributeError, AssertionError,
+              OverflowError, OSError)  # fmt: skip
+    try:
+        yield
+    except damage as error:
+        raise damaged(label, f"its headers cannot be read: {type(error).__name__}: {error}") from error
+
+
+class ElfReader:
+    """Reads the headers of an ELF file that is mapped or in memory; then its tables, for those who ask.
+
+    Raises:
+        AuditError: they are damaged, or point behind the end of the file.
+    """
+
+    def __init__(self, data: mmap.mmap | bytes, label: str) -> None:
+        # A twentieth of the time of a plan to import, which opens no such file.
+        from elftools.elf.elffile import ELFFile  # noqa: PLC0415
+
+        self.data, self.label = data, label
+        with _headers_of(label):
+            stream: Any = io.BytesIO(data) if isinstance(data, bytes) else data
+            self._elf = ELFFile(stream)
+            self._order = "<" if self._elf.little_endian else ">"
+            self.machine = str(self._elf.header["e_machine"])
+            has_sections = self._table_fits("sh", self._elf.structs.Elf_Shdr.sizeof())
+            self._table_fits("ph", self._elf.structs.Elf_Phdr.sizeof())
+            self._sections = list(self._elf.iter_sections()) if has_sections else []
+            segments = list(self._elf.iter_segments())
+            for segment in segments:
+                if segment["p_type"] in ("PT_LOAD", "PT_DYNAMIC"):
+                    self._inside(segment["p_offset"], segment["p_filesz"], "a segment")
+        self._loads = [segment for segment in segments if segment["p_type"] == "PT_LOAD"]
+        self._dynamic: Any = next((item for item in segments if item["p_type"] == "PT_DYNAMIC"), None)
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return the sections, but those without bytes in the file."""
+        found = []
+        with _headers_of(self.label):
+            for section in self._sections:
+                kind, flags = str(section["sh_type"]), section["sh_flags"]
+                if kind not in ("SHT_NOBITS", "SHT_NULL"):
+                    place = (section["sh_addr"], section["sh_offset"], section["sh_size"])
+                    self._inside(section["sh_offset"], section["sh_size"], "a section")
+                    loaded, writable = bool(flags & _SHF_ALLOC), bool(flags & _SHF_WRITE)
+                    found.append(Section(section.name, kind, *place, loaded, writable))
+        return tuple(found)
 
     def object(self) -> ElfObject:
-        layout, tags = self._layout, self._tags
+        """Return the dynamic part."""
+        self._tags = self._dynamic_tags()
+        address, length = self._tag("DT_STRTAB"), self._tag("DT_STRSZ")
+        self._strings = b"" if address is None or length is None else self._bytes(self._at(address), length)
         return ElfObject(
-            kind=layout.kind,
-            machine=layout.machine,
-            bits=layout.bits,
-            little_endian=layout.order == "<",
+            kind=str(self._elf.header["e_type"]),
+            machine=self.machine,
+            bits=self._elf.elfclass,
+            little_endian=self._elf.little_endian,
             soname=next(iter(self._names("DT_SONAME")), ""),
             needed=tuple(self._names("DT_NEEDED")),
             rpath=_split(self._names("DT_RPATH")),
@@ -157,24 +219,48 @@ class _Reader:
             symbols=self._dynamic_symbols(),
             versions_needed=self._versions_needed(),
             versions_defined=self._versions_defined(),
-            dynamic=bool(tags),
+            dynamic=bool(self._tags),
         )
 
     def static_symbols(self) -> Symbols:
-        if self._layout.symtab is None:
+        """Return the symbols of ``.symtab``, which linking leaves and ``strip`` removes; empty without it."""
+        table = self._table("SHT_SYMTAB")
+        if table is None:
             return Symbols()
-        offset, length, names, names_length = self._layout.symtab
-        return self._symbols(offset, length, self._bytes(names, names_length))
+        with _headers_of(self.label):
+            names = self._elf.get_section(table["sh_link"])
+            strings = self._bytes(names["sh_offset"], names["sh_size"])
+        return self._symbols(table["sh_offset"], table["sh_size"], strings)
+
+    def _table_fits(self, prefix: str, entry_size: int) -> bool:
+        """Whether the file has this header table; one that does not fit is damage."""
+        header = self._elf.header
+        offset, count = header[f"e_{prefix}off"], header[f"e_{prefix}num"]
+        if offset == 0 or count == 0:
+            return False
+        if header[f"e_{prefix}entsize"] != entry_size:
+            raise damaged(self.label, f"its header gives a wrong size for e_{prefix}entsize")
+        self._inside(offset, count * entry_size, "a header table")
+        return True
+
+    def _inside(self, offset: int, length: int, what: str) -> None:
+        size = len(self.data)
+        if offset < 0 or length < 0 or offset + length > size:
+            why = f"{what} should end at byte {offset + length}, but the file has {size} bytes"
+            raise damaged(self.label, why)
+
+    def _table(self, kind: str) -> Any:
+        return next((section for section in self._sections if section["sh_type"] == kind), None)
 
     def _bytes(self, offset: int, length: int) -> bytes:
-        inside(offset, length, len(self._data), self._label, "a table")
-        return self._data[offset : offset + length]
+        self._inside(offset, length, "a table")
+        return self.data[offset : offset + length]
 
     def _dynamic_tags(self) -> dict[int, list[int]]:
-        if self._layout.dynamic is None:
+        if self._dynamic is None:
             return {}
-        entry = struct.Struct(self._layout.order + ("qQ" if self._layout.bits == _BITS_64 else "iI"))
-        raw = self._bytes(*self._layout.dynamic)
+        entry = struct.Struct(self._order + ("qQ" if self._elf.elfclass == _BITS_64 else "iI"))
+        raw = self._bytes(self._dynamic["p_offset"], self._dynamic["p_filesz"])
         tags: dict[int, list[int]] = {}
         for tag, value in entry.iter_unpack(raw[: len(raw) // entry.size * entry.size]):
             if tag == _DT_NULL:
@@ -186,42 +272,38 @@ class _Reader:
         values = self._tags.get(_number_of(name))
         return values[0] if values else None
 
-    def _offset(self, address: int) -> int:
+    def _at(self, address: int) -> int:
         """Translate an address of the running program into a place in the file."""
-        for start, offset, length in self._layout.loads:
-            if start <= address < start + length:
-                return address - start + offset
-        raise damaged(self._label, f"address {address:#x} of its dynamic section is in no loaded segment")
-
-    def _string_table(self) -> bytes:
-        address, length = self._tag("DT_STRTAB"), self._tag("DT_STRSZ")
-        if address is None or length is None:
-            return b""
-        return self._bytes(self._offset(address), length)
+        for segment in self._loads:
+            if 0 <= address - segment["p_vaddr"] < segment["p_filesz"]:
+                return int(address - segment["p_vaddr"] + segment["p_offset"])
+        raise damaged(self.label, f"address {address:#x} of its dynamic section is in no loaded segment")
 
     def _string(self, offset: int) -> str:
         end = self._strings.find(b"\0", offset)
         if offset >= len(self._strings) or end < 0:
-            raise damaged(self._label, f"name {offset} is outside its string table")
+            raise damaged(self.label, f"name {offset} is outside its string table")
         return self._strings[offset:end].decode("utf-8", "backslashreplace")
 
     def _names(self, tag: str) -> list[str]:
         return [self._string(offset) for offset in self._tags.get(_number_of(tag), ())]
 
     def _dynamic_symbols(self) -> Symbols:
-        if self._layout.dynsym is not None:
-            return self._symbols(*self._layout.dynsym, self._strings)
+        table = self._table("SHT_DYNSYM")
+        if table is not None:
+            return self._symbols(table["sh_offset"], table["sh_size"], self._strings)
         address = self._tag("DT_SYMTAB")
-        if address is None:
+        if self._dynamic is None or address is None:
             return Symbols()
-        length = self._layout.dynsym_count * self._symbol_format().size
-        return self._symbols(self._offset(address), length, self._strings)
+        with _headers_of(self.label):  # only a file without section headers needs its hash table
+            count = self._dynamic.num_symbols()
+        return self._symbols(self._at(address), count * self._symbol_format().size, self._strings)
 
     def _symbol_format(self) -> struct.Struct:
         # Elf64_Sym: name, info, other, section, value, size.
         # Elf32_Sym: name, value, size, info, other, section.
         # Padding skips what is not used, so that both give (name, info, section).
-        return struct.Struct(self._layout.order + ("IBxH16x" if self._layout.bits == _BITS_64 else "I8xBxH"))
+        return struct.Struct(self._order + ("IBxH16x" if self._elf.elfclass == _BITS_64 else "I8xBxH"))
 
     def _symbols(self, offset: int, length: int, strings: bytes) -> Symbols:
         entry = self._symbol_format()
@@ -234,7 +316,7 @@ class _Reader:
                 continue
             end = text.find("\0", name)
             if end < 0:
-                raise damaged(self._label, f"symbol name {name} is outside its string table")
+                raise damaged(self.label, f"symbol name {name} is outside its string table")
             bind = info >> 4
             if bind == _STB_LOCAL:
                 local.append(text[name:end])
@@ -246,45 +328,41 @@ class _Reader:
                 undefined.append(text[name:end])
         return Symbols(tuple(defined), tuple(undefined), tuple(weak), tuple(local))
 
-    def _unpack(self, form: str, offset: int) -> tuple[int, ...]:
-        entry = struct.Struct(self._layout.order + form)
-        values: tuple[int, ...] = entry.unpack(self._bytes(offset, entry.size))
-        return values
-
     def _chain(self, form: str, offset: int, count: int) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Walk records whose last field says how far the next one is; 0 ends the walk."""
+        entry = struct.Struct(self._order + form)
         if count > _MOST_RECORDS:
-            raise damaged(self._label, f"it claims {count} version records")
+            raise damaged(self.label, f"it claims {count} version records")
         for _ in range(count):
-            values = self._unpack(form, offset)
+            values: tuple[int, ...] = entry.unpack(self._bytes(offset, entry.size))
             yield offset, values
             if values[-1] == 0:
                 return
             offset += values[-1]
 
+    def _versions(self, tag: str, form: str) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield the records of DT_VERNEED or DT_VERDEF with their places."""
+        address, count = self._tag(tag), self._tag(f"{tag}NUM")
+        return iter(()) if address is None or count is None else self._chain(form, self._at(address), count)
+
     def _versions_needed(self) -> dict[str, tuple[str, ...]]:
-        address, count = self._tag("DT_VERNEED"), self._tag("DT_VERNEEDNUM")
-        if address is None or count is None:
-            return {}
         found: dict[str, tuple[str, ...]] = {}
         # Elf_Verneed: version, number of names, file, first name, next.
         # Elf_Vernaux: hash, flags, other, name, next.
-        for offset, (_, names, library, first, _next) in self._chain("HHIII", self._offset(address), count):
+        for offset, (_, names, library, first, _next) in self._versions("DT_VERNEED", "HHIII"):
             entries = (entry for _, entry in self._chain("IHHII", offset + first, names))
             wanted = tuple(self._string(entry[3]) for entry in entries if not entry[1] & _VER_FLG_WEAK)
             found[self._string(library)] = wanted
         return found
 
     def _versions_defined(self) -> frozenset[str]:
-        address, count = self._tag("DT_VERDEF"), self._tag("DT_VERDEFNUM")
-        if address is None or count is None:
-            return frozenset()
-        found = set()
         # Elf_Verdef: version, flags, index, number of names, hash, first name, next. Elf_Verdaux: name, next.
-        for offset, (_, flags, _, _, _, first, _next) in self._chain("HHHHIII", self._offset(address), count):
-            if not flags & _VER_FLG_BASE:
-                found.add(self._string(self._unpack("II", offset + first)[0]))
-        return frozenset(found)
+        return frozenset(
+            self._string(name)
+            for offset, (_, flags, _, _, _, first, _next) in self._versions("DT_VERDEF", "HHHHIII")
+            if not flags & _VER_FLG_BASE
+            for _, (name, _) in self._chain("II", offset + first, 1)
+        )
 
 
 def _split(values: list[str]) -> tuple[str, ...]:
