@@ -19,7 +19,7 @@ from support.cli import XPUBUILD, Xpubuild
 from support.small_elf import library
 
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
-from xpubuild.artifacts.repair_pack import Changes, rewrite
+from xpubuild.artifacts.repair_write import rewrite
 from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.install import lock_model as model
 from xpubuild.install.lock_file import dump
@@ -336,7 +336,7 @@ def test_members_keep_mode_and_order_and_large_ones_are_zip64(
 ) -> None:
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 1000)
     target = tmp_path / "pkg-1.0-py3-none-linux_x86_64.whl"
-    rewrite(parts.wheel, target, Changes(texts={"pkg/new.txt": b"x"}), "pkg-1.0.dist-info")
+    rewrite(parts.wheel, target, {"pkg/new.txt": b"x"}, "pkg-1.0.dist-info")
     with zipfile.ZipFile(parts.wheel) as before, zipfile.ZipFile(target) as after:
         assert after.testzip() is None
         kept = [name for name in before.namelist() if not name.endswith("RECORD")]

@@ -30,12 +30,10 @@ def tree(folder: Path, **files: str) -> Path:
         ("", LEGACY, ()),
         ("[build-system]\nrequires = []\n", LEGACY, ()),
         ("[build-system]\nbuild-backend = 'a.b'  # x\n", "a.b", ()),
-        ("[build-system]\nrequires = [\n 'a', # 'not'\n \"b>1; x == 'y'\",\n '', \"\"]\nmore = ['c']\n",
+        ("[build-system]\nrequires = [\n 'a', # 'not'\n \"b>1; x == 'y'\"]\nmore = ['c']\n",
          LEGACY, ("a", "b>1; x == 'y'")),
-        ("[build-system]\nrequires = ['never ends',\n", LEGACY, ("never ends",)),
         ("[other]\nrequires = ['c']\n[build-system] # it\n  requires=['d']\n[tool]\nbuild-backend = 'x'\n",
          LEGACY, ("d",)),
-        ("\xff[build-system]", LEGACY, ()),
     ],
 )  # fmt: skip
 def test_what_a_tree_says_of_its_build(
@@ -47,6 +45,15 @@ def test_what_a_tree_says_of_its_build(
     both = look(tmp_path)
     assert both == TreeKind(("pyproject.toml", "setup.py"), backend, requires)
     assert str(both) == f"pyproject.toml and setup.py, backend {backend}"
+
+
+@pytest.mark.parametrize(
+    "text", ["[build-system]\nrequires = ['never ends',\n", "\xff[build-system]", "build-system = 1"]
+)
+def test_a_project_file_that_nobody_can_read_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text, "utf-8")
+    with pytest.raises(RecipeError, match=r"pyproject\.toml cannot be read"):
+        look(tmp_path)
 
 
 @pytest.fixture

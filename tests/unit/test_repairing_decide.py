@@ -10,9 +10,8 @@ from support.artifacts import install_by_hand, tiny_elf
 from support.locks import example
 
 from xpubuild.artifacts.elf import ElfObject
-from xpubuild.artifacts.repair_decide import Decider, fits, hashed_name, library_folder
+from xpubuild.artifacts.repair_decide import Decider, Platforms, fits, hashed_name, library_folder
 from xpubuild.artifacts.repair_model import Decision, Wish
-from xpubuild.artifacts.repair_policy import Platforms
 from xpubuild.artifacts.repair_runtime import Runtime, component_of, is_runtime, loaded_by
 from xpubuild.errors import XpuBuildError
 from xpubuild.install import lock_model as model

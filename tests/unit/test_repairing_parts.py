@@ -9,19 +9,11 @@ from typing import Any
 import pytest
 from support.artifacts import tiny_elf
 
-from xpubuild.artifacts import repair_patch as patching
+from xpubuild.artifacts import repair_write as patching
 from xpubuild.artifacts.elf import ElfObject, Symbols
+from xpubuild.artifacts.repair_decide import Platforms, below, leads, relative, wanted_versions
 from xpubuild.artifacts.repair_model import Edit, Pin
-from xpubuild.artifacts.repair_policy import Platforms, wanted_versions
-from xpubuild.artifacts.repair_texts import (
-    builder_findings,
-    file_name,
-    platform_of,
-    read_text,
-    with_pins,
-    with_platform,
-)
-from xpubuild.artifacts.rpath import below, leads, relative
+from xpubuild.artifacts.repair_write import builder_findings, read_text, with_pins, with_platform
 from xpubuild.errors import XpuBuildError
 
 
@@ -79,8 +71,6 @@ def test_metadata_without_a_description_and_with_other_line_ends() -> None:
 
 def test_the_platform_of_a_wheel(tmp_path: Path) -> None:
     wheel = tmp_path / "demo-1.0-cp312-cp312-linux_x86_64.whl"
-    assert platform_of(wheel) == "linux_x86_64"
-    assert file_name(wheel, "manylinux_2_28_x86_64") == "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
     text = "Wheel-Version: 1.0\n\nTag: cp312-cp312-linux_x86_64\nTag: cp312-cp312-any\nRoot: x\n"
     assert with_platform(text, "new") == "Wheel-Version: 1.0\nRoot: x\nTag: cp312-cp312-new\n"
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -203,4 +193,6 @@ class TestPatchelf:
         before = patching.read_shared_object(copy)
         assert patching.patch(copy, Edit(()), before, "x") == before
         other = elf(soname="libtiny.so", symbols=Symbols(defined=("a",), undefined=("b",)))
-        assert patching._difference(other, before, Edit(())) == "symbols, undefined symbols"
+        with pytest.raises(XpuBuildError) as caught:
+            patching.patch(copy, Edit(()), other, "x")
+        assert caught.value.why == "patchelf changed symbols, undefined symbols"

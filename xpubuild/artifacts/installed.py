@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import csv
 import functools
 import hashlib
 import os
 import shlex
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -34,6 +34,7 @@ from xpubuild.frozen import frozen
 
 #: Threads for the large files, beside the one that takes the small ones.
 _THREADS = 3
+_LARGE = 1 << 20
 _MOST_SHOWN = 3
 # What pip writes beside the wheel's own files, and what it makes anew at every installation.
 _INSTALLERS_OWN = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
@@ -49,7 +50,18 @@ def verify_installed(site_packages: Path, names: Sequence[str]) -> dict[str, Any
     found: dict[str, dict[str, Any]] = {}
     files: list[tuple[str, RecordEntry]] = []
     for name in names:
-        found[name], entries = _recorded(name, dists)
+        dist, problem = _find(name, dists)
+        entries: list[RecordEntry] = []
+        if dist is not None and problem is None:
+            entries, problem = read_dist(dist)
+        entries = [] if problem is not None else entries
+        found[name] = {
+            "version": None if dist is None else dist.version,
+            "record": None if dist is None else str(dist.info),
+            "files": len(entries),
+            "bytes": sum(entry.size or 0 for entry in entries),
+            "problems": [] if problem is None else [problem],
+        }
         files += [(name, entry) for entry in entries]
     # All of them together: else one thread hashes the largest file of each, and the others wait for it.
     for name, problem in _content_problems(files):
@@ -125,23 +137,6 @@ class InstalledProof:
         )
 
 
-def _recorded(name: str, dists: Mapping[str, InstalledDist]) -> tuple[dict[str, Any], Sequence[RecordEntry]]:
-    """Return what is known of a distribution without its contents, and the files to hash."""
-    entries: Sequence[RecordEntry] = ()
-    result: dict[str, Any] = {"version": None, "record": None, "files": 0, "bytes": 0, "problems": []}
-    dist, problem = _find(name, dists)
-    if dist is not None:
-        result.update(version=dist.version, record=str(dist.info))
-    if dist is not None and problem is None:
-        entries, problem = read_dist(dist)
-    if problem is not None:
-        result["problems"] = [problem]
-        return result, ()
-    result["files"] = len(entries)
-    result["bytes"] = sum(entry.size or 0 for entry in entries)
-    return result, entries
-
-
 def _find(name: str, dists: Mapping[str, InstalledDist]) -> tuple[InstalledDist | None, str | None]:
     """Return the distribution that a requirement names, and what is wrong with its version."""
     try:
@@ -163,31 +158,18 @@ def content_problems(entries: Sequence[RecordEntry]) -> list[str]:
 def _content_problems(files: Sequence[tuple[str, RecordEntry]]) -> list[tuple[str, str]]:
     """Return what is wrong with files, and whose each is.
 
-    Only hashing a large file leaves the interpreter to other threads. So a few take those, the largest first,
-    and this one takes the many small ones, from the other end.
+    Only hashing a large file leaves the interpreter to other threads: a few take those, the largest first.
     """
-    ordered = deque(sorted(files, key=lambda item: item[1].size or 0))
-    found: list[tuple[str, str]] = []
-
-    def work(take: Callable[[], tuple[str, RecordEntry]]) -> None:
-        while True:
-            try:
-                owner, entry = take()
-            except IndexError:  # nothing is left
-                return
-            problem = _content_problem(entry)
-            if problem is not None:
-                found.append((owner, problem))
-
+    ordered = sorted(files, key=lambda item: item[1].size or 0)
+    large = bisect.bisect(ordered, _LARGE, key=lambda item: item[1].size or 0)
     with ThreadPoolExecutor(_THREADS) as pool:
-        large = [pool.submit(work, ordered.pop) for _ in range(_THREADS)]
         try:
-            work(ordered.popleft)
+            hashed = pool.map(_content_problem, (entry for _, entry in reversed(ordered[large:])))
+            found = [(owner, _content_problem(entry)) for owner, entry in ordered[:large]]
+            found += zip((owner for owner, _ in reversed(ordered[large:])), hashed, strict=True)
         finally:
-            ordered.clear()  # whoever interrupts this thread does not wait for the other
-        for one in large:
-            one.result()
-    return sorted(found)
+            pool.shutdown(cancel_futures=True)  # whoever interrupts this thread does not wait for the others
+    return sorted((owner, problem) for owner, problem in found if problem is not None)
 
 
 def _content_problem(entry: RecordEntry) -> str | None:

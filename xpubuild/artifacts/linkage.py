@@ -27,7 +27,8 @@ _MULTIARCH = {"EM_X86_64": "x86_64-linux-gnu", "EM_AARCH64": "aarch64-linux-gnu"
 _DEFAULT_FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 _LDCONFIG = ("/sbin/ldconfig", "/usr/sbin/ldconfig", "/usr/bin/ldconfig", "/bin/ldconfig")
 _CACHE_LINE = re.compile(r"^\s+(\S+) \(.*\) => (/.*)$")
-_ORIGIN = re.compile(r"\$ORIGIN|\$\{ORIGIN\}")
+#: What stands for the folder of an object in an entry of RPATH.
+ORIGIN = re.compile(r"\$ORIGIN|\$\{ORIGIN\}")
 _SYCL = re.compile(r"libsycl(?:-preview)?\.so\.\d+")
 # What the interpreter itself offers to extension modules.
 _INTERPRETER = re.compile(r"_?Py[A-Z_]")
@@ -75,7 +76,7 @@ class _Node:
     inherited: tuple[str, ...]
 
     def origin(self, entry: str) -> str:
-        return posixpath.normpath(_ORIGIN.sub(lambda _: self.folder or ".", entry))
+        return posixpath.normpath(ORIGIN.sub(lambda _: self.folder or ".", entry))
 
     def own_rpath(self) -> tuple[str, ...]:
         return tuple(self.origin(entry) for entry in self.elf.rpath if entry)
@@ -265,9 +266,9 @@ def missing_versions(elf: ElfObject, closure: Closure) -> list[tuple[str, Provid
 
 def entry_folder(entry: str, folder: str, installed_in: Path) -> Path | None:
     """Return where an entry with ``$ORIGIN`` leads for an object in a folder of a wheel; None for others."""
-    if not _ORIGIN.match(entry):
+    if not ORIGIN.match(entry):
         return None
-    return Path(posixpath.normpath(_ORIGIN.sub(lambda _: f"{installed_in.absolute()}/{folder}", entry)))
+    return Path(posixpath.normpath(ORIGIN.sub(lambda _: f"{installed_in.absolute()}/{folder}", entry)))
 
 
 def rpath_problem(entry: str, allowed: Sequence[str] = ()) -> str | None:

@@ -6,23 +6,28 @@ promises it, with torch, in the distributions of the environment, with the drive
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from auditwheel.architecture import Architecture
+from auditwheel.libc import Libc
+from auditwheel.policy import Policy, WheelPolicies
+
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
-from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, Closure, Linker
+from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, ORIGIN, Closure, Linker
 from xpubuild.artifacts.record import hash_file
 from xpubuild.artifacts.repair_model import Bundled, Decision, Edit, Expected, Pin, Wish
-from xpubuild.artifacts.repair_policy import Platforms
 from xpubuild.artifacts.repair_runtime import Owned, Runtime, is_runtime, loaded_by
-from xpubuild.artifacts.rpath import below, leads, relative
 from xpubuild.errors import AuditError, UnsatisfiableError
 
 TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so", "libshm.so")
 _HASH_CHARACTERS = 8
+_MACHINES = {"EM_X86_64": Architecture.x86_64, "EM_AARCH64": Architecture.aarch64}
+_LOADER = ("ld-linux", "ld64.so")
 
 
 class Decider:
@@ -203,3 +208,85 @@ def hashed_name(library: str, source: Path) -> str:
 def fits(library: str, patterns: tuple[str, ...]) -> bool:
     """Whether a library's name fits one of some patterns."""
     return any(fnmatchcase(library, pattern) for pattern in patterns)
+
+
+def relative(start: str, folder: str) -> str:
+    """Return the entry that leads from one folder of a wheel to another."""
+    way = posixpath.relpath(folder or ".", start or ".")
+    return "$ORIGIN" if way == "." else f"$ORIGIN/{way}"
+
+
+def leads(site_packages: Path, start: str, folder: Path) -> str:
+    """Return the entry that leads from a folder of a wheel in ``site_packages`` to one of the environment.
+
+    It holds wherever both are installed into one environment of the same form, which pip's --target is not.
+    """
+    return f"$ORIGIN/{os.path.relpath(folder, site_packages / start)}"
+
+
+def below(entry: str, start: str) -> bool:
+    """Whether an entry of an object in the folder ``start`` of a wheel stays inside site-packages."""
+    if not ORIGIN.match(entry):
+        return False
+    way = posixpath.normpath(ORIGIN.sub(lambda _: start or ".", entry))
+    return not way.startswith(("..", "/"))
+
+
+class Platforms:
+    """auditwheel's policies for the machine that a wheel is for."""
+
+    def __init__(self, machines: Iterable[str]) -> None:
+        found = sorted(set(machines))
+        if len(found) != 1 or found[0] not in _MACHINES:
+            raise AuditError(
+                "the wheel has no platform tag of manylinux",
+                why=f"its shared objects are for {', '.join(found)}",
+                fix=f"repair wheels with shared objects for one of {', '.join(_MACHINES)}",
+            )
+        self._policies = WheelPolicies(libc=Libc.GLIBC, arch=_MACHINES[found[0]])
+        self._allowed = frozenset[str]().union(*(policy.whitelist for policy in self._policies))
+
+    def of_system(self, library: str) -> bool:
+        """Whether every manylinux system has a library, at least those of the newest policy."""
+        return library in self._allowed or library.startswith(_LOADER)
+
+    def tag(self, elves: Mapping[str, ElfObject], system: Iterable[str], *, whole: bool) -> str:
+        """Return the oldest platform that has all symbol versions and libraries that the objects need.
+
+        ``system`` are the libraries that the system brings: versions count for them alone. A wheel that is
+        not ``whole``, because it expects libraries that no policy has, gets the plain tag of Linux.
+        """
+        if not whole:
+            return str(self._policies.linux.name)
+        libraries = {name for name in system if not name.startswith(_LOADER)}
+        wanted: dict[str, set[str]] = {}
+        for elf in elves.values():
+            for library, versions in elf.versions_needed.items():
+                if library in libraries:
+                    wanted.setdefault(library, set()).update(versions)
+        by_symbols = self._policies.versioned_symbols_policy(wanted)
+        fitting = [policy for policy in self._policies if policy.priority and _fits(policy, elves, libraries)]
+        return str(min([by_symbols, max(fitting, default=self._policies.linux)]).name)
+
+
+def _fits(policy: Policy, elves: Mapping[str, ElfObject], libraries: set[str]) -> bool:
+    """Whether a platform has the libraries, and allows the symbols that are wanted from them."""
+    if not libraries <= policy.whitelist:
+        return False
+    return not any(
+        library in elf.needed and not symbols.isdisjoint(elf.symbols.undefined)
+        for elf in elves.values()
+        for library, symbols in policy.blacklist.items()
+    )
+
+
+def wanted_versions(elves: Mapping[str, ElfObject], system: Iterable[str]) -> dict[str, str]:
+    """Return the newest symbol version of each kind that is wanted from the system, such as GLIBC: 2.34."""
+    found: dict[str, set[tuple[int, ...]]] = {}
+    for elf in elves.values():
+        for library in set(system) & set(elf.versions_needed):
+            for version in elf.versions_needed[library]:
+                kind, _, number = version.rpartition("_")
+                if kind and all(part.isdigit() for part in number.split(".")):
+                    found.setdefault(kind, set()).add(tuple(map(int, number.split("."))))
+    return {kind: ".".join(map(str, max(numbers))) for kind, numbers in sorted(found.items())}

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
 from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 #: What pip takes where ``pyproject.toml`` names no backend, or is not there (PEP 517).
 LEGACY = "setuptools.build_meta:__legacy__"
-_SECTION = re.compile(r"^\[build-system\][^\n]*$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
-_BACKEND = re.compile(r"""^\s*build-backend\s*=\s*(['"])(.+?)\1""", re.MULTILINE)
-_REQUIRES = re.compile(r"^\s*requires\s*=\s*\[", re.MULTILINE)
-_COMMENT_OR_TEXT = re.compile(r"""#[^\n]*|"([^"\n]*)"|'([^'\n]*)'|\]""")
 # Understood by scikit-build-core alone; other backends ignore what they do not know.
 _SCIKIT = re.compile(
     r"build-dir|cmake\.|ninja\.|wheel\.|editable\.|install\.|build\.|strict-config|skbuild\."
@@ -55,23 +58,18 @@ def look(folder: Path) -> TreeKind:
             why="there is nothing to build",
             fix="set build.source_dir to the folder inside the checkout that has one",
         )
-    text = (folder / present[0]).read_text("utf-8", "replace") if present[0] == "pyproject.toml" else ""
-    section = _SECTION.search(text)
-    inside = section[1] if section else ""
-    backend = _BACKEND.search(inside)
-    return TreeKind(present, backend[2] if backend else LEGACY, tuple(_requires(inside)))
-
-
-def _requires(section: str) -> Iterator[str]:
-    start = _REQUIRES.search(section)
-    if start is None:
-        return
-    for match in _COMMENT_OR_TEXT.finditer(section, start.end()):
-        if match[0] == "]":
-            return
-        found = match[1] if match[1] is not None else match[2]
-        if found:
-            yield found
+    try:
+        text = (folder / present[0]).read_text("utf-8", "replace") if present[0] == "pyproject.toml" else ""
+        section = tomllib.loads(text).get("build-system", {})
+        return TreeKind(
+            present, str(section.get("build-backend", LEGACY)), tuple(section.get("requires", ()))
+        )
+    except (tomllib.TOMLDecodeError, RecursionError, AttributeError, TypeError) as error:
+        raise RecipeError(
+            f"{folder / present[0]} cannot be read",
+            why=str(error),
+            fix="correct the file, or build another commit",
+        ) from error
 
 
 def check(folder: Path, env: Path, *, wanted: str, settings: Collection[str]) -> Iterator[str]:
@@ -107,12 +105,12 @@ def check(folder: Path, env: Path, *, wanted: str, settings: Collection[str]) ->
 def _missing(kind: TreeKind, env: Path) -> list[str]:
     """Return what the tree builds with and is not installed; versions are the recipe's business."""
     present = {dist.name for dist in installed_dists(site_packages_of(env))}
-    needed = []
+    needed: list[str] = []
     for text in kind.requires or ("setuptools",):
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
             continue
         if requirement.marker is None or requirement.marker.evaluate():
-            needed.append(re.sub(r"[-_.]+", "-", requirement.name).lower())
+            needed.append(canonicalize_name(requirement.name))
     return [name for name in dict.fromkeys(needed) if name not in present]

@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,15 @@ from xpubuild.artifacts.audit import audit_wheel
 from xpubuild.artifacts.audit_report import AuditPolicy, AuditReport, Finding, raise_for, raise_for_findings
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.record import hash_file, is_record_file
-from xpubuild.artifacts.repair_decide import TORCH_LIBRARIES, Decider
+from xpubuild.artifacts.repair_decide import TORCH_LIBRARIES, Decider, Platforms, wanted_versions
 from xpubuild.artifacts.repair_model import Decision, Wish
-from xpubuild.artifacts.repair_pack import Changes, rewrite
-from xpubuild.artifacts.repair_patch import patch
-from xpubuild.artifacts.repair_policy import Platforms, wanted_versions
 from xpubuild.artifacts.repair_runtime import Runtime
-from xpubuild.artifacts.repair_texts import (
+from xpubuild.artifacts.repair_write import (
     as_bytes,
     builder_findings,
-    file_name,
-    platform_of,
+    patch,
     read_text,
+    rewrite,
     with_pins,
     with_platform,
 )
@@ -41,32 +37,6 @@ from xpubuild.errors import AuditError
 NOTE = "xpubuild-repair.json"
 #: What a repair is for; whatever else an audit finds makes a wheel unfit for one.
 _MENDED = frozenset({"missing-library", "missing-version", "unresolved-symbol", "rpath", "not-on-rpath"})
-
-
-@dataclass
-class _Inside:
-    """The shared objects of a wheel, and the copies that are worked on."""
-
-    folder: Path
-    elves: dict[str, ElfObject] = field(default_factory=dict)
-    copies: dict[str, Path] = field(default_factory=dict)
-
-    def keep(self, member: str, copy: Path) -> None:
-        self.elves[member] = read_shared_object(copy, name=member)
-        self.add(member, copy)
-
-    def add(self, member: str, source: Path) -> None:
-        place = self.folder / str(len(self.copies))
-        with explained(place, f"copying {source.name}"):
-            shutil.copyfile(source, place)
-        self.copies[member] = place
-
-    def change(self, decision: Decision, elves: Mapping[str, ElfObject]) -> None:
-        """Bring the libraries that are bundled, and change what is to be changed."""
-        for item in decision.bundled:
-            self.add(item.member, item.source)
-        for member, edit in decision.edits.items():
-            patch(self.copies[member], edit, elves[member], member)
 
 
 def repair_wheel(wheel: Path, wish: Wish, output: Path) -> dict[str, Any]:
@@ -96,19 +66,34 @@ def _policy(wish: Wish | None = None) -> AuditPolicy:
 
 
 def _repair(wheel: Path, wish: Wish, runtime: Runtime, before: AuditReport, folder: Path) -> dict[str, Any]:
-    inside = _Inside(folder)
-    contents = read_wheel(wheel, inside.keep)
+    elves: dict[str, ElfObject] = {}
+    copies: dict[str, Path] = {}
+
+    def copy(member: str, source: Path) -> None:
+        copies[member] = folder / str(len(copies))
+        with explained(copies[member], f"copying {source.name}"):
+            shutil.copyfile(source, copies[member])
+
+    def keep(member: str, source: Path) -> None:
+        elves[member] = read_shared_object(source, name=member)
+        copy(member, source)
+
+    contents = read_wheel(wheel, keep)
     texts = {name: text for name, text in contents.texts.items() if not is_record_file(name)}
     info = next(iter(contents.texts)).split("/")[0]
     if f"{info}/{NOTE}" in texts:
         raise _repaired_before(wheel)
-    decision, platform, versions = Decision(), platform_of(wheel), dict[str, str]()
+    stem, _, platform = wheel.name.removesuffix(".whl").rpartition("-")
+    decision, versions = Decision(), dict[str, str]()
     # Without shared objects there is nothing to repair: such a wheel is portable.
-    if inside.elves:
-        platforms = Platforms(elf.machine for elf in inside.elves.values())
-        decider = Decider(contents.claimed.name, inside.elves, wish, runtime, platforms)
+    if elves:
+        platforms = Platforms(elf.machine for elf in elves.values())
+        decider = Decider(contents.claimed.name, elves, wish, runtime, platforms)
         decision = decider.decide()
-        inside.change(decision, decider.elves)
+        for item in decision.bundled:
+            copy(item.member, item.source)
+        for member, edit in decision.edits.items():
+            patch(copies[member], edit, decider.elves[member], member)
         platform = platforms.tag(decider.elves, decision.expected.system, whole=not decision.expected.site)
         versions = wanted_versions(decider.elves, decision.expected.system)
     note = _note(wish, decision, before, platform, versions)
@@ -117,11 +102,11 @@ def _repair(wheel: Path, wish: Wish, runtime: Runtime, before: AuditReport, fold
         f"{info}/WHEEL": with_platform(read_text(wheel, f"{info}/WHEEL"), platform),
         f"{info}/{NOTE}": json.dumps(note, indent=1, sort_keys=True) + "\n",
     }
-    changed = {member: inside.copies[member] for member in decision.edits}
-    changed |= {item.member: inside.copies[item.member] for item in decision.bundled}
-    target = folder / file_name(wheel, platform)
-    rewrite(wheel, target, Changes(changed, {name: as_bytes(text) for name, text in new.items()}), info)
-    found = list(builder_findings({**texts, **new}, inside.copies, _builder(wish)))
+    changed: dict[str, Path | bytes] = {member: copies[member] for member in decision.edits}
+    changed |= {item.member: copies[item.member] for item in decision.bundled}
+    target = folder / f"{stem}-{platform}.whl"
+    rewrite(wheel, target, changed | {name: as_bytes(text) for name, text in new.items()}, info)
+    found = list(builder_findings({**texts, **new}, copies, _builder(wish)))
     after = _audited(target, wish, runtime, found)
     place = publish_file(target, folder.parent)
     return {

