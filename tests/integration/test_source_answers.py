@@ -17,7 +17,6 @@ from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
 from xpubuild.supply.git.discover import discover
 from xpubuild.supply.git.edits import Ours
-from xpubuild.supply.git.embedded_layout import read_repositories
 from xpubuild.supply.git.fetching import Retry
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.gitmodules import list_tree, read_links
@@ -162,20 +161,6 @@ def a_lock_below_a_file(_: Upstream, folder: Path) -> object:
         return None
 
 
-def embedded(manifest: str) -> Callable[[Upstream, Path], object]:
-    def read(_: Upstream, folder: Path) -> object:
-        (folder / "embedded.yaml").write_text(manifest)
-        (folder / "project" / "empty").mkdir(parents=True)
-        (folder / "project" / "a.txt").touch()
-        (folder / "project" / "dangling").mkdir()
-        (folder / "project" / "dangling" / "x").symlink_to("nothing")
-        (folder / "project" / "named").mkdir()
-        (folder / "project" / "named" / 'a"b').touch()
-        return read_repositories(folder / "project")
-
-    return read
-
-
 ACTS: dict[str, Callable[[Upstream, Path], object]] = {
     act.__name__: act
     for act in (
@@ -184,15 +169,6 @@ ACTS: dict[str, Callable[[Upstream, Path], object]] = {
         a_name_of_a_missing_mirror, a_tag_and_no_commit, another_tree, tags_of_no_url, tags_of_nothing,
         a_commit_of_no_url, a_ref_that_is_not_there, nothing_served, a_lock_below_a_file,
     )
-} | {
-    "embedded twice": embedded("repositories: [{path: ., name: a}, {path: x, name: a}]"),
-    "embedded without a top": embedded("repositories: [{path: x, name: a}]"),
-    "embedded with an empty one": embedded(
-        "repositories: [{path: ., name: a}, {path: empty, name: b}]\nexclude: [dangling, named]"
-    ),
-    "embedded without a folder": embedded("repositories: [{path: ., name: a}, {path: none, name: b}]"),
-    "embedded with a link": embedded("repositories: [{path: ., name: a}]\nexclude: [named]"),
-    "embedded with a name": embedded("repositories: [{path: ., name: a}]\nexclude: [dangling]"),
 }  # fmt: skip
 
 

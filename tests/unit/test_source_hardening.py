@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xpubuild.supply.git.hardening import OVERRIDES, git_environment, without_user_configuration
+from xpubuild.supply.git.hardening import OVERRIDES, git_environment
 
 
 def _pairs(env: dict[str, str]) -> list[tuple[str, str]]:
@@ -61,12 +61,3 @@ def test_only_known_protocols_are_allowed() -> None:
     env = git_environment({})
     assert set(env["GIT_ALLOW_PROTOCOL"].split(":")) == {"https", "http", "ssh", "git", "file"}
     assert dict(OVERRIDES)["protocol.allow"] == "never"
-
-
-def test_without_configuration_nothing_of_the_users_is_left() -> None:
-    caller = {"HOME": "/h", "XDG_CONFIG_HOME": "/h/.config", "GIT_CONFIG_GLOBAL": "/h/x", "PATH": "/bin"}
-    env = without_user_configuration(caller)
-    assert env["GIT_CONFIG_GLOBAL"] == "/dev/null"
-    assert env["GIT_CONFIG_NOSYSTEM"] == "1"
-    assert not any(value.startswith("/h") for value in env.values())
-    assert env["PATH"] == "/bin"

@@ -22,10 +22,10 @@ from xpubuild.machine.python_environment import repair_env_command
 from xpubuild.recipe.model import GitSource
 from xpubuild.resources import ops_project_dir
 from xpubuild.supply.git.built import EDITABLE
-from xpubuild.supply.git.embedded import root_url
+from xpubuild.supply.git.embedded import root_url, shell_lines
 from xpubuild.supply.git.integrity import BuiltTreeProof, TreeProof
 from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.portable import ShellWord, portable_commands, shell_lines
+from xpubuild.supply.git.portable import ShellWord, portable_commands
 from xpubuild.supply.git.untouched import tree_stamp
 
 #: A wheel folder that pip is configured with may hold a newer version, and pip would take that one.
@@ -45,7 +45,7 @@ def pin_of(context: Context, name: str) -> Pin:
             why="a build needs an exact pin",
             fix=f"set components.{name}.source.commit to the full commit id",
         )
-    url = source.url or root_url(ops_project_dir(), _embedded_folder(context, source))
+    url = source.url or root_url(_embedded_folder(context, source))
     return Pin(
         url=url,
         commit=source.commit,

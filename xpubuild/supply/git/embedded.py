@@ -1,11 +1,14 @@
 """The embedded project as real git repositories with the same commits on every machine and for every user.
 
-The sources of the smoke extension travel as plain files. Here they become bare repositories, so that pins,
+The sources of the smoke extension travel as git bundles, one for each of its repositories, beside the plain
+files that ``scripts/pin-embedded.py`` makes them from. Here they become bare repositories, so that pins,
 mirrors and submodules are exercised for real on a machine that reaches no git server.
 """
 
 from __future__ import annotations
 
+import base64
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,16 +16,19 @@ from pathlib import Path
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.embedded_layout import DATE, IDENTITY, EmbeddedRepository, read_repositories
 from xpubuild.supply.git.failures import require
-from xpubuild.supply.git.git import Answer, Git
+from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.gitconfig import add_settings
-from xpubuild.supply.git.gitmodules import GITLINK
-from xpubuild.supply.git.hardening import without_user_configuration
 from xpubuild.supply.git.leftovers import remove_leftovers
 from xpubuild.supply.git.locks import locked
 
+#: The repository that has the others as submodules.
+TOP = "ops"
 _BRANCH = "refs/heads/main"
+#: The first two lines of a bundle of one branch without anything that it builds on.
+_HEADER = re.compile(rb"# v2 git bundle\n([0-9a-f]{40}) refs/heads/main\n\n")
+_LONGEST_HEADER = 200
+_END = "XPUBUILD_END"
 
 
 @frozen
@@ -35,60 +41,70 @@ class EmbeddedRepos:
     repos: Mapping[str, Path]
 
 
-def expected_commit(project: Path) -> str:
-    """Return the commit that ``materialise`` makes of a project, without running git.
+def expected_commit(project: Path, name: str = TOP) -> str:
+    """Return the commit that a bundle holds, without running git.
 
     Raises:
         SourceIntegrityError: the installation is damaged.
     """
-    return read_repositories(project)[-1].commit
+    bundle = project.parent / f"{name}.bundle"
+    try:
+        with bundle.open("rb") as stream:
+            header = _HEADER.match(stream.read(_LONGEST_HEADER))
+    except OSError as error:
+        raise _damaged(bundle, str(error)) from error
+    if header is None:
+        raise _damaged(bundle, f"{bundle.name} is no bundle of one branch")
+    return header[1].decode("ascii")
 
 
-def root_url(project: Path, into: Path) -> str:
+def root_url(into: Path) -> str:
     """Return the URL that the top repository has (or will have) below ``into``."""
-    return (into.resolve() / f"{read_repositories(project)[-1].name}.git").as_uri()
+    return (into.resolve() / f"{TOP}.git").as_uri()
 
 
 def materialise(project: Path, into: Path, env: Mapping[str, str]) -> EmbeddedRepos:
-    """Write ``into/NAME.git`` for every repository of the project; what is there and whole stays as it is.
+    """Write ``into/NAME.git`` for every bundle beside ``project``; what is there and whole stays as it is.
 
     Safe to call again after a kill and from several processes at once. Earlier commits stay in the
     repositories, so that an older pin can still be checked out.
 
     Raises:
-        SourceIntegrityError: the installation is damaged, or git made other objects than it should.
+        SourceIntegrityError: the installation is damaged.
         NoSpaceError, ToolchainError.
     """
-    repositories = read_repositories(project)
-    git = Git.open(env).with_env(without_user_configuration(env))
-    folder = into.resolve()
+    git, folder = Git.open(env), into.resolve()
+    commit = expected_commit(project)
+    repos = {bundle.stem: folder / f"{bundle.stem}.git" for bundle in _bundles(project)}
     with locked(folder / ".lock"):
-        for repository in repositories:
-            _write(git, repository, folder / f"{repository.name}.git")
-    top = repositories[-1]
-    repos = {repository.name: folder / f"{repository.name}.git" for repository in repositories}
-    return EmbeddedRepos(repos[top.name].as_uri(), top.commit, top.tree, repos)
+        for name, place in repos.items():
+            _write(git, project.parent / f"{name}.bundle", expected_commit(project, name), place)
+    tree = git.query(["rev-parse", f"{commit}^{{tree}}"], git_dir=repos[TOP]).text
+    return EmbeddedRepos(root_url(into), commit, tree, repos)
 
 
-def _write(git: Git, repository: EmbeddedRepository, place: Path) -> None:
+def _bundles(project: Path) -> list[Path]:
+    return sorted(project.parent.glob("*.bundle"))
+
+
+def _write(git: Git, bundle: Path, commit: str, place: Path) -> None:
     if place.is_dir():
-        if _is_whole(git, place, repository.commit):
+        if _is_whole(git, place, commit):
             return
         if git.query(["fsck", "--connectivity-only", "--no-dangling"], git_dir=place).ok:
             remove_leftovers(place)
-            _import(git, repository, place)
+            _unbundle(git, bundle, commit, place)
             return
         remove_tree(place)  # damaged; everything in it can be made again
     with explained(place, "writing the embedded sources"):
         for leftover in place.parent.glob(f".{place.name}.*"):
             remove_tree(leftover)
         new = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-        _must(
-            git.query(["init", "--quiet", "--bare", "--template=", "--object-format=sha1", str(new)]), place
-        )
+        made = git.query(["init", "--quiet", "--bare", "--template=", "--object-format=sha1", str(new)])
+        require(made, f"writing the embedded sources to {place}")
         # For a git that still speaks protocol 0, which gives no single commits otherwise.
         add_settings(new, [("uploadpack.allowAnySHA1InWant", "true")])
-        _import(git, repository, new)
+        _unbundle(git, bundle, commit, new)
         new.rename(place)
 
 
@@ -98,38 +114,52 @@ def _is_whole(git: Git, place: Path, commit: str) -> bool:
     return git.query(["rev-list", "--objects", "--quiet", "--no-walk", commit], git_dir=place).ok
 
 
-def _import(git: Git, repository: EmbeddedRepository, git_dir: Path) -> None:
-    own_ref = f"refs/xpubuild/embedded/{repository.commit}"
-    with tempfile.TemporaryFile(dir=git_dir) as stream:
-        stream.writelines(_stream(repository, own_ref))
-        stream.flush()
-        stream.seek(0)
-        command = ["fast-import", "--quiet", "--done", "--date-format=raw"]
-        _must(git.query(command, git_dir=git_dir, stdin=stream), git_dir)
-    made = git.query(["rev-parse", "--quiet", "--verify", own_ref], git_dir=git_dir).text
-    if made != repository.commit:
-        raise SourceIntegrityError(
-            f"git created an unexpected commit of the embedded '{repository.name}'",
-            why=f"{made} instead of {repository.commit}",
-            fix="report this with the output of: git --version",
-            evidence={"repository": repository.name, "made": made, "expected": repository.commit},
-        )
-    _must(git.query(["update-ref", _BRANCH, made], git_dir=git_dir), git_dir)
+def _unbundle(git: Git, bundle: Path, commit: str, git_dir: Path) -> None:
+    if not git.query(["bundle", "unbundle", str(bundle)], git_dir=git_dir).ok:
+        raise _damaged(bundle, f"git cannot unpack {bundle.name}")
+    kept = ["update-ref", f"refs/xpubuild/embedded/{commit}", commit]
+    for words in (kept, ["update-ref", _BRANCH, commit], ["symbolic-ref", "HEAD", _BRANCH]):
+        require(git.query(words, git_dir=git_dir), f"writing the embedded sources to {git_dir}")
 
 
-def _stream(repository: EmbeddedRepository, ref: str) -> Iterator[bytes]:
-    """Write the commit in git's fast-import language: no filter, index or configuration can change a byte."""
-    message = repository.message.encode()
-    who = f"{IDENTITY} {DATE} +0000"
-    yield f"commit {ref}\nauthor {who}\ncommitter {who}\ndata {len(message)}\n".encode() + message
-    for entry in repository.entries:
-        if entry.mode == GITLINK:
-            yield f"M {GITLINK} {entry.data.decode()} {entry.path}\n".encode()
-        else:
-            yield f"M {entry.mode} inline {entry.path}\ndata {len(entry.data)}\n".encode()
-            yield entry.data + b"\n"
-    yield b"done\n"
+def shell_lines(project: Path, target_var: str) -> tuple[str, ...]:
+    """Return bash lines that write the embedded repositories, with the same commits, below ``$target_var``.
+
+    Plain git and base64 only. The lines hold here-documents: they must not be indented. Repositories that
+    are there already are left alone.
+
+    Raises:
+        SourceIntegrityError: the installation is damaged.
+        ValueError: ``target_var`` is not the name of a shell variable.
+    """
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", target_var):
+        raise ValueError(f"'{target_var}' is not the name of a shell variable")
+    lines = ["(", "set -euo pipefail", "unset $(git rev-parse --local-env-vars) GIT_DEFAULT_HASH"]
+    # No configuration of the user, which could refuse or convert what is written.
+    lines.append("export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null")
+    lines.append(f'mkdir -p "${target_var}"')
+    for bundle in _bundles(project):
+        lines += _bundle_lines(bundle, expected_commit(project, bundle.stem), target_var)
+    return (*lines, ")")
 
 
-def _must(answer: Answer, place: Path) -> None:
-    require(answer, f"writing the embedded sources to {place}")
+def _bundle_lines(bundle: Path, commit: str, target_var: str) -> Iterator[str]:
+    yield f'export GIT_DIR="${target_var}/{bundle.stem}.git"'
+    yield f"if ! git cat-file -e {commit}^{{tree}} 2>/dev/null; then"
+    yield 'git init --quiet --bare --template= "$GIT_DIR"'
+    yield "git config uploadpack.allowAnySHA1InWant true"
+    yield f"base64 -d >\"$GIT_DIR/new.bundle\" <<'{_END}'"
+    yield from base64.encodebytes(bundle.read_bytes()).decode("ascii").splitlines()
+    yield _END
+    yield 'git bundle unbundle "$GIT_DIR/new.bundle" >/dev/null; rm -f "$GIT_DIR/new.bundle"'
+    yield f"git update-ref {_BRANCH} {commit}; git symbolic-ref HEAD {_BRANCH}"
+    yield "fi"
+
+
+def _damaged(bundle: Path, why: str) -> SourceIntegrityError:
+    return SourceIntegrityError(
+        "the embedded sources are incomplete",
+        why=why,
+        fix="reinstall xpubuild",
+        evidence={"bundle": str(bundle)},
+    )

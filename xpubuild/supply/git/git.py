@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from xpubuild.engine.answers import FRESH, Answers, says_itself
 from xpubuild.engine.environment import base_environment
@@ -128,7 +128,6 @@ class Git:
         *,
         git_dir: Path | None = None,
         work_tree: Path | None = None,
-        stdin: IO[bytes] | None = None,
         deadline_s: float = _QUERY_DEADLINE_S,
     ) -> Answer:
         """Ask a local repository something short. A status other than 0 is an answer, not an exception."""
@@ -136,7 +135,6 @@ class Git:
         layer: Any = _argument_layer()(str(work_tree or git_dir or Path("/")))
         status, out, err = layer.execute(
             command,
-            istream=stdin,
             env=self._environment(git_dir, work_tree),
             shell=False,
             with_extended_output=True,

@@ -171,14 +171,3 @@ def with_settings(env: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> d
         count += 1
     found["GIT_CONFIG_COUNT"] = str(count)
     return found
-
-
-def without_user_configuration(env: Mapping[str, str]) -> dict[str, str]:
-    """Return ``env`` for objects that must come out the same for everybody: no configuration file is read."""
-    kept = {
-        name: value
-        for name, value in env.items()
-        if not name.startswith(("GIT_", "XDG_CONFIG_")) and name != "HOME"
-    }
-    nowhere = {"HOME": "/dev/null", "XDG_CONFIG_HOME": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    return git_environment(kept | nowhere | {"GIT_CONFIG_GLOBAL": "/dev/null"})

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import re
 import shlex
-from collections.abc import Iterator
-from pathlib import Path
 
-from xpubuild.supply.git.embedded_layout import (
-    DATE,
-    IDENTITY,
-    EmbeddedRepository,
-    FileEntry,
-    read_repositories,
-)
-from xpubuild.supply.git.gitmodules import GITLINK
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.urls import is_local
 
@@ -24,7 +12,6 @@ _CALLERS = (
     " GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES"
 )
 _ALL_BRANCHES = "'+refs/heads/*:refs/remotes/origin/*'"
-_END = "XPUBUILD_END"
 
 
 class ShellWord(str):
@@ -98,78 +85,3 @@ def _skip_lines(pin: Pin, git: str, where: str) -> list[str]:
 
 def _word(text: str) -> str:
     return text if isinstance(text, ShellWord) else shlex.quote(text)
-
-
-def shell_lines(project: Path, target_var: str) -> tuple[str, ...]:
-    """Return bash lines that write the embedded repositories, with the same commits, below ``$target_var``.
-
-    Plain git and base64 only. The lines hold here-documents: they must not be indented. Repositories that
-    are there already are left alone.
-
-    Raises:
-        SourceIntegrityError: the installation is damaged.
-        ValueError: ``target_var`` is not the name of a shell variable.
-    """
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", target_var):
-        raise ValueError(f"'{target_var}' is not the name of a shell variable")
-    name, _, mail = IDENTITY.rstrip(">").partition(" <")
-    roles = " ".join(
-        f"GIT_{role}_NAME={shlex.quote(name)} GIT_{role}_EMAIL={mail} GIT_{role}_DATE='{DATE} +0000'"
-        for role in ("AUTHOR", "COMMITTER")
-    )
-    lines = [
-        "(",
-        "set -euo pipefail",
-        "unset $(git rev-parse --local-env-vars) GIT_DEFAULT_HASH",
-        # No configuration of the user: it could sign, re-encode or convert what is written.
-        "export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null HOME=/dev/null XDG_CONFIG_HOME=/dev/null",
-        f"export {roles}",
-        'put() { blob=$(git hash-object -w --stdin); git update-index --add --cacheinfo "$1,$blob,$2"; }',
-        f'mkdir -p "${target_var}"',
-    ]
-    for repository in read_repositories(project):
-        lines += _repository_lines(repository, target_var)
-    return (*lines, ")")
-
-
-def _repository_lines(repository: EmbeddedRepository, target_var: str) -> Iterator[str]:
-    yield f'export GIT_DIR="${target_var}/{repository.name}.git"'
-    yield f"if ! git cat-file -e {repository.commit}^{{tree}} 2>/dev/null; then"
-    yield 'git init --quiet --bare --template= "$GIT_DIR"'
-    yield 'git config uploadpack.allowAnySHA1InWant true; export GIT_INDEX_FILE="$GIT_DIR/index.new"'
-    yield "git read-tree --empty"
-    for entry in repository.entries:
-        yield from _entry_lines(entry)
-    yield f"commit=$(printf '%s' {shlex.quote(repository.message)} | git commit-tree \"$(git write-tree)\")"
-    yield f'test "$commit" = {repository.commit}'
-    yield 'git update-ref refs/heads/main "$commit"; git symbolic-ref HEAD refs/heads/main'
-    yield 'rm -f "$GIT_INDEX_FILE"; unset GIT_INDEX_FILE'
-    yield "fi"
-
-
-def _entry_lines(entry: FileEntry) -> Iterator[str]:
-    path = shlex.quote(entry.path)
-    if entry.mode == GITLINK:
-        yield f"git update-index --add --cacheinfo {GITLINK},{entry.data.decode()},{path}"
-        return
-    if not entry.data:
-        yield f"put {entry.mode} {path} </dev/null"
-        return
-    text = _as_text(entry.data)
-    if text is None:
-        text = base64.encodebytes(entry.data).decode("ascii")
-        yield f"base64 -d <<'{_END}' | put {entry.mode} {path}"
-    else:
-        yield f"put {entry.mode} {path} <<'{_END}'"
-    yield from text.removesuffix("\n").split("\n")
-    yield _END
-
-
-def _as_text(data: bytes) -> str | None:
-    """Return what a here-document gives back unchanged, or None: binary, no newline at the end, our mark."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    plain = text.replace("\n", "").replace("\t", "").isprintable()
-    return text if plain and text.endswith("\n") and f"{_END}\n" not in text else None
