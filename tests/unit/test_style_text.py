@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-_BINARY = {".whl", ".png", ".zip", ".gz", ".xz", ".db"}
+_BINARY = {".bundle", ".whl", ".png", ".zip", ".gz", ".xz", ".db"}
 # Cut in two, so that this file does not contain them.
 WELL_KNOWN = tuple(
     ".".join(parts)
