@@ -15,7 +15,7 @@ from benching.inputs import components, long_log
 from benching.measure import Row, Side, environment
 from xpubuild.engine.journal import Journal
 from xpubuild.resources import recipes_dir
-from xpubuild.supply.index.config import read_config
+from xpubuild.supply.index.pipconf import pip_settings
 from xpubuild.supply.uv.settings import translated
 from xpubuild.workspace.layout import Layout
 
@@ -133,7 +133,7 @@ def _with_uv() -> Iterator[Side]:
     if uv is None:
         return
     # uv reads none of pip's settings.
-    told = translated(read_config(os.environ), {})
+    told = translated(pip_settings(os.environ), {})
     words = [word for word in _pip_words()[2:] if word != "--disable-pip-version-check"]
     yield Side(
         "uv, prebuilt packages alone",

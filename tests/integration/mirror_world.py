@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
+import os
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from integration.gitserver import GitServer, Upstream, git_server, gitmodules
+from support.artifacts import wheel_files
 
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.process import Cancel
@@ -19,13 +24,26 @@ from xpubuild.install.wanted import Wanted
 from xpubuild.recipe.model import ConfigureTime
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.index.config import IndexConfig
 from xpubuild.supply.mirror.store import Mirror
 
+
+def _packed(name: str) -> bytes:
+    """Return a wheel, the same bytes each time."""
+    dist, version, tag = name.removesuffix(".whl").split("-", 2)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, data in wheel_files(dist, version, {f"{dist}.py": b"x = 1\n"}, tag=tag).items():
+            archive.writestr(zipfile.ZipInfo(path), data)
+    return buffer.getvalue()
+
+
 WHEELS = {
-    "demo-1.0-py3-none-any.whl": b"demo " * 40,
-    "tool-2.0-cp311-cp311-manylinux_2_28_x86_64.whl": b"tool " * 30,
-    "old-0.1.tar.gz": b"old " * 20,
+    name: _packed(name)
+    for name in (
+        "demo-1.0-py3-none-any.whl",
+        "tool-2.0-cp311-cp311-manylinux_2_28_x86_64.whl",
+        "old-0.1-py2.py3-none-any.whl",
+    )
 }
 
 
@@ -48,7 +66,7 @@ class World:
         ops = ConfigureTime(url=self.server.url("ops.git"), path="third_party/ops", pin_file="ops.txt")
         lines = []
         for name in wheels or WHEELS:
-            dist, version = name.removesuffix(".tar.gz").split("-")[:2]
+            dist, version = name.split("-")[:2]
             digest = hashlib.sha256(WHEELS[name]).hexdigest()
             lines.append(f"{dist}=={version} --hash=sha256:{digest}\n")
         return Inputs(
@@ -62,8 +80,7 @@ class World:
 
     def fetch(self, mirror: Path, inputs: Inputs | None = None, *, offline: bool = False) -> Fetch:
         wanted = Wanted(inputs or self.inputs(), ("3.11",), {})
-        config = IndexConfig(indexes=(), find_links=(str(self.root / "wheels"),))
-        return Fetch(mirror, wanted, NullSink(), Cancel(), offline=offline, config=config)
+        return Fetch(mirror, wanted, NullSink(), Cancel(), offline=offline)
 
     def fetch_with(self, mirror: Path, git: Git) -> Fetch:
         """Return an offline fetch with a git that was found before: many of them take less time."""
@@ -102,7 +119,8 @@ def world(root: Path) -> Iterator[World]:
     (root / "wheels").mkdir()
     for name, data in WHEELS.items():
         (root / "wheels" / name).write_bytes(data)
-    with git_server(served) as server:
+    pip = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": (root / "wheels").as_uri()}
+    with git_server(served) as server, mock.patch.dict(os.environ, pip):
         yield World(root, server, commits)
 
 

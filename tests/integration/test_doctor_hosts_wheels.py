@@ -32,7 +32,7 @@ def asked(world: World, folder: Path, version: str, *others: PythonFacts) -> Out
     host = EnvHost(folder / "host")
     host.python(version)
     host.facts["python"] = replace(host.facts["python"], found=others)
-    host.environ.update(PIP_NO_INDEX="1", PIP_CONFIG_FILE="/dev/null")
+    host.environ.update(PIP_INDEX_URL="http://127.0.0.1:1/simple", PIP_CONFIG_FILE="/dev/null")
     return network_wheels(host.context(load(str(world.recipe))))
 
 
@@ -45,9 +45,7 @@ def test_doctor_names_an_interpreter_that_has_the_wheel(world: World, tmp_path: 
         world, tmp_path, "3.12.4", PythonFacts("/opt/3.10", "3.10.1"), PythonFacts("/opt/3.9", "3.9.2")
     )
     assert found.status == "fail"
-    assert (
-        found.detail == "a wheel of tiny 1.0+cpu for Python 3.12.4 was not found; there is one for Python 3.9"
-    )
+    assert found.detail == "tiny 1.0+cpu for Python 3.12.4 was not found; there is one for Python 3.9"
     assert found.fix is not None
     assert found.fix.commands == ("xpubuild install small --python /opt/3.9",)
 
@@ -56,10 +54,7 @@ def test_doctor_without_a_python_that_has_it_and_without_prebuilt_wheels(
     world: World, tmp_path: Path
 ) -> None:
     found = asked(world, tmp_path, "3.12.4")
-    assert (
-        found.detail
-        == f"a wheel of tiny 1.0+cpu for Python 3.12.4 was not found; looked in {world.index.url()}"
-    )
+    assert found.detail.startswith("tiny 1.0+cpu for Python 3.12.4 was not found; No solution found")
     assert found.fix is not None
     assert found.fix.commands[0] == "pip config list"
     none = network_wheels(EnvHost(tmp_path / "host").context(offline("2.8")))

@@ -22,6 +22,7 @@ from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.python_environment import env_python, install_command
 from xpubuild.supply.index.offline import links_page, offline_environment
 
+HASH = "1" * 64
 NO_NETWORK = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
 
 
@@ -166,3 +167,23 @@ def test_a_name_is_escaped_on_the_page() -> None:
     assert "b&amp;&lt;&gt;.whl</a>" in page
     assert "q&quot;uote.whl#sha256=" + "2" * 64 in page
     assert page.index("a.whl</a>") < page.index("b&amp;")
+
+
+def test_pip_without_a_network_is_told_so(tmp_path: Path) -> None:
+    emptied = (
+        "INDEX_URL", "PYPI_URL", "EXTRA_INDEX_URL", "TRUSTED_HOST", "PROXY", "CERT", "CLIENT_CERT",
+        "NO_BINARY",
+        "ONLY_BINARY", "PRE", "UPLOADED_PRIOR_TO",
+    )  # fmt: skip
+    wheels = tmp_path / "my wheels"
+    assert offline_environment(wheels) == {
+        **{f"PIP_{name}": "" for name in emptied}, "PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": wheels.as_uri(), "PIP_NO_CACHE_DIR": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_KEYRING_PROVIDER": "disabled", "PIP_NO_INPUT": "1",
+    }  # fmt: skip
+    assert offline_environment("file:///x")["PIP_FIND_LINKS"] == "file:///x"
+    assert links_page([("b&", "b<", HASH), ("a", "a", "2" * 64), ("a", "a", HASH)]) == (
+        '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>Links</title></head><body>\n'
+        f'<a href="a#sha256={HASH}">a</a><br>\n<a href="a#sha256={"2" * 64}">a</a><br>\n'
+        f'<a href="b&amp;#sha256={HASH}">b&lt;</a><br>\n</body></html>\n'
+    )

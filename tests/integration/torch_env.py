@@ -18,7 +18,7 @@ from support.shared import folder_of_run, once
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.resources import ops_project_dir
-from xpubuild.supply.index.config import read_config
+from xpubuild.supply.index.pipconf import pip_settings
 from xpubuild.supply.uv.program import find_uv
 from xpubuild.supply.uv.settings import translated
 
@@ -113,7 +113,7 @@ def new_env(folder: Path) -> None:
 def install(folder: Path, *requirements: str | Path) -> None:
     """Install with uv, which takes a third of pip's time, from where pip would."""
     env = base_environment()
-    said = translated(read_config(env), env)
+    said = translated(pip_settings(env), env)
     argv = (
         find_uv(env).path,
         "pip",

@@ -89,7 +89,7 @@ class Faults:
 
 
 class PackageIndex(_Server):
-    """A simple index (PEP 503, PEP 691) below /simple/, files below /files/."""
+    """A simple index (PEP 503, PEP 691) below ROOT/simple/, files below ROOT/files/."""
 
     def __init__(
         self,
@@ -98,8 +98,10 @@ class PackageIndex(_Server):
         hashes: bool = True,
         login: str = "",
         certificate: Path | None = None,
+        root: str = "",
     ) -> None:
         super().__init__(_handler(self))
+        self.root = root
         self.json_pages, self.hashes, self.login = json_pages, hashes, login
         self.faults = Faults()
         self.files: dict[str, bytes] = {}
@@ -122,7 +124,7 @@ class PackageIndex(_Server):
         return f"{self.at(login, host)}/simple"
 
     def at(self, login: str = "", host: str = "127.0.0.1") -> str:
-        return f"{self._scheme}://{f'{login}@' if login else ''}{host}:{self.port}"
+        return f"{self._scheme}://{f'{login}@' if login else ''}{host}:{self.port}{self.root}"
 
     def asked(self, part: str = "") -> list[str]:
         return [request.path for request in self.requests if part in request.path]
@@ -165,7 +167,7 @@ def _handler(index: PackageIndex) -> type[http.server.BaseHTTPRequestHandler]:  
             self.do_GET()
 
         def do_GET(self) -> None:
-            path = unquote(urlsplit(self.path).path)
+            path = unquote(urlsplit(self.path).path).removeprefix(index.root)
             headers = {name.lower(): value for name, value in self.headers.items()}
             request = Request(self.command, path, headers)
             index.requests.append(request)
@@ -203,7 +205,9 @@ def _handler(index: PackageIndex) -> type[http.server.BaseHTTPRequestHandler]:  
                 if start >= len(data):
                     self.answer(416, b"", {"Content-Range": f"bytes */{len(data)}"})
                     return
-            more = {"Content-Range": f"bytes {start}-{len(data) - 1}/{len(data)}"} if start else {}
+            more = {"Cache-Control": "max-age=365000000, immutable, public"}
+            if start:
+                more["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
             cuts = index.faults.cut_after.get(path)
             self.answer(206 if start else 200, data[start:], more, cut=cuts.pop(0) if cuts else None)
 

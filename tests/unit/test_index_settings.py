@@ -1,27 +1,129 @@
-"""Settings of pip, proxies, authorities and logins, each where it comes from."""
+"""pip's settings, read as pip reads them, and what they mean for requests; nothing shows a credential."""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.index_demo import configure
 
-from xpubuild.errors import XpuBuildError
-from xpubuild.supply.index import config as configuration
+from xpubuild.engine.redact import recordable
+from xpubuild.errors import ToolchainError, XpuBuildError
 from xpubuild.supply.index import pipconf
-from xpubuild.supply.index.config import IndexConfig, local_path, read_config
-from xpubuild.supply.index.credentials import Credentials, origin_of
-from xpubuild.supply.index.pipconf import pip_settings, switched_on
+from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.index.pipconf import (
+    authorities,
+    local_path,
+    pip_settings,
+    switched_on,
+    without_login,
+)
+from xpubuild.supply.index.session import Session
 
-ALONE = {"PIP_CONFIG_FILE": os.devnull, "HOME": "/nowhere"}
-HASH = "1" * 64
+SECRET = "correct-horse"
 
 
 def refuses(action: Callable[[], object]) -> None:
     with pytest.raises(XpuBuildError):
         action()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home é"
+    (folder / ".config" / "pip").mkdir(parents=True)
+    (folder / ".pip").mkdir()
+    (folder / "xdg" / "pip").mkdir(parents=True)
+    return folder
+
+
+def environment(home: Path, **variables: str) -> dict[str, str]:
+    # /etc/pip.conf of the machine stays in force for pip and for us alike.
+    return {"HOME": str(home), "XDG_CONFIG_DIRS": str(home / "xdg"), "PATH": os.defpath, **variables}
+
+
+OPTIONS = """
+import json
+from pip._internal.commands import create_command
+options, _ = create_command("install").parse_args([])
+names = "index_url extra_index_urls find_links no_index trusted_hosts cert client_cert proxy timeout retries"
+print(json.dumps({name: getattr(options, name) for name in names.split()}))
+"""
+
+
+def pip_says(env: dict[str, str]) -> dict[str, Any]:
+    """Return the options of ``pip install`` as the real pip settles them."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", OPTIONS], env=env, capture_output=True, text=True, check=True
+    )
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+LAYOUTS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "nothing": ({}, {}),
+    "user": ({".config/pip/pip.conf": "[global]\nindex-url = https://a.example/simple\ntimeout=7\n"}, {}),
+    "user over legacy over site": (
+        {
+            ".config/pip/pip.conf": "[global]\nindex-url = https://user.example\n",
+            ".pip/pip.conf": "[global]\nindex-url = https://legacy.example\nretries = 2\n",
+            "xdg/pip/pip.conf": "[global]\nindex-url = https://site.example\nretries = 1\ntimeout = 3\n",
+        },
+        {},
+    ),
+    "install over global": (
+        {
+            ".config/pip/pip.conf": "[install]\nfind_links = /i\n[global]\nfind-links = /g\nproxy = http://p:1\n"
+            "trusted-host = a b\nclient-cert = c.pem\n[wheel]\nfind-links=/w\n",
+            "c.pem": "",
+        },
+        {},
+    ),
+    "environment over files": (
+        {".config/pip/pip.conf": "[install]\nindex-url = https://a.example\nno-index = yes\n"},
+        {"PIP_INDEX_URL": "https://env.example", "PIP_NO_INDEX": "", "PIP_DEFAULT_TIMEOUT": "9"},
+    ),
+    "several lines": (
+        {".config/pip/pip.conf": "[global]\nextra-index-url =\n  https://a.example\n  https://b.example\n"},
+        {},
+    ),
+    "a file of one's own": (
+        {".config/pip/pip.conf": "[global]\nretries = 1\n", "own.conf": "[global]\nno-index = true\n"},
+        {"PIP_CONFIG_FILE": "own.conf"},
+    ),
+    "no file": ({".config/pip/pip.conf": "[global]\nretries = 1\n"}, {"PIP_CONFIG_FILE": os.devnull}),
+    "a file that is not there": (
+        {".config/pip/pip.conf": "[global]\nretries = 1\n"}, {"PIP_CONFIG_FILE": "/not/there.conf"}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_settings_are_those_that_pip_itself_merges(
+    home: Path, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, variables = LAYOUTS[layout]
+    for name, text in files.items():
+        (home / name).write_text(text)
+    monkeypatch.chdir(home)
+    env = environment(home, **variables)
+    options, ours = pip_says(env), pip_settings(env)
+    assert switched_on(ours.get("no-index")) == options["no_index"]
+    main = ours.get("index-url")
+    assert main == options["index_url"] or (main is None and options["index_url"].endswith("/simple"))
+    assert ours.get("extra-index-url", "").split() == options["extra_index_urls"]
+    assert ours.get("find-links", "").split() == options["find_links"]
+    assert ours.get("trusted-host", "").split() == options["trusted_hosts"]
+    assert float(ours.get("timeout") or ours.get("default-timeout") or 15) == options["timeout"]
+    assert int(ours.get("retries", 5)) == options["retries"]
+    assert ours.get("client-cert") == options["client_cert"]
+    assert ours.get("cert") == options["cert"]
+    assert ours.get("proxy") == (options["proxy"] or None)
 
 
 @pytest.mark.parametrize(
@@ -32,82 +134,36 @@ def test_places_of_this_machine(place: str, path: str | None) -> None:
     assert local_path(place) == (None if path is None else Path(path))
 
 
-def test_what_is_not_configured_has_pips_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configuration, "_SYSTEM_AUTHORITIES", ())
-    made = read_config(ALONE)
-    assert (made.timeout_s, made.retries, made.verify, made.client_cert, made.no_proxy) == (
-        15.0,
-        5,
-        True,
-        None,
-        "",
-    )
-    assert (dict(made.proxies), made.find_links, made.trusted_hosts) == ({}, (), ())
-    assert IndexConfig(("https://a.example",)).timeout_s == 15.0
-    assert IndexConfig(("https://a.example",)).retries == 5
-
-
 def test_authorities_of_the_machine_are_found_where_distributions_have_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert configuration._SYSTEM_AUTHORITIES == (
+    assert pipconf._SYSTEM_AUTHORITIES == (
         "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
     )  # fmt: skip
     there = tmp_path / "ca.pem"
     there.touch()
-    monkeypatch.setattr(configuration, "_SYSTEM_AUTHORITIES", ("/no/such", str(there)))
-    assert read_config(ALONE).verify == str(there)
+    monkeypatch.setattr(pipconf, "_SYSTEM_AUTHORITIES", ("/no/such", str(there)))
+    assert authorities({}, {}) == str(there)
+    there.unlink()
+    assert authorities({}, {}) == ""
 
 
-@pytest.mark.parametrize(
-    "variables",
-    [
-        {"PIP_RETRIES": "many"}, {"PIP_DEFAULT_TIMEOUT": "x"}, {"PIP_CLIENT_CERT": "/no/such"},
-        {"PIP_CERT": "/no/such"},
-        {"PIP_INDEX_URL": "https://h:x/"}, {"PIP_FIND_LINKS": "https://[h"}, {"all_proxy": "http://h:x"},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_settings_that_cannot_be_used(variables: dict[str, str]) -> None:
-    refuses(lambda: read_config({**ALONE, **variables}))
+@pytest.mark.parametrize("name", ["cert", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_authorities_are_taken_from_every_name_that_is_usual(tmp_path: Path, name: str) -> None:
+    bundle = tmp_path / "ca.pem"
+    bundle.touch()
+    assert authorities({name: str(bundle)}, {name: str(bundle)}) == str(bundle)
+    bundle.unlink()
+    with pytest.raises(ToolchainError, match="certificates"):
+        authorities({name: str(bundle)}, {name: str(bundle)})
 
 
-def test_recipe_indexes_that_are_no_urls() -> None:
-    made = IndexConfig((), timeout_s=30, retries=7).with_indexes(["https://a.example"])
-    assert (made.timeout_s, made.retries) == (15.0, 1)
-    assert IndexConfig((), timeout_s=3, retries=0).with_indexes([]).timeout_s == 3
-    refuses(lambda: IndexConfig(()).with_indexes(["https://h:x"]))
-
-
-@pytest.mark.parametrize(
-    ("variables", "url", "proxy"),
-    [
-        ({"ALL_PROXY": "p:1"}, "https://a/x", "http://p:1"), ({"all_proxy": "http://l:1",
-         "ALL_PROXY": "u:1"}, "ftp://a", "http://l:1"),
-        ({"https_proxy": "http://p:1"}, "http://a/x", None), ({"https_proxy": "p:1", "no_proxy": "a"},
-         "https://me:x@a/y", None),
-        ({"HTTP_PROXY": "p:1", "NO_PROXY": "10.0.0.0/8"}, "http://10.0.0.1", None),
-        ({"HTTP_PROXY": "p:1", "NO_PROXY": "x, 10.0.0.1/8,y"}, "http://10.9.9.9", None),
-        ({"HTTP_PROXY": "p:1", "NO_PROXY": "10.0.0.0"}, "http://10.0.0.1", "http://p:1"),
-        ({"HTTP_PROXY": "p:1", "NO_PROXY": "a/8,10.0.0.0/99"}, "http://10.0.0.1", "http://p:1"),
-        ({"PIP_PROXY": "q:2", "https_proxy": "p:1", "no_proxy": "*"}, "https://a", "http://q:2"),
-        ({"PIP_NO_PROXY_ENV": "on", "https_proxy": "p:1"}, "https://a", None),
-    ],
-    ids=range(10),
-)  # fmt: skip
-def test_the_proxy_of_a_url(variables: dict[str, str], url: str, proxy: str | None) -> None:
-    assert read_config({**ALONE, **variables}).proxy_for(url) == proxy
-
-
-def test_who_is_trusted() -> None:
-    made = IndexConfig((), trusted_hosts=("a.example", "b.example:80"))
-    for url, trusted in {
-        "https://x": True, "file:///x": True, "http://localhost/x": True, "http://[::1]/": True,
-        "http://127.9.9.9": True,
-        "http://A.example:1/": True, "http://b.example:80/": True, "http://b.example/": False,
-        "http://c.example": False,
-    }.items():  # fmt: skip
-        assert made.trusts(url) is trusted, url
+def test_a_file_that_cannot_be_read_is_named_and_not_quoted(home: Path) -> None:
+    (home / ".config/pip/pip.conf").write_text(f"index-url = https://me:{SECRET}@a.example\n")
+    with pytest.raises(ToolchainError, match=r"pip\.conf cannot be read") as caught:
+        pip_settings(environment(home))
+    assert SECRET not in str(caught.value.to_json())
+    assert caught.value.why.startswith("line 1 is neither [SECTION] nor NAME = VALUE")
 
 
 def test_files_of_pip_in_their_order(tmp_path: Path) -> None:
@@ -152,31 +208,41 @@ def test_settings_and_their_names(tmp_path: Path) -> None:
     assert [switched_on(word) for word in words] == [True] * 7 + [False] * 4
 
 
-def test_logins_by_host(tmp_path: Path) -> None:
-    netrc = tmp_path / ".netrc"
-    netrc.write_text("machine N.example account acc password word\ndefault login a password b\n")
-    netrc.chmod(0o600)
-    known = Credentials.collect(
-        ["https://a:b@h/x", "https://c:d@h/y", "https://h2/"], {"HOME": str(tmp_path)}
-    )
-    assert known.by_origin == {("https", "h", 443): ("a", "b")}
-    assert known.for_url("https://n.example/x") == ("acc", "word")
-    assert known.for_url("https://z:y@h/") == ("z", "y")
-    assert known.also(["https://n:m@h/", "https://q@k:8/"]).by_origin == {
-        ("https", "h", 443): ("n", "m"), ("https", "k", 8): ("q", ""),
-    }  # fmt: skip
-    assert known.into("https://h/p?q") == "https://a:b@h/p?q"
-    assert known.into("https://z@h/p") == "https://z@h/p"
-    assert known.into("https://other/p") == "https://other/p"
-    assert Credentials({("https", "h", 443): ("a@", "b/")}).into("https://h/p") == "https://a%40:b%2F@h/p"
-    assert Credentials({("https", "h", 443): ("tok/en", "")}).secrets() == ("tok/en", "tok%2Fen")
-    assert (origin_of("HTTP://H/"), origin_of("x://h")) == (("http", "h", 80), ("x", "h", 0))
-    other = tmp_path / "other"
-    other.write_text("machine o.example login l password p\n")
-    for env in ({"NETRC": str(other), "HOME": str(tmp_path)}, {"NETRC": str(other)}):
-        assert Credentials.collect([], env).by_host == {"o.example": ("l", "p")}
-    netrc.rename(tmp_path / "_netrc")
-    assert "n.example" in Credentials.collect([], {"HOME": str(tmp_path)}).by_host
-    (tmp_path / "_netrc").write_text("machine\n")
-    assert Credentials.collect([], {"HOME": str(tmp_path)}).by_host == {}
-    assert Credentials.collect([], {}).by_host == {}
+def test_a_session_has_the_settings_of_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    configure(
+        monkeypatch, PIP_TRUSTED_HOST="A.example b.example:8", PIP_RETRIES="4", PIP_CERT=str(tmp_path),
+        PIP_CLIENT_CERT="/me", PIP_TIMEOUT="7", PIP_PROXY="p:1",
+    )  # fmt: skip
+    made, asked = Session(), list[dict[str, Any]]()
+    assert (made.headers["User-Agent"], made.cert, made.timeout_s) == ("xpubuild", "/me", 7)
+    assert (made.retries, Session(1).retries, Session(9).retries) == (4, 1, 4)
+    for url, trusting in {
+        "https://a.example/x": True, "https://a.example:9/": True, "https://b.example:8/": True,
+        "https://b.example:9/": False, "https://a.example.org/": False, "http://a.example/": False,
+    }.items():  # fmt: skip
+        assert (type(made.get_adapter(url)).__name__ == "_TrustingAdapter") is trusting, url
+    monkeypatch.setattr(made, "get", lambda url, **options: asked.append({"url": url, **options}))
+    made.ask("https://x.example/y", headers={"A": "b"})
+    assert asked == [
+        {"url": "https://x.example/y", "headers": {"A": "b"}, "stream": True, "timeout": 7.0,
+         "verify": str(tmp_path), "proxies": {"http": "http://p:1", "https": "http://p:1"}}
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "variables", [{"PIP_RETRIES": "many"}, {"PIP_TIMEOUT": "x"}, {"PIP_CERT": "/no/such"}]
+)
+def test_settings_that_cannot_be_used(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(monkeypatch, **variables)
+    refuses(Session)
+
+
+def test_a_file_shows_and_records_no_credential() -> None:
+    link = f"https://me:{SECRET}@a.example/x.whl?X-Signature={SECRET}#sha256=1"
+    file = RemoteFile("x", "1", "x.whl", None, None, recordable(link), origin=link)
+    assert file.url == "https://a.example/x.whl"
+    assert SECRET not in repr(file)
+    assert file.link == link
+    assert file == RemoteFile("x", "1", "x.whl", None, None, file.url)
+    assert without_login("https://a:b@h:1/p?q#f") == "https://h:1/p?q#f"
+    assert without_login("/a folder/with@sign") == "/a folder/with@sign"

@@ -17,14 +17,10 @@ from support.indexes import sha256
 
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import SourceIntegrityError, XpuBuildError
-from xpubuild.supply.index import transfer
-from xpubuild.supply.index.config import IndexConfig
-from xpubuild.supply.index.credentials import Credentials
+from xpubuild.supply.index import download
+from xpubuild.supply.index.download import _part_of, _Transfer
 from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.index.partial import part_of
 from xpubuild.supply.index.threads import in_threads
-from xpubuild.supply.index.transfer import Transfer
-from xpubuild.supply.index.wanted import with_sizes
 
 DATA = b"0123456789"
 URL = "https://me:secret-word@a.example/files/x.whl"
@@ -58,12 +54,11 @@ class Session:
     """A server, in memory."""
 
     def __init__(self, *answers: Any) -> None:
-        logins = Credentials({("https", "a.example", 443): ("me", "secret-word")})
-        self.config = IndexConfig((), retries=1, credentials=logins)
+        self.retries = 1
         self.answers, self.asked = iter(answers), list[dict[str, str]]()
 
-    def ask(self, url: str, *, headers: dict[str, str], stream: bool) -> Answer:
-        assert (url, stream, headers.pop("Accept-Encoding")) == (URL, True, "identity")
+    def ask(self, url: str, *, headers: dict[str, str]) -> Answer:
+        assert (url, headers.pop("Accept-Encoding")) == (URL, "identity")
         self.asked.append(headers)
         answer = next(self.answers)
         if isinstance(answer, Exception):
@@ -79,7 +74,7 @@ def moved(session: Session, *, before: bytes = b"", told: list[int] | None = Non
     )
     stream = io.BytesIO(before)
     seen = told if told is not None else []
-    Transfer(file, stream, session, seen.append, given.get("cancel")).run()  # type: ignore[arg-type]
+    _Transfer(file, stream, session, seen.append, given.get("cancel")).run()  # type: ignore[arg-type]
     return stream.getvalue()
 
 
@@ -91,7 +86,7 @@ EMPTY = [Answer(status=206, begins="bytes 2-9/10", length="7")] * 3
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
-    monkeypatch.setattr(transfer, "time", SimpleNamespace(sleep=slept.append))
+    monkeypatch.setattr(download, "time", SimpleNamespace(sleep=slept.append))
     return slept
 
 
@@ -129,7 +124,7 @@ def test_a_file_arrives_whole(answers: list[Answer], before: bytes, asked: list[
     [
         ([Answer(status=404)], {}, "answered 404 Because"),
         ([Answer(status=416)], {}, "answered 416 Because"),
-        ([requests.exceptions.ConnectionError("secret-word")], {}, "could not be reached: ****"),
+        ([requests.exceptions.ConnectionError(URL)], {}, "could not be reached: https://****@a.example"),
         ([Answer(CUT)] * 3, {}, "the connection was cut 2 times at 0 bytes: cut"),
         ([Answer(b"01", CUT), *NOTHING[:2]], {}, "the connection was cut 2 times at 2 bytes: cut"),
         ([Answer(b"01"), *EMPTY[:2]], {}, "was cut 2 times at 2 bytes: 2 of 9 bytes were received"),
@@ -157,7 +152,7 @@ def test_tries_that_bring_something_are_not_counted(waits: list[float]) -> None:
 
 def test_the_wait_grows_to_a_limit(waits: list[float]) -> None:
     session = Session(*[Answer(CUT)] * 7)
-    session.config = IndexConfig((), retries=6)
+    session.retries = 6
     with pytest.raises(XpuBuildError):
         moved(session)
     assert waits == [0.25, 0.75, 1.75, 3.75, 4.0, 4.0]
@@ -190,25 +185,25 @@ def test_items_in_threads_come_back_in_their_order() -> None:
 
 def test_the_part_of_a_download(tmp_path: Path) -> None:
     file = RemoteFile("x", "1", "x.whl", sha256(DATA), None, "https://a.example/x.whl")
-    with part_of(tmp_path, file) as part:
-        assert part.path == tmp_path / f".x.whl.{sha256(DATA)[:12]}.part"
-        part.stream.write(b"some")
-        with part_of(tmp_path, file) as other:
-            assert other.path != part.path, "one that is being written is not shared"
-            other.path.unlink()
-    with part_of(tmp_path, file) as again:
-        assert again.stream.tell() == 4
-        with again.path.open("rb") as stream, pytest.raises(BlockingIOError):
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    with pytest.raises(KeyError), part_of(tmp_path, file):
+    with _part_of(tmp_path, file) as (path, stream):
+        assert path == tmp_path / f".x.whl.{sha256(DATA)[:12]}.part"
+        stream.write(b"some")
+        with _part_of(tmp_path, file) as (other, _):
+            assert other != path, "one that is being written is not shared"
+            other.unlink()
+    with _part_of(tmp_path, file) as (again, stream):
+        assert stream.read() == b"some"
+        with again.open("rb") as held, pytest.raises(BlockingIOError):
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with pytest.raises(KeyError), _part_of(tmp_path, file):
         raise KeyError
-    assert part.path.exists()
-    with pytest.raises(SourceIntegrityError), part_of(tmp_path, file):
+    assert path.exists()
+    with pytest.raises(SourceIntegrityError), _part_of(tmp_path, file):
         raise SourceIntegrityError("wrong")
     assert list(tmp_path.iterdir()) == []
     plain = RemoteFile("x", "1", "x.whl", None, None, "https://a.example/x.whl")
     for error in (KeyError(), SourceIntegrityError("wrong")):
-        with pytest.raises(type(error)), part_of(tmp_path, plain):
+        with pytest.raises(type(error)), _part_of(tmp_path, plain):
             raise error
     assert list(tmp_path.iterdir()) == []
 
@@ -225,29 +220,8 @@ def test_a_part_that_another_process_finished_is_not_taken(
             if replace:
                 place.write_bytes(b"of the other")
 
-        monkeypatch.setattr("xpubuild.supply.index.partial.fcntl.flock", lock)
-        with part_of(tmp_path, file) as part:
-            assert part.path != place
-            os.unlink(part.path)  # noqa: PTH108
+        monkeypatch.setattr("xpubuild.supply.index.download.fcntl.flock", lock)
+        with _part_of(tmp_path, file) as (path, _stream):
+            assert path != place
+            os.unlink(path)  # noqa: PTH108
         place.unlink(missing_ok=True)
-
-
-@pytest.mark.parametrize(
-    ("answer", "size"),
-    [(Answer(length="7"), 7), (Answer(length="x"), None), (Answer(), None), (Answer(status=404, length="7"),
-     None),
-     (requests.exceptions.ConnectionError(), None)],
-)  # fmt: skip
-def test_sizes_that_servers_tell(answer: Any, size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-
-    def ask(_: object, url: str, *, method: str) -> Any:
-        asked.append((url, method))
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setattr("xpubuild.supply.index.session.IndexSession.ask", ask)
-    file = RemoteFile("x", "1", "x.whl", None, None, "https://a.example/x.whl")
-    assert [item.size for item in with_sizes([file], IndexConfig(()))] == [size]
-    assert asked == [("https://a.example/x.whl", "HEAD")]

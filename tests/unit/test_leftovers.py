@@ -36,8 +36,8 @@ from xpubuild.supply.conda.model import CondaLock, CondaPackage
 from xpubuild.supply.conda.solve import Wanted, make_lock
 from xpubuild.supply.git.leftovers import remove_leftovers
 from xpubuild.supply.git.notes import write_done, write_move
+from xpubuild.supply.index.download import _part_of
 from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.index.partial import part_of
 from xpubuild.supply.mirror.store import Mirror
 
 DATA = b"the content of a file\n" * 1000
@@ -82,10 +82,10 @@ def _keep_lock(root: Path) -> None:
 def _download(root: Path, known: bool) -> None:
     (root / "into").mkdir(exist_ok=True)
     file = RemoteFile("a", "1", "a.whl", SHA256 if known else None, len(DATA), "https://i.example/a.whl")
-    with part_of(root / "into", file) as part:
-        part.stream.write(DATA[part.stream.tell() :])
-        part.stream.flush()
-        part.path.replace(root / "into" / "a.whl")
+    with _part_of(root / "into", file) as (path, stream):
+        stream.write(DATA[len(stream.read()) :])
+        stream.flush()
+        path.replace(root / "into" / "a.whl")
 
 
 def _scratch(root: Path) -> None:

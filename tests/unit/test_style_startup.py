@@ -11,7 +11,7 @@ import pytest
 
 HEAVY = {
     "rich", "yaml", "pydantic", "git", "requests", "jinja2", "elftools", "virtualenv", "psutil", "packaging",
-    "platformdirs", "filelock", "sqlite3", "asyncio", "pypi_simple", "bs4", "rattler",
+    "platformdirs", "filelock", "sqlite3", "asyncio", "rattler",
 }  # fmt: skip
 PROGRAM = """
 import json, sys

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-import http.server
 import io
 import json
-import threading
 import time
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,62 +15,8 @@ from xpubuild.artifacts.wheel import record_of
 from xpubuild.engine.lock import described, owner
 from xpubuild.errors import AuditError
 from xpubuild.explain.document import explain_stream
-from xpubuild.supply.index import session
-from xpubuild.supply.index.config import IndexConfig
-from xpubuild.supply.index.pages import Sources
 
 MB = 1 << 20
-
-
-class _Endless(http.server.BaseHTTPRequestHandler):
-    """Answers with a page that never ends, as it is or packed to a thousandth."""
-
-    def do_GET(self) -> None:
-        packed = self.path.startswith("/packed")
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        if packed:
-            self.send_header("Content-Encoding", "gzip")
-        self.end_headers()
-        block = gzip.compress(bytes(64 * MB)) if packed else b"<p>" * MB
-        try:
-            for _ in range(1000):
-                self.wfile.write(block)
-                self.server.sent += len(block)  # type: ignore[attr-defined]
-        except OSError:
-            pass
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
-
-
-@pytest.fixture
-def server() -> Iterator[http.server.ThreadingHTTPServer]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Endless) as running:
-        running.sent = 0  # type: ignore[attr-defined]
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield running
-        running.shutdown()
-
-
-@pytest.mark.parametrize("kind", ["plain", "packed"])
-def test_an_index_page_without_end(kind: str, server: http.server.ThreadingHTTPServer) -> None:
-    index = f"http://127.0.0.1:{server.server_address[1]}/{kind}"
-    sources = Sources(IndexConfig(indexes=(index,), retries=0))
-    assert sources.offers("torch") == []
-    assert "larger than 64 MiB" in sources.failures[index]
-    # What was read before that, and what both ends keep in their buffers.
-    assert server.sent < 200 * MB  # type: ignore[attr-defined]
-
-
-def test_an_index_page_that_trickles(
-    server: http.server.ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "_PAGE_DEADLINE_S", 0.0)
-    index = f"http://127.0.0.1:{server.server_address[1]}/plain"
-    sources = Sources(IndexConfig(indexes=(index,), retries=0))
-    assert sources.offers("torch") == []
-    assert "longer than" in sources.failures[index]
 
 
 @pytest.fixture

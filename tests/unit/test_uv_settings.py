@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import ToolchainError
-from xpubuild.supply.index.config import read_config
+from xpubuild.supply.index.pipconf import pip_settings
 from xpubuild.supply.uv.program import OLDEST, find_uv
 from xpubuild.supply.uv.settings import Said, reason_for_pip, translated
 
@@ -18,7 +18,7 @@ ALONE = {"PIP_CONFIG_FILE": os.devnull, "HOME": "/nowhere"}
 
 def said(**variables: str) -> Said:
     environment = {**ALONE, **variables}
-    return translated(read_config(environment), environment)
+    return translated(pip_settings(environment), environment)
 
 
 def options(words: Said, name: str) -> list[str]:
@@ -31,7 +31,7 @@ def test_indexes_and_their_logins_are_said_in_the_environment_alone() -> None:
         PIP_EXTRA_INDEX_URL="https://two.example/simple https://token@three.example/simple",
     )
     assert words.environment["UV_DEFAULT_INDEX"] == "https://me:word@one.example/simple"
-    assert words.environment["UV_INDEX"] == "https://two.example/simple https://token:@three.example/simple"
+    assert words.environment["UV_INDEX"] == "https://two.example/simple https://token@three.example/simple"
     assert "example" not in " ".join(words.options)
     assert "word" not in repr(words)
     # Every index is asked for every package, as pip does; uv's own way ends at the first with the name.

@@ -16,12 +16,10 @@ from xpubuild.artifacts.doubt import Note, read_note, write_note
 from xpubuild.artifacts.site_packages import installed_dists
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.supply.index.config import IndexConfig, read_config
 from xpubuild.supply.uv import cache as caching
 from xpubuild.supply.uv.cache import make_cache, not_ours, wheel_of
 from xpubuild.supply.uv.install import Installation, Work, _local, _require_fit, _requirements, install
 from xpubuild.supply.uv.program import find_uv
-from xpubuild.supply.uv.settings import reason_for_pip, translated
 
 HASH = "1" * 64
 ENV = {
@@ -92,9 +90,10 @@ def test_its_cache_is_asked_first_and_the_recipes_indexes_last(env: Path) -> Non
         [*common, "--offline", *end], [*common, "--offline", *end], [*common, *end], [*common, *end],
     ]  # fmt: skip
     assert [call["env"].get("UV_INDEX") for call in calls] == [None, "https://two.example/w"] * 2
-    assert [(call["env"]["UV_HTTP_TIMEOUT"], call["env"]["UV_HTTP_RETRIES"]) for call in calls[:2]] == [
-        ("15", "5"), ("15", "1"),
-    ]  # fmt: skip
+    patience = [
+        (call["env"].get("UV_HTTP_TIMEOUT"), call["env"].get("UV_HTTP_RETRIES")) for call in calls[:2]
+    ]
+    assert patience == [(None, None), ("15", "1")]
     assert {call["cwd"] for call in calls} == {str(env)}
     assert not [line for line in run.said if "word@" in line]
     assert len(run.said) == 4, "what is only tried with the cache says nothing"
@@ -131,7 +130,7 @@ def test_a_report_has_what_was_installed(env: Path) -> None:
     run.install()
     assert json.loads(run.wish.report.read_text()) == {"version": "1", "installer": "uv", "install": []}
     assert run.said == ["linked"]
-    item = run.work()._item("demo", read_config(ENV))  # type: ignore[arg-type]
+    item = run.work()._item("demo")  # type: ignore[arg-type]
     assert item == {
         "download_info": {
             "url": "https://one.example/demo-1.0-py3-none-any.whl",
@@ -142,7 +141,7 @@ def test_a_report_has_what_was_installed(env: Path) -> None:
     assert read_note(site(env)) == Note(doubtful=frozenset({"demo", "other"}))
     work = run.work()
     work._pins["gone"] = work._pins["demo"]  # type: ignore[index]
-    refuses(lambda: work._item("gone", read_config(ENV)))  # type: ignore[arg-type]
+    refuses(lambda: work._item("gone"))  # type: ignore[arg-type]
 
 
 def test_a_file_that_lacks_a_dependency_is_refused(env: Path) -> None:
@@ -161,15 +160,15 @@ def test_a_file_that_lacks_a_dependency_is_refused(env: Path) -> None:
 def test_what_is_damaged_again_is_fetched_again(env: Path) -> None:
     run = Run(env, '[ "$1" != cache ] || echo cleaned')
     install_by_hand(site(env), "demo", "1.0", FILES)
-    work, config = run.work(), read_config(ENV)
+    work = run.work()
     assert not work._is_damaged("demo")
-    work._settle(config, ["demo"])
+    work._settle(["demo"])
     assert run.uv.calls() == []
     (site(env) / "demo" / "__init__.py").write_bytes(b"x = 2\n")
     assert work._is_damaged("demo")
     assert work._is_damaged("gone")
     (site(env) / "demo-1.0.dist-info" / "INSTALLER").write_bytes(b"uv\n")
-    work._settle(config, ["demo", "gone"])
+    work._settle(["demo", "gone"])
     assert run.said[:2] == ["damaged in the cache of uv too, and fetched again: demo, gone", "cleaned"]
     calls = run.uv.calls()
     assert calls[0]["argv"] == [
@@ -185,7 +184,7 @@ def test_what_is_damaged_again_is_fetched_again(env: Path) -> None:
     assert calls[1]["argv"][:2] == ["pip", "install"]
     assert installed_dists(site(env)) == []
     failing = Run(env, "echo cannot; exit 1")
-    refuses(lambda: failing.work()._settle(config, ["gone"]))
+    refuses(lambda: failing.work()._settle(["gone"]))
 
 
 def test_a_cache_of_others_is_not_used(env: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,54 +263,11 @@ def test_files_of_this_machine_by_their_url(tmp_path: Path) -> None:
     for folder in folders:
         folder.mkdir(parents=True)
         (folder / "x.whl").write_text("")
-    config = IndexConfig((str(tmp_path / "index"), "https://x"), find_links=(str(folders[0]), "https://y"))
-    assert list(_local("demo", "x.whl", config)) == [(folder / "x.whl").as_uri() for folder in folders]
-    assert list(_local("other", "x.whl", config)) == [(folders[0] / "x.whl").as_uri()]
-    assert list(_local("demo", "", config)) == []
-
-
-SAID = {
-    "index-url", "pypi-url", "extra-index-url", "no-index", "find-links", "trusted-host", "cert",
-    "client-cert",
-    "proxy", "no-proxy-env", "timeout", "default-timeout", "retries",
-}  # fmt: skip
-WITHOUT_EFFECT = {
-    "disable-pip-version-check", "no-input", "progress-bar", "quiet", "verbose", "no-color", "log", "debug",
-    "cache-dir", "root-user-action", "no-warn-script-location", "no-warn-conflicts", "prefer-binary",
-    "only-binary", "pre", "resume-retries", "exists-action", "no-python-version-warning", "compile",
-    "break-system-packages", "no-compile", "config-file", "no-clean", "src", "require-virtualenv",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", sorted(SAID | WITHOUT_EFFECT))
-def test_settings_that_leave_the_work_to_uv(name: str) -> None:
-    assert reason_for_pip({name: "1"}) == ""
-
-
-def said(config: IndexConfig, **variables: str) -> Mapping[str, str]:
-    return translated(config, variables).environment
-
-
-def test_the_environment_of_uv(tmp_path: Path) -> None:
-    config = IndexConfig(
-        ("https://a.example",), proxies={"https": "http://p:1"}, no_proxy="x", timeout_s=0.2, retries=0
-    )
-    dropped = dict.fromkeys((
-        "SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT", "http_proxy", "https_proxy", "all_proxy",
-        "no_proxy",
-        "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
-    ), "old")  # fmt: skip
-    assert said(config, A="b", **dropped) == {
-        "A": "b", "https_proxy": "http://p:1", "no_proxy": "x", "UV_HTTP_TIMEOUT": "1",
-        "UV_HTTP_RETRIES": "0",
-        "UV_DEFAULT_INDEX": "https://a.example",
-    }  # fmt: skip
-    assert said(IndexConfig((), verify=str(tmp_path)))["SSL_CERT_DIR"] == str(tmp_path)
-    assert said(IndexConfig((), verify="/ca", client_cert="/me"))["SSL_CERT_FILE"] == "/ca"
-    assert translated(IndexConfig((), find_links=("https://a.example/l", "/no/such", "http://b.example/")),
-    {}).options == (
-        "--index-strategy", "unsafe-best-match", "--no-index", "--find-links", "https://a.example/l",
-    )  # fmt: skip
+    settings = {"index-url": str(tmp_path / "index"), "extra-index-url": "https://x",
+                "find-links": f"{folders[0]} https://y"}  # fmt: skip
+    assert list(_local("demo", "x.whl", settings)) == [(folder / "x.whl").as_uri() for folder in folders]
+    assert list(_local("other", "x.whl", settings)) == [(folders[0] / "x.whl").as_uri()]
+    assert list(_local("demo", "", settings)) == []
 
 
 def test_a_uv_that_cannot_be_started(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.documents import plain
-from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
@@ -22,27 +21,28 @@ from xpubuild.install.fetch_documents import (
     inputs_digest,
     missing_file,
     missing_repository,
+    missing_wheel,
     repository_row,
     totals,
 )
 from xpubuild.install.fetch_packages import (
     archive_files,
     bring,
+    bring_wheels,
     conda_files,
     entry_of,
-    files_here,
     keep_conda_lock,
+    lacking,
     missing_files,
-    python_files,
+    needs_of,
+    wheels_here,
 )
 from xpubuild.install.fetch_repair import Repair, checked, require_sound
 from xpubuild.install.fetch_sources import bring_sources, missing_repositories
 from xpubuild.install.inputs import Inputs
 from xpubuild.install.wanted import Wanted
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.index.config import IndexConfig, read_config
 from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.index.wanted import with_sizes
 from xpubuild.supply.mirror.entries import INDEX, MARK, PAGE, Entry, entry_id
 from xpubuild.supply.mirror.failures import damage_error
 from xpubuild.supply.mirror.index import read_manifest
@@ -55,7 +55,7 @@ _PACKAGES = "Python and conda packages, archives"
 
 @frozen
 class Fetch:
-    """One fetch into the mirror at ``path``; ``config`` is pip's configuration, read where it is needed."""
+    """One fetch into the mirror at ``path``."""
 
     path: Path
     wanted: Wanted
@@ -63,7 +63,6 @@ class Fetch:
     cancel: Cancel
     offline: bool = False
     git: Git = field(default_factory=Git.open)
-    config: IndexConfig | None = None
 
     @property
     def inputs(self) -> Inputs:
@@ -74,11 +73,6 @@ class Fetch:
     def conda_lock(self) -> str | None:
         """The text of the conda-lock.yml whose packages are fetched too."""
         return self.wanted.conda_lock
-
-    @property
-    def index(self) -> IndexConfig:
-        """What pip is configured with."""
-        return self.config or read_config(base_environment())
 
     def run(self) -> dict[str, Any]:
         """Repair the mirror, download missing files, and return the ``xpubuild.fetch/1`` document.
@@ -137,27 +131,25 @@ class Fetch:
             damages = checked(mirror, teller)
             if damages:
                 hints = {item.pin.commit: item.pin.ref for item in self.inputs.repositories if item.pin.ref}
-                Repair(mirror, self.git, self.index, teller, self.cancel, hints).run(damages)
+                Repair(mirror, self.git, teller, self.cancel, hints).run(damages)
         return damages
 
     # --- packages ----------------------------------------------------------------------------------------
 
     def _bring_files(self, mirror: Mirror, teller: Teller) -> list[Entry]:
+        wheels = bring_wheels(mirror, self.inputs, self.wanted.pythons, teller, cancel=self.cancel)
         files = self._remote_files()
         if files:
-            bring(mirror, files, self.index, teller, cancel=self.cancel)
+            bring(mirror, files, teller, cancel=self.cancel)
         lock = keep_conda_lock(mirror, self.inputs.recipe, self.conda_lock)
         present = mirror.files()
         by_hash = {entry.sha256: entry for entry in present}
         found = [by_hash.get(file.sha256 or "") or entry_of(present, file) for file in files]
         found += [by_hash[lock]] if lock is not None else []
-        return [entry for entry in found if entry is not None]
+        return [*_named(mirror, wheels), *(entry for entry in found if entry is not None)]
 
     def _remote_files(self) -> list[RemoteFile]:
-        files: list[RemoteFile] = []
-        if self.inputs.requirements or self.inputs.wheels:
-            files = python_files(self.inputs, self.wanted.pythons, self.index, cancel=self.cancel)
-        files += conda_files(self.conda_lock) if self.conda_lock is not None else []
+        files = conda_files(self.conda_lock) if self.conda_lock is not None else []
         return files + archive_files(self.inputs)
 
     def _set(self, uses: Sequence[RepositoryUse], files: Collection[str]) -> MirrorSet:
@@ -196,9 +188,8 @@ class Fetch:
         for file in conda:
             if file.sha256 not in entries:
                 raise self._lacks(file.filename, "it was not fetched", {"sha256": file.sha256})
-        here = files_here(mirror, self.inputs, self.wanted.pythons, cancel=self.cancel)
-        found = [entries[file.sha256] for file in here + conda if file.sha256 is not None]
-        return found + archives
+        wheels = _named(mirror, wheels_here(mirror, self.inputs, self.wanted.pythons))
+        return [*wheels, *(entries[file.sha256] for file in conda if file.sha256 is not None), *archives]
 
     def _archive(self, file: RemoteFile, entries: Iterable[Entry]) -> Entry:
         found = entry_of(entries, file)
@@ -217,11 +208,9 @@ class Fetch:
         )
 
     def dry_run(self) -> dict[str, Any]:
-        """Return what a fetch would download, with the sizes that servers report; nothing is downloaded or
-        written.
+        """Return what a fetch would download, as far as it is not in the mirror; nobody is asked for it.
 
         Raises:
-            FetchError: no index offers something.
             SourceIntegrityError, UsageError, RecipeError, ToolchainError, InterruptedByUserError.
         """
         there = any((self.path / name).exists() for name in (MARK, INDEX))
@@ -229,12 +218,18 @@ class Fetch:
         store = (mirror or Mirror(self.path)).git_store(self.git, offline=True, cancel=self.cancel)
         repositories = missing_repositories(store, self.inputs)
         files = missing_files(mirror, self._remote_files())
-        sized = with_sizes(files, self.index, cancel=self.cancel) if files else []
+        wheels = [
+            need for needs in needs_of(self.inputs, self.wanted.pythons) for need in lacking(mirror, needs)
+        ]
         present = mirror.entries() if mirror is not None else {}
-        missing_bytes = sum(file.size or 0 for file in sized)
+        missing_bytes = sum(file.size or 0 for file in files)
         return self._document(
             "dry-run",
-            missing=[*map(missing_repository, repositories), *map(missing_file, sized)],
+            missing=[
+                *map(missing_repository, repositories),
+                *map(missing_wheel, wheels),
+                *map(missing_file, files),
+            ],
             summary=totals(present.values(), present, missing_bytes),
         )
 
@@ -291,3 +286,10 @@ def check_mirror(
             error.document = {**found, "status": "error", "error": error.to_json()}
             raise error
     return {**found, "status": "ok"}
+
+
+def _named(mirror: Mirror, digests: Collection[str]) -> list[Entry]:
+    """Return the entries of files, in the order of their names."""
+    return sorted(
+        (entry for entry in mirror.files() if entry.sha256 in digests), key=lambda entry: entry.name
+    )

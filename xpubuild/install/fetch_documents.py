@@ -8,6 +8,7 @@ from typing import Any
 
 from xpubuild.documents import plain
 from xpubuild.engine.fingerprint import digest
+from xpubuild.install.fetch_packages import Need
 from xpubuild.install.inputs import Inputs
 from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.mirror.entries import Entry
@@ -105,6 +106,21 @@ def missing_file(file: RemoteFile) -> dict[str, Any]:
         "path": None,
         "sha256": file.sha256,
         "size": file.size,
+    }
+
+
+def missing_wheel(need: Need) -> dict[str, Any]:
+    """Return a Python package that is missing; which file of it pip will choose is not known."""
+    return {
+        "kind": "wheel",
+        "name": f"{need.pin.name}=={need.pin.version} for Python {need.python}",
+        "url": "",
+        "commit": None,
+        "ref": None,
+        "component": None,
+        "path": None,
+        "sha256": None,
+        "size": None,
     }
 
 

@@ -15,7 +15,6 @@ from xpubuild.install.fetch_packages import as_remote, bring
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.named import remember
-from xpubuild.supply.index.config import IndexConfig
 from xpubuild.supply.mirror.entries import (
     FILES,
     GIT,
@@ -44,7 +43,6 @@ class Repair:
 
     mirror: Mirror
     git: Git
-    config: IndexConfig
     teller: Teller
     cancel: Cancel
     hints: dict[str, str]
@@ -78,7 +76,9 @@ class Repair:
             self._repository(identifier, name, entry, damages)
         elif entry is not None and entry.is_file:
             self.mirror.drop(identifier, entry.folder)
-            bring(self.mirror, [as_remote(entry)], self.config, self.teller, cancel=self.cancel)
+            # Wheels have no URL: the fetch that this repair belongs to has pip get its own again.
+            if entry.url:
+                bring(self.mirror, [as_remote(entry)], self.teller, cancel=self.cancel)
         elif kind == "file" and is_sha256(name):
             self.mirror.drop(identifier)
             if not self.mirror.reenter(name):

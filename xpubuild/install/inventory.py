@@ -11,7 +11,7 @@ from dataclasses import replace
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
 from xpubuild.install.fetch_archives import require_archives
-from xpubuild.install.fetch_packages import files_here
+from xpubuild.install.fetch_packages import wheels_here
 from xpubuild.install.fetch_repositories import Brought, refuse_unknown
 from xpubuild.install.inputs import Inputs, inputs_of
 from xpubuild.install.prepare import Prepared, git_store
@@ -73,7 +73,7 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
                 brought.bring(item, _silent)
             refuse_unknown(brought.unknown)
         _require_conda(prepared, done, mirror)
-        files_here(mirror, inputs, [inputs.python_version], sdists=False, cancel=cancel)
+        wheels_here(mirror, inputs, [inputs.python_version])
         cache = prepared.facts.cache / "archives"
         require_archives(inputs.archives, Supply(cache, archives_in(folder), True, cancel))
     except FetchError as error:

@@ -71,14 +71,14 @@ def _wheels(
     wanted = [context.component(name) for name in context.choice.components if name in todo]
     if not any(item.kind == "wheel" for item in wanted):
         return
-    # requests and the index client, for few
-    from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415
-    from xpubuild.supply.index.config import read_config  # noqa: PLC0415
-    from xpubuild.supply.index.lacking import first_lacking  # noqa: PLC0415
-
     facts = prepared.facts
-    config = read_config({**base_environment(), **facts.downloads.pip})
-    wheels = prebuilt(wanted, facts.requirements.__getitem__)
-    error = first_lacking(wheels, facts.python_version, config, hasty=hasty, cancel=cancel)
+    if facts.installer.uv is None:
+        return  # pip could only download them
+    from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415 - for few
+    from xpubuild.supply.uv.ask import Asker  # noqa: PLC0415
+
+    environment = {**base_environment(), **facts.downloads.pip}
+    asker = Asker(facts.installer.uv, facts.python_version, environment, cancel)
+    error = asker.first_lacking(prebuilt(wanted, facts.requirements.__getitem__), hasty=hasty)
     if error is not None:
         yield error

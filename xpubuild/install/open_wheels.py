@@ -9,23 +9,19 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
-from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.install.context import Context
 from xpubuild.install.inputs import OpenWheel, inputs_of
-from xpubuild.recipe.pythons import allowed_pythons
-from xpubuild.supply.index.choice import matches
-from xpubuild.supply.index.config import IndexConfig, read_config
-from xpubuild.supply.index.wanted import wanted_open
 from xpubuild.supply.mirror.store import Mirror
+from xpubuild.supply.uv.ask import Asker, Prebuilt
 
 
 def open_hashes(context: Context, *, report: Callable[[str], None], cancel: Cancel) -> dict[str, list[str]]:
-    """Return component -> sha256 of every wheel that an allowed interpreter may pick, as far as known.
+    """Return component -> sha256 of every file of its wheel's release, as far as known.
 
     The mirror is queried first, then the wheel's own indexes. A hash that neither knows is left open in the
     lock.
@@ -35,13 +31,12 @@ def open_hashes(context: Context, *, report: Callable[[str], None], cancel: Canc
     """
     downloads, found = context.facts.downloads, {}
     mirror = Mirror.open(downloads.mirror) if downloads.mirror is not None else None
-    config = read_config(base_environment())
     for wheel in inputs_of(context).wheels:
-        hashes = set(in_mirror(mirror, wheel))
+        hashes = sorted({f"sha256:{item}" for item in in_mirror(mirror, wheel)})
         if not hashes and not downloads.offline:
-            hashes = set(_of_indexes(wheel, allowed_pythons(context.recipe), config, cancel))
+            hashes = _of_indexes(wheel, context, cancel)
         if hashes:
-            found[wheel.component] = sorted(f"sha256:{item}" for item in hashes)
+            found[wheel.component] = hashes
         else:
             report(f"no hash of {wheel.dist} {wheel.version} was found; the lock leaves it open")
     return found
@@ -52,19 +47,16 @@ def in_mirror(mirror: Mirror | None, wheel: OpenWheel) -> Iterable[str]:
     asked = SpecifierSet(f"=={wheel.version}")
     for entry in mirror.files() if mirror is not None else ():
         is_named = entry.kind == "wheel" and entry.dist == canonicalize_name(wheel.dist)
-        if is_named and matches(Version(entry.version), asked):
+        if is_named and asked.contains(entry.version, prereleases=True):
             yield entry.sha256
 
 
-def _of_indexes(
-    wheel: OpenWheel, pythons: Iterable[str], config: IndexConfig, cancel: Cancel
-) -> Iterable[str]:
-    for python in pythons:
-        try:
-            files = wanted_open(wheel.dist, wheel.version, [python], wheel.indexes, config, cancel=cancel)
-        except FetchError:
-            continue  # there need not be a wheel for every Python
-        yield from (item.sha256 for item in files if item.sha256 is not None)
+def _of_indexes(wheel: OpenWheel, context: Context, cancel: Cancel) -> list[str]:
+    facts = context.facts
+    if facts.installer.uv is None:
+        return []
+    asker = Asker(facts.installer.uv, facts.python_version, base_environment(), cancel)
+    return asker.hashes(Prebuilt(wheel.dist, wheel.version, wheel.indexes))
 
 
 @frozen

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import platformdirs
 
-from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.frozen import frozen
-from xpubuild.supply.index.config import read_config
 from xpubuild.supply.mirror.remote.copying import bring_copy
 from xpubuild.supply.mirror.remote.http import HttpRemote
 from xpubuild.supply.mirror.remote.location import Location
@@ -43,7 +41,7 @@ def remote_of(location: Location, cancel: Cancel | None = None) -> Remote:
     Raises:
         ToolchainError: pip's configuration cannot be read.
     """
-    return HttpRemote(location, read_config(base_environment()), cancel)
+    return HttpRemote(location, cancel)
 
 
 @frozen

@@ -52,7 +52,7 @@ class FetchMissing(Part):
     path: str | None
     sha256: str | None
     size: int | None
-    """Bytes, where the index or its server says them; never for git."""
+    """Bytes, as far as a lock states them; never for git and Python packages."""
 
 
 class FetchSummary(Part):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
@@ -60,6 +61,17 @@ def hashed_pins(text: str) -> tuple[HashedPin, ...]:
         specifier, marker = requirement.specifier, requirement.marker
         found.append(HashedPin(requirement.name, _exact(requirement), specifier, marker, hashes, written))
     return tuple(found)
+
+
+def require_hashes(pins: Iterable[HashedPin]) -> None:
+    """Raise RecipeError where a pin has no sha256."""
+    for pin in pins:
+        if not pin.hashes:
+            raise RecipeError(
+                f"{pin.name}=={pin.version} in a requirements file has no sha256",
+                why="a file is only used if its hash is known beforehand",
+                fix="write it as name==version with --hash=sha256:…",
+            )
 
 
 def pinned(text: str, python_version: str) -> tuple[tuple[str, str], ...]:

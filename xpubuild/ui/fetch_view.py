@@ -40,10 +40,14 @@ def fetch_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
 
 
 def _expected(document: Mapping[str, Any]) -> str:
-    """Say how much would come; git tells no size beforehand."""
+    """Say how much would come; git and package indexes tell no size beforehand."""
     files = [item for item in document["missing"] if item["kind"] != "git"]
     count = len(document["missing"]) - len(files)
-    words = [f"{show.plural(len(files), 'file')}, {show.size(document['summary']['missing_bytes'])}"]
+    known, unknown = document["summary"]["missing_bytes"], any(item["size"] is None for item in files)
+    size = (
+        f"{'at least ' if unknown else ''}{show.size(known)}" if known or not unknown else "of unknown size"
+    )
+    words = [f"{show.plural(len(files), 'file')}{' ' if size.startswith('of') else ', '}{size}"]
     words += [f"{count} repositories of unknown size" if count != 1 else "1 repository of unknown size"]
     found = [word for word, there in zip(words, (files, count), strict=True) if there]
     return " and ".join(found) or "nothing"

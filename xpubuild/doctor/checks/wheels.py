@@ -11,7 +11,7 @@ from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, s
 from xpubuild.errors import ToolchainError, XpuBuildError
 
 if TYPE_CHECKING:
-    from xpubuild.supply.index.lacking import Prebuilt
+    from xpubuild.supply.uv.ask import Prebuilt
 
 
 @check(
@@ -28,7 +28,7 @@ def network_wheels(look: Look) -> Outcome:
 
     Some recipes take a component as a prebuilt wheel; quickstart takes torch so. This check asks the
     package indexes and wheel folders that pip is configured with, and then those of the recipe, whether
-    they have that wheel for the selected Python, with the hash that the recipe pins. Nothing is
+    they have that wheel for the selected Python. uv asks, and nothing is
     downloaded. Without it, `xpubuild install` ends before its first step (exit code 30).
 
     The fix names the versions of Python for which the wheel is there: choose one with `--python`.
@@ -60,14 +60,15 @@ def network_wheels(look: Look) -> Outcome:
 
 def _lacking(wheels: Sequence[Prebuilt], version: str, environ: Mapping[str, str]) -> XpuBuildError | None:
     """Return why a wheel cannot be had; pip's configuration may be the reason."""
-    # requests and the index client, for recipes with wheels alone
-    from xpubuild.supply.index.config import read_config  # noqa: PLC0415
-    from xpubuild.supply.index.lacking import first_lacking  # noqa: PLC0415
+    from xpubuild.supply.uv.ask import Asker  # noqa: PLC0415 - for recipes with wheels alone
+    from xpubuild.supply.uv.program import find_uv  # noqa: PLC0415
 
-    try:
-        return first_lacking(wheels, version, read_config(environ), hasty=True)
-    except ToolchainError as error:
-        return error
+    uv = find_uv(environ)
+    if uv.why:
+        return ToolchainError(
+            uv.why, fix="install uv beside xpubuild", commands=(uv.remedy,) if uv.remedy else ()
+        )
+    return Asker(uv.path, version, environ).first_lacking(wheels, hasty=True)
 
 
 def _commands(look: Look, error: XpuBuildError) -> tuple[str, ...]:

@@ -12,14 +12,12 @@ from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
 
-from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.archives.model import Archive, Finder, Held, file_name
-from xpubuild.supply.index.config import read_config
 from xpubuild.supply.index.download import download
 from xpubuild.supply.index.files import RemoteFile
 
@@ -85,7 +83,7 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
     first = _first(folder)
     wanted = remote_file(Archive(archive.name, archive.url, archive.sha256 or first))
     try:
-        place = download(wanted, folder, read_config(base_environment()), cancel=supply.cancel)
+        place = download(wanted, folder, cancel=supply.cancel)
     except FetchError as error:
         error.fix = "check the network and the proxy settings (HTTPS_PROXY), then run the same command again"
         error.commands = ()

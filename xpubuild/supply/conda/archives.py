@@ -12,14 +12,12 @@ from dataclasses import field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, replacing
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.conda.channels import Channel, with_access
 from xpubuild.supply.conda.model import CondaPackage
-from xpubuild.supply.index.config import read_config
 from xpubuild.supply.index.download import download
 from xpubuild.supply.index.files import RemoteFile
 
@@ -109,7 +107,7 @@ def fetch(package: CondaPackage, folder: Path, channels: Sequence[Channel] = ())
         origin=with_access(package.url, channels),
     )  # fmt: skip
     try:
-        return download(file, into, read_config(base_environment()))
+        return download(file, into)
     except FetchError as error:
         raise _not_fetched(package, error.why) from None
     except SourceIntegrityError as error:

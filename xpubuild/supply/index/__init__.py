@@ -1,5 +1,7 @@
-"""Python files from package indexes and wheel folders, as pip is configured to find them.
+"""Python packages for other interpreters with pip, and files by their URL with requests, by
+pip's settings.
 
-``config`` is what pip is configured with, ``wanted`` finds the files that interpreters may pick, ``download``
-brings one of them, ``offline`` is the environment in which pip sees a mirror and nothing else.
+``pip_download`` fetches wheels, ``choice`` says which ones an interpreter can install, ``download`` fetches
+archives, conda packages and files of mirrors, ``offline`` is the environment in which pip sees a mirror and
+nothing else.
 """

@@ -1,4 +1,4 @@
-"""pip's settings as pip itself merges them: files, then ``PIP_*`` variables.
+"""pip's settings as pip itself merges them (files, then ``PIP_*`` variables), for what is not pip.
 
 The rules are those of pip's ``configuration.py`` and ``cli/parser.py`` (22 to 26). The files are read here
 instead of asking a pip: the one that will install is that of an environment which may not exist yet, and the
@@ -12,6 +12,7 @@ import configparser
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from xpubuild.errors import ToolchainError
 from xpubuild.untrusted import read_text
@@ -19,6 +20,13 @@ from xpubuild.untrusted import read_text
 #: Sections that count for ``pip install``, each overriding those before it; last comes the environment.
 _SECTIONS = ("global", "install")
 _BASENAME = "pip.conf"
+# Where Linux distributions keep the authorities of the machine. pip 24.2 and later trust them; requests and
+# uv do not.
+_SYSTEM_AUTHORITIES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+)
 
 
 def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
@@ -44,6 +52,37 @@ def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
 def switched_on(text: str | None) -> bool:
     """Return a pip switch as a truth value ("yes", "true", "1", "on")."""
     return (text or "").strip().lower() in ("y", "yes", "t", "true", "on", "1")
+
+
+def authorities(settings: Mapping[str, str], env: Mapping[str, str]) -> str:
+    """Return the file or folder of the certificate authorities to trust; "" for those of the program.
+
+    Raises:
+        ToolchainError: what the settings or variables name is not there.
+    """
+    variables = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+    named = settings.get("cert") or next((env[name] for name in variables if env.get(name)), "")
+    if named and not Path(named).exists():
+        raise ToolchainError(
+            f"the certificates in {named} cannot be used",
+            why="there is no such file or folder",
+            fix=f"correct PIP_CERT, {', '.join(variables)}, or the same setting in pip's configuration",
+            commands=("pip config debug",),
+        )
+    return named or next((place for place in _SYSTEM_AUTHORITIES if Path(place).is_file()), "")
+
+
+def local_path(place: str) -> Path | None:
+    """Return the path that a place names, as such or by a ``file:`` URL; None for other URLs."""
+    if place.startswith("file:"):
+        return Path(unquote(urlsplit(place).path))
+    return None if "://" in place else Path(place)
+
+
+def without_login(url: str) -> str:
+    """Return ``url`` without user and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _files(env: Mapping[str, str]) -> Iterator[Path]:

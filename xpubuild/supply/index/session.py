@@ -1,8 +1,12 @@
-"""HTTP as pip does it: retries, proxies with exceptions, authorities, trusted hosts, logins by host."""
+"""HTTP for archives, conda packages and served mirrors, by the settings that pip has on this machine.
+
+requests itself knows proxies with exceptions, and the logins of a URL and of netrc, which it gives to no
+other host.
+"""
 
 from __future__ import annotations
 
-import time
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +15,20 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from xpubuild.supply.index.config import IndexConfig
-from xpubuild.supply.index.credentials import origin_of, without_login
-from xpubuild.untrusted import described
+from xpubuild.engine.environment import base_environment
+from xpubuild.errors import ToolchainError
+from xpubuild.supply.index.pipconf import authorities, pip_settings, switched_on
 
 if TYPE_CHECKING:
     from requests.models import PreparedRequest, Response
 
-# As pip: errors of a server that are likely to pass (network/session.py of pip).
+# pip's own defaults, and as pip: errors of a server that are likely to pass.
+_TIMEOUT_S = 15.0
+_RETRIES = 5
 _PASSING = (500, 502, 503, 504, 520, 527)
 _BACKOFF_S = 0.25
-#: The page of a project with ten thousand files has 10 MB.
-MOST_PAGE_BYTES = 64 << 20
-_PAGE_DEADLINE_S = 300.0
-_CHUNK = 1 << 16
+# How urllib3 names a connection before it says what is wrong with it.
+_CONNECTION = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")
 
 
 class _TrustingAdapter(HTTPAdapter):
@@ -34,17 +38,26 @@ class _TrustingAdapter(HTTPAdapter):
         return super().send(request, *args, **{**options, "verify": False})
 
 
-class IndexSession(requests.Session):
-    """A session that knows an ``IndexConfig`` and nothing of the environment of this process."""
+class Session(requests.Session):
+    """A session with pip's settings of this machine; ``retries`` lowers how often it asks again.
 
-    def __init__(self, config: IndexConfig) -> None:
+    Raises:
+        ToolchainError: a configuration file of pip cannot be read, or has a value that is none.
+    """
+
+    def __init__(self, retries: int | None = None) -> None:
         super().__init__()
-        self.config = config
-        self.trust_env = False
+        env = base_environment()
+        settings = pip_settings(env)
         self.headers["User-Agent"] = "xpubuild"
-        self.cert = config.client_cert
+        self.cert = settings.get("client-cert")
+        self._trusted = authorities(settings, env) or True
+        self._proxies = _proxies(settings)
+        self.timeout_s = _number(settings, ("timeout", "default-timeout"), _TIMEOUT_S)
+        wanted = int(_number(settings, ("retries",), _RETRIES))
+        self.retries = wanted if retries is None else min(wanted, retries)
         retry = Retry(
-            total=config.retries,
+            total=self.retries,
             backoff_factor=_BACKOFF_S,
             status_forcelist=_PASSING,
             raise_on_status=False,
@@ -53,94 +66,63 @@ class IndexSession(requests.Session):
         )
         for prefix in ("https://", "http://"):
             self.mount(prefix, HTTPAdapter(max_retries=retry))
-        for host in config.trusted_hosts:
+        hosts = settings.get("trusted-host", "").lower().split()
+        for host in hosts:
             for end in ("/",) if ":" in host else ("/", ":"):
                 self.mount(f"https://{host}{end}", _TrustingAdapter(max_retries=retry))
-        if config.trusted_hosts:
+        if hosts:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
-    def ask(
-        self,
-        url: str,
-        *,
-        method: str = "GET",
-        headers: Mapping[str, str] | None = None,
-        stream: bool = False,
-    ) -> Response:
-        """Send one request, redirects followed.
+    def ask(self, url: str, *, headers: Mapping[str, str] | None = None) -> Response:
+        """Send one request, redirects followed; the body is left to be read.
 
         Raises:
-            requests.RequestException: no answer; its text may hold credentials and goes through ``shown``.
+            requests.RequestException: no answer; ``explain`` says why.
         """
-        return self.request(
-            method,
-            without_login(url),
-            auth=self.config.credentials.for_url(url),
+        return self.get(
+            url,
             headers=dict(headers or {}),
-            stream=stream,
-            timeout=self.config.timeout_s,
-            allow_redirects=True,
+            stream=True,
+            timeout=self.timeout_s,
+            verify=self._trusted,
+            proxies=dict(self._proxies),
         )
 
-    def page(self, url: str, headers: Mapping[str, str]) -> Response:
-        """Return the answer for a page, whole.
-
-        Raises:
-            requests.RequestException: no answer, or more of it, unpacked, than any page has, or for too long.
-        """
-        deadline = time.monotonic() + _PAGE_DEADLINE_S
-        response = self.ask(url, headers=headers, stream=True)
-        data = bytearray()
-        with response:
-            for chunk in response.iter_content(_CHUNK):
-                data += chunk
-                if len(data) > MOST_PAGE_BYTES:
-                    raise requests.exceptions.ContentDecodingError(
-                        f"its page is larger than {described(MOST_PAGE_BYTES)}"
-                    )
-                if time.monotonic() > deadline:
-                    raise requests.exceptions.ReadTimeout(f"its page took longer than {_PAGE_DEADLINE_S:g} s")
-        response._content = bytes(data)
-        return response
-
-    def merge_environment_settings(
-        self,
-        url: Any,
-        proxies: Any,  # noqa: ARG002 - the signature is that of requests, here and below
-        stream: Any,
-        verify: Any,  # noqa: ARG002
-        cert: Any,
-    ) -> Any:
-        """Settle what applies to one URL; ``request`` calls it."""
-        return {
-            "proxies": self._proxies(str(url)),
-            "stream": stream,
-            "verify": self.config.verify,
-            "cert": cert or self.cert,
-        }
-
-    def rebuild_proxies(
-        self,
-        prepared_request: PreparedRequest,
-        proxies: Any,  # noqa: ARG002
-    ) -> dict[str, str]:
-        """Settle the proxy anew after a redirect: the new host may be one of the exceptions."""
+    def rebuild_proxies(self, prepared_request: PreparedRequest, proxies: Any) -> dict[str, str]:  # noqa: ARG002
+        """Decide the proxy of a redirect by itself: the new host may be one of the exceptions."""
         prepared_request.headers.pop("Proxy-Authorization", None)
-        return self._proxies(str(prepared_request.url))
+        url = str(prepared_request.url)
+        merged = self.merge_environment_settings(url, dict(self._proxies), False, None, None)
+        return dict(merged["proxies"])
 
-    def rebuild_auth(
-        self,
-        prepared_request: PreparedRequest,
-        response: Response,
-    ) -> None:
-        """Give the host of a redirect its own login, or none."""
-        if origin_of(str(prepared_request.url)) == origin_of(str(response.request.url)):
-            return
-        prepared_request.headers.pop("Authorization", None)
-        login = self.config.credentials.for_url(str(prepared_request.url))
-        if login is not None:
-            prepared_request.prepare_auth(login)
 
-    def _proxies(self, url: str) -> dict[str, str]:
-        proxy = self.config.proxy_for(url)
-        return {"http": proxy, "https": proxy} if proxy else {}
+def explain(error: requests.RequestException) -> str:
+    """Say in a few words why a server did not answer."""
+    kinds = (
+        (requests.exceptions.SSLError, "its certificate is not trusted"),
+        (requests.exceptions.ProxyError, "the proxy rejected the connection"),
+        (requests.exceptions.Timeout, "no answer in time"),
+        (requests.exceptions.ConnectionError, "could not be reached"),
+    )
+    said = next((words for kind, words in kinds if isinstance(error, kind)), type(error).__name__)
+    reason = getattr(error.args[0] if error.args else None, "reason", None) or error
+    return f"{said}: {_CONNECTION.sub('', str(reason))}"
+
+
+def _proxies(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return what overrides the variables: pip's ``proxy`` is for everything and knows no exceptions."""
+    if proxy := settings.get("proxy"):
+        return dict.fromkeys(("http", "https"), proxy if "://" in proxy else f"http://{proxy}")
+    return {"no_proxy": "*"} if switched_on(settings.get("no-proxy-env")) else {}
+
+
+def _number(settings: Mapping[str, str], names: tuple[str, ...], default: float) -> float:
+    text = next((settings[name] for name in names if name in settings), str(default))
+    try:
+        return float(text)
+    except ValueError:
+        raise ToolchainError(
+            f"pip's setting {names[0]} is '{text}', which is not a number",
+            fix=f"correct it in pip's configuration or in PIP_{names[0].upper()}",
+            commands=("pip config debug",),
+        ) from None

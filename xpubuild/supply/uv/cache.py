@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from xpubuild.artifacts.site_packages import InstalledDist, RecordEntry, installed_dists, record_entries
 from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.frozen import frozen
-from xpubuild.supply.index.credentials import without_login
+from xpubuild.supply.index.pipconf import without_login
 
 _POINTERS = (".http", ".rev")
 _MOST_BYTES = 1 << 20

@@ -30,17 +30,17 @@ from xpubuild.artifacts.site_packages import (
 )
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.engine.process import Cancel, run
+from xpubuild.engine.redact import Redactor
 from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.python_environment import env_python
-from xpubuild.supply.index.config import IndexConfig, local_path, read_config
+from xpubuild.supply.index.pipconf import local_path, pip_settings
 from xpubuild.supply.requirements import HashedPin, hashed_pins, marker_environment
 from xpubuild.supply.uv.cache import make_cache, not_ours, wheel_of
 from xpubuild.supply.uv.settings import translated
 
 # An index that the user did not configure may be out of reach behind a firewall: that must show soon.
-_EXTRA_TIMEOUT_S = 15.0
-_EXTRA_RETRIES = 1
+_EXTRA = {"timeout": "15", "retries": "1"}
 _PIP_INSTALLS = "nothing has to be done: pip installs what uv could not"
 
 
@@ -86,7 +86,8 @@ class Work:
         say: Callable[[str], None],
     ) -> None:
         self._wish, self._cancel, self._say = wish, cancel, say
-        self._environment = environment
+        self._environment, self._settings = environment, pip_settings(environment)
+        self._redact = Redactor()
         self._site = site_packages_of(wish.env)
         self._markers = marker_environment(wish.python_version, platform.machine())
         pins = hashed_pins(wish.requirements.read_text("utf-8"))
@@ -111,13 +112,12 @@ class Work:
             if name not in before or not pin.specifier.contains(before[name].version, prereleases=True)
         }
         write_note(self._site, replace(note, unfinished=note.unfinished | new))
-        config = read_config(self._environment)
         try:
-            self._install(config)
-            self._settle(config, note.doubtful & new)
+            self._install()
+            self._settle(note.doubtful & new)
             if self._wish.whole:
                 self._require_whole()
-            items = [self._item(name, config) for name in sorted(new)]
+            items = [self._item(name) for name in sorted(new)]
         except ToolchainError:
             self._remove(new)
             write_note(self._site, note)
@@ -132,24 +132,20 @@ class Work:
     def _installed(self) -> dict[str, InstalledDist]:
         return {dist.name: dist for dist in installed_dists(self._site)}
 
-    def _install(self, config: IndexConfig) -> None:
+    def _install(self) -> None:
         """Run uv: with what its cache has, else with the network; each time the recipe's own indexes last."""
-        extra = replace(
-            config,
-            timeout_s=min(config.timeout_s, _EXTRA_TIMEOUT_S),
-            retries=min(config.retries, _EXTRA_RETRIES),
-        )
-        places = [config, *(replace(extra, indexes=(*config.indexes, url)) for url in self._wish.indexes)]
+        places: list[tuple[Mapping[str, str], tuple[str, ...]]] = [(self._settings, ())]
+        places += [({**self._settings, **_EXTRA}, (url,)) for url in self._wish.indexes]
         lines: list[str] = []
-        for place, words in [
+        for (settings, extra), words in [
             *((place, ("--offline",)) for place in places),
             *((place, ()) for place in places),
         ]:
             lines = []
-            said = translated(place, self._environment)
+            said = translated(settings, self._environment, extra=extra)
             result = run(
                 self._argv(*said.options, *words), env=said.environment, cwd=self._wish.env,
-                cancel=self._cancel, on_line=functools.partial(self._heard, place, lines, quiet=bool(words)),
+                cancel=self._cancel, on_line=functools.partial(self._heard, lines, quiet=bool(words)),
             )  # fmt: skip
             if result.cancelled:
                 raise InterruptedByUserError("interrupted")
@@ -160,10 +156,10 @@ class Work:
         why = next((line for line in lines if line.startswith("error:")), (lines or ["no message"])[-1])
         raise ToolchainError("uv could not install the packages", why=why, fix=_PIP_INSTALLS)
 
-    def _heard(self, config: IndexConfig, lines: list[str], line: str, *, quiet: bool) -> None:
+    def _heard(self, lines: list[str], line: str, *, quiet: bool) -> None:
         """Keep a line without logins; what is only tried with the cache says nothing where it fails."""
         if line.strip():
-            lines.append(config.shown(line).rstrip())
+            lines.append(self._redact(line).rstrip())
             if not quiet:
                 self._say(lines[-1])
 
@@ -191,7 +187,7 @@ class Work:
                         fix=_PIP_INSTALLS,
                     )
 
-    def _settle(self, config: IndexConfig, names: Collection[str]) -> None:
+    def _settle(self, names: Collection[str]) -> None:
         """Take distributions that were damaged before, and are again, out of the cache; install them anew."""
         damaged = sorted(name for name in names if self._is_damaged(name))
         if not damaged:
@@ -206,20 +202,20 @@ class Work:
             "--no-config",
             *damaged,
         )
-        said = translated(config, self._environment)
+        said = translated(self._settings, self._environment)
         cleaned = run(argv, env=said.environment, cwd=self._wish.env, cancel=self._cancel, on_line=self._say)
         if not cleaned.ok:
             raise ToolchainError(
                 "the cache of uv could not be cleaned", why=cleaned.tail[-1], fix=_PIP_INSTALLS
             )
         self._remove(damaged)
-        self._install(config)
+        self._install()
 
     def _is_damaged(self, name: str) -> bool:
         dist = self._installed().get(name)
         return dist is None or quick_problem(dist) is not None or bool(content_problems(record_entries(dist)))
 
-    def _item(self, name: NormalizedName, config: IndexConfig) -> dict[str, object]:
+    def _item(self, name: NormalizedName) -> dict[str, object]:
         """Return an item of the report: what was installed, from where, with the hash that uv verified."""
         dist, pin = self._installed().get(name), self._pins[name]
         wheel = wheel_of(self._wish.cache, dist, pin.hashes) if dist is not None else None
@@ -229,7 +225,7 @@ class Work:
                 why="the cache of this uv has another form than those that were tried",
                 fix=f"{_PIP_INSTALLS}; --installer pip takes it from the start",
             )
-        url = wheel.url or next(_local(name, wheel.name, config), "")
+        url = wheel.url or next(_local(name, wheel.name, self._settings), "")
         return {
             "download_info": {
                 "url": url,
@@ -277,10 +273,11 @@ def _requirements(file: Path) -> Iterator[Requirement]:
                 ) from error
 
 
-def _local(project: str, name: str, config: IndexConfig) -> Iterator[str]:
+def _local(project: str, name: str, settings: Mapping[str, str]) -> Iterator[str]:
     """Yield the URL of a file in the wheel folders, or in the folder of an index on this machine."""
-    folders = [local_path(place) for place in config.find_links]
-    folders += [path / project for place in config.indexes if (path := local_path(place)) is not None]
+    indexes = f"{settings.get('index-url', '')} {settings.get('extra-index-url', '')}".split()
+    folders = [local_path(place) for place in settings.get("find-links", "").split()]
+    folders += [path / project for place in indexes if (path := local_path(place)) is not None]
     for folder in folders:
         if folder is not None and name and (folder / name).is_file():
             yield (folder / name).absolute().as_uri()

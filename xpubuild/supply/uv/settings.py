@@ -7,14 +7,14 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
-from xpubuild.supply.index.config import IndexConfig, local_path
-from xpubuild.supply.index.pipconf import switched_on
+from xpubuild.supply.index.pipconf import authorities, local_path, switched_on, without_login
 
 #: What ``translated`` says to uv.
 _SAID = frozenset({
@@ -44,67 +44,105 @@ class Said:
 def reason_for_pip(settings: Mapping[str, str]) -> str:
     """Return why pip has to install, by its settings (``pip_settings``); "" where uv can."""
     for name, value in settings.items():
-        if name in _SAID or name in _NO_EFFECT:
+        if name in _SAID or name in _NO_EFFECT or name == "require-virtualenv":  # it is one
             continue
         if name == "no-cache-dir" and not switched_on(value):
             continue
         if name == "keyring-provider" and value == "disabled":
             continue
-        if name == "require-virtualenv":  # it is one
-            continue
         return f"pip's setting {name} has no equivalent in uv"
     return ""
 
 
-def translated(config: IndexConfig, environment: Mapping[str, str]) -> Said:
+def translated(
+    settings: Mapping[str, str],
+    environment: Mapping[str, str],
+    *,
+    extra: Sequence[str] = (),
+    alone: bool = False,
+) -> Said:
     """Return what tells uv to look where pip looks, in the way in which pip reaches it.
 
-    An index without https that pip would leave out (no ``trusted-host``) is left out, and so is a folder that
-    is not there: uv would fail. All indexes are asked for every package, as pip does. That another index may
-    have a newer version of a name is no danger here: version and hash of each package are fixed.
+    ``extra`` are indexes to ask besides, or ``alone``. An index without https that pip would leave out (no
+    ``trusted-host``) is left out, and so is a folder that is not there: uv would fail. All indexes are asked
+    for every package, as pip does. That another index may have a newer version of a name is no danger here:
+    version and hash of each package are fixed.
 
     Raises:
         ToolchainError: a place needs a login that would have to be an argument.
     """
-    dropped = {*_CERTIFICATES, *_PROXIES, *map(str.upper, _PROXIES)}
-    env = {name: value for name, value in environment.items() if name not in dropped}
-    env.update({f"{scheme}_proxy": url for scheme, url in config.proxies.items()})
-    if config.no_proxy:
-        env["no_proxy"] = config.no_proxy
-    if isinstance(config.verify, str):
-        env["SSL_CERT_DIR" if Path(config.verify).is_dir() else "SSL_CERT_FILE"] = config.verify
-    if config.client_cert:
-        env["SSL_CLIENT_CERT"] = config.client_cert
-    env["UV_HTTP_TIMEOUT"] = str(max(1, round(config.timeout_s)))
-    env["UV_HTTP_RETRIES"] = str(config.retries)
-    indexes = [config.credentials.into(url) for url in config.indexes if _is_there(url, config)]
+    env = {name: value for name, value in environment.items() if name not in _CERTIFICATES}
+    if proxy := settings.get("proxy") or switched_on(settings.get("no-proxy-env")):
+        for name in _PROXIES:
+            env.pop(name, None)
+            env.pop(name.upper(), None)
+        if isinstance(proxy, str):
+            env["http_proxy"] = env["https_proxy"] = proxy if "://" in proxy else f"http://{proxy}"
+    if trusted := authorities(settings, environment):
+        env["SSL_CERT_DIR" if Path(trusted).is_dir() else "SSL_CERT_FILE"] = trusted
+    if cert := settings.get("client-cert"):
+        env["SSL_CLIENT_CERT"] = cert
+    if timeout := settings.get("timeout") or settings.get("default-timeout"):
+        env["UV_HTTP_TIMEOUT"] = timeout.partition(".")[0]
+    if retries := settings.get("retries"):
+        env["UV_HTTP_RETRIES"] = retries
+    hosts = settings.get("trusted-host", "").lower().split()
     options = ["--index-strategy", "unsafe-best-match"]
-    if indexes:
-        env["UV_DEFAULT_INDEX"] = indexes[0]
-    else:
-        options.append("--no-index")
-    if indexes[1:]:
-        env["UV_INDEX"] = " ".join(indexes[1:])
-    for host in config.trusted_hosts:
+    for host in hosts:
         options += ["--allow-insecure-host", host]
-    for place in config.find_links:
-        options += _find_links(place, config)
+    options += _indexes(settings, env, hosts, extra, alone=alone)
+    for place in () if alone else settings.get("find-links", "").split():
+        options += _find_links(place, hosts)
     return Said(tuple(options), env)
 
 
-def _is_there(url: str, config: IndexConfig) -> bool:
+def _indexes(
+    settings: Mapping[str, str],
+    env: dict[str, str],
+    hosts: Sequence[str],
+    extra: Sequence[str],
+    *,
+    alone: bool,
+) -> tuple[str, ...]:
+    """Write the indexes into the environment, where nobody reads their logins, and return the options."""
+    if switched_on(settings.get("no-index")):
+        return ("--no-index",)
+    main = "" if alone else settings.get("index-url") or settings.get("pypi-url", "")
+    others = [] if alone else settings.get("extra-index-url", "").split()
+    usable = [url for url in (main, *others, *extra) if url and _is_there(url, hosts)]
+    if main or alone:
+        if not usable:
+            return ("--no-index",)
+        env["UV_DEFAULT_INDEX"] = usable.pop(0)
+    if usable:
+        env["UV_INDEX"] = " ".join(usable)
+    return ()
+
+
+def _is_there(url: str, hosts: Sequence[str]) -> bool:
     path = local_path(url)
-    return config.trusts(url) if path is None else path.is_dir()
+    return path.is_dir() if path is not None else _is_trusted(url, hosts)
 
 
-def _find_links(place: str, config: IndexConfig) -> tuple[str, ...]:
+def _is_trusted(url: str, hosts: Sequence[str]) -> bool:
+    """Return whether pip takes ``url``: https, this machine, or a ``trusted-host``."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").lower()
+    here = host in ("localhost", "::1") or host.startswith("127.")
+    return parts.scheme == "https" or here or host in hosts or f"{host}:{parts.port}" in hosts
+
+
+def _find_links(place: str, hosts: Sequence[str]) -> tuple[str, ...]:
     path = local_path(place)
     if path is not None:
-        return ("--find-links", place) if path.exists() else ()
-    if config.credentials.for_url(place) is not None:
+        full = path.expanduser()
+        if not full.exists():
+            return ()
+        return ("--find-links", place if place.startswith("file:") else str(full))
+    if without_login(place) != place:
         raise ToolchainError(
             "uv is not used: a page of links (find-links) needs a login",
             why="uv takes such a page as an argument, which others on this machine can read",
             fix="nothing has to be done: pip installs; --installer pip takes it from the start",
         )
-    return ("--find-links", place) if config.trusts(place) else ()
+    return ("--find-links", place) if _is_trusted(place, hosts) else ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,12 +11,11 @@ import requests
 import urllib3
 
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.redact import Redactor
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.supply.index.config import IndexConfig
 from xpubuild.supply.index.download import download
 from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.index.pages import explain
-from xpubuild.supply.index.session import IndexSession
+from xpubuild.supply.index.session import Session, explain
 from xpubuild.supply.index.threads import in_threads
 from xpubuild.supply.mirror.entries import FileRecord
 from xpubuild.supply.mirror.index import MOST_BYTES
@@ -33,13 +31,12 @@ _FIRST_RETRIES = 1
 
 
 class HttpRemote:
-    """The mirror at ``location``; ``config`` is pip's configuration."""
+    """The mirror at ``location``, reached by pip's settings."""
 
-    def __init__(self, location: Location, config: IndexConfig, cancel: Cancel | None = None) -> None:
+    def __init__(self, location: Location, cancel: Cancel | None = None) -> None:
         self.location = location
-        self._config = replace(config, credentials=config.credentials.also([location.link]))
-        self._session = IndexSession(replace(self._config, retries=min(config.retries, _FIRST_RETRIES)))
-        self._patient = IndexSession(self._config)
+        self._session = Session(_FIRST_RETRIES)
+        self._patient = Session()
         self._cancel = cancel
 
     def read(self, paths: Sequence[str]) -> dict[str, bytes]:
@@ -62,7 +59,7 @@ class HttpRemote:
         shown, link = self._links(record.path)
         file = RemoteFile("", "", record.sha256, record.sha256, record.size, shown, origin=link)
         try:
-            download(file, into, self._config, on_bytes=on_bytes, cancel=self._cancel, session=self._patient)
+            download(file, into, on_bytes=on_bytes, cancel=self._cancel, session=self._patient)
         except FetchError as error:
             raise not_brought(self.location, record.path, error.why) from None
         except SourceIntegrityError as error:
@@ -87,9 +84,9 @@ class HttpRemote:
         shown, link = self._links(path)
         try:
             # What is compressed on the way would be another content.
-            response = self._session.ask(link, headers={"Accept-Encoding": "identity"}, stream=True)
+            response = self._session.ask(link, headers={"Accept-Encoding": "identity"})
         except requests.RequestException as error:
-            raise unreachable(self.location, self._config.shown(f"{shown}: {explain(error)}")) from None
+            raise unreachable(self.location, Redactor()(f"{shown}: {explain(error)}")) from None
         with response:
             said = f"{shown}: answered {response.status_code} {response.reason}"
             if response.status_code in _ABSENT:

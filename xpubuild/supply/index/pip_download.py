@@ -1,0 +1,123 @@
+"""Fetches wheels for other interpreters than this one, with ``pip download``.
+
+The pip is the one that virtualenv ships, run from its wheel: the interpreter that runs xpubuild may have
+none, and the words of an older one would be others.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from virtualenv.seed.wheels.embed import get_embed_wheel  # type: ignore[import-untyped]
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import Cancel, run
+from xpubuild.errors import (
+    FetchError,
+    SourceIntegrityError,
+    ToolchainError,
+    UnsatisfiableError,
+    XpuBuildError,
+)
+from xpubuild.frozen import frozen
+from xpubuild.machine.pip_failures import explain_pip_failure
+from xpubuild.supply.index.choice import PLATFORMS, abi_of
+from xpubuild.supply.index.pipconf import pip_settings
+
+# A release of a Python that is named by its minor version only: no CPython line had as many.
+_LAST_MICRO = 99
+# Where packages come from; a wheel without a known hash comes from the recipe's own index alone.
+_PLACES = frozenset({"index-url", "pypi-url", "extra-index-url", "find-links", "no-index"})
+# An index that the user did not configure may be out of reach behind a firewall: that must show soon.
+_EXTRA = ("--timeout", "15", "--retries", "1")
+
+
+@frozen
+class Wheels:
+    """What is fetched at once for one interpreter: requirement lines without markers.
+
+    ``indexes`` are the recipe's, each tried after the configured ones have failed; where ``hashed`` is not
+    set, they alone are asked.
+    """
+
+    lines: tuple[str, ...]
+    python: str
+    indexes: tuple[str, ...] = ()
+    hashed: bool = True
+
+
+def pip_download(
+    wheels: Wheels, into: Path, cache: Path, *, cancel: Cancel, on_line: Callable[[str], None]
+) -> list[Path]:
+    """Put a wheel for each line into the folder ``into``; ``cache`` keeps what came whole for the next try.
+
+    Raises:
+        FetchError: one cannot be had.
+        SourceIntegrityError: one has another hash than those of its line.
+        NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    into.mkdir(parents=True, exist_ok=True)
+    requirements = into / "requirements.txt"
+    requirements.write_text("".join(f"{line}\n" for line in wheels.lines), "utf-8")
+    extra = [("--extra-index-url", url, *_EXTRA) for url in wheels.indexes]
+    tries: list[tuple[str, ...]] = [(), *extra] if wheels.hashed else [
+        ("--index-url", url) for url in wheels.indexes
+    ]  # fmt: skip
+    error: XpuBuildError = FetchError(
+        f"{wheels.lines[0]} cannot be fetched",
+        why="it has neither a hash nor an index",
+        fix="add one of them to the recipe",
+    )
+    for words in tries:
+        argv = [*_argv(wheels, into, requirements), *words]
+        result = run(argv, env=_environment(wheels, cache), cwd=into, cancel=cancel, on_line=on_line)
+        cancel.stop_here()
+        if result.ok:
+            return sorted(into.glob("*.whl"))
+        error = _explained(wheels, result.tail)
+        if isinstance(error, SourceIntegrityError):
+            break
+    raise error
+
+
+def _argv(wheels: Wheels, into: Path, requirements: Path) -> Sequence[str]:
+    release = wheels.python.removesuffix("t")
+    full = release if release.count(".") > 1 else f"{release}.{_LAST_MICRO}"
+    pip = get_embed_wheel("pip", f"{sys.version_info.major}.{sys.version_info.minor}").path
+    return (
+        sys.executable, "-I", "-u", f"{pip}/pip", "download", "--no-deps", "--only-binary", ":all:",
+        "--no-input", "--disable-pip-version-check", "--progress-bar", "raw",
+        *(("--require-hashes",) if wheels.hashed else ()),
+        "--python-version", full, "--implementation", "cp", "--abi", abi_of(wheels.python),
+        *(word for platform in PLATFORMS for word in ("--platform", platform)),
+        "--dest", str(into), "--requirement", str(requirements),
+    )  # fmt: skip
+
+
+def _environment(wheels: Wheels, cache: Path) -> dict[str, str]:
+    """Return pip's environment: the settings of ``pip install``, which are not all those of ``download``."""
+    env = base_environment()
+    settings = pip_settings(env)
+    if not wheels.hashed:
+        settings = {name: value for name, value in settings.items() if name not in _PLACES}
+    for name in ("no-cache-dir", "no-binary", "only-binary", "dest"):
+        settings.pop(name, None)
+    plain = {name: value for name, value in env.items() if not name.startswith("PIP_")}
+    said = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in settings.items()}
+    return {**plain, **said, "PIP_CONFIG_FILE": os.devnull, "PIP_CACHE_DIR": str(cache)}
+
+
+def _explained(wheels: Wheels, tail: Sequence[str]) -> XpuBuildError:
+    found = explain_pip_failure(tail, indexes=wheels.indexes)
+    if not isinstance(found, (ToolchainError, UnsatisfiableError)):
+        return found
+    return FetchError(
+        f"{found.what} (for Python {wheels.python})",
+        why=found.why,
+        fix=found.fix,
+        commands=found.commands,
+        evidence={**found.evidence, "python": wheels.python},
+    )
