@@ -6,7 +6,8 @@ from docgen import markdown as md
 from xpubuild.recipe.matrix import matrix_document
 from xpubuild.recipe.releases import Release, releases
 from xpubuild.resources import recipes_dir
-from xpubuild.ui.matrix_view import markdown
+from xpubuild.ui.parts import markdown
+from xpubuild.ui.recipe_views import matrix_view
 
 _ABOUT = """
 Which release of PyTorch for Intel GPUs is compatible with which oneAPI, driver, Python, GCC, triton, vision
@@ -48,7 +49,8 @@ recorded in the receipt.
 def page() -> str:
     """Return the page."""
     known = releases(recipes_dir())
-    text = md.head("Compatibility", "recipes/*.yaml") + _ABOUT + "\n" + markdown(matrix_document(known, None))
+    tables = markdown("", matrix_view(matrix_document(known, None)), "## {}")
+    text = md.head("Compatibility", "recipes/*.yaml") + _ABOUT + "\n" + tables
     unknown = _unknown(known)
     if not unknown:
         return text

@@ -27,14 +27,13 @@ from xpubuild.engine.events import (
 from xpubuild.engine.model import Command, Plan, Step
 from xpubuild.errors import NoXpuError, XpuBuildError
 from xpubuild.ui import console
-from xpubuild.ui.doctor_view import doctor_text
-from xpubuild.ui.level import Level
+from xpubuild.ui.diagnosis_views import doctor_text
 from xpubuild.ui.parts import Part
-from xpubuild.ui.plain import PlainSink
-from xpubuild.ui.plan_view import plan_view
+from xpubuild.ui.run_views import plan_view, verify_view
+from xpubuild.ui.sinks import PlainSink
 from xpubuild.ui.terminal import Terminal
-from xpubuild.ui.verify_view import verify_view
 from xpubuild.ui.views import status_view
+from xpubuild.ui.wording import Level
 
 FOLDER = DATA / "views"
 T0 = 1_700_000_000.0

@@ -203,7 +203,7 @@ def test_what_may_be_a_bug_stays_one(error: BaseException) -> None:
 
 def test_checks_go_on_when_nobody_watches_them() -> None:
     program = (
-        "from types import SimpleNamespace as S; from xpubuild.ui.verify_view import CheckPrinter\n"
+        "from types import SimpleNamespace as S; from xpubuild.ui.run_views import CheckPrinter\n"
         "one = S(status='pass', id='a', duration_s=0.1, detail='')\n"
         "printer = CheckPrinter(total=2); printer.emit(one); printer.emit(one); print('went on')"
     )

@@ -9,7 +9,7 @@ from support.cli import Xpubuild
 from support.documents import check
 from support.releases import EVERY, NEWEST
 
-from xpubuild.ui.answer_view import verdict
+from xpubuild.ui.recipe_views import verdict
 
 MAX = ("--gpu", "max", "--driver", "lts-2350", "--oneapi", "2025.3", "--gcc", "12.2", "--python", "3.11")
 

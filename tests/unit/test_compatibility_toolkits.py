@@ -15,7 +15,7 @@ from xpubuild.recipe.releases import releases
 from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.recipe.versions import fits
 from xpubuild.resources import recipes_dir
-from xpubuild.ui.answer_view import verdict as sentence
+from xpubuild.ui.recipe_views import verdict as sentence
 
 RELEASES = {release.version: release.recipe for release in releases(recipes_dir())}
 LINES = [

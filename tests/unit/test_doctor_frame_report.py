@@ -16,7 +16,7 @@ from xpubuild.doctor.kit import Check, Fix, Look, Outcome
 from xpubuild.doctor.report import checks_document, doctor_document, junit_report, verdict
 from xpubuild.machine.system import OsFacts
 from xpubuild.schema.doctor import DoctorChecksDocument, DoctorDocument
-from xpubuild.ui.doctor_view import annotations_text, doctor_text, explanations_text
+from xpubuild.ui.diagnosis_views import doctor_annotations, doctor_explanations, doctor_text
 from xpubuild.ui.terminal import Terminal
 
 UNKNOWN = (
@@ -180,7 +180,7 @@ def test_escape_sequences_of_what_was_found_do_not_reach_the_terminal() -> None:
 
 def test_annotations_are_one_line_each() -> None:
     document = doctor_document(report_of(NO_GPU, WARNING))
-    lines = annotations_text(document).splitlines()
+    lines = doctor_annotations(document).splitlines()
     assert lines[0].startswith("::error title=gpu.present%3A title of gpu.present::no Intel GPU: checked")
     assert lines[0].endswith("%0Aapt-get update%0Aapt-get install -y libze1")
     assert lines[1] == "::warning title=build.z%3A title of build.z::old"
@@ -221,7 +221,7 @@ def test_the_list_is_what_the_schema_says_and_explains() -> None:
     checks = [a_check("gpu.a", explanation="Looks.\nWhy."), CMAKE]
     document = checks_document(checks)
     DoctorChecksDocument.model_validate(document)
-    assert "gpu.a: title of gpu.a\n\nLooks.\nWhy.\n" in explanations_text(document)
+    assert "gpu.a: title of gpu.a\n\nLooks.\nWhy.\n" in doctor_explanations(document)
 
 
 def test_secrets_are_taken_out_of_results() -> None:

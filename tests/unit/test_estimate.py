@@ -18,7 +18,7 @@ from xpubuild.install.planner import make_context, make_plan
 from xpubuild.install.request import Compilers, Facts, Request
 from xpubuild.recipe.load import load
 from xpubuild.supply.store.keeping import NotKept
-from xpubuild.ui.format import roughly
+from xpubuild.ui.wording import roughly
 
 TORCH = "requirements/torch-2.13.0-cpu.txt"
 BUILD = Earlier(

@@ -10,7 +10,7 @@ from xpubuild.doctor.families import families
 from xpubuild.explain.document import Explanation, explain_stream
 from xpubuild.explain.estimate import LIKELY
 from xpubuild.explain.topics import topics
-from xpubuild.ui.explain_view import explain_view
+from xpubuild.ui.diagnosis_views import explain_view
 from xpubuild.ui.parts import Facts
 
 

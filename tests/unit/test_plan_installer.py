@@ -15,7 +15,7 @@ from xpubuild.install.options import InstallerKind, PlanOptions
 from xpubuild.install.request import Downloads, EnvKind, Installer
 from xpubuild.install.script import script
 from xpubuild.supply.uv.program import Program
-from xpubuild.ui.plan_view import plan_view
+from xpubuild.ui.run_views import plan_view
 
 UV = Installer("/opt/my tools/uv", "1.2.3", Path("/somewhere/cache/uv"))
 

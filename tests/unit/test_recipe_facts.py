@@ -17,7 +17,7 @@ from xpubuild.recipe.checked import check_recipes
 from xpubuild.recipe.facts import carried, has, look_up
 from xpubuild.recipe.load import load, merge
 from xpubuild.ui import console, rich_parts
-from xpubuild.ui.recipe_view import recipe_view, recipes_view
+from xpubuild.ui.recipe_views import recipe_view, recipes_view
 from xpubuild.ui.terminal import Terminal
 
 BASE: dict[str, Any] = {

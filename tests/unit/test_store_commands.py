@@ -20,7 +20,6 @@ from xpubuild.supply.store.folder import FolderStore
 from xpubuild.supply.store.keeping import look_up
 from xpubuild.supply.store.record import Record
 from xpubuild.supply.store.trust import Trust
-from xpubuild.ui.final import final_view
 
 
 @pytest.fixture
@@ -248,9 +247,6 @@ def test_status_and_the_result_name_the_store_that_a_wheel_came_from(
     assert step["store"] == "/shared/store"
     assert "from the store /shared/store" in xpubuild.ok("status", "--workspace", str(root)).out
     assert taken_from([{"proof": IDENTITY, "identity": "0" * 64}]) is None
-    steps = [{"id": "some.wheel", "store": "/shared/store"}, {"id": "b", "store": None}]
-    commands = [{"step": "b", "argv": ["x"], "duration_s": 1.0, "peak_bytes": 1}]
-    assert "the store /shared/store" in str(final_view({"steps": steps, "commands": commands}))
 
 
 def test_check_names_an_altered_wheel_and_changes_nothing(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpubuild.ui import format as show
+from xpubuild.ui import wording as show
 
 
 @pytest.mark.parametrize(

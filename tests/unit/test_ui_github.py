@@ -14,9 +14,9 @@ from xpubuild.engine.events import (
     StepOutput,
     StepStarted,
 )
-from xpubuild.ui.github import GithubSink, annotation, escape_data, escape_property
-from xpubuild.ui.level import Level
-from xpubuild.ui.terminal import Terminal
+from xpubuild.ui.sinks import GithubSink
+from xpubuild.ui.terminal import Terminal, annotation, escape_data, escape_property
+from xpubuild.ui.wording import Level
 
 T0 = 1_700_000_000.0
 START = RunStarted(T0, "q", "/ws", (("a", "A"), ("b", "B")), ())

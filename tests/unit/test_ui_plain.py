@@ -17,9 +17,9 @@ from xpubuild.engine.events import (
     StepProgress,
     StepStarted,
 )
-from xpubuild.ui.level import Level
-from xpubuild.ui.plain import PlainSink
+from xpubuild.ui.sinks import PlainSink
 from xpubuild.ui.terminal import Terminal
+from xpubuild.ui.wording import Level
 
 T0 = 1_700_000_000.0
 START = RunStarted(

@@ -13,11 +13,8 @@ import pytest
 
 from xpubuild.engine.events import Event, Notice, RunFinished, RunStarted, StepFinished, StepOutput
 from xpubuild.errors import UsageError
-from xpubuild.ui.github import GithubSink
-from xpubuild.ui.jsonl import JsonLinesSink
 from xpubuild.ui.live import RichSink
-from xpubuild.ui.plain import PlainSink
-from xpubuild.ui.sinks import KINDS, SerialSink, make_sink
+from xpubuild.ui.sinks import KINDS, GithubSink, JsonLinesSink, PlainSink, SerialSink, make_sink
 
 XTERM = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
 
@@ -240,7 +237,7 @@ def test_a_reader_that_goes_away_leaves_the_exit_status_alone(kind: str) -> None
 def test_rich_is_not_imported_without_need() -> None:
     program = (
         "import io, sys; from xpubuild.ui.sinks import make_sink; from xpubuild.ui import console\n"
-        "from xpubuild.ui import final, plan_view\n"
+        "from xpubuild.ui import run_views\n"
         "make_sink(None, io.StringIO(), {}).close(); console.show([], io.StringIO(), {})\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('rich', 'pydantic', 'yaml')])"
     )

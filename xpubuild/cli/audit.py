@@ -56,7 +56,7 @@ def command(
     from xpubuild.artifacts.audit import AuditPolicy, audit_wheel, raise_for_findings
     from xpubuild.errors import AuditError, UsageError
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.views import audit_view
+    from xpubuild.ui.supply_views import audit_view
 
     for wheel in wheels:
         if not wheel.exists():

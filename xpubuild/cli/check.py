@@ -45,9 +45,9 @@ def command(
     from xpubuild.cli.workspace import named
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.ui.check_view import check_view
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.sinks import make_sink
+    from xpubuild.ui.views import workspace_check_view
     from xpubuild.workspace.check import Check, failure
 
     root = named(workspace_or_recipe, workspace)
@@ -63,7 +63,7 @@ def command(
         found = _remade(check, {item.kind for item in repaired})
     document = found.document(str(root), repaired)
     if not as_json and not quiet:
-        show(check_view(document))
+        show(workspace_check_view(document))
     error = failure(found, root, repaired=repair)
     if error is not None:
         error.document = document

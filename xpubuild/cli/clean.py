@@ -78,7 +78,7 @@ def _many(older: str | None, *, dry_run: bool, yes: bool, as_json: bool) -> int:
     from xpubuild.cli.settings import apply_settings
     from xpubuild.install.options import default_workspace
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.overview_view import many_view
+    from xpubuild.ui.views import many_view
     from xpubuild.workspace.clean_many import choose, remove_all
 
     apply_settings()

@@ -40,8 +40,8 @@ def command(ctx: click.Context, recipe: str | None, all_: bool, as_json: bool) -
     from xpubuild.cli.configuration.report import config_document
     from xpubuild.cli.settings import commands
     from xpubuild.engine.redact import Redactor
-    from xpubuild.ui.config_view import config_view
     from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.views import config_view
 
     known = commands()
     found = config_document(load(known, os.environ, recipe), known, os.environ, everything=all_)
@@ -66,15 +66,15 @@ def check(file: tuple[Path, ...], as_json: bool) -> int:
     from xpubuild.cli.settings import commands
     from xpubuild.engine.redact import Redactor
     from xpubuild.errors import RecipeError
-    from xpubuild.ui.config_view import check_view
     from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.views import config_check_view
 
     mask = Redactor.from_environment(os.environ)
     document: dict[str, Any] = mask.tree(check_document(file, commands(), os.environ))
     if as_json:
         print_json(document)
     else:
-        show(check_view(document))
+        show(config_check_view(document))
     return 0 if document["status"] == "ok" else RecipeError.exit_code
 
 
@@ -91,8 +91,8 @@ def init(output: Path | None, as_json: bool) -> int:
     from xpubuild.cli.configuration.model import PROJECT_FILE
     from xpubuild.cli.configuration.template import template, write_new
     from xpubuild.cli.settings import commands
-    from xpubuild.ui.config_view import written_view
     from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.views import config_written_view
 
     path = output or user_file(os.environ)
     write_new(path, template(commands(), project=path.name == PROJECT_FILE))
@@ -100,5 +100,5 @@ def init(output: Path | None, as_json: bool) -> int:
     if as_json:
         print_json(document)
     else:
-        show(written_view(document))
+        show(config_written_view(document))
     return 0

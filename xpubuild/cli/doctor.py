@@ -237,7 +237,7 @@ def _list(
     from xpubuild.doctor.registry import all_checks, select
     from xpubuild.doctor.report import checks_document
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.doctor_view import checks_view, explanations_text
+    from xpubuild.ui.diagnosis_views import doctor_checks_view, doctor_explanations
     from xpubuild.ui.terminal import Terminal
 
     selection = select(all_checks(), profiles=profiles, only=only, skip=skip)
@@ -245,26 +245,26 @@ def _list(
     if as_json:
         print_json(document)
     elif verbose:
-        Terminal.detect(sys.stdout, os.environ).try_write(explanations_text(document))
+        Terminal.detect(sys.stdout, os.environ).try_write(doctor_explanations(document))
     else:
-        show(checks_view(document))
+        show(doctor_checks_view(document))
 
 
 def _show(document: Mapping[str, Any], *, as_json: bool, log_format: str | None, verbose: bool) -> None:
     """Write the result to standard output, annotations for GitHub beside it."""
     from xpubuild.ui.console import json_text
-    from xpubuild.ui.doctor_view import annotations_text, doctor_text, summary_view
+    from xpubuild.ui.diagnosis_views import doctor_annotations, doctor_summary_view, doctor_text
     from xpubuild.ui.step_summary import summarise
     from xpubuild.ui.terminal import Terminal
 
-    summarise(f"xpubuild doctor: {document['status']}", summary_view(document))
+    summarise(f"xpubuild doctor: {document['status']}", doctor_summary_view(document))
     terminal = Terminal.detect(sys.stdout, os.environ)
     if as_json:
         _said(json_text(document))
     else:
         _said(terminal.printable(doctor_text(document, terminal, verbose=verbose)))
     if (log_format or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "")) == "github":
-        Terminal.detect(sys.stderr, os.environ).try_write(annotations_text(document))
+        Terminal.detect(sys.stderr, os.environ).try_write(doctor_annotations(document))
 
 
 def _said(text: str) -> None:

@@ -42,7 +42,7 @@ def command(log: Path | None, list_: bool, doctor: Path | None, here: bool, as_j
     from xpubuild.explain.document import conclude, list_document
     from xpubuild.explain.scan import scan, scan_file
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.explain_view import explain_view, signatures_view
+    from xpubuild.ui.diagnosis_views import explain_view, signatures_view
 
     if list_:
         document = list_document()

@@ -56,8 +56,8 @@ def command(
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.fetch_view import fetch_view
     from xpubuild.ui.sinks import make_sink
+    from xpubuild.ui.supply_views import fetch_view
 
     mirror = _mirror(build.pop("mirror", None))
     if dry_run and check:

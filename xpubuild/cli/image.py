@@ -78,7 +78,7 @@ def command(
     from xpubuild.images.make import Asked, document
     from xpubuild.install.options import PlanOptions
     from xpubuild.ui.console import print_json, show, write_out
-    from xpubuild.ui.image_view import image_view
+    from xpubuild.ui.views import image_view
 
     if not build_it and (builder or tag or builder_options):
         raise UsageError("--builder, --tag and what follows -- are for --build", fix="add --build")

@@ -72,7 +72,7 @@ def command(
     from xpubuild.install.modulefiles import Modules
     from xpubuild.install.options import PlanOptions
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.final import final_view
+    from xpubuild.ui.run_views import final_view
     from xpubuild.ui.sinks import make_sink
     from xpubuild.ui.step_summary import summarise
 

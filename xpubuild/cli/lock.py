@@ -43,11 +43,11 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     from xpubuild.install.options import PlanOptions
     from xpubuild.install.prepare import git_store, prepare
     from xpubuild.ui.console import print_json, show, write_out
-    from xpubuild.ui.lock_view import differences_view, progress, written_view
+    from xpubuild.ui.supply_views import differences_view, fetch_progress, lock_written_view
 
     if output == "-" and as_json:
         raise UsageError("--json and '-o -' both write to standard output", fix="use --output FILE")
-    cancel, report = Cancel(), progress(quiet=quiet)
+    cancel, report = Cancel(), fetch_progress(quiet=quiet)
 
     with cancel_on_signals(cancel):
         asked = PlanOptions(**build, report=report, telling=options.new_sink)
@@ -71,5 +71,5 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     if as_json:
         print_json(document)
     elif not quiet:
-        show(written_view(document))
+        show(lock_written_view(document))
     return 0

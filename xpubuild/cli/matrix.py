@@ -110,14 +110,15 @@ def command(ctx: click.Context, /, here: bool, as_markdown: bool, as_json: bool,
     """
     from xpubuild.recipe.matrix import matrix_document
     from xpubuild.ui.console import print_json, show, write_out
-    from xpubuild.ui.matrix_view import markdown, matrix_view
+    from xpubuild.ui.parts import markdown
+    from xpubuild.ui.recipe_views import matrix_view
 
     asked["versions"] = ctx.meta.get(_VERSIONS, {})
     document = matrix_document(_releases(ctx), _situation(here, asked))
     if as_json:
         print_json(document)
     elif as_markdown:
-        write_out(markdown(document))
+        write_out(markdown("", matrix_view(document), "## {}"))
     else:
         show(matrix_view(document))
     return 0

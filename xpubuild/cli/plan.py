@@ -85,7 +85,7 @@ def _jobs(
     from xpubuild.jobs.asked import Asked
     from xpubuild.jobs.model import KINDS
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.jobs_view import planned_view
+    from xpubuild.ui.views import planned_jobs_view
 
     cache = os.environ.get("XDG_CACHE_HOME", "")
     words = (sys.executable, "-m", "xpubuild")
@@ -94,7 +94,7 @@ def _jobs(
     if as_json:
         print_json(document)
     else:
-        show(planned_view(document))
+        show(planned_jobs_view(document))
     return 0
 
 
@@ -110,7 +110,7 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
     from xpubuild.install.obstacles import foreseen
     from xpubuild.install.script import script
     from xpubuild.ui.console import print_json, show, write_out
-    from xpubuild.ui.plan_view import plan_view
+    from xpubuild.ui.run_views import plan_view
     from xpubuild.workspace.documents import plan_document
     from xpubuild.workspace.status import standing
 

@@ -25,7 +25,7 @@ def list_(as_json: bool) -> int:
     from xpubuild.recipe.catalogue import catalogue
     from xpubuild.ui.console import print_json
     from xpubuild.ui.console import show as display
-    from xpubuild.ui.recipe_view import recipes_view
+    from xpubuild.ui.recipe_views import recipes_view
 
     entries = catalogue()
     if as_json:
@@ -45,13 +45,13 @@ def show(recipe: str, as_json: bool, verbose: bool) -> int:
     from xpubuild.recipe.load import load
     from xpubuild.ui.console import print_json
     from xpubuild.ui.console import show as display
-    from xpubuild.ui.recipe_view import recipe_view, summary_view
+    from xpubuild.ui.recipe_views import recipe_summary_view, recipe_view
 
     document = recipe_document(load(recipe))
     if as_json:
         print_json(document)
     else:
-        display(recipe_view(document) if verbose else summary_view(document, recipe))
+        display(recipe_view(document) if verbose else recipe_summary_view(document, recipe))
     return 0
 
 
@@ -75,13 +75,13 @@ def check(recipe: tuple[str, ...], tree: dict[str, Path], as_json: bool) -> int:
     from xpubuild.recipe.checked import check_recipes
     from xpubuild.ui.console import print_json
     from xpubuild.ui.console import show as display
-    from xpubuild.ui.views import check_view
+    from xpubuild.ui.recipe_views import recipes_check_view
 
     document = check_recipes(recipe, tree)
     if as_json:
         print_json(document)
     else:
-        display(check_view(document))
+        display(recipes_check_view(document))
     return 0 if document["status"] == "ok" else 20
 
 
@@ -111,7 +111,7 @@ def bump(release: str, output: Path | None, as_json: bool) -> int:
     from xpubuild.supply.git.git import Git
     from xpubuild.ui.console import print_json
     from xpubuild.ui.console import show as display
-    from xpubuild.ui.views import bump_view
+    from xpubuild.ui.recipe_views import bump_view
 
     apply_settings()
     cancel, cache = Cancel(), platformdirs.user_cache_path("xpubuild")

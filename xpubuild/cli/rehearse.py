@@ -52,7 +52,7 @@ def command(
     from xpubuild.install.options import PlanOptions
     from xpubuild.install.rehearse import planned, rehearse
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.rehearsal_view import rehearsal_view
+    from xpubuild.ui.run_views import rehearsal_view
     from xpubuild.ui.sinks import make_sink
     from xpubuild.ui.step_summary import summarise
 

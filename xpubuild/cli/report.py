@@ -48,7 +48,7 @@ def command(
     from xpubuild.schema import unfit
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.report.page import page
-    from xpubuild.ui.report.view import written_view
+    from xpubuild.ui.views import report_view
     from xpubuild.workspace.report_document import report_document
     from xpubuild.workspace.trace import trace as trace_of
 
@@ -62,5 +62,5 @@ def command(
     if as_json:
         print_json(document)
     else:
-        show(written_view(document, file, trace))
+        show(report_view(document, file, trace))
     return 0

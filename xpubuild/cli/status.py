@@ -53,7 +53,7 @@ def command(recipe: str | None, workspace: Path | None, all_: bool, jobs: Path |
 def _jobs(folder: Path, *, as_json: bool) -> int:
     from xpubuild.jobs.status import jobs_document
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.jobs_view import jobs_view
+    from xpubuild.ui.views import jobs_view
 
     document = jobs_document(folder)
     if as_json:
@@ -71,7 +71,7 @@ def _all(*, as_json: bool) -> int:
     from xpubuild.cli.settings import apply_settings
     from xpubuild.install.options import default_workspace
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.overview_view import overview_view
+    from xpubuild.ui.views import overview_view
     from xpubuild.workspace.activation import ENTERED
     from xpubuild.workspace.overview import overview_document
 

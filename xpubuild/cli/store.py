@@ -44,7 +44,7 @@ def list_(store: Places, as_json: bool) -> int:
     from xpubuild.install.store_work import folder_stores
     from xpubuild.supply.store.collect import contents_document
     from xpubuild.ui.console import print_json, show, warn
-    from xpubuild.ui.store_view import store_view
+    from xpubuild.ui.supply_views import store_view
 
     _settings()
     used = used_by((), unread=lambda error: warn(f"{error.what}: {error.why}"))
@@ -68,7 +68,7 @@ def size(store: Places, as_json: bool) -> int:
     from xpubuild.install.store_work import folder_stores
     from xpubuild.supply.store.whole import size_row
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.store_view import size_view
+    from xpubuild.ui.supply_views import store_size_view
 
     _settings()
     document = {
@@ -78,7 +78,7 @@ def size(store: Places, as_json: bool) -> int:
     if as_json:
         print_json(document)
     else:
-        show(size_view(document))
+        show(store_size_view(document))
     return 0
 
 
@@ -98,7 +98,7 @@ def check(store: Places, as_json: bool) -> int:
     from xpubuild.install.store_work import folder_stores, require_there
     from xpubuild.supply.store.whole import damages
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.store_view import check_view
+    from xpubuild.ui.supply_views import store_check_view
 
     _settings()
     stores, cancel = folder_stores(store), Cancel()
@@ -107,7 +107,7 @@ def check(store: Places, as_json: bool) -> int:
         rows = [{"store": item.name, "damaged": plain(tuple(damages(item, cancel)))} for item in stores]
     document = {"schema": "xpubuild.store-check/1", "stores": rows}
     if not as_json:
-        show(check_view(document))
+        show(store_check_view(document))
     found = [(row["store"], item) for row in rows for item in row["damaged"]]
     if found:
         place, first = found[0]
@@ -158,11 +158,11 @@ def pull(as_json: bool, **build: Any) -> int:
 def _copied(copies: Copies, *, as_json: bool) -> int:
     """Print what was copied; a wheel that was not, other than because one is there, is an error."""
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.store_view import copy_view
+    from xpubuild.ui.supply_views import store_copy_view
 
     document = {"schema": "xpubuild.store-copy/1", "wheels": copies.rows}
     if not as_json:
-        show(copy_view(document))
+        show(store_copy_view(document))
     error = copies.failure()
     if error is not None:
         error.document = document
@@ -211,7 +211,7 @@ def gc(
     from xpubuild.install.store_work import folder_stores, require_there
     from xpubuild.supply.store.collect import collectable, remove
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.store_view import collected_view
+    from xpubuild.ui.views import many_view
     from xpubuild.workspace.overview import age_of
 
     _settings()
@@ -230,13 +230,13 @@ def gc(
         }
 
     # What would go is shown before anybody is asked; with --json, standard output has the result alone.
-    show(collected_view(document(dry=True, kept=[])), sys.stderr if as_json else None)
+    show(many_view(document(dry=True, kept=[])), sys.stderr if as_json else None)
     failed: list[str] = []
     if not dry_run and rubbish:
         if yes or _confirmed(len(rubbish), _again(older, store, locks, workspaces)):
             rubbish, failed = remove(rubbish)
             if not as_json:
-                show(collected_view(document(dry=False, kept=failed)))
+                show(many_view(document(dry=False, kept=failed)))
         else:
             rubbish, failed = [], [f"{item.path}: not wanted" for item in rubbish]
     if as_json:

@@ -139,8 +139,8 @@ def command(
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.engine.temporary import scratch_folder
     from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.run_views import CheckPrinter, verify_summary_view, verify_view
     from xpubuild.ui.step_summary import summarise
-    from xpubuild.ui.verify_view import CheckPrinter, summary_view, verify_view
     from xpubuild.verify import baseline as speeds
     from xpubuild.verify.catalogue import select
     from xpubuild.verify.harness import run_suite
@@ -194,7 +194,7 @@ def command(
             cancel=cancel,
         )
     document = report.to_json()
-    summarise(f"xpubuild verify: {document['status']}", summary_view(document))
+    summarise(f"xpubuild verify: {document['status']}", verify_summary_view(document))
     if not as_json:
         show(verify_view(document, quiet=quiet))
     if baseline and update_baseline:
@@ -237,10 +237,10 @@ def _given(suite: str, *, no_gpu: bool) -> list[str]:
 
 def _list(as_json: bool) -> int:
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.verify_view import checks_view
+    from xpubuild.ui.run_views import verify_checks_view
     from xpubuild.verify.catalogue import list_checks
     from xpubuild.verify.reports import checks_document
 
     listing = checks_document(list_checks())
-    print_json(listing) if as_json else show(checks_view(listing))
+    print_json(listing) if as_json else show(verify_checks_view(listing))
     return 0

@@ -65,10 +65,10 @@ def command(
     from xpubuild.install.lock_check import check_lock
     from xpubuild.install.lock_file import read_lock
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.lock_view import progress, verified_view
+    from xpubuild.ui.supply_views import fetch_progress, lock_verified_view
 
     lock = read_lock(file)
-    cancel, report = Cancel(), progress(quiet=quiet)
+    cancel, report = Cancel(), fetch_progress(quiet=quiet)
 
     over = {
         "python": python,
@@ -85,7 +85,7 @@ def command(
         verdict = check_lock(lock, policy=policy, report=report, recipe=recipe, over=over, cancel=cancel)
     document, error = verdict.document(), verdict.error()
     if not as_json and not (quiet and error is None):
-        show(verified_view(document))
+        show(lock_verified_view(document))
     if error is not None:
         raise error
     if as_json:

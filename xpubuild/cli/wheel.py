@@ -78,7 +78,7 @@ def repair(
     from xpubuild.artifacts.wheel_repair import repair_wheel
     from xpubuild.errors import UsageError
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.views import repair_view
+    from xpubuild.ui.supply_views import repair_view
 
     for wheel in wheels:
         if not wheel.is_file():

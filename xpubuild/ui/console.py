@@ -15,10 +15,9 @@ from typing import Any, TextIO
 
 from xpubuild.engine.events import Notice
 from xpubuild.errors import NoSpaceError, ToolchainError, XpuBuildError
-from xpubuild.ui import error_text, plain_parts
-from xpubuild.ui.github import annotation
-from xpubuild.ui.parts import Column, Commands, Facts, Part, Records, Sentences, Table
-from xpubuild.ui.terminal import READER_GONE, Terminal, clean, disconnect
+from xpubuild.ui.diagnosis_views import error_text
+from xpubuild.ui.parts import Part, plain
+from xpubuild.ui.terminal import READER_GONE, Terminal, annotation, clean, disconnect
 
 
 def print_json(document: Mapping[str, Any], stream: TextIO | None = None) -> None:
@@ -71,14 +70,13 @@ def _lost(error: OSError) -> XpuBuildError:
 def show(parts: Iterable[Part], stream: TextIO | None = None, env: Mapping[str, str] | None = None) -> None:
     """Write tables, facts and commands, with an empty line between them, to standard output."""
     terminal = _terminal(stream, env)
-    wanted = [part for part in parts if not _is_empty(part)]
     if terminal.live:
         # Only a terminal needs rich, and importing it takes longer than most commands run.
         from xpubuild.ui.rich_parts import render  # noqa: PLC0415
 
-        text = render(wanted, terminal)
+        text = render(parts, terminal)
     else:
-        text = plain_parts.render(wanted)
+        text = plain(parts)
     write_out(terminal.printable(text), terminal.stream)
 
 
@@ -94,7 +92,7 @@ def render_error(
     ``github`` adds an annotation for GitHub Actions. A stream that cannot be written to is not an error.
     """
     terminal = _terminal(sys.stderr if stream is None else stream, env)
-    text = error_text.render(error, terminal)
+    text = error_text(error, terminal)
     if github:
         message = "\n".join(part for part in (error.what, error.why, error.fix, *error.commands) if part)
         text += annotation("error", message, f"xpubuild: {error.code}")
@@ -116,17 +114,5 @@ def _wants_json_lines() -> bool:
     return os.environ.get("XPUBUILD_LOG_FORMAT") == "jsonl" or any("jsonl" in word for word in sys.argv[1:])
 
 
-def _is_empty(part: Part) -> bool:
-    if isinstance(part, Commands | Sentences):
-        return not part.lines
-    return isinstance(part, Facts | Records) and not part.items
-
-
 def _terminal(stream: TextIO | None, env: Mapping[str, str] | None) -> Terminal:
     return Terminal.detect(sys.stdout if stream is None else stream, os.environ if env is None else env)
-
-
-__all__ = [
-    "Column", "Commands", "Facts", "Table", "json_text", "print_json", "render_error", "show", "warn",
-    "write_out",
-]  # fmt: skip

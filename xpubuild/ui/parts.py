@@ -1,28 +1,44 @@
-"""Results as data: tables, facts, command lines, sentences, before anything decides how they look."""
+"""Results as data (facts, tables, sentences, commands), as plain text and as Markdown.
+
+Plain text, for pipes and files, is aligned with spaces, never cut and without frames; ``rich_parts`` draws
+for terminals. What is empty is left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from xpubuild.frozen import frozen
+from xpubuild.ui.terminal import clean, one_line
 
-
-@frozen
-class Column:
-    """A column of a table; numbers stand to the right."""
-
-    name: str
-    right: bool = False
+_EMPTY = "-"
+_INDENT = "    "
+#: Columns that folded text may take: the lines of a mail, of a review and of most editors hold it.
+_WIDTH = 96
+#: A table is folded at blanks to this width, where its words are short enough.
+_TABLE_WIDTH = 120
+#: All that Markdown or HTML could read as more than text; not ``>=1,<2`` and ``a_b``.
+_SPECIAL = re.compile(r"([\\`*\[\]|~#&]|<(?![\d=])|(?<!\w)_|_(?!\w))")
+#: Tables with more rows are folded in Markdown: what went wrong is to be seen without scrolling.
+_OPEN_ROWS = 25
 
 
 @frozen
 class Table:
-    """Rows of text; each row has one cell per column."""
+    """Rows of text, a cell per column; below a heading that begins with ``>`` cells stand to the right."""
 
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[str, ...]
+    items: tuple[tuple[str, ...], ...]
     title: str = ""
+
+    @property
+    def headings(self) -> list[str]:
+        """The names of the columns."""
+        return [name.removeprefix(">") for name in self.columns]
 
 
 @frozen
@@ -37,7 +53,7 @@ class Facts:
 class Commands:
     """Command lines to be copied, under a title."""
 
-    lines: tuple[str, ...]
+    items: tuple[str, ...]
     title: str = ""
 
 
@@ -45,43 +61,160 @@ class Commands:
 class Sentences:
     """Whole sentences, each beginning on a line of its own."""
 
-    lines: tuple[str, ...]
+    items: tuple[str, ...]
     title: str = ""
 
 
 @frozen
-class Record:
-    """A name with a value, and what is known about them."""
-
-    name: str
-    value: str
-    about: str = ""
-
-
-@frozen
 class Records:
-    """Names and values, each followed by an indented line about it: for texts that fit no column."""
+    """Names with a value and a line of what is known about it: for texts that fit no column."""
 
-    items: tuple[Record, ...]
+    items: tuple[tuple[str, str, str], ...]
     title: str = ""
 
 
 Part = Table | Facts | Commands | Sentences | Records
 
 
-@dataclass
-class TableBuilder:
-    """Collects rows of anything that has a text form; None becomes an empty cell."""
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Return a table of anything that has a text form; what is missing at the end of a row is empty."""
+    texts = (tuple(map(_text, row)) for row in rows)
+    return Table(tuple(columns), tuple((*row, *[""] * (len(columns) - len(row))) for row in texts), title)
 
-    columns: Sequence[Column | str]
-    rows: list[tuple[str, ...]] = field(default_factory=list)
 
-    def add(self, *cells: object) -> None:
-        """Add a row; missing cells at its end are empty."""
-        texts = ["" if cell is None else str(cell) for cell in cells]
-        self.rows.append((*texts, *[""] * (len(self.columns) - len(texts))))
+def listed(
+    title: str, items: Iterable[Mapping[str, Any]], columns: Mapping[str, str | Callable[[Any], object]]
+) -> Table:
+    """Return a table with a row per item; a column shows one key of the item, or what a function returns."""
+    rows = ([item[of] if isinstance(of, str) else of(item) for of in columns.values()] for item in items)
+    return table(title, tuple(columns), rows)
 
-    def build(self, title: str = "") -> Table:
-        """Return the table."""
-        columns = tuple(Column(item) if isinstance(item, str) else item for item in self.columns)
-        return Table(columns, tuple(self.rows), title)
+
+def facts(items: Mapping[str, object], title: str = "") -> Facts:
+    """Return the pairs whose value is not empty."""
+    texts = ((name, _text(value)) for name, value in items.items())
+    return Facts(tuple((name, text) for name, text in texts if text), title)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def plain(parts: Iterable[Part]) -> str:
+    """Return the parts as text, with an empty line between them."""
+    return "\n".join(_plain(part) for part in parts if part.items)
+
+
+def _plain(part: Part) -> str:
+    lines = [f"{one_line(part.title)}:" if isinstance(part, Commands) else one_line(part.title)]
+    match part:
+        case Table():
+            lines += _aligned(part)
+        case Facts():
+            names = [f"{one_line(name)}:" for name, _ in part.items]
+            width = max(map(cells, names))
+            lines += [
+                f"{_padded(name, width)} {one_line(value)}"
+                for name, (_, value) in zip(names, part.items, strict=True)
+            ]
+        case Records():
+            lines += [line for record in part.items for line in record_lines(*record, _WIDTH)]
+        case Sentences():
+            lines += [one_line(text) for text in part.items]
+        case Commands():
+            lines += [f"  {line}" for command in part.items for line in clean(command).split("\n")]
+    return "".join(f"{line}\n" for line in (lines if part.title else lines[1:]))
+
+
+def cells(text: str) -> int:
+    """Return how many columns a terminal gives to ``text``."""
+    return sum(
+        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
+def _padded(text: str, width: int, *, right: bool = False) -> str:
+    blanks = " " * (width - cells(text))
+    return blanks + text if right else text + blanks
+
+
+def _aligned(part: Table) -> list[str]:
+    # An empty cell would shift the columns for programs that split at blanks.
+    rows = [[one_line(cell) or _EMPTY for cell in row] for row in part.items]
+    rows.insert(0, [one_line(name).upper() for name in part.headings])
+    widths = _widths(rows)
+    lines = []
+    for row in rows:
+        folded = [
+            textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+            if cells(text) > width
+            else [text]
+            for text, width in zip(row, widths, strict=True)
+        ]
+        for number in range(max(map(len, folded))):
+            texts = (cell[number] if number < len(cell) else "" for cell in folded)
+            padded = (
+                _padded(text, width, right=name.startswith(">"))
+                for text, width, name in zip(texts, widths, part.columns, strict=True)
+            )
+            lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the width of each column; where all is too wide, the longest texts are folded, no word is."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(cells, column)) for column in columns]
+    words = [max(cells(word) for text in column for word in text.split() or [""]) for column in columns]
+    for index in sorted(range(len(columns)), key=lambda index: words[index] - widths[index]):
+        excess = sum(widths) + 2 * (len(widths) - 1) - _TABLE_WIDTH
+        widths[index] -= min(max(excess, 0), widths[index] - words[index])
+    return widths
+
+
+def record_lines(name: str, value: str, about: str, width: int) -> list[str]:
+    """Return a record as lines of at most ``width`` columns; a longer word, such as a URL, is not broken."""
+    lines = _folded(f"{one_line(name)}: {one_line(value) or _EMPTY}", width, "", _INDENT)
+    return [*lines, *_folded(one_line(about), width, _INDENT, f"{_INDENT}  ")]
+
+
+def _folded(text: str, width: int, first: str, later: str) -> list[str]:
+    return textwrap.wrap(
+        text, max(width, len(later) + 20), initial_indent=first, subsequent_indent=later,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def markdown(title: str, parts: Iterable[Part], heading: str = "**{}**") -> str:
+    """Return a heading, where there is one, and the parts below it, as GitHub shows them."""
+    texts = [_markdown(part, heading.format(_escaped(part.title))) for part in parts if part.items]
+    return "\n".join([*([f"### {_escaped(title)}\n"] if title else []), *texts]) + "\n" * bool(title)
+
+
+def _markdown(part: Part, title: str) -> str:
+    match part:
+        case Table():
+            head, *rows = ([_escaped(cell) or _EMPTY for cell in row] for row in (part.headings, *part.items))
+            ruler = ["---:" if name.startswith(">") else "---" for name in part.columns]
+            lines = [f"| {' | '.join(row)} |" for row in (head, ruler, *rows)]
+            if len(rows) > _OPEN_ROWS and title.startswith("**"):
+                summary = _escaped(part.title) or f"{len(rows)} rows"
+                return f"<details><summary>{summary}</summary>\n\n" + "\n".join([*lines, "\n</details>\n"])
+        case Commands():
+            body = "\n".join(clean(line) for line in part.items)
+            fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", body)), default=0))
+            lines = [f"{fence}sh", body, fence]
+        case Facts():
+            lines = [f"- {_escaped(name)}: {_escaped(value)}" for name, value in part.items]
+        case Records():
+            lines = ["- " + _escaped(f"{name}: {value} {about}") for name, value, about in part.items]
+        case Sentences():
+            lines = [f"{_escaped(line)}\n" for line in part.items]
+    return "".join(f"{line}\n" for line in ([f"{title}\n", *lines] if part.title else lines))
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", one_line(text))

@@ -1,25 +1,261 @@
-"""Chooses a sink and makes it safe to call from several threads."""
+"""Events to standard error: a live picture for a person's terminal (``live``), lines for pipes and CI, lines
+with folds and annotations for GitHub Actions, JSON lines for programs.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TextIO
 
-from xpubuild.engine.events import Event, Sink
+from xpubuild.engine.events import (
+    Event,
+    Notice,
+    RunFinished,
+    RunForecast,
+    RunStarted,
+    Sink,
+    StepFinished,
+    StepOutput,
+    StepProgress,
+    StepStarted,
+)
+from xpubuild.engine.progress import is_counter
 from xpubuild.errors import UsageError
-from xpubuild.ui.github import GithubSink
-from xpubuild.ui.jsonl import JsonLinesSink
-from xpubuild.ui.level import Level
-from xpubuild.ui.plain import PlainSink
-from xpubuild.ui.terminal import Terminal, disconnect, flag
+from xpubuild.ui import wording
+from xpubuild.ui.terminal import (
+    Terminal,
+    annotation,
+    clean,
+    disconnect,
+    escape_data,
+    flag,
+    harmless,
+    one_line,
+)
+from xpubuild.ui.wording import Level, matters, shown
 
 KINDS = ("rich", "plain", "github", "jsonl")
+#: Lines of output that GithubSink keeps per step; the whole is in the step's log.
+_KEPT_LINES = 5000
+# CI services end a job that says nothing for 10 minutes, and linking device code can take longer than that.
+_SILENCE_S = 60.0
+_COLORS = {"done": "green", "failed": "red", "ok": "green", "warning": "yellow", "error": "red"}
+
+
+@dataclass
+class _Pace:
+    """When a running step spoke last. A long step speaks less often: every 10 s at first, then every 60 s."""
+
+    began: float
+    spoke: float
+    tenth: int = 0
+    detail: str = ""
+
+    def due(self, event: StepProgress) -> bool:
+        passed = event.time - self.spoke
+        tenth = wording.percent(event) // 10
+        crossed = tenth > self.tenth
+        self.tenth = min(self.tenth, tenth)
+        if passed >= min(max((event.time - self.began) / 10, 10.0), 60.0) or (crossed and passed >= 1.0):
+            self.tenth = tenth
+            return True
+        return False
+
+
+class PlainSink:
+    """Writes events as lines. ``clock`` returns the time that events carry: seconds since the epoch."""
+
+    #: Seconds between calls of ``tick``.
+    period_s = 5.0
+
+    def __init__(
+        self, terminal: Terminal, level: Level = Level.NORMAL, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.terminal = terminal
+        self.level = level
+        self._clock = clock
+        self._began: float | None = None
+        self._running: dict[str, _Pace] = {}
+        self._logs: dict[str, str] = {}
+        self._next_forecast = 0.0
+
+    def emit(self, event: Event) -> None:
+        """Take one event."""
+        if self._began is None:
+            self._began = event.time
+        self._note(event)
+        if shown(event, self.level):
+            self._tell(event)
+
+    def tick(self) -> None:
+        """Say that a step still runs when it has been silent for a minute."""
+        now = self._clock()
+        for step, pace in self._running.items():
+            if now - pace.spoke >= _SILENCE_S and self.level is not Level.QUIET:
+                pace.spoke = now
+                detail = f": {pace.detail}" if pace.detail else ""
+                self.line(
+                    now, one_line(f"{step}: still running after {wording.duration(now - pace.began)}{detail}")
+                )
+
+    def close(self) -> None:
+        """Nothing to put back: every line is written when it is known."""
+
+    def line(self, at: float, text: str, *styles: str) -> None:
+        """Write text that may have several lines, each behind the time since the start."""
+        stamp = self.stamp(at)
+        body = clean(text).rstrip("\n").split("\n")
+        lines = [self.terminal.paint(f"{stamp} {part}", *styles) for part in body]
+        self.terminal.write("\n".join(lines) + "\n")
+
+    def stamp(self, at: float) -> str:
+        """Return the time since the start, in brackets."""
+        return f"[{wording.clock(at - (self._began if self._began is not None else at))}]"
+
+    def log_of(self, step: str) -> str:
+        """Return the log that the step named when it began."""
+        return self._logs.get(step, "")
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, StepStarted):
+            self._running[event.step] = _Pace(began=event.time, spoke=event.time)
+            self._logs[event.step] = event.log
+        elif isinstance(event, StepFinished):
+            self._running.pop(event.step, None)
+        elif isinstance(event, StepProgress) and event.step in self._running:
+            self._running[event.step].detail = event.detail
+
+    def _tell(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self.line(event.time, wording.run_started(event), "bold")
+            case StepStarted():
+                self.line(event.time, wording.step_started(event))
+            case StepOutput():
+                self.line(event.time, f"{event.step} | {one_line(event.line)}")
+            case StepProgress():
+                self._tell_progress(event)
+            case RunForecast():
+                self._tell_forecast(event)
+            case StepFinished():
+                self.step_finished(event)
+            case Notice():
+                self.notice(event)
+            case RunFinished():
+                self.line(
+                    event.time, wording.run_finished(event), "bold", _COLORS.get(event.status, "yellow")
+                )
+
+    def _tell_progress(self, event: StepProgress) -> None:
+        pace = self._running.setdefault(event.step, _Pace(began=event.time, spoke=event.time))
+        if pace.due(event):
+            pace.spoke = event.time
+            self.line(event.time, wording.progress(event))
+
+    def _tell_forecast(self, event: RunForecast) -> None:
+        """Tell what is left at first, and then rarely: the time since is a tenth of what was left."""
+        if event.time < self._next_forecast:
+            return
+        text = wording.forecast(event)
+        if text:
+            self._next_forecast = event.time + max(_SILENCE_S, event.left_s / 10)
+            self.line(event.time, text)
+
+    def step_finished(self, event: StepFinished) -> None:
+        """Tell how a step ended."""
+        styles = (_COLORS[event.status],) if event.status in _COLORS else ()
+        self.line(event.time, wording.step_finished(event, self.log_of(event.step)), *styles)
+
+    def notice(self, event: Notice) -> None:
+        """Tell a notice."""
+        styles = (_COLORS[event.level],) if event.level in _COLORS else ()
+        self.line(event.time, wording.notice(event), *styles)
+
+
+class GithubSink(PlainSink):
+    """Plain lines with folds and annotations."""
+
+    def __init__(
+        self, terminal: Terminal, level: Level = Level.NORMAL, clock: Callable[[], float] = time.time
+    ) -> None:
+        # Output goes into the folds, whole; that is what --verbose would add.
+        super().__init__(terminal, min(level, Level.NORMAL), clock)
+        self._output: dict[str, deque[str]] = {}
+        self._dropped: dict[str, int] = {}
+
+    def emit(self, event: Event) -> None:
+        """Take one event."""
+        super().emit(event)
+        if isinstance(event, StepOutput):
+            self._keep(event)
+        elif isinstance(event, StepFinished):
+            self._output.pop(event.step, None)
+
+    def close(self) -> None:
+        """Print what steps said that never ended (the run was broken off)."""
+        for step in list(self._output):
+            self._fold(step, f"{step}: interrupted")
+
+    def line(self, at: float, text: str, *styles: str) -> None:
+        """Write lines in which no workflow command can hide."""
+        super().line(at, harmless(text), *styles)
+
+    def step_finished(self, event: StepFinished) -> None:
+        """Print the fold of the step, then how it ended."""
+        self._fold(event.step, f"{event.step}: output")
+        super().step_finished(event)
+        if event.status == "failed":
+            message = event.detail or f"see {self.log_of(event.step) or 'its log'}"
+            self.terminal.write(annotation("error", message, f"{event.step} failed"))
+
+    def notice(self, event: Notice) -> None:
+        """Make annotations of warnings and errors."""
+        if event.level in ("warning", "error"):
+            self.terminal.write(annotation(event.level, event.text, event.step))
+        else:
+            super().notice(event)
+
+    def _keep(self, event: StepOutput) -> None:
+        if is_counter(event.line):
+            return
+        kept = self._output.setdefault(event.step, deque(maxlen=_KEPT_LINES))
+        if len(kept) == _KEPT_LINES:
+            self._dropped[event.step] = self._dropped.get(event.step, 0) + 1
+        kept.append(f"{self.stamp(event.time)} {harmless(one_line(event.line))}\n")
+
+    def _fold(self, step: str, title: str) -> None:
+        kept = self._output.pop(step, None)
+        if not kept:
+            return
+        dropped = self._dropped.pop(step, 0)
+        head = f"... {dropped} earlier lines are in {self.log_of(step)}\n" if dropped else ""
+        body = harmless(clean(head)) + "".join(kept)
+        self.terminal.write(f"::group::{escape_data(one_line(title))}\n{body}::endgroup::\n")
+
+
+class JsonLinesSink:
+    """Writes every event, also each line of output; with ``--quiet`` only failures and the end."""
+
+    def __init__(self, terminal: Terminal, level: Level = Level.NORMAL) -> None:
+        self.terminal = terminal
+        self.level = level
+
+    def emit(self, event: Event) -> None:
+        """Take one event."""
+        if self.level is not Level.QUIET or matters(event):
+            self.terminal.write(json.dumps(event.to_json(), ensure_ascii=True) + "\n")
+
+    def close(self) -> None:
+        """Nothing to put back."""
 
 
 class SerialSink:

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Mapping
 from typing import TextIO
 
@@ -47,6 +48,30 @@ def clean(text: str) -> str:
 def one_line(text: str) -> str:
     """Return ``text`` cleaned, its lines joined by spaces."""
     return " ".join(clean(text).split("\n"))
+
+
+def escape_data(text: str) -> str:
+    """Escape the message of a workflow command (percent first, or the others would be escaped twice)."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def escape_property(text: str) -> str:
+    """Escape a property such as ``title``, where colon and comma separate."""
+    return escape_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def harmless(text: str) -> str:
+    """Return foreign output in a form the runner does not take for a command of the old style, ``##[name]``.
+
+    Commands of the new style count at the start of a line only, where this sink puts the time.
+    """
+    return text.replace("##[", "## [")
+
+
+def annotation(kind: str, message: str, title: str = "") -> str:
+    """Return the workflow command that makes an annotation; ``kind`` is error, warning or notice."""
+    head = f"{kind} title={escape_property(clean(title))}" if title else kind
+    return f"::{head}::{escape_data(clean(message))}\n"
 
 
 def is_gone(stream: TextIO) -> bool:
@@ -155,3 +180,21 @@ def _speaks_unicode(stream: TextIO, env: Mapping[str, str]) -> bool:
     # Python writes UTF-8 under LC_ALL=C too, but the terminal was declared to know ASCII only.
     locale = next((env[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if env.get(name)), "")
     return not locale or "utf-8" in locale.lower() or "utf8" in locale.lower()
+
+
+def paragraph(terminal: Terminal, head: str, text: str, *styles: str, indent: int | None = None) -> list[str]:
+    """Return text behind a head that is painted, further lines indented, by the width of the head by default.
+
+    A terminal gets lines that fit into it, of whole words: paths, options and commands are not broken.
+    """
+    head, gap = one_line(head), " " * (len(head) if indent is None else indent)
+    width = min(max(terminal.size()[0] - 1, 40), 100)
+    lines: list[str] = []
+    for part in clean(text).strip("\n").split("\n"):
+        begin = gap if lines else head
+        wrapped = textwrap.wrap(
+            part, width, initial_indent=begin, subsequent_indent=gap,
+            break_long_words=False, break_on_hyphens=False,
+        ) if terminal.live else []  # fmt: skip
+        lines += wrapped or [begin + part]
+    return [terminal.paint(head, *styles) + lines[0][len(head) :], *lines[1:]]

@@ -1,148 +1,248 @@
-"""Documents as text: status, clean, recipe checks, audits. Each function returns parts for ``show``."""
+"""Documents about workspaces, jobs, images and the configuration, for ``show``."""
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.ui import format as show
-from xpubuild.ui.cache_rows import cache_table
-from xpubuild.ui.parts import Column, Commands, Facts, Part, Sentences, TableBuilder
+from xpubuild.ui import wording
+from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, listed, table
 
-_DIGEST_CHARACTERS = 12
+Document = Mapping[str, Any]
+Parts = tuple[Part, ...]
+_MOST_PATHS = 20
 
 
-def status_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
+def status_view(document: Document) -> Parts:
     """Return the parts of an ``xpubuild.status/1`` document."""
-    steps = TableBuilder(["step", "status", Column("time", right=True), "when", "detail"])
     held = document["locked_by"]
-    for step in document["steps"]:
-        duration = step["duration_s"]
-        steps.add(
-            step["id"],
-            _status(step["status"], held),
-            show.duration(duration) if duration is not None else "",
-            _when(step["started"]),
-            step["detail"] or (f"from the store {step['store']}" if step.get("store") else ""),
-        )
-    runs = TableBuilder(["run", "recipe", "status", "when"])
-    for run in document["runs"][-5:]:
-        last = held and run is document["runs"][-1]
-        runs.add(run["id"], run["recipe"], _status(run["status"] or "running", last), _when(run["started"]))
-    facts = Facts(
-        (
-            ("workspace", document["workspace"]),
-            ("in use", f"by process {held.get('pid')} ({held.get('command')})" if held else "no"),
-        )
-    )
-    caches = cache_table(document["compile_cache"])
-    return (facts, steps.build("Steps"), *([caches] if caches.rows else []), runs.build("Last runs"))
+    last = document["runs"][-1:] if held else []
+    return (
+        facts({
+            "workspace": document["workspace"],
+            "in use": f"by process {held.get('pid')} ({held.get('command')})" if held else "no",
+        }),
+        listed("Steps", document["steps"], {
+            "step": "id",
+            "status": lambda step: _state(step["status"], held),
+            ">time": lambda step: "" if step["duration_s"] is None else wording.duration(step["duration_s"]),
+            "when": lambda step: _when(step["started"]),
+            "detail": lambda step: step["detail"] or (
+                f"from the store {step['store']}" if step.get("store") else ""
+            ),
+        }),
+        cache_table(document["compile_cache"]),
+        listed("Last runs", document["runs"][-5:], {
+            "run": "id",
+            "recipe": "recipe",
+            "status": lambda run: _state(run["status"] or "running", run in last),
+            "when": lambda run: _when(run["started"]),
+        }),
+    )  # fmt: skip
 
 
-def _status(word: str, held: object) -> str:
+def _state(word: str, held: object) -> str:
     """Return the word of the journal for a person; ``held`` says whether it can be running now."""
     return "interrupted" if word == "cancelled" or (word == "running" and not held) else word
 
 
-def clean_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
-    """Return the parts of an ``xpubuild.clean/1`` document."""
-    table = TableBuilder(["path", "action", "why"])
-    word = "remove" if document["dry_run"] else "removed"
-    for path in document["removed"]:
-        table.add(path, word, "")
-    for item in document["kept"]:
-        table.add(item["path"], "keep" if document["dry_run"] else "kept", item["why"])
-    freed = () if document["dry_run"] else (("freed", show.size(document["freed_bytes"])),)
-    return (Facts((("workspace", document["workspace"]), *freed)), table.build())
-
-
-def check_view(document: Mapping[str, Any]) -> tuple[Part, ...]:
-    """Return what was found in recipes."""
-    table = TableBuilder(["recipe", "result"])
-    for result in document["recipes"]:
-        for problem in result["problems"] or ["ok"]:
-            table.add(result["recipe"], problem)
-        for warning in result.get("warnings", ()):
-            table.add(result["recipe"], f"warning: {warning}")
-        for what in result.get("not_checked", ()):
-            table.add(result["recipe"], f"not checked: {what}")
-    return (table.build(),)
-
-
-def bump_view(document: Mapping[str, Any], written: str = "") -> tuple[Part, ...]:
-    """Return the pins that differ from those upstream, what stays open, and how to go on."""
-    table = TableBuilder(["key", "recipe", "upstream"])
-    for item in document["proposals"]:
-        if item["changed"]:
-            table.add(item["key"], item["recipe"], item["upstream"])
-    same = sum(not item["changed"] for item in document["proposals"])
-    release, base = document["release"], document["base"]
-    told = f"{len(table.rows)} pins of {release} differ from recipe {base}, {same} are the same"
-    commands = (
-        (f"xpubuild recipes check {written}",)
-        if written
-        else (f"xpubuild recipes bump {release} --output FILE",)
-    )
-    changes = (table.build(),) if table.rows else ()
-    return (
-        *changes,
-        Sentences(tuple(document["open"]), "To be looked up"),
-        Sentences((told,)),
-        Commands(commands, "Next steps"),
-    )
-
-
-def audit_view(reports: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
-    """Return the audits of wheels: one row per shared object, then what was found."""
-    objects = TableBuilder(["object", "C++ ABI", Column("symbols new:old", right=True), "needs"])
-    counts_of_kernels = (Column("kernels", right=True), Column("as SPIR-V", right=True))
-    device = TableBuilder(["object", *counts_of_kernels, "native code"])
-    findings = TableBuilder(["severity", "object", "what"])
-    wheels = TableBuilder(["wheel", "result", Column("size", right=True), "sha256"])
-    for report in reports:
-        digest = report["sha256"][:_DIGEST_CHARACTERS]
-        wheels.add(
-            f"{report['name']} {report['version']}", report["status"], show.size(report["size"]), digest
-        )
-        for item in report["objects"]:
-            counts = item["abi_counts"]
-            abi = "not used" if item["abi"] is None else item["abi"]
-            objects.add(item["path"], abi, f"{counts['new']}:{counts['old']}", " ".join(item["needed"]))
-            code = item.get("device_code")
-            if code:
-                native = [f"{count} for {gpu}" for gpu, count in code["native"].items()]
-                device.add(item["path"], code["kernels"], code["spirv"], ", ".join(native) or "none")
-        for finding in report["findings"]:
-            findings.add(finding["severity"], finding["object"], finding["message"])
-    parts: list[Part] = [wheels.build(), objects.build()]
-    if device.rows:
-        parts.append(device.build("Device code"))
-    return (*parts, findings.build("Findings")) if findings.rows else tuple(parts)
-
-
-def repair_view(wheels: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
-    """Return what was done to wheels: one row per wheel, then pins, bundled libraries and new RPATHs."""
-    table = TableBuilder(["wheel", "kind", "runtime", "audit before", "after"])
-    pins = TableBuilder(["requires", "for"])
-    bundled = TableBuilder(["library", "now", "from"])
-    rpaths = TableBuilder(["object", "RPATH"])
-    findings = TableBuilder(["severity", "object", "what"])
-    for wheel in wheels:
-        name = Path(wheel["wheel"]).name
-        table.add(name, wheel["kind"], wheel["runtime"], wheel["before"]["status"], wheel["after"]["status"])
-        for pin in wheel["pins"]:
-            pins.add(f"{pin['name']}=={pin['version']}", " ".join(pin["libraries"]))
-        for item in wheel["bundled"]:
-            bundled.add(item["library"], item["member"], item["from"])
-        for member, entries in wheel["rpath"].items():
-            rpaths.add(member, ":".join(entries) or "none")
-        for finding in wheel["after"]["findings"]:
-            findings.add(finding["severity"], finding["object"], finding["message"])
-    parts = ((pins, "Required"), (bundled, "Bundled"), (rpaths, "Changed"), (findings, "Findings"))
-    return (table.build(), *(part.build(title) for part, title in parts if part.rows))
-
-
 def _when(moment: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+
+
+def cache_table(steps: Iterable[Document]) -> Table:
+    """Return what compile caches hit: one row per step and family of the ``compile_cache`` of a document."""
+    items = [
+        {"step": step["step"], "program": step["program"], **it} for step in steps for it in step["families"]
+    ]
+    return listed("Compile cache", items, {
+        "step": "step",
+        "compile cache": "program",
+        "family": "family",
+        ">calls": "calls",
+        ">hits": lambda item: f"{item['hits']} ({share(item)})",
+        ">missed": "misses",
+        ">not cached": "not_cached",
+        "why not": why,
+    })  # fmt: skip
+
+
+def share(family: Document) -> str:
+    """Return the hits of all calls in per cent; never 100 where one is missing."""
+    return f"{100 * family['hits'] // family['calls']} %" if family["calls"] else "-"
+
+
+def why(family: Document) -> str:
+    """Return the reasons, most frequent first, and the part of the hits that another machine made."""
+    words = [f"{count} {reason}" for reason, count in family["reasons"].items()]
+    words += [f"{family['remote_hits']} hits from the remote storage"] if family["remote_hits"] else []
+    return "; ".join(words)
+
+
+def overview_view(document: Document) -> Parts:
+    """Return the parts of an ``xpubuild.overview/1`` document."""
+    wheels = sum(row["wheels_bytes"] for row in document["workspaces"])
+    return (
+        facts({
+            "folder": document["folder"],
+            "wheels that were built": wording.size(wheels) if document["workspaces"] else "",
+        }),
+        Sentences(() if document["workspaces"] else ("There is no workspace.",)),
+        listed("Workspaces", document["workspaces"], {
+            "workspace": "name", "recipe": "recipe", "torch": "torch", "state": "state",
+            ">size": lambda row: wording.size(row["size_bytes"]),
+            "last used": lambda row: _age(row["last_used"]),
+            "last verify": lambda row: f"{row['verify']}, {_age(row['verified'])}" if row["verify"] else "",
+        }),
+        listed("Caches", document["caches"], {
+            "cache": "name", ">size": lambda row: wording.size(row["size_bytes"]), "folder": "path",
+        }),
+    )  # fmt: skip
+
+
+def _age(moment: float | None) -> str:
+    if moment is None:
+        return "-"
+    days = int((time.time() - moment) // 86_400)
+    return "today" if days < 1 else "1 day ago" if days == 1 else f"{days} days ago"
+
+
+def clean_view(document: Document) -> Parts:
+    """Return the parts of an ``xpubuild.clean/1`` document."""
+    remove, keep = ("remove", "keep") if document["dry_run"] else ("removed", "kept")
+    rows: list[tuple[str, ...]] = [(path, remove) for path in document["removed"]]
+    rows += [(item["path"], keep, item["why"]) for item in document["kept"]]
+    freed = "" if document["dry_run"] else wording.size(document["freed_bytes"])
+    about = facts({"workspace": document["workspace"], "freed": freed})
+    return (about, table("", ("path", "action", "why"), rows))
+
+
+def many_view(document: Document) -> Parts:
+    """Return the parts of an ``xpubuild.clean-many/1`` or ``xpubuild.store-gc/1`` document."""
+    remove, keep = ("remove", "keep") if document["dry_run"] else ("removed", "kept")
+    rows = [
+        (row["path"], wording.size(row["size_bytes"]), remove, row.get("why")) for row in document["removed"]
+    ]
+    rows += [(item, "", keep, "") for item in document["kept"]]
+    return (
+        table("", ("path", ">size", "action", "why"), rows),
+        Sentences(() if rows else ("There is nothing to remove.",)),
+    )
+
+
+def workspace_check_view(document: Document) -> Parts:
+    """Return the parts of an ``xpubuild.check/1`` document."""
+    checked = document["checked"]
+    columns = {"what": "kind", "name": "name", "why": "why", "path": "path"}
+    return (
+        facts({
+            "workspace": document["workspace"],
+            "result": document["status"],
+            "packages": f"{checked['packages']} with {checked['files']} files",
+            "wheels": checked["wheels"],
+            "checkouts": checked["sources"],
+            "hashed": wording.size(checked["bytes"]),
+        }),
+        listed("Damaged", document["damaged"], columns),
+        listed("Repaired", document["repaired"], columns),
+        _paths(document["unowned"], "Files that no installed package and no step made"),
+        _paths(document["edited"], "Sources with local changes"),
+    )  # fmt: skip
+
+
+def _paths(paths: Sequence[str], title: str) -> Sentences:
+    more = [f"and {len(paths) - _MOST_PATHS} more"] if len(paths) > _MOST_PATHS else []
+    return Sentences((*paths[:_MOST_PATHS], *more), title)
+
+
+def report_view(document: Document, page: Path | None, trace: Path | None) -> Parts:
+    """Return which files a report was written to."""
+    about = {name: document[name] for name in ("workspace", "status")}
+    return (facts({**about, "page": page, "trace": trace}),)
+
+
+def planned_jobs_view(document: Document) -> Parts:
+    """Return the parts of an ``xpubuild.planned-jobs/1`` document."""
+    then = (
+        f"Submit them: {shlex.quote(document['submit'])}",
+        f"See what became of them: xpubuild status --jobs {shlex.quote(document['folder'])}",
+    )
+    return (*_jobs(document, {"job": "name", "kind": "kind"}), Sentences(then))
+
+
+def jobs_view(document: Document) -> Parts:
+    """Return the parts of an ``xpubuild.jobs/1`` document."""
+    columns = {"job": "name", "kind": "kind", "state": "state", "id": "id", "exit": "exit_code"}
+    silent = "The scheduler did not answer; what the jobs did not write themselves is unknown."
+    return (*_jobs(document, columns), Sentences(() if document["answered"] else (silent,)))
+
+
+def _jobs(document: Document, columns: Mapping[str, str]) -> tuple[Facts, Table]:
+    about = facts({name: document[name] for name in ("folder", "scheduler")})
+    return (about, listed("Jobs", document["jobs"], columns))
+
+
+def image_view(document: Document) -> Parts:
+    """Return the parts of an ``xpubuild.image/1`` document that was written or built."""
+    built, file = document["build"] or {}, shlex.quote(document["output"] or "")
+    command = f"apptainer build image.sif {file}"
+    if document["format"] != "apptainer":
+        folder = shlex.quote(str(Path(document["output"] or "").parent))
+        command = f"podman build --format docker --file {file} --tag IMAGE {folder}"
+    return (
+        facts({
+            "recipe": f"{document['recipe']} for {document['target']}",
+            "base": document["base_image"],
+            "written": document["output"],
+            "built": built.get("tag"),
+            "by": built.get("builder"),
+            "log": built.get("log"),
+        }),
+        Commands(() if built else (command,), "Build it"),
+    )  # fmt: skip
+
+
+def config_view(document: Document) -> Parts:
+    """Return the parts of an ``xpubuild.config/1`` document."""
+    files = [
+        (f"{item['layer']}'s file", item["path"] + ("" if item["exists"] else " (does not exist)"))
+        for item in document["files"]
+    ]
+    nothing = Commands(("xpubuild config init",), "To write a file with every setting as a comment")
+    if any(file["exists"] for file in document["files"] if file["layer"] == "user"):
+        nothing = Commands(("xpubuild config --all",), "To list every setting")
+    settings = listed("", document["settings"], {
+        "setting": "key",
+        "value": lambda row: _value(row["value"]),
+        "from": lambda row: row["source"] or row["layer"],
+        "overridden by": "overridden_by",
+    })  # fmt: skip
+    unset = (Sentences(("Nothing is set.",)), nothing)
+    return (Facts(tuple(files)), *((settings,) if settings.items else unset))
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+def config_check_view(document: Document) -> Parts:
+    """Return the parts of an ``xpubuild.config-check/1`` document."""
+    lines = []
+    for problem in document["problems"]:
+        place = f"{problem['path']}:{problem['line']}" if problem["line"] else problem["path"]
+        about = f"{problem['key']}: " if problem["key"] else ""
+        value = f" (here: {problem['value']})" if problem["value"] else ""
+        lines.append(f"{place}: {about}{problem['what']}{value}; {problem['fix']}")
+    wrong = {problem["path"] for problem in document["problems"]}
+    lines += [f"{path}: ok" for path in document["files"] if path not in wrong]
+    return (Sentences(tuple(lines) or ("There is no configuration file.",)),)
+
+
+def config_written_view(document: Document) -> Parts:
+    """Return which configuration file was written."""
+    return (facts({"written": document["file"]}), Commands(("xpubuild config",), "Next, try"))

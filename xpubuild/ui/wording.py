@@ -1,27 +1,151 @@
-"""Events as single lines of text; the sinks that write lines share it."""
+"""Numbers and events as words, and which events a person wants to see."""
 
 from __future__ import annotations
 
+from enum import IntEnum, auto
+
 from xpubuild.engine.events import (
+    Event,
     Notice,
     RunFinished,
     RunForecast,
     RunStarted,
     StepFinished,
+    StepOutput,
     StepProgress,
     StepStarted,
 )
-from xpubuild.ui import format as show
 from xpubuild.ui.terminal import one_line
 
 _MINUTE = 60
+_HOUR = 3600
+#: (below this time in seconds, a guess is rounded to this many)
+_STEPS = (
+    (10, 1),
+    (_MINUTE, 5),
+    (10 * _MINUTE, _MINUTE),
+    (_HOUR, 5 * _MINUTE),
+    (5 * _HOUR, _HOUR // 4),
+    (10**12, _HOUR),
+)
+_DECIMAL = ("B", "kB", "MB", "GB", "TB")
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
+# One decimal place would round up to the next digit from here.
+_BELOW_TEN = 9.95
+_BELOW_HUNDRED = 99.5
+
+
+def duration(seconds: float) -> str:
+    """Return ``0.4 s``, ``12 s``, ``3m 05s`` or ``1h 02m``; negative times count as zero."""
+    seconds = max(0.0, seconds)
+    if seconds < _BELOW_TEN:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m {whole % _MINUTE:02d}s"
+    return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02d}m"
+
+
+def roughly(seconds: float) -> str:
+    """Return a time that is only guessed, no finer than it is known: ``2 s``, ``4 min``, ``1 h 15 min``."""
+    for below, step in _STEPS:
+        whole = max(1, round(seconds / step)) * step
+        if whole < below:
+            break
+    if whole < _MINUTE:
+        return f"{whole} s"
+    hours, minutes = divmod(whole // _MINUTE, 60)
+    parts = (f"{hours} h" if hours else "", f"{minutes} min" if minutes else "")
+    return " ".join(part for part in parts if part)
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as ``h:mm:ss``, for columns of times."""
+    whole = int(max(0.0, seconds))
+    return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02d}:{whole % _MINUTE:02d}"
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in decimal units, as disks and downloads are labelled: ``12.3 MB``."""
+    return _scaled(count, 1000, _DECIMAL)
+
+
+def memory(count: float) -> str:
+    """Return a number of bytes in binary units, as memory is sold: ``1.2 GiB``; nothing for zero."""
+    return _scaled(count, 1024, _BINARY) if count > 0 else ""
+
+
+def _scaled(count: float, step: int, units: tuple[str, ...]) -> str:
+    value, unit = float(max(0, count)), 0
+    while value >= step - 0.5 and unit < len(units) - 1:
+        value /= step
+        unit += 1
+    return f"{value:.0f} {units[unit]}" if unit == 0 else f"{_short(value)} {units[unit]}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= _BELOW_HUNDRED else f"{value:.1f}"
+
+
+def rate(per_second: float, unit: str) -> str:
+    """Return ``4.5/s``, ``25/min`` or ``12.3 MB/s``; nothing where the rate is not known."""
+    if per_second <= 0:
+        return ""
+    if unit == "bytes":
+        return f"{size(per_second)}/s"
+    if per_second >= 1:
+        return f"{_short(per_second)}/s"
+    per_minute = per_second * _MINUTE
+    return f"{per_minute:.0f}/min" if per_minute >= _BELOW_TEN else f"{per_minute:.1f}/min"
+
+
+def counted(done: int, total: int, unit: str) -> str:
+    """Return ``12/345 edges`` or ``1.2 MB of 12.3 MB``; nothing where nothing is counted."""
+    if total <= 0:
+        return ""
+    if unit == "bytes":
+        return f"{size(done)} of {size(total)}"
+    return f"{done}/{total} {unit}".rstrip()
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``1 step`` or ``2 steps``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+class Level(IntEnum):
+    """``--quiet``, the default, ``--verbose``."""
+
+    QUIET = auto()
+    NORMAL = auto()
+    VERBOSE = auto()
+
+
+def matters(event: Event) -> bool:
+    """Whether an event is told even with ``--quiet``: failures, errors and how the run ended."""
+    if isinstance(event, Notice):
+        return event.level == "error"
+    if isinstance(event, StepFinished):
+        return event.status == "failed"
+    return isinstance(event, RunFinished)
+
+
+def shown(event: Event, level: Level) -> bool:
+    """Whether a sink for people tells about this event at this level."""
+    if level is Level.QUIET:
+        return matters(event)
+    return level is Level.VERBOSE or not isinstance(event, StepOutput)
+
+
 _ENDED = {"failed": "FAILED after", "cancelled": "interrupted after", "done": "done in"}
 _RUN_ENDED = {"ok": "finished in", "failed": "FAILED after", "cancelled": "interrupted after"}
 
 
 def run_started(event: RunStarted) -> str:
     """Return what is to be done, and where."""
-    text = f"{event.recipe}: {show.plural(len(event.steps), 'step')}"
+    text = f"{event.recipe}: {plural(len(event.steps), 'step')}"
     if event.done:
         text += f", {len(event.done)} up to date"
     return one_line(f"{text}; workspace {event.workspace}")
@@ -37,9 +161,9 @@ def step_finished(event: StepFinished, log: str = "") -> str:
     """Return how a step ended; ``log`` is named where it failed."""
     if event.status == "up-to-date":
         return one_line(f"{event.step}: up to date")
-    text = f"{event.step}: {_ENDED.get(event.status, event.status)} {show.duration(event.duration_s)}"
+    text = f"{event.step}: {_ENDED.get(event.status, event.status)} {duration(event.duration_s)}"
     if event.peak_bytes > 0:
-        text += f", peak memory {show.memory(event.peak_bytes)}"
+        text += f", peak memory {memory(event.peak_bytes)}"
     if event.detail:
         text += f": {event.detail}"
     if log and event.status == "failed":
@@ -56,11 +180,11 @@ def progress(event: StepProgress) -> str:
     """Return counted progress, or only what is worked on where nothing is counted."""
     parts = []
     if event.total > 0:
-        parts.append(f"{show.counted(event.done, event.total, event.unit)} ({percent(event)} %)")
-        parts.append(show.rate(event.rate, event.unit))
-        parts.append(f"{show.duration(event.eta_s)} left" if event.eta_s > 0 else "")
-    counted = ", ".join(part for part in parts if part)
-    return one_line(f"{event.step}: " + ": ".join(part for part in (counted, event.detail) if part))
+        parts.append(f"{counted(event.done, event.total, event.unit)} ({percent(event)} %)")
+        parts.append(rate(event.rate, event.unit))
+        parts.append(f"{duration(event.eta_s)} left" if event.eta_s > 0 else "")
+    amount = ", ".join(part for part in parts if part)
+    return one_line(f"{event.step}: " + ": ".join(part for part in (amount, event.detail) if part))
 
 
 def left(event: RunForecast) -> str:
@@ -70,20 +194,18 @@ def left(event: RunForecast) -> str:
     if event.left_s < _MINUTE:
         words = "less than a minute left"
         return f"{words}, without {', '.join(event.unknown)}" if event.unknown else words
-    return f"{'at least' if event.unknown else 'about'} {show.roughly(event.left_s)} left"
+    return f"{'at least' if event.unknown else 'about'} {roughly(event.left_s)} left"
 
 
 def longest(event: RunForecast) -> str:
     """Return what has run longest, with its memory."""
-    return ", ".join(
-        f"{what} ({show.duration(seconds)}, {show.memory(size)})" for what, seconds, size in event.longest
-    )
+    return ", ".join(f"{what} ({duration(seconds)}, {memory(size)})" for what, seconds, size in event.longest)
 
 
 def forecast(event: RunForecast) -> str:
     """Return what is left, the memory, and what has run longest; "" where nothing tells."""
     slow = longest(event)
-    parts = (left(event), show.memory(event.memory_bytes), f"longest: {slow}" if slow else "")
+    parts = (left(event), memory(event.memory_bytes), f"longest: {slow}" if slow else "")
     return one_line("; ".join(part for part in parts if part)) if parts[0] else ""
 
 
@@ -95,4 +217,4 @@ def notice(event: Notice) -> str:
 
 def run_finished(event: RunFinished) -> str:
     """Return how the run ended."""
-    return f"{_RUN_ENDED.get(event.status, event.status)} {show.duration(event.duration_s)}"
+    return f"{_RUN_ENDED.get(event.status, event.status)} {duration(event.duration_s)}"

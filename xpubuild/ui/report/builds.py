@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from xpubuild.ui import format as show
+from xpubuild.ui import wording as show
 from xpubuild.ui.report.pictures import (
     Placed,
     Window,

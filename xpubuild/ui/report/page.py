@@ -14,12 +14,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from xpubuild.engine.unprintable import without_unprintable
-from xpubuild.ui import format as show
-from xpubuild.ui.cache_rows import share, why
+from xpubuild.ui import wording as show
 from xpubuild.ui.report import words
 from xpubuild.ui.report.builds import build_figures, slowest_edges
 from xpubuild.ui.report.operators import operator_table
 from xpubuild.ui.report.timeline import timeline
+from xpubuild.ui.views import share, why
 
 #: Results of runs, in the words of ``status``.
 _WORDS = {"ok": "ok", "failed": "failed", "cancelled": "interrupted"}

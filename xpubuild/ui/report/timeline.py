@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xpubuild.ui import format as show
+from xpubuild.ui import wording as show
 from xpubuild.ui.report.axis import Axis
 
 #: Percent of the width that a bar has at least, to be seen.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xpubuild.ui import format as show
+from xpubuild.ui import wording as show
 
 _MOST_NAMED = 12
 #: Word of a status -> how it is drawn, and a sign: colours alone do not tell all readers.

@@ -1,0 +1,233 @@
+"""What doctor, explain and an error show: findings, each with its cause and what to do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from xpubuild.errors import XpuBuildError
+from xpubuild.ui.parts import Commands, Facts, Part, Sentences, facts, listed, table
+from xpubuild.ui.terminal import Terminal, annotation, clean, harmless, one_line, paragraph
+
+Document = Mapping[str, Any]
+Parts = tuple[Part, ...]
+_STYLES = {"fail": ("bold", "red"), "error": ("bold", "red"), "warn": ("bold", "yellow"), "ok": ("green",)}
+_HEADS = {"fail": "red", "warn": "yellow", "ok": "green"}
+#: Failures first, then checks that could not complete, then warnings; -v also shows the rest.
+_BAD = ("fail", "error", "warn")
+_REST = ("ok", "skip")
+_WORDS = {"fail": "failed", "error": "could not complete", "warn": "warned", "ok": "ok", "skip": "skipped"}
+_INDENT = 6
+_HIGH, _MEDIUM = 0.8, 0.5
+_TAIL_LINES = 15
+_TAIL_BYTES = 64 * 1024
+_LONGEST_LINE = 400
+_MOST_FINDINGS = 3
+
+
+def doctor_text(document: Document, terminal: Terminal, *, verbose: bool = False) -> str:
+    """Return an ``xpubuild.doctor/1`` document as text that ends with a newline."""
+    lines = [terminal.paint(one_line(document["verdict"]), "bold", _HEADS[document["status"]])]
+    for check in _bad(document):
+        lines += ["", *_check(check, terminal)]
+    if verbose:
+        lines.append("")
+        for check in document["checks"]:
+            if check["status"] in _REST:
+                head = f"{check['status']:<6}{check['id']}: "
+                lines += paragraph(terminal, head, check["detail"], indent=_INDENT)
+    lines += ["", *paragraph(terminal, "", _counted(document, verbose=verbose), indent=_INDENT)]
+    return "\n".join(lines) + "\n"
+
+
+def _bad(document: Document) -> list[Document]:
+    return [check for status in _BAD for check in document["checks"] if check["status"] == status]
+
+
+def _check(check: Document, terminal: Terminal) -> Iterator[str]:
+    status, fix = check["status"], check["fix"]
+    expected = "" if status == "error" else "expected: "
+    yield from paragraph(
+        terminal, f"{status:<6}", f"{check['id']}: {expected}{check['title']}", *_STYLES[status]
+    )
+    gap = " " * _INDENT
+    yield from paragraph(terminal, gap, check["detail"])
+    if fix:
+        yield from paragraph(terminal, f"{gap}fix: ", fix["summary"], indent=_INDENT)
+        # Never broken into lines: they are copied.
+        for command in fix["commands"]:
+            yield from (f"{gap}  {terminal.paint(line, 'cyan')}" for line in clean(command).split("\n"))
+    if check["docs"]:
+        page = one_line(check["docs"])
+        # The pages of docs/ are in the repository only; the command prints the same text anywhere.
+        here = f"more: xpubuild doctor --list -v --only {check['id']}"
+        yield gap + terminal.paint(here if page.startswith("docs/") else f"see {page}", "dim")
+
+
+def _counted(document: Document, *, verbose: bool) -> str:
+    counts = [f"{count} {_WORDS[status]}" for status, count in document["summary"].items() if count]
+    hidden = not verbose and any(document["summary"].get(status) for status in _REST)
+    return (", ".join(counts) or "no checks") + (" (-v lists them all)" if hidden else "")
+
+
+def doctor_annotations(document: Document) -> str:
+    """Return the failures and warnings as annotations of GitHub Actions."""
+    texts = []
+    for check in _bad(document):
+        fix = check["fix"] or {"summary": "", "commands": []}
+        message = "\n".join(part for part in (check["detail"], fix["summary"], *fix["commands"]) if part)
+        kind = "warning" if check["status"] == "warn" else "error"
+        texts.append(annotation(kind, message, f"{check['id']}: {check['title']}"))
+    return "".join(texts)
+
+
+def doctor_summary_view(document: Document) -> Parts:
+    """Return the verdict and the checks that are not ok, with their fixes, for a page."""
+    columns = ("check", "result", "detail", "fix")
+    rows = (
+        (check["id"], _WORDS[check["status"]], check["detail"], (check["fix"] or {}).get("summary"))
+        for check in _bad(document)
+    )
+    return (Sentences((document["verdict"], _counted(document, verbose=True))), table("", columns, rows))
+
+
+def doctor_checks_view(document: Document) -> Parts:
+    """Return the table of all checks of doctor."""
+    columns = {"check": "id", "severity": "severity", "profiles": "profiles", "passes when": "title"}
+    return (listed("", document["checks"], columns),)
+
+
+def doctor_explanations(document: Document) -> str:
+    """Return what each check looks at and why, as its page has it."""
+    return "\n".join(
+        f"{check['id']}: {one_line(check['title'])}\n\n{clean(check['explanation'])}\n"
+        for check in document["checks"]
+    )
+
+
+# What the tool that printed an error was doing.
+_STEPS = {
+    "compiler": "compiling a source file",
+    "linker": "linking a library or program",
+    "ocloc": "compiling kernels for the GPU ahead of time",
+    "cmake": "configuring with CMake",
+    "meson": "configuring with Meson",
+    "ninja": "a build step of ninja",
+    "make": "a build step of make",
+    "git": "fetching sources with git",
+    "pip": "installing or building Python packages",
+    "uv": "installing Python packages with uv",
+    "conda": "installing packages with conda",
+    "docker": "building or starting a container",
+    "curl": "a download",
+    "python": "a Python program",
+    "loader": "starting a program, while its libraries were loaded",
+    "memory": "a process that the kernel or the system ended for lack of memory",
+    "disk": "writing a file",
+    "signal": "a program that crashed",
+    "runtime": "work on the GPU",
+    "kernel": "the kernel's GPU driver",
+    "shell": "a command of a shell script",
+    "tool": "a program",
+}
+
+
+def explain_view(document: Document) -> Parts:
+    """Return the parts of an ``xpubuild.explain/1`` document."""
+    return tuple(_explained(document))
+
+
+def _explained(document: Document) -> Iterator[Part]:
+    first, findings, lines = document["first_error"], document["findings"], document["lines"]
+    if first is None and not findings:
+        nothing = f"no error and no known failure in {lines} {'line' if lines == 1 else 'lines'}"
+        yield facts({"result": nothing if lines else "the log is empty; pass the log of the failed build"})
+        return
+    if first is not None:
+        about = {"line": first["line"], "source": first["kind"], "text": first["text"]}
+        yield facts({**about, "command": first["command"]}, "First error")
+    for number, finding in enumerate(findings, 1):
+        yield _finding(finding, f"Finding {number} of {len(findings)}: {finding['title']}")
+        yield Commands((finding["next_command"],), "Next")
+    if first is not None and all(finding["confidence"] < _MEDIUM for finding in findings):
+        step = _STEPS.get(first["kind"], f"a step of {first['kind']}")
+        tried = "all kinds of failures and all signatures: none is likely"
+        yield facts({"step": f"{step} failed", "tried": tried}, "The cause is not known")
+        yield Commands(tuple(line for line in first["context"] if line.strip()), "Context")
+        yield Commands(tuple(document["search_terms"]), "Search for")
+        yield Commands(("xpubuild doctor --bundle report.md",), "Report for a question to others")
+
+
+def _finding(finding: Document, title: str) -> Facts:
+    share = finding["confidence"]
+    word = "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
+    items = {
+        "signature": finding["id"],
+        "confidence": f"{word} ({share:.2f})",
+        "line": f"{finding['line']}: {finding['excerpt']}",
+        **{name: finding[name] for name in ("cause", "fix", "releases")},
+        "references": " ".join(finding["sources"]),
+        "resembles": " ".join(finding["resembles"]),
+    }
+    return facts(items, title)
+
+
+def signatures_view(document: Document) -> Parts:
+    """Return the table of all signatures."""
+    columns = {"family": "family", "signature": "id", "problem": "title"}
+    return (listed("", document["signatures"], columns),)
+
+
+def error_text(error: XpuBuildError, terminal: Terminal) -> str:
+    """Return what, why, fix, commands to copy, the likely cause, the log and its end, as lines."""
+    lines = paragraph(terminal, "error: ", error.what, "bold", "red")
+    for name, text in (("why", error.why), ("fix", error.fix)):
+        if text:
+            lines += paragraph(terminal, f"  {name}: ", text, "bold")
+    if error.commands:
+        lines += ["", "  run:"]
+        # Never broken into lines: they are copied.
+        for command in error.commands:
+            lines += [f"      {terminal.paint(line, 'cyan')}" for line in clean(command).split("\n")]
+    lines += _lines_of_tool(error)
+    for item in list((error.explanation or {}).get("findings") or ())[:_MOST_FINDINGS]:
+        lines += [
+            "",
+            *paragraph(terminal, f"  likely cause ({item['confidence']:.0%}): ", item["title"], "bold"),
+        ]
+        lines.append(f"    line {item['line']}: {harmless(clean(item['excerpt']))[:_LONGEST_LINE]}")
+        for name in ("cause", "fix"):
+            lines += paragraph(terminal, f"    {name}: ", item[name])
+        lines.append(f"    run: {terminal.paint(clean(item['next_command']), 'cyan')}")
+        lines.append(f"    from: {clean(', '.join(item['sources'][:2]))}")
+    if error.log is not None:
+        # The bar keeps the runner of GitHub Actions from reading a line as its command.
+        tail = [f"    | {harmless(line[:_LONGEST_LINE])}" for line in tail_of(error.log)]
+        lines += ["", f"  log: {clean(str(error.log))}", *(terminal.paint(line, "dim") for line in tail)]
+    lines.append(terminal.paint(f"  ({error.code}, exit code {error.exit_code})", "dim"))
+    return "\n".join(lines) + "\n"
+
+
+def _lines_of_tool(error: XpuBuildError) -> list[str]:
+    """Return the tool's own lines that the error rests on, and the place where they stand."""
+    items = error.evidence.get("lines")
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items) or not items:
+        return []
+    place = error.evidence.get("file") or error.log or ""
+    lines = ["", f"  {clean(str(place))}, line {items[0].get('line')}:"]
+    return lines + [f"    | {harmless(clean(str(item.get('text'))))[:_LONGEST_LINE]}" for item in items]
+
+
+def tail_of(log: Path) -> list[str]:
+    """Return up to 15 last lines of a log; none where it cannot be read."""
+    try:
+        with log.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - _TAIL_BYTES))
+            data = stream.read(_TAIL_BYTES)
+    except OSError:
+        return []
+    lines = clean(data.decode("utf-8", "replace")).rstrip().split("\n")
+    return [line.rstrip() for line in lines[-_TAIL_LINES:]] if lines != [""] else []

@@ -1,0 +1,334 @@
+"""What plan, install, rehearse and verify show."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol, TextIO
+
+from xpubuild.engine.estimate import Estimate, total
+from xpubuild.engine.model import Plan
+from xpubuild.errors import XpuBuildError
+from xpubuild.ui import wording
+from xpubuild.ui.invocation import how_called
+from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, listed, table
+from xpubuild.ui.supply_views import wheel_table
+from xpubuild.ui.terminal import Terminal, one_line
+from xpubuild.ui.views import cache_table
+
+Document = Mapping[str, Any]
+Parts = tuple[Part, ...]
+_DIGITS = 12
+#: Words such as ``done``, ``to do`` or ``stale``, alone or with a reason.
+State = str | tuple[str, str]
+
+
+_PLAN_LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "lock_digest": "lock digest"}
+
+
+def plan_view(
+    plan: Plan,
+    states: Mapping[str, State],
+    obstacles: Sequence[XpuBuildError] = (),
+    estimates: Mapping[str, Estimate] = MappingProxyType({}),
+) -> Parts:
+    """Return the summary of a plan, the table of its steps, what they take, and what would stop an install.
+
+    ``states`` maps step ids to their state; a step that is not in it is still to do.
+    """
+    items: dict[str, object] = {"recipe": plan.recipe, **plan.summary}
+    items.setdefault("workspace", plan.workspace)
+    items.setdefault("lock_digest", plan.lock_digest[:_DIGITS])
+    summary = {_PLAN_LABELS.get(name, name.replace("_", " ")): _words(value) for name, value in items.items()}
+    rows = [
+        (
+            step.id, step.title, _state(states.get(step.id, "to do")), (*step.needs, *step.tools),
+            len(step.commands), wording.memory(step.memory_bytes),
+        )
+        for step in plan.steps
+    ]  # fmt: skip
+    return (
+        facts(summary),
+        table("", ("step", "title", "state", "needs", ">commands", ">memory"), rows),
+        _guesses(plan, estimates),
+        *(part for error in obstacles for part in _obstacle(error)),
+    )
+
+
+def _state(state: State) -> str:
+    word, reason = (state, "") if isinstance(state, str) else state
+    return f"{word}: {reason}" if reason else word
+
+
+def _guesses(plan: Plan, estimates: Mapping[str, Estimate]) -> Table:
+    def amounts(seconds: float | None, *sizes: int | None) -> list[str]:
+        texts = ("?" if item is None else wording.size(item) if item > 0 else "" for item in sizes)
+        return ["?" if seconds is None else wording.roughly(seconds), *texts]
+
+    rows: list[Sequence[object]] = [
+        (step, *amounts(guess.seconds, guess.download_bytes, guess.disk_bytes), guess.source)
+        for step, guess in estimates.items()
+    ]
+    if rows:
+        whole = total(plan.steps, estimates)
+        unknown = f"without {', '.join(whole.unknown)}: nothing tells" if whole.unknown else ""
+        rows.append(("together", *amounts(whole.seconds, whole.download_bytes, whole.disk_bytes), unknown))
+    return table(
+        "What the steps to do will take, about", ("step", ">time", ">download", ">disk", "from"), rows
+    )
+
+
+def _obstacle(error: XpuBuildError) -> Parts:
+    lines = [
+        error.what,
+        *(f"{name}: {text}" for name, text in (("why", error.why), ("fix", error.fix)) if text),
+    ]
+    title = f"Install would stop before the first step, with exit code {error.exit_code}"
+    return (Sentences(tuple(lines), title), Commands(tuple(error.commands)))
+
+
+def _words(value: object) -> str:
+    """Return a value of the summary in words; a mapping with a ``reason`` gives it in brackets."""
+    if isinstance(value, Mapping):
+        rest = {name: item for name, item in value.items() if name != "reason"}
+        words = ", ".join(
+            _words(item) if len(rest) == 1 else f"{name} {_words(item)}" for name, item in rest.items()
+        )
+        return f"{words} ({value['reason']})" if value.get("reason") else words
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(_words(item) for item in value)
+    return "" if value is None else str(value)
+
+
+def final_view(receipt: Document, program: str | None = None) -> Parts:
+    """Return what was built and checked, where it is, what it took, and which commands to run next.
+
+    ``program`` is how the user calls xpubuild, quoted for a shell (found out by default).
+    """
+    folder, program = Path(receipt["workspace"]), program or how_called()
+    prebuilt = [item for item in receipt["prebuilt"] if item["step"].split(".")[0] == item["name"]]
+    verify = receipt["verify"]
+    failed = (
+        [check for check in verify["checks"] if check["status"] not in ("pass", "skip")] if verify else []
+    )
+    return (
+        _costs(receipt),
+        cache_table(receipt["compile_cache"]),
+        wheel_table(receipt["wheels"]),
+        # What came along with these is in the receipt only.
+        listed("", prebuilt, {
+            "prebuilt": "name",
+            "version": "version",
+            "sha256": lambda item: (item["sha256"] or "")[:_DIGITS],
+        }),
+        listed("Missing or different from the plan", receipt["warnings"],
+               {"step": "step", "warning": "text"}),
+        facts({"verify": _verified(verify) if verify else "not run"}),
+        listed("Failed checks", failed, {"check": "id", "status": "status"}),
+        facts({
+            "recipe": receipt["recipe"],
+            "status": "partial: some steps were not run" if receipt["status"] == "partial" else "",
+            "lock": receipt["lock_digest"][:_DIGITS],
+            "python": receipt["python"],
+            "wheels": folder / "wheels",
+            "logs": receipt["logs"],
+            "receipt": folder / "receipt.json",
+            "modulefile": receipt.get("modulefile"),
+        }, "Files"),
+        Commands(_suggestions(receipt, program), "Next steps"),
+    )  # fmt: skip
+
+
+def _costs(receipt: Document) -> Table:
+    """Return what the last attempt of each step took; a command that comes again begins a new attempt."""
+    attempts: dict[str, list[Document]] = {}
+    for command in receipt["commands"]:
+        attempt = attempts.setdefault(command["step"], [])
+        if any(earlier["argv"] == command["argv"] for earlier in attempt):
+            attempt.clear()
+        attempt.append(command)
+    rows: list[Sequence[object]] = []
+    for step in receipt["steps"]:
+        if step["store"]:
+            rows.append((step["id"], "", "", f"the store {step['store']}"))
+        elif commands := attempts.get(step["id"]):
+            took = sum(command["duration_s"] for command in commands)
+            peak = max(command["peak_bytes"] for command in commands)
+            rows.append((step["id"], wording.duration(took), wording.memory(peak)))
+    origin = ("from",) if any(step["store"] for step in receipt["steps"]) else ()
+    return table("Steps", ("step", ">time", ">peak memory", *origin), rows)
+
+
+def _verified(verify: Document) -> str:
+    names = ("passed", "failed", "crashed", "timed_out", "skipped")
+    counts = [
+        f"{verify[name]} {name.replace('_', ' ')}" for name in names
+        if verify[name] or name in ("passed", "failed")
+    ]  # fmt: skip
+    return f"{verify['status']}: {', '.join(counts)}"
+
+
+def _suggestions(receipt: Document, program: str) -> tuple[str, ...]:
+    place, verify = shlex.quote(receipt["workspace"]), receipt["verify"]
+    first = f'eval "$({program} env --workspace {place})"'
+    if verify and verify["status"] != "pass":
+        first = f"{program} status --workspace {place}"
+    handed_out = receipt.get("wheel_dir")
+    install = (handed_out["command"],) if handed_out else ()
+    return (first, f"{program} verify --workspace {place}", *install)
+
+
+_REHEARSED = {
+    "ok": "the build is configured as requested",
+    "warnings": "the build is configured for XPU, without something that was requested",
+    "no-xpu": "the XPU gate stopped it: the build would have no XPU support, or another than requested",
+    "failed": "the configuration failed",
+}
+
+
+def rehearsal_view(document: Document) -> Parts:
+    """Return an ``xpubuild.rehearsal/1`` document: verdict, SYCL commands, switches, warnings."""
+    groups = document["sycl_groups"]
+    compilers = {
+        " with ".join(Path(group[name]).name for name in ("compiler", "host_compiler") if group[name])
+        for group in groups
+    }
+    # The document has the switches of upstream's defaults too.
+    switches = [item for item in document["switches"] if item["requested"] is not None]
+    return (
+        Facts(tuple(_rehearsed(document)), "Rehearsal"),
+        listed(f"SYCL commands ({', '.join(sorted(compilers))})", groups, {
+            "SYCL files of": "name",
+            ">files": "files",
+            "AOT targets": lambda group: ", ".join(group["aot"]) or "none (compiled when first used)",
+            "C++": _standard,
+            "ABI and preview": lambda group: [
+                "default" if group["cxx11_abi"] is None else group["cxx11_abi"],
+                *(item.removeprefix("-D").removeprefix("-f") for item in group["preview"]),
+            ],
+        }),
+        listed("Switches", switches,
+               {"switch": "name", "requested": "requested", "found": "found", "reason": "reason"}),
+        Sentences(tuple(item["text"] for item in document["warnings"]), "Warnings"),
+    )  # fmt: skip
+
+
+def _rehearsed(document: Document) -> Iterator[tuple[str, str]]:
+    cpu = document["target"] == "cpu" and document["verdict"] == "ok"
+    yield "verdict", "the build is configured for the CPU" if cpu else _REHEARSED[document["verdict"]]
+    yield "recipe", f"{document['recipe']}, target {document['target']}"
+    if document["build"] is not None:
+        groups = len(document["sycl_groups"])
+        amounts = [
+            f"{wording.plural(document['jobs'], 'job')} of up to {document['memory_gib_per_job']:g} GiB"
+        ]
+        amounts += [
+            f"{wording.plural(item['files'], 'file')} of {item['what']}: {item['gib_each']:g} GiB,"
+            f" one {item['gib_largest']:g} GiB"
+            for item in document["large_units"]
+            if item["files"]
+        ]
+        yield (
+            "SYCL files",
+            f"{document['sycl_files']} in {wording.plural(groups, 'group')}" if groups else "none",
+        )
+        yield "C++ files", str(document["cxx_files"])
+        yield "host compiler", document["host_compiler"] or "unknown"
+        yield "memory", "; ".join(amounts)
+        yield "build folder", document["build"]
+    yield "log", document["log"]
+
+
+def _standard(group: Document) -> str:
+    host, device = group["host_standard"], group["device_standard"]
+    if device is not None and device != host:
+        return f"{host or 'default'}, device {device}"
+    return host or "default"
+
+
+class Result(Protocol):
+    """What is shown of a check: its id, how it ended, the seconds it took, and why."""
+
+    @property
+    def id(self) -> str: ...  # noqa: D102
+    @property
+    def status(self) -> str: ...  # noqa: D102
+    @property
+    def duration_s(self) -> float: ...  # noqa: D102
+    @property
+    def detail(self) -> str: ...  # noqa: D102
+
+
+class CheckPrinter:
+    """Writes ``[3/28] pass aten.sort 0.1 s`` to standard error as each check ends."""
+
+    def __init__(self, *, total: int, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._total = total
+        self._done = 0
+        self._quiet = quiet
+        self._stream = sys.stderr if stream is None else stream
+
+    def emit(self, result: Result) -> None:
+        """Take one result."""
+        self._done += 1
+        if not self._quiet or result.status not in ("pass", "skip"):
+            detail = f": {result.detail}" if result.detail and result.status != "pass" else ""
+            time = wording.duration(result.duration_s)
+            self._write(self._done, f"{result.status} {result.id} {time}{detail}")
+
+    def progress(self, identifier: str, detail: str) -> None:
+        """Show how far a long check is."""
+        if not self._quiet:
+            self._write(self._done + 1, f"{identifier}: {detail}")
+
+    def _write(self, number: int, text: str) -> None:
+        # Who started it may have logged out; the checks go on.
+        terminal = Terminal.detect(self._stream, os.environ)
+        terminal.try_write(f"[{number}/{self._total}] {one_line(text)}\n")
+
+
+def verify_view(document: Document, *, quiet: bool = False) -> Parts:
+    """Return the parts of an ``xpubuild.verify/1`` document; ``quiet`` leaves the result alone.
+
+    Failures are on standard error by then: ``CheckPrinter`` wrote them as they came.
+    """
+    torch, device = document.get("torch", {}), document.get("device", {})
+    counts = ", ".join(f"{count} {status}" for status, count in document["summary"].items() if count)
+    result = facts({
+        "result": f"{document['status']} ({counts})",
+        "torch": torch.get("version", "cannot be imported"),
+        "C++ ABI": torch.get("cxx11_abi", "unknown"),
+        "device": device.get("name", device.get("type", "unknown")),
+    })  # fmt: skip
+    checks = document["checks"]
+    warnings = ((check["id"], warning) for check in checks for warning in check.get("warnings", ()))
+    tables = (
+        listed("Checks", checks, {
+            "check": "id",
+            "result": "status",
+            ">time": lambda check: wording.duration(check["duration_s"]),
+            "detail": "detail",
+        }),
+        table("Warnings", ("check", "warning"), warnings),
+    )  # fmt: skip
+    return (result,) if quiet else (*tables, result)
+
+
+def verify_summary_view(document: Document) -> Parts:
+    """Return the result, what did not pass, and the parts of ``verify_view``, for a page."""
+    bad = [check for check in document["checks"] if check["status"] not in ("pass", "skip")]
+    *tables, result = verify_view(document)
+    return (
+        result,
+        listed("Not passed", bad, {"check": "id", "result": "status", "detail": "detail"}),
+        *tables,
+    )
+
+
+def verify_checks_view(document: Document) -> Parts:
+    """Return the table of all checks of verify."""
+    return (listed("", document["checks"], {"check": "id", "suites": "suites", "what it checks": "title"}),)
