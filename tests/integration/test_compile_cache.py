@@ -23,8 +23,7 @@ from xpubuild.engine.execution import command_environment
 from xpubuild.engine.model import Plan
 from xpubuild.install.compile_cache_facts import compile_cache
 from xpubuild.install.request import Compilers, OneapiFacts
-from xpubuild.supply.caching.counting import counts_of, logs_of
-from xpubuild.supply.caching.model import FamilyCounts
+from xpubuild.supply.caching import FamilyCounts, counts_of, logs_of
 from xpubuild.workspace.layout import Layout
 
 pytestmark = [pytest.mark.needs("ccache", "g++"), pytest.mark.xdist_group("compile-cache")]

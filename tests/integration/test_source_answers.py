@@ -13,7 +13,7 @@ from integration.gitserver import git
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
 from xpubuild.supply.git import discover as discovering
-from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
 from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
 from xpubuild.supply.git.discover import discover
 from xpubuild.supply.git.edits import Ours
@@ -23,7 +23,6 @@ from xpubuild.supply.git.gitmodules import list_tree, read_links
 from xpubuild.supply.git.integrity import dirty_digest
 from xpubuild.supply.git.leftovers import remove_leftovers
 from xpubuild.supply.git.locks import locked
-from xpubuild.supply.git.named import named_commit, remember
 from xpubuild.supply.git.notes import finished_ns, read_done, read_move, write_done, write_move
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.remote import remote_commit, remote_tags

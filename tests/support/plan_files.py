@@ -34,7 +34,7 @@ from xpubuild.install.request import (
 from xpubuild.install.script import script
 from xpubuild.recipe.load import requirement_file
 from xpubuild.recipe.situation import Situation
-from xpubuild.supply.caching.model import CompileCache
+from xpubuild.supply.caching import CompileCache
 from xpubuild.supply.conda.lockfile import write_lock
 from xpubuild.supply.conda.model import CondaLock, CondaPackage
 

@@ -12,7 +12,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import run_plan
 from xpubuild.engine.state import plan_states
 from xpubuild.install.compile_cache import HitsProof
-from xpubuild.supply.caching.counting import logs_of
+from xpubuild.supply.caching import logs_of
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.suite.database_table import Table
 from xpubuild.workspace.documents import plan_document

@@ -22,8 +22,7 @@ from xpubuild.errors import ToolchainError, UsageError
 from xpubuild.install import compile_cache_facts as gathered
 from xpubuild.install.request import Compilers, OneapiFacts
 from xpubuild.install.script import script
-from xpubuild.supply.caching.counting import EVIDENCE, counts_of, rows
-from xpubuild.supply.caching.model import CompileCache
+from xpubuild.supply.caching import EVIDENCE, CompileCache, counts_of, rows
 
 CCACHE = CompileCache(
     "ccache", "/opt/bin/ccache", {"CCACHE_COMPILERCHECK": "content"}, hashed=("/gcc/cc1plus",),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.supply.caching.counting import as_evidence, counts_of, logs_of
+from xpubuild.supply.caching import as_evidence, counts_of, logs_of
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from xpubuild.install import compile_cache_facts as found_by
 from xpubuild.install.compile_cache import HitsProof
 from xpubuild.install.compile_cache_facts import compile_cache
 from xpubuild.install.request import Compilers
-from xpubuild.supply.caching.model import CompileCache
+from xpubuild.supply.caching import CompileCache
 
 SAFE = {"CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1"}
 

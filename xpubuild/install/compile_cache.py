@@ -15,8 +15,7 @@ from xpubuild.engine.model import Command, Proof, Step
 from xpubuild.frozen import frozen
 from xpubuild.install import compiler_steps
 from xpubuild.install.context import Context
-from xpubuild.supply.caching.counting import as_evidence, logs_of
-from xpubuild.supply.caching.model import CompileCache, Family, Kind
+from xpubuild.supply.caching import CompileCache, Family, Kind, as_evidence, logs_of
 
 STEP = "compile-cache"
 _SWITCHED_ON = frozenset({"1", "on", "true", "yes", "y"})

@@ -19,7 +19,7 @@ from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import ToolchainError, UsageError
 from xpubuild.install.remembered import remembered
 from xpubuild.install.request import Compilers, OneapiFacts
-from xpubuild.supply.caching.model import CompileCache, Kind, Wanted
+from xpubuild.supply.caching import CompileCache, Kind, Wanted
 
 _SETTING = re.compile(r"^\((?P<origin>.*)\) (?P<name>\w+) = (?P<value>.*)$", re.MULTILINE)
 _DEFAULT = "default"

@@ -12,9 +12,8 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import XpuBuildError
 from xpubuild.install.fetch_packages import as_remote, bring
-from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.bare import RepositoryStore, remember
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.named import remember
 from xpubuild.supply.mirror.entries import (
     FILES,
     GIT,

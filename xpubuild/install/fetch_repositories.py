@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from xpubuild.errors import FetchError
 from xpubuild.frozen import frozen
 from xpubuild.install.inputs import Repository
-from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
 from xpubuild.supply.git.configure_time import configure_time_pins
 from xpubuild.supply.git.discover import discover
 from xpubuild.supply.git.git import Report
-from xpubuild.supply.git.named import named_commit, remember
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.mirror.sets import RepositoryUse
 

@@ -9,10 +9,9 @@ from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError
 from xpubuild.install.fetch_repositories import Brought
 from xpubuild.install.inputs import Inputs
-from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
 from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
 from xpubuild.supply.git.gitmodules import read_links
-from xpubuild.supply.git.named import named_commit, remember
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.mirror.repositories import holds
 from xpubuild.supply.mirror.sets import RepositoryUse

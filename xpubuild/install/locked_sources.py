@@ -13,13 +13,12 @@ from xpubuild.install.context import Context
 from xpubuild.install.inputs import Repository
 from xpubuild.install.lock_parts import clean_text, clean_url
 from xpubuild.resources import ops_project_dir
-from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
 from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
 from xpubuild.supply.git.discover import Node, discover
 from xpubuild.supply.git.embedded import materialise
 from xpubuild.supply.git.git import Git, Report
 from xpubuild.supply.git.gitmodules import read_links
-from xpubuild.supply.git.named import named_commit, remember
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.urls import repository_name
 

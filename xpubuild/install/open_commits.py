@@ -16,8 +16,7 @@ from xpubuild.engine.files import write_atomic
 from xpubuild.errors import FetchError
 from xpubuild.install.request import Resolved
 from xpubuild.recipe.model import Recipe
-from xpubuild.supply.git.bare import RepositoryStore
-from xpubuild.supply.git.named import named_commit
+from xpubuild.supply.git.bare import RepositoryStore, named_commit
 from xpubuild.supply.git.pin import is_id
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout

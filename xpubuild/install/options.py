@@ -16,7 +16,7 @@ from xpubuild.install.request import EnvKind, InstallerKind, Request, Resolved
 from xpubuild.machine.oneapi_selection import Mode
 from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.recipe.values import Target
-from xpubuild.supply.caching.model import Wanted
+from xpubuild.supply.caching import Wanted
 from xpubuild.supply.mirror.remote.location import Location
 from xpubuild.workspace.moved import place_of
 

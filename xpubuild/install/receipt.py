@@ -16,7 +16,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan
 from xpubuild.engine.monitor import WATCHED
 from xpubuild.install.request import Facts
-from xpubuild.supply.caching.counting import rows
+from xpubuild.supply.caching import rows
 from xpubuild.supply.store.evidence import taken_from
 from xpubuild.workspace.layout import Layout
 

@@ -11,7 +11,7 @@ from xpubuild.frozen import frozen
 from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.recipe.situation import Situation
 from xpubuild.recipe.values import Target
-from xpubuild.supply.caching.model import CompileCache
+from xpubuild.supply.caching import CompileCache
 
 #: What the environment of a workspace is made of.
 EnvKind = Literal["venv", "conda"]

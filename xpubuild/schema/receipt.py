@@ -10,7 +10,7 @@ from xpubuild.install.request import Resolved
 from xpubuild.machine.host_report import HostReport
 from xpubuild.schema.audit import AuditedWheel
 from xpubuild.schema.common import Document, Part
-from xpubuild.supply.caching.model import StepCounts
+from xpubuild.supply.caching import StepCounts
 from xpubuild.verify.model import CheckStatus
 
 

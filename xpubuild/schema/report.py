@@ -11,7 +11,7 @@ from xpubuild.schema.common import Document
 from xpubuild.schema.receipt import OneapiComponent, ReceiptWarning, ReceiptWheel
 from xpubuild.schema.verify import VerifyDocument, VerifyOperatorsDocument
 from xpubuild.schema.workspace import Run
-from xpubuild.supply.caching.model import StepCounts
+from xpubuild.supply.caching import StepCounts
 from xpubuild.workspace.report_model import (
     NinjaBuild,
     ReportCommand,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from xpubuild.schema.common import Document, Part
-from xpubuild.supply.caching.model import StepCounts
+from xpubuild.supply.caching import StepCounts
 from xpubuild.workspace.check_model import Damage
 
 

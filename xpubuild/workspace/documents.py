@@ -13,7 +13,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.state import StepState
 from xpubuild.errors import XpuBuildError
-from xpubuild.supply.caching.counting import rows
+from xpubuild.supply.caching import rows
 from xpubuild.supply.store.evidence import taken_from
 from xpubuild.workspace.layout import Layout
 

@@ -17,7 +17,7 @@ from xpubuild.errors import XpuBuildError
 from xpubuild.explain.document import Circumstances, explain_file
 from xpubuild.machine.packages import system_of
 from xpubuild.machine.system import os_facts
-from xpubuild.supply.caching.counting import rows
+from xpubuild.supply.caching import rows
 from xpubuild.untrusted import UntrustedError, json_value, read_bytes
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.report_builds import ninja_builds

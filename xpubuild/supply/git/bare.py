@@ -8,6 +8,7 @@ a fetch excludes.
 from __future__ import annotations
 
 import contextlib
+import shlex
 import tempfile
 from collections.abc import Iterator
 from dataclasses import field
@@ -15,19 +16,22 @@ from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.engine.process import Cancel
-from xpubuild.errors import RecipeError
+from xpubuild.errors import RecipeError, SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.failures import Failure, error_for, require
+from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
 from xpubuild.supply.git.fetching import PINS, Fetch, Retry
 from xpubuild.supply.git.git import Git, Report, object_format
 from xpubuild.supply.git.gitconfig import add_settings
 from xpubuild.supply.git.leftovers import remove_leftovers
 from xpubuild.supply.git.locks import locked
-from xpubuild.supply.git.stock import Origin, damaged
+from xpubuild.supply.git.remote import remote_commit
 from xpubuild.supply.git.urls import is_local, mirror_name
 
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache made by xpubuild.\n"
 _INCOMPLETE = Failure("damaged", cause="objects are missing after the fetch")
+_NAMED = "refs/xpubuild/named"
+#: A repository's ids are taken to be SHA-1 as long as none of them is known.
+_SOME_ID = "0" * 40
 
 
 @frozen
@@ -52,6 +56,25 @@ class RepositoryStore:
         """Return the bare repositories of ``url`` in the stocks."""
         places = (folder / "git" / mirror_name(url, len(commit)) for folder in self.stocks)
         return [place for place in places if place.is_dir()]
+
+    def copy(
+        self, place: Path, wanted: str, into: Path, report: Report, hold: tuple[int, ...]
+    ) -> Failure | None:
+        """Fetch a commit or refspec from a repository of this machine into another; return what went wrong.
+
+        The receiving git hashes every object that comes: damaged ones are rejected, whatever the source is.
+        """
+        # The cache of a container's user often belongs to another id outside; what comes is hashed anyway.
+        serve = f"{shlex.quote(self.git.program)} -c 'safe.directory=*' upload-pack"
+        words = ["fetch", "--no-tags", "--depth=1", "--no-write-fetch-head", "--progress"]
+        run = self.git.run(
+            [*words, f"--upload-pack={serve}", "--", str(place), wanted],
+            git_dir=into,
+            report=report,
+            cancel=self.cancel,
+            hold=hold,
+        )
+        return None if run.ok else diagnose(run)
 
 
 @frozen
@@ -103,8 +126,7 @@ class BareRepository:
 
     def _deliver(self, commit: str, git_dir: Path, report: Report, hold: tuple[int, ...]) -> Failure | None:
         with self._locked(report, shared=True) as fd:
-            origin = Origin(self.store.git, self.path)
-            return origin.give(commit, git_dir, report=report, cancel=self.store.cancel, hold=(fd, *hold))
+            return self.store.copy(self.path, commit, git_dir, report, (fd, *hold))
 
     def _holds(self, commit: str) -> bool:
         """Whether the commit was fetched to the end and every object of its tree is still here."""
@@ -148,18 +170,17 @@ class BareRepository:
         """
         for place in self.store.stocked(self.url, commit):
             self._make_usable(commit, report)
-            origin = Origin(self.store.git, place)
-            failure = origin.give_pinned(
-                commit, self.path, report=report, cancel=self.store.cancel, hold=(fd,)
-            )
+            pinned = f"{PINS}/{commit}"
+            failure = self.store.copy(place, f"+{pinned}:{pinned}", self.path, report, (fd,))
             if failure is None and self._holds(commit):
                 return True
             if failure is not None and failure.reason == "no-space":
                 raise error_for(failure, str(place), commit)
-            if failure is not None and failure.reason == "commit" and not origin.knows(commit):
+            known = self.store.git.query(["rev-parse", "--quiet", "--verify", pinned], git_dir=place)
+            if failure is not None and failure.reason == "commit" and not known.ok:
                 continue
             if self.store.offline:
-                raise damaged(place, self.url, commit, failure or _INCOMPLETE)
+                raise _damaged_stock(place, self.url, commit, failure or _INCOMPLETE)
             report(f"{place} is damaged; {self.url} is used instead")
             self._set_aside(report)
         return False
@@ -235,3 +256,47 @@ class BareRepository:
         lock = self.path.with_suffix(".lock")
         with locked(lock, shared=shared, cancel=self.store.cancel, on_wait=waiting) as fd:
             yield fd
+
+
+def _damaged_stock(place: Path, url: str, commit: str, failure: Failure) -> SourceIntegrityError:
+    """Return the error of a stock that cannot give what it should hold."""
+    folder = place.parent.parent
+    return SourceIntegrityError(
+        f"the mirror {folder} is damaged: {place.relative_to(folder)}",
+        why=f"commit {commit} of {url} cannot be read from it: {failure.cause}",
+        fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
+        commands=(f"xpubuild fetch --mirror {shlex.quote(str(folder))} --check",),
+        evidence={"mirror": str(folder), "repository": place.name, "url": url, "commit": commit,
+                  "git": list(failure.lines)},
+    )  # fmt: skip
+
+
+def named_commit(store: RepositoryStore, url: str, ref: str) -> str:
+    """Return the commit that ``ref`` of ``url`` is at: as a stock remembers it, else as the server says.
+
+    Offline, what the user's own mirror remembers counts too.
+
+    Raises:
+        FetchError: offline, and no mirror remembers it; or the server cannot be asked.
+        RecipeError: ``url`` or ``ref`` is not one that git may be given.
+    """
+    own = [store.mirror(url, _SOME_ID).path] if store.offline else []
+    for place in (*store.stocked(url, _SOME_ID), *own):
+        name = f"{_NAMED}/{ref}^{{commit}}"
+        known = store.git.query(["rev-parse", "--quiet", "--verify", name], git_dir=place)
+        if known.ok:
+            return known.text
+    if store.offline:
+        raise error_for(Failure("offline"), url, ref)
+    return remote_commit(url, ref, git=store.git, cancel=store.cancel)
+
+
+def remember(store: RepositoryStore, url: str, ref: str, commit: str) -> None:
+    """Note in the mirror of ``url``, which holds ``commit``, that ``ref`` is at it.
+
+    Raises:
+        NoSpaceError, ToolchainError: it cannot be written.
+    """
+    git_dir = store.mirror(url, commit).path
+    answer = store.git.query(["update-ref", f"{_NAMED}/{ref}", commit], git_dir=git_dir)
+    require(answer, f"noting {ref} of {url}")

@@ -21,27 +21,22 @@ class ConfigureItem(Protocol):
     @property
     def url(self) -> str:
         """Where the build clones it from."""
-        ...
 
     @property
     def path(self) -> str | None:
         """Where the build puts it, below the checkout."""
-        ...
 
     @property
     def pin_file(self) -> str | None:
         """The file of the tree that names the commit or tag."""
-        ...
 
     @property
     def commit(self) -> str | None:
         """The commit, where the recipe knows it."""
-        ...
 
     @property
     def ref(self) -> str | None:
         """The tag, where the recipe knows it."""
-        ...
 
 
 @frozen

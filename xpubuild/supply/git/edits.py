@@ -117,41 +117,17 @@ def _is_edit(item: Repository, change: Change, ours: Ours | None) -> bool:
     return not ours.wrote(change.path)
 
 
-def _is_besides(path: str, besides: Collection[str]) -> bool:
-    return any(path == other or path.startswith(f"{other}/") for other in besides)
-
-
-def in_the_way(
-    repository: Repository, target: Sequence[TreeEntry], leaving: Collection[str], ours: Ours | None
-) -> list[Edit]:
-    """Return ignored files that a checkout of ``target`` would overwrite without a word.
-
-    ``leaving`` are the submodules (paths below the top) that are taken away first.
-    """
-    tracked = {entry.path for entry in repository.entries}
-    kept = {repository.place(link) for link in repository.links()} | set(leaving)
-    found: set[str] = set()
-    for entry in target:
-        if entry.path not in tracked and not _is_besides(repository.place(entry.path), kept):
-            found.update(_obstacles(repository.work_tree, entry.path, tracked))
-    theirs = sorted(path for path in found if ours is None or not ours.wrote(path))
-    return [Edit(repository.place(path), "ignored", repository.path) for path in theirs]
-
-
-def _obstacles(work_tree: Path, path: str, tracked: Collection[str]) -> list[str]:
-    parts = path.split("/")
-    for end in range(1, len(parts)):
-        above = "/".join(parts[:end])
-        folder = work_tree / above
-        if not os.path.lexists(folder):
-            return []
-        if folder.is_symlink() or not folder.is_dir():
-            return [] if above in tracked else [above]
-    place = work_tree / path
-    if place.is_symlink() or place.is_file():
-        return [path]
-    below = (file.relative_to(work_tree).as_posix() for file in place.rglob("*") if not file.is_dir())
-    return [file for file in below if file not in tracked][:_SHOWN]
+def in_the_way(repository: Repository, target: Sequence[TreeEntry], ours: Ours | None) -> list[Edit]:
+    """Return files that git does not track and a checkout of ``target`` would overwrite without a word."""
+    new = {entry.path for entry in target} - {entry.path for entry in repository.entries}
+    above = {"/".join(path.split("/")[:end]) for path in new for end in range(1, path.count("/") + 1)}
+    found = []
+    for change in repository.changes:
+        parts = change.path.split("/")
+        below = any("/".join(parts[:end]) in new for end in range(1, len(parts) + 1))
+        if change.extra and (below or change.path in above) and not (ours and ours.wrote(change.path)):
+            found.append(Edit(repository.place(change.path), change.kind, repository.path))
+    return found
 
 
 def refuse(into: Path, edits: Sequence[Edit], pinned: str) -> SourceIntegrityError:

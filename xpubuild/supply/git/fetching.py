@@ -5,14 +5,13 @@ git gives up at the first interrupted connection or 503, so the retries are here
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from xpubuild.engine.process import Cancel
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.failures import Failure, diagnose
-from xpubuild.supply.git.git import Git, Report, stopped
+from xpubuild.supply.git.git import Git, Report, pause
 from xpubuild.supply.git.leftovers import remove_leftovers
 
 PINS = "refs/xpubuild/pins"
@@ -20,7 +19,6 @@ _COMMAND = ("fetch", "--no-tags", "--no-write-fetch-head", "--progress")
 _HINT = "refs/xpubuild/hint"
 _WHOLE = ("+refs/heads/*:refs/xpubuild/heads/*", "+refs/tags/*:refs/xpubuild/tags/*")
 _ALL_HISTORY = "--depth=2147483647"  # what git's own --unshallow stands for
-_TICK_S = 0.05
 
 
 @frozen
@@ -101,16 +99,9 @@ class Fetch:
                 return failure
             count = f"{attempt + 1} of {self.retry.attempts}"
             self.report(f"{self.url}: {failure.reason}; trying again in {delay:g} s ({count})")
-            self._pause(delay)
+            pause(delay, self.cancel)
             delay *= 2
         return None
 
     def _ask(self, *args: str) -> str:
         return self.git.query(args, git_dir=self.git_dir).text
-
-    def _pause(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self.cancel:
-                raise stopped()
-            time.sleep(_TICK_S)

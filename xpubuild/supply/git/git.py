@@ -39,6 +39,7 @@ _IMPORT = threading.Lock()
 # A check of a large repository on a slow disk says nothing for long; fetches pass a shorter time.
 _LOCAL_STALL_S = 3600.0
 _SHA256_DIGITS = 64
+_TICK_S = 0.05
 
 
 @frozen
@@ -284,6 +285,19 @@ def _argument_layer() -> Any:
         finally:
             _exchange(ours, callers)
     return Layer
+
+
+def pause(seconds: float, cancel: Cancel | None) -> None:
+    """Wait before another try.
+
+    Raises:
+        InterruptedByUserError: ``cancel`` was set.
+    """
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if cancel:
+            raise stopped()
+        time.sleep(_TICK_S)
 
 
 def stopped() -> InterruptedByUserError:

@@ -18,7 +18,7 @@ from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.gitmodules import read_links
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.untouched import is_untouched
-from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, walk
+from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, require_git_dir, walk
 
 _AGAIN = "run the same command again; the checkout is created again"
 
@@ -51,18 +51,18 @@ def _left_to_the_checkout() -> None:
     """Do nothing: a checkout sets a damaged one aside itself, with its lock held."""
 
 
-def _git_dir(into: Path) -> Path:
-    git_dir = find_git_dir(into)
-    if git_dir is None:
-        raise _broken(into, "it is not a git checkout", _AGAIN)
-    return git_dir
+def _bare(git: Git, into: Path, pin: Pin | None, built: Built) -> list[Repository]:
+    """Return the repositories of the tree; raise where they hold more or less than the pin and a build.
 
-
-def _bare(git: Git, into: Path, pin: Pin, built: Built) -> list[Repository]:
-    """Return the repositories of the tree; raise where they hold more or less than the pin and a build."""
-    found = list(walk(git, into, _git_dir(into), submodules=pin.submodules, skip=pin.skip))
-    expected = {"": {pin.commit}}
+    Without a pin, for a tree with edits on purpose, nothing is refused.
+    """
+    skip = pin.skip if pin is not None else ()
+    submodules = pin is not None and pin.submodules
+    found = list(walk(git, into, require_git_dir(into), submodules=submodules, skip=skip))
     repositories = [item for item in found if isinstance(item, Repository)]
+    if pin is None:
+        return repositories
+    expected = {"": {pin.commit}}
     for item in repositories:
         expected |= {item.place(link): {commit} for link, commit in item.links().items()}
     edits = find_edits(git, found, expected=expected, moving=None, built=built)
@@ -75,7 +75,7 @@ def _bare(git: Git, into: Path, pin: Pin, built: Built) -> list[Repository]:
 
 
 def _verify(git: Git, into: Path, pin: Pin) -> dict[str, Any]:
-    git_dir = _git_dir(into)
+    git_dir = require_git_dir(into)
     repositories = _bare(git, into, pin, read_built(git_dir))
     tree = git.query(["rev-parse", f"{pin.commit}^{{tree}}"], git_dir=git_dir).text
     if pin.tree is not None and tree != pin.tree:
@@ -202,13 +202,11 @@ def begin_build(into: Path, pin: Pin | None, kind: str, besides: Sequence[str] =
     Raises:
         SourceIntegrityError: the tree holds what neither the pin nor a build of ours put there.
     """
-    git, git_dir = Git.open(), _git_dir(into)
+    git, git_dir = Git.open(), require_git_dir(into)
     built = read_built(git_dir)
     # What a developer left in a tree in use is no work of a build that ended.
     strict = replace(built, running="") if built.running == EDITABLE else built
-    if pin is not None:
-        _bare(git, into, pin, strict if kind == WHEEL else built)
-    found = list(walk(git, into, git_dir, submodules=True))
+    found = _bare(git, into, pin, strict if kind == WHEEL else built)
     made = {place for place, what in extras(found) if strict.explains(place, what)}
     before = {place for place, _ in extras(found)} - made if kind == WHEEL else set()
     Built(frozenset(made), kind, frozenset(before), tuple(besides)).write(git_dir)
@@ -238,11 +236,9 @@ class BuiltTreeProof:
             SourceIntegrityError: it is not the pinned tree, or a file hides a pinned one.
         """
         git, into = Git.open(), Path(self.into)
-        git_dir = _git_dir(into)
+        git_dir = require_git_dir(into)
         built = read_built(git_dir)
-        if self.pin is not None:
-            _bare(git, into, self.pin, built)
-        found = list(walk(git, into, git_dir, submodules=True))
+        found = _bare(git, into, self.pin, built)
         made = {place for place, kind in extras(found) if built.explains(place, kind)}
         if built.running == WHEEL:
             Built(frozenset(made)).write(git_dir)

@@ -9,7 +9,7 @@ files that hold what one of the noted commits has are ours, and the same call ca
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xpubuild.engine.files import sync_filesystems
@@ -77,7 +77,7 @@ class Move:
             if node.path in repositories:
                 populate.deliver(node)
         leaving = _leaving(tree, repositories) if self.pin.submodules else []
-        self._require_room(tree, repositories, leaving, moving)
+        self._require_room(tree, repositories, moving)
         notes.write_move(self.git_dir, _commits(tree, repositories, moving))
         for path in leaving:
             populate.take_away(path)
@@ -131,7 +131,6 @@ class Move:
         self,
         tree: SourceTree,
         repositories: Mapping[str, Repository],
-        leaving: Collection[str],
         moving: _Moving,
     ) -> None:
         git = self.store.git
@@ -140,7 +139,8 @@ class Move:
             item = repositories.get(node.path)
             if item is not None and item.head != node.commit:
                 ours = None if moving is None else Ours(git, item, moving.get(node.path, ()))
-                edits += in_the_way(item, list_tree(git, item.git_dir, node.commit), leaving, ours)
+                edits += in_the_way(item, list_tree(git, item.git_dir, node.commit), ours)
+
         self._refuse(edits)
 
     def _refuse(self, edits: Sequence[Edit]) -> None:

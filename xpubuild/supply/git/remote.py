@@ -11,7 +11,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, RecipeError
 from xpubuild.supply.git.failures import Failure, diagnose, error_for
-from xpubuild.supply.git.git import Git, stopped
+from xpubuild.supply.git.git import Git, pause
 from xpubuild.supply.git.pin import is_ref
 from xpubuild.supply.git.urls import problem_with
 
@@ -114,16 +114,8 @@ def _ask(
         if run.ok:
             return found, None
         failure = diagnose(run)
-        pause = _PAUSE_S * (attempt + 1)
-        if not failure.transient or time.monotonic() + pause > end:
+        delay = _PAUSE_S * (attempt + 1)
+        if not failure.transient or time.monotonic() + delay > end:
             break
-        _wait(pause, cancel)
+        pause(delay, cancel)
     return {}, failure
-
-
-def _wait(seconds: float, cancel: Cancel | None) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if cancel:
-            raise stopped()
-        time.sleep(_TICK_S)

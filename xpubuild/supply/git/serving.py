@@ -17,14 +17,13 @@ from xpubuild.documents import plain
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
 from xpubuild.supply.git.configure_time import ConfigureItem, ConfigurePin, configure_time_pins
 from xpubuild.supply.git.discover import Node, discover
 from xpubuild.supply.git.failures import require
 from xpubuild.supply.git.git import Git, Report, object_format
 from xpubuild.supply.git.gitconfig import setting
 from xpubuild.supply.git.hardening import without_filters
-from xpubuild.supply.git.named import named_commit, remember
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.urls import mirror_name, normalised
 from xpubuild.supply.git.worktree import require_git_dir

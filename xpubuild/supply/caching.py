@@ -1,4 +1,4 @@
-"""Counts hits from what the caches log: the statistics log of ccache, the server's log of sccache.
+"""Compile caches: which one a build uses, and how often it hit, by its own logs.
 
 ccache writes a line ``# SOURCE`` and then a counter per line for each call (``stats_log`` in its manual; the
 names are those of its ``core/Statistics.cpp``). sccache's server (``server.rs``) writes at level debug how it
@@ -9,31 +9,65 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal
 
 from xpubuild.documents import plain
-from xpubuild.supply.caching.model import Family, FamilyCounts, Kind
+from xpubuild.engine.journal import StepRecord
+from xpubuild.frozen import frozen
+
+Kind = Literal["ccache", "sccache"]
+#: What --compile-cache accepts; auto is the first of ``Kind`` that is installed.
+Wanted = Literal["auto", "ccache", "sccache", "none"]
+Family = Literal["C++", "SYCL", "link", "AOT"]
 
 
-class Recorded(Protocol):
-    """What the journal knows of a step."""
+@frozen
+class CompileCache:
+    """The program, and what it is told beside what the plan knows (workspace, component).
 
-    @property
-    def step(self) -> str:
-        """Its name."""
-        ...
+    ``hashed`` are files that decide what the host compiler makes, beside the compiler itself; ``sycl_hashed``
+    are those of the SYCL compiler. ``launched`` is False where CC and CXX lead to the program already.
+    ``sloppiness`` is what the user's own configuration of ccache has.
+    """
 
-    @property
-    def status(self) -> str:
-        """running, done or failed."""
-        ...
+    kind: Kind
+    path: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    hashed: tuple[str, ...] = ()
+    sycl_hashed: tuple[str, ...] = ()
+    sloppiness: str = ""
+    launched: bool = True
+    place: str = ""
+    """Where objects are kept, for people."""
 
-    @property
-    def evidence(self) -> list[dict[str, Any]]:
-        """Of the last attempt that was done."""
-        ...
+
+@frozen
+class FamilyCounts:
+    """What became of the calls of one kind of compiler in the last attempt at a step."""
+
+    family: Family
+    """`link` and `AOT` (device link with ahead-of-time compilation) are never kept by a cache."""
+    calls: int
+    hits: int
+    misses: int
+    not_cached: int
+    """Calls whose result the cache does not keep."""
+    remote_hits: int
+    """The part of the hits that came from the remote storage."""
+    reasons: Mapping[str, int]
+    """Why calls missed or were not cached, in words: how many."""
+
+
+@frozen
+class StepCounts:
+    """The counts of one step that compiled."""
+
+    step: str
+    program: Kind
+    families: tuple[FamilyCounts, ...]
 
 
 #: The key of the evidence that has the counts of a step.
@@ -150,7 +184,7 @@ def as_evidence(kind: Kind, logs: Sequence[tuple[Family, Path]]) -> dict[str, An
     return {EVIDENCE: {"program": kind, "families": plain(counts_of(kind, logs))}}
 
 
-def rows(records: Sequence[Recorded], build: Path) -> list[dict[str, Any]]:
+def rows(records: Sequence[StepRecord], build: Path) -> list[dict[str, Any]]:
     """Return the counts of each step that compiled: as recorded of one that is done, else so far by its logs.
 
     ``build`` is the folder of the workspace that has the logs.

@@ -1,1 +1,0 @@
-"""Compile caches (ccache, sccache): which one a build uses and how, and what it hit."""
