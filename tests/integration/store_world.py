@@ -12,7 +12,7 @@ from integration.test_components_held import wheel
 from support.engine import make_plan, shell
 
 from xpubuild.artifacts.audit import AuditPolicy
-from xpubuild.artifacts.wheel_proof import WheelProof
+from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.engine.model import Plan, Publish, Step
 from xpubuild.supply.git.built import BARE
 from xpubuild.supply.store.folder import FolderStore

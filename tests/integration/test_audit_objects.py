@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from support.artifacts import compile_shared, read_static_symbols
 
-from xpubuild.artifacts.abi import classify
+from xpubuild.artifacts.abi import classify, old_abi_in
 from xpubuild.artifacts.elf import read_shared_object
-from xpubuild.artifacts.mangling import old_abi_in
 from xpubuild.errors import AuditError
 
 #: Everything of libstdc++ that differs between the ABIs, and names that only look as if they did.

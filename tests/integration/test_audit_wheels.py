@@ -11,7 +11,7 @@ import pytest
 from support.artifacts import compile_shared, pack, unzip, zip_up
 
 from xpubuild.artifacts.audit import AuditPolicy, AuditReport, audit_wheel, raise_for_findings
-from xpubuild.artifacts.wheel_proof import WheelProof
+from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.errors import AuditError
 
 #: A library with an interface as torch's c10 has it, and an extension that uses it.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.cli import Xpubuild
 
-from xpubuild.artifacts.tree_kind import LEGACY, check, look
+from xpubuild.artifacts.configure import LEGACY, check, look
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import RecipeError
 from xpubuild.machine.make_env import make_env

@@ -19,7 +19,7 @@ from support.plan_files import plan_for
 from support.shared import folder_of_run, once
 from support.sycl_compiler.driver import install
 
-from xpubuild.artifacts.wheel_proof import WheelProof
+from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.execution import command_environment
 from xpubuild.engine.model import Step

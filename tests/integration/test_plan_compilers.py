@@ -11,7 +11,7 @@ import pytest
 from integration import oneapi_standin as standin
 from support.cli import Xpubuild
 
-from xpubuild.artifacts.links import LinksProof
+from xpubuild.artifacts.step_proofs import LinksProof
 from xpubuild.errors import ToolchainError
 
 

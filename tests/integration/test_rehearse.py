@@ -16,8 +16,7 @@ from support.cli import Result, Xpubuild
 from support.documents import check
 from support.shared import folder_of_run
 
-from xpubuild.artifacts.configure_only import configure
-from xpubuild.artifacts.configured import configured_folder
+from xpubuild.artifacts.configure import configure, configured_folder
 
 pytestmark = pytest.mark.needs("cmake", "ninja", "g++")
 

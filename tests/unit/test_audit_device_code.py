@@ -13,7 +13,7 @@ from support.sycl_library import SECTION, SPIRV, Image, archive, native, patch_t
 
 from xpubuild.artifacts.audit import AuditPolicy, audit_wheel
 from xpubuild.artifacts.device_code import UnreadableImageError, read_code
-from xpubuild.artifacts.device_targets import describe, has_code_for
+from xpubuild.artifacts.device_findings import describe, has_code_for
 from xpubuild.errors import AuditError
 
 if sys.version_info >= (3, 14):

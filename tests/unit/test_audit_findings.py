@@ -23,9 +23,16 @@ from xpubuild.artifacts.audit_checks import (
 )
 from xpubuild.artifacts.audit_report import AuditPolicy, AuditReport, Finding, Severity
 from xpubuild.artifacts.device_code import Code, Device
-from xpubuild.artifacts.device_findings import device_findings, summary
+from xpubuild.artifacts.device_findings import (
+    _TARGETS,
+    describe,
+    device_findings,
+    has_code_for,
+    known,
+    named,
+    summary,
+)
 from xpubuild.artifacts.device_images import DeviceImage
-from xpubuild.artifacts.device_targets import _TARGETS, describe, has_code_for, known, named
 from xpubuild.artifacts.elf import ElfObject, Symbols
 from xpubuild.artifacts.linkage import Closure, Missing, Provider, entry_folder, rpath_problem, sycl_runtimes
 

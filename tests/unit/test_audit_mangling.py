@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpubuild.artifacts.mangling import old_abi_in
+from xpubuild.artifacts.abi import old_abi_in
 
 OLD = [
     "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs",

@@ -26,8 +26,7 @@ from xpubuild.artifacts.site_packages import (
     site_packages_of,
     wrong_size,
 )
-from xpubuild.artifacts.wheel import read_wheel, record_of
-from xpubuild.artifacts.wheel_metadata import metadata_problems, parse_name
+from xpubuild.artifacts.wheel import metadata_problems, parse_name, read_wheel, record_of
 from xpubuild.errors import XpuBuildError
 
 

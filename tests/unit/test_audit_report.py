@@ -10,8 +10,7 @@ from support.artifacts import pack, tiny_elf
 
 from xpubuild.artifacts.audit import AuditPolicy, audit_wheel, raise_for_findings
 from xpubuild.artifacts.audit_report import _FIXES, Finding, raise_for
-from xpubuild.artifacts.together import check_together
-from xpubuild.artifacts.wheel_proof import WheelProof
+from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.errors import AuditError
 
 LOST = tiny_elf(soname="", needed=["libnobody.so.1"])
@@ -87,10 +86,6 @@ def test_one_sycl_runtime_only(tmp_path: Path) -> None:
     })  # fmt: skip
     reports = [audit_wheel(wheel, policy) for wheel in (seven, eight)]
     assert [report.status for report in reports] == ["ok", "ok"]
-    check_together(reports[:1])
-    with pytest.raises(AuditError, match="seven-1") as caught:
-        check_together(reports)
-    assert "libsycl.so.8 by eight-1.0" in caught.value.why
     assert [finding.kind for finding in audit_wheel(both, policy).errors] == ["two-sycl"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from xpubuild.artifacts.together import check_documents
+from xpubuild.artifacts.audit_checks import check_documents
 from xpubuild.errors import AuditError
 
 

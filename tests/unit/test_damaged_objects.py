@@ -11,7 +11,7 @@ import pytest
 from support.artifacts import read_device_images, tiny_elf
 from support.sycl_library import SPIRV, Image, archive, native, patch_tokens, sycl_library
 
-from xpubuild.artifacts import device_images, elf, linkage, zstd
+from xpubuild.artifacts import device_code, device_images, elf, linkage
 from xpubuild.artifacts.device_code import UnreadableImageError, _notes, _version, read_code
 from xpubuild.artifacts.elf import read_shared_object
 from xpubuild.errors import XpuBuildError
@@ -44,7 +44,7 @@ def nested(depth: int) -> bytes:
         (archive([("x", b"abcd")])[:40], "its archive ends inside a member's header"),
         (b"!<arch>\n" + b"x" * 58 + b"`\n", "its archive has no member at byte 8"),
         (b"!<arch>\n" + b"x" * 48 + b"12        " + b"xx", "its archive has no member at byte 8"),
-        (zstd.MAGIC + bytes(20), "it cannot be unpacked: "),
+        (device_code.ZSTD + bytes(20), "it cannot be unpacked: "),
         (compress(SPIRV)[:-1], "it cannot be unpacked: the data is cut off"),
     ],
     ids=range(8),
@@ -62,10 +62,10 @@ def test_images_at_their_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     both = read_code(archive([("64.12.60.7/", patch_tokens(1)), ("64.bmg", patch_tokens(2))]))
     assert [(device.config, device.core) for device in both.devices] == [("12.60.7", 1), ("", 2)]
     assert [_version(name) for name in ("64.12.60.7", "64.bmg", "64", "a.1")] == ["12.60.7", "", "", "1"]
-    monkeypatch.setattr(zstd, "_MOST_BYTES", 100)
-    assert zstd.unpacked(compress(bytes(99))) == bytes(99)
+    monkeypatch.setattr(device_code, "_MOST_BYTES", 100)
+    assert device_code.unpacked(compress(bytes(99))) == bytes(99)
     with pytest.raises(ValueError, match="the content is too large"):
-        zstd.unpacked(compress(bytes(101)))
+        device_code.unpacked(compress(bytes(101)))
 
 
 def test_notes_of_native_code() -> None:

@@ -12,9 +12,14 @@ from typing import Any, Protocol
 import pytest
 from support.artifacts import pack, tiny_elf, unzip
 
-from xpubuild.artifacts.configured import ConfiguredProof
-from xpubuild.artifacts.links import LinksProof
-from xpubuild.artifacts.step_proofs import AbiOfInstalledProof, EnvironmentProof, SameWheelProof, VerifyProof
+from xpubuild.artifacts.configure import ConfiguredProof
+from xpubuild.artifacts.step_proofs import (
+    AbiOfInstalledProof,
+    EnvironmentProof,
+    LinksProof,
+    SameWheelProof,
+    VerifyProof,
+)
 from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.errors import XpuBuildError
 from xpubuild.install.complete import CompleteProof, ComponentsCompleteProof

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 from support.fall_back import NO_KERNELS, NOT_GCC, NOT_GCC_WARNING
 
-from xpubuild.artifacts.cmake_lines import Messages
+from xpubuild.artifacts.cmake_build import Messages
 from xpubuild.artifacts.expectation import Expectation
 from xpubuild.artifacts.gate_rules import GateRule, shipped_gate_rules
 from xpubuild.artifacts.xpu_gate import XpuGate

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.artifacts.cmake_lines import Messages
-from xpubuild.artifacts.configure_only import configure, configure_argv
-from xpubuild.artifacts.gate_configuration import read_cache, read_messages, read_switches
-from xpubuild.artifacts.sycl_commands import SyclGroup, home_of, read_sycl_groups
-from xpubuild.artifacts.tree_kind import LEGACY, TreeKind, check, look
+from xpubuild.artifacts.cmake_build import (
+    Messages,
+    SyclGroup,
+    home_of,
+    read_cache,
+    read_messages,
+    read_switches,
+    read_sycl_groups,
+)
+from xpubuild.artifacts.configure import LEGACY, TreeKind, check, configure, configure_argv, look
 from xpubuild.errors import RecipeError
 
 SCIKIT = '[build-system]\nrequires = ["a"]\nbuild-backend = "scikit_build_core.build"\n'

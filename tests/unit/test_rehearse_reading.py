@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.artifacts.configure_only import configure_argv
-from xpubuild.artifacts.configured import ConfiguredProof, configured_folder
-from xpubuild.artifacts.gate_configuration import SwitchFound, read_cache, read_messages, read_switches
-from xpubuild.artifacts.tree_kind import TreeKind
+from xpubuild.artifacts.cmake_build import SwitchFound, read_cache, read_messages, read_switches
+from xpubuild.artifacts.configure import ConfiguredProof, TreeKind, configure_argv, configured_folder
 from xpubuild.errors import RecipeError
 from xpubuild.ui.parts import Table
 from xpubuild.ui.run_views import rehearsal_view

@@ -17,7 +17,7 @@ from support.documents import check
 from support.pages import page_of
 
 from xpubuild.artifacts.audit import AuditPolicy
-from xpubuild.artifacts.wheel_proof import WheelProof
+from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.fingerprint import fingerprints
 from xpubuild.engine.journal import Journal

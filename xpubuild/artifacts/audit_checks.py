@@ -1,13 +1,14 @@
-"""The checks of the objects of a wheel, one function per check."""
+"""The checks of the objects of a wheel, one function for each, and of wheels that share a process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from xpubuild.artifacts.abi import AbiCount
-from xpubuild.artifacts.audit_report import AuditPolicy, Finding
+from xpubuild.artifacts.audit_report import AuditPolicy, Finding, raise_for
 from xpubuild.artifacts.elf import ElfObject
 from xpubuild.artifacts.linkage import (
     Closure,
@@ -171,3 +172,18 @@ def string_findings(label: str, found: Iterable[Sequence[str]], policy: AuditPol
         texts = " or ".join(f"'{text}'" for text in wanted)
         message = f"no object of {label} contains {texts}"
         yield Finding("error", "missing-string", label, wanted[0], message)
+
+
+def check_documents(wheels: Sequence[Mapping[str, Any]]) -> None:
+    """Compare several wheels by the audits that a receipt holds: they will be in one process.
+
+    Raises:
+        AuditError: the wheels need more than one major version of libsycl.
+    """
+    libraries = [
+        (f"{wheel['file']}:{item['path']}", (*item["needed"], *item["found"], item["soname"]))
+        for wheel in wheels
+        for item in wheel["objects"]
+    ]
+    label = ", ".join(str(wheel["file"]) for wheel in wheels)
+    raise_for(label, list(sycl_findings(libraries)), AuditPolicy())

@@ -11,13 +11,38 @@ intel-graphics-compiler; intel/llvm PR 15124 (compression).
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterator
 
 from xpubuild.artifacts.elf import ElfReader
-from xpubuild.artifacts.zstd import MAGIC as ZSTD
-from xpubuild.artifacts.zstd import unpacked
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdDecompressor, ZstdError
+else:
+    from backports.zstd import ZstdDecompressor, ZstdError
+
+ZSTD = b"\x28\xb5\x2f\xfd"
+# The largest image that is unpacked: a library of PyTorch is linked with an image per kernel or source file.
+_MOST_BYTES = 1 << 31
+
+
+def unpacked(data: bytes) -> bytes:
+    """Return what was packed.
+
+    Raises:
+        ValueError: the data is damaged, cut off or larger than any device image.
+    """
+    decompressor = ZstdDecompressor()
+    try:
+        content: bytes = decompressor.decompress(data, max_length=_MOST_BYTES)
+    except ZstdError as error:
+        raise ValueError(str(error)) from error
+    if not decompressor.eof:
+        raise ValueError("the data is cut off" if decompressor.needs_input else "the content is too large")
+    return content
+
 
 SPIRV, NATIVE, LLVM_IR, UNKNOWN = "SPIR-V", "native", "LLVM IR", "unknown"
 _SPIRV = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")

@@ -1,15 +1,17 @@
-"""Checks after a step: environment, installed wheel, ABI of a library, verify."""
+"""Proofs of steps: environment, compilers, built and installed wheel, ABI of a library, verify."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from xpubuild.artifacts.abi import classify
+from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.elf import read_shared_object
 from xpubuild.artifacts.installed import wheel_matches_installed
 from xpubuild.errors import AuditError, ToolchainError, VerifyError
@@ -171,3 +173,95 @@ class VerifyProof:
                 f"verify found {len(bad)} failures", why=", ".join(bad), fix="read the report for the details"
             )
         return {"status": document["status"], "counts": dict(counts)}
+
+
+@frozen
+class LinksProof:
+    """Each link leads to its program: link -> program."""
+
+    links: Mapping[str, str]
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        names = " and ".join(Path(link).name for link in self.links)
+        return f"{names} are the chosen compilers"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the check depends on."""
+        return {"proof": "links", "links": dict(self.links)}
+
+    def check(self) -> dict[str, Any]:
+        """Return where the links lead."""
+        for link, program in self.links.items():
+            if not Path(link).is_file() or Path(link).resolve() != Path(program).resolve():
+                raise ToolchainError(
+                    f"{link} does not lead to {program}",
+                    why="builds would compile with another compiler than the plan says",
+                    fix="remove it and run the same command again",
+                    commands=(f"rm '{link}'",),
+                )
+        return {"links": dict(self.links)}
+
+
+@frozen
+class WheelProof:
+    """A step made exactly one wheel, and it passes the audit.
+
+    ``stage`` is the folder the build wrote into, ``pattern`` the wheel's file name with wildcards, ``search``
+    and ``installed_in`` are folders with libraries (see ``audit_wheel``).
+    """
+
+    stage: str
+    pattern: str
+    policy: AuditPolicy
+    search: tuple[str, ...] = ()
+    installed_in: str = ""
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        parts = ["RECORD", "linkage"]
+        if self.policy.cxx11_abi is not None:
+            parts.insert(0, f"C++11 ABI {self.policy.cxx11_abi}")
+        if self.policy.device_targets is not None:
+            parts.append(f"device code for {' '.join(self.policy.device_targets) or 'XPU'}")
+        return f"one wheel {self.pattern}, audited: {', '.join(parts)}"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the proof depends on; the stage is where, not what."""
+        return {
+            "proof": "wheel",
+            "pattern": self.pattern,
+            "policy": self.policy.to_json(),
+            "search": list(self.search),
+            **({"installed_in": self.installed_in} if self.installed_in else {}),
+        }
+
+    def check(self) -> dict[str, Any]:
+        """Return the audit as evidence, under ``audit``.
+
+        Raises:
+            AuditError: there is no such wheel, there are several, or the audit found an error.
+        """
+        found = sorted(Path(self.stage).rglob(self.pattern))
+        if len(found) != 1:
+            names = ", ".join(path.name for path in found) or "none"
+            raise AuditError(
+                f"the build should have created one wheel {self.pattern}",
+                why=f"{self.stage} has: {names}",
+                fix=(
+                    "run the same command again; if the error repeats, read the build log to see what was "
+                    "packed"
+                ),
+                evidence={"stage": self.stage, "wheels": [str(path) for path in found]},
+            )
+        # Not at the top: a plan only says that this will be proved.
+        from xpubuild.artifacts.audit import audit_wheel, raise_for_findings  # noqa: PLC0415
+
+        report = audit_wheel(
+            found[0],
+            self.policy,
+            search=[Path(folder) for folder in self.search],
+            installed_in=Path(self.installed_in) if self.installed_in else None,
+        )
+        raise_for_findings(report)
+        return {"audit": report.to_json()}

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.artifacts.cmake_lines import Message, Messages
+from xpubuild.artifacts.cmake_build import NO_SYCL, Message, Messages, home_of, read_sycl_groups
 from xpubuild.artifacts.expectation import Expectation
 from xpubuild.artifacts.gate_rules import GateRule, shipped_gate_rules
-from xpubuild.artifacts.sycl_commands import NO_SYCL, home_of, read_sycl_groups
 from xpubuild.engine.model import Caution, Stop, Verdict
 from xpubuild.errors import NoXpuError
 

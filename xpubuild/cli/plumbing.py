@@ -239,7 +239,7 @@ def front_end(
     kind: str,
 ) -> int:
     """Check that a source tree is the pinned one, and can be built the way the recipe says."""
-    from xpubuild.artifacts.tree_kind import check
+    from xpubuild.artifacts.configure import check
     from xpubuild.supply.git.integrity import begin_build
     from xpubuild.supply.git.pin import Pin
 
@@ -263,7 +263,7 @@ def configure(folder: Path, env: Path, settings: tuple[str, ...]) -> int:
     """Configure a source tree as its own build does, without compiling."""
     import os
 
-    from xpubuild.artifacts.configure_only import configure as configure_tree
+    from xpubuild.artifacts.configure import configure as configure_tree
 
     return configure_tree(folder, env / "bin" / "python", settings, os.environ)
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xpubuild.artifacts.cmake_lines import Message, Messages
+from xpubuild.artifacts.cmake_build import Message, Messages
 from xpubuild.artifacts.gate_rules import GateRule, shipped_gate_rules
 from xpubuild.engine.journal import Journal
 from xpubuild.errors import XpuBuildError

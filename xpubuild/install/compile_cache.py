@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from xpubuild.artifacts.links import LinksProof
+from xpubuild.artifacts.step_proofs import LinksProof
 from xpubuild.engine.model import Command, Proof, Step
 from xpubuild.frozen import frozen
 from xpubuild.install import compiler_steps

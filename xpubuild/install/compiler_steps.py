@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from xpubuild.artifacts.links import LinksProof
+from xpubuild.artifacts.step_proofs import LinksProof
 from xpubuild.engine.model import Command, Step
 from xpubuild.install.context import Context
 

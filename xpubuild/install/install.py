@@ -117,7 +117,7 @@ def apply(
             raise outcome.errors[0]
         write_receipt(layout, receipt)
         if len(receipt["wheels"]) > 1:
-            from xpubuild.artifacts.together import check_documents
+            from xpubuild.artifacts.audit_checks import check_documents
 
             check_documents(receipt["wheels"])
         if wheel_dir is not None:

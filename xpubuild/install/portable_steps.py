@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xpubuild.artifacts.audit_report import AuditPolicy
-from xpubuild.artifacts.wheel_proof import WheelProof
+from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.install.context import Context
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from xpubuild.artifacts.configured import ConfiguredProof
+from xpubuild.artifacts.configure import ConfiguredProof
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.runner import needed_for

@@ -10,9 +10,14 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 
 from xpubuild import __version__
-from xpubuild.artifacts.configured import configured_folder
-from xpubuild.artifacts.gate_configuration import read_cache, read_messages, read_switches
-from xpubuild.artifacts.sycl_commands import SyclGroup, read_sycl_groups
+from xpubuild.artifacts.cmake_build import (
+    SyclGroup,
+    read_cache,
+    read_messages,
+    read_switches,
+    read_sycl_groups,
+)
+from xpubuild.artifacts.configure import configured_folder
 from xpubuild.documents import plain
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.monitor import WATCHED

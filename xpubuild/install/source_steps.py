@@ -9,8 +9,7 @@ from pathlib import Path
 
 from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
-from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof
-from xpubuild.artifacts.wheel_proof import WheelProof
+from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.errors import RecipeError
 from xpubuild.install import admission, aot, compile_cache

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from xpubuild.artifacts.gate_configuration import SwitchFound
+from xpubuild.artifacts.cmake_build import SwitchFound
 from xpubuild.schema.common import Document, Error, Part
 
 

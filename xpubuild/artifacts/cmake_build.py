@@ -1,19 +1,90 @@
-"""Reads how a configured build will compile for SYCL: ``build.ninja`` and the scripts that it runs.
+"""What CMake prints and writes: its messages, the cache, SYCL commands, and the switches that it decided.
 
 torch-xpu-ops compiles each SYCL source by a CMake script beside the object (``NAME.cpp.o.Release.cmake``,
 made from its cmake/Modules/FindSYCL/run_sycl.cmake) and links the device code of each library by one command
 with ``-fsycl-link``, which has the AOT targets. Neither is in ``compile_commands.json``.
+
+CMake wraps its messages over indented lines, and pip indents them again: they are joined here.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from xpubuild.artifacts.expectation import OFF
 from xpubuild.frozen import frozen
+
+_HEAD = re.compile(r"(\s{0,8})CMake (?:Warning|Error|Deprecation Warning)\b")
+_LONGEST_MESSAGE = 40
+_LONGEST_LINE = 8192
+# Polls that a message may wait for its end; its lines come within milliseconds of each other.
+_PATIENCE = 2
+
+
+@frozen
+class Message:
+    """A message of CMake, or any other line: numbered ``lines``, and all of them as one ``text``."""
+
+    lines: tuple[tuple[int, str], ...]
+
+    @property
+    def text(self) -> str:
+        """The message on one line with single spaces."""
+        return " ".join(" ".join(line.split()) for _, line in self.lines if line.strip())
+
+
+@dataclass
+class Messages:
+    """Takes lines and returns complete messages."""
+
+    _open: list[tuple[int, str]] = field(default_factory=list)
+    _indent: int = 0
+    _polls: int = 0
+
+    def feed(self, text: str, number: int) -> list[Message]:
+        """Take a line and return the messages that ended with it or before it."""
+        text = text[:_LONGEST_LINE]
+        ended: list[Message] = []
+        if self._open:
+            if self._goes_on(text):
+                self._open.append((number, text))
+                return self._end() if len(self._open) >= _LONGEST_MESSAGE else []
+            ended = self._end()
+        head = _HEAD.match(text)
+        if head:
+            self._open, self._indent, self._polls = [(number, text)], len(head[1]), 0
+            return ended
+        return [*ended, Message(((number, text),))]
+
+    def patience(self) -> list[Message]:
+        """Return the open message where its end is overdue; call it from time to time."""
+        self._polls += 1
+        return self.rest() if self._polls >= _PATIENCE else []
+
+    def rest(self) -> list[Message]:
+        """Return the open message, where there is one: no line follows."""
+        return self._end() if self._open else []
+
+    def _goes_on(self, text: str) -> bool:
+        body = text.lstrip()
+        return not body or len(text) - len(body) > self._indent or body.startswith("Call Stack")
+
+    def _end(self) -> list[Message]:
+        lines = _without_blank_end(self._open)
+        self._open = []
+        return [Message(lines)]
+
+
+def _without_blank_end(lines: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
+    kept = list(lines)
+    while kept and not kept[-1][1].strip():
+        kept.pop()
+    return tuple(kept)
+
 
 _SCRIPT = re.compile(r" -P \"?([^\"]{1,4000}?\.o(?:\.[A-Za-z]{1,40})?\.cmake)(?=\"|\s|$)")
 _TARGET = re.compile(r"/CMakeFiles/([^/\s\"]{1,200})\.dir/")
@@ -158,3 +229,88 @@ def _words(texts: Iterable[str]) -> tuple[str, ...]:
 
 def _last(values: list[str]) -> str | None:
     return values[-1] if values else None
+
+
+# PyTorch's own summary (cmake/Summary.cmake); its build options are indented, found files and paths are not.
+_SUMMARY = re.compile(r"^\s{0,8}--\s{1,6}((?:USE|BUILD)_\w{1,60})\s*:\s?(.*)$")
+_CACHE = re.compile(r"^([A-Za-z_][\w.-]{0,200}):[A-Z]{1,20}=(.*)$")
+_SWITCH = re.compile(r"(?:USE|BUILD)_\w{1,60}$")
+_WARNING = re.compile(r"^CMake (?:Warning|Error)\b")
+#: What a switch is called in messages of upstream that do not name the variable.
+_WORDS = {
+    "USE_XCCL": ("XCCL", "OneCCL"),
+    "USE_MKLDNN": ("MKLDNN", "oneDNN"),
+    "USE_KINETO": ("Kineto", "PTI"),
+    "USE_XPU": ("XPU", "SYCL"),
+    "USE_NUMA": ("NUMA",),
+    "USE_FBGEMM": ("FBGEMM", "AVX2"),
+}
+_REQUESTED, _DEFAULT = "requested", "upstream's default"
+
+
+@frozen
+class SwitchFound:
+    """A switch of the build: what was requested (None for nothing), what CMake has, and why."""
+
+    name: str
+    requested: str | None
+    found: str
+    on: bool
+    reason: str
+
+
+def read_cache(build: Path) -> dict[str, str]:
+    """Return the entries of CMakeCache.txt, empty where there is none."""
+    try:
+        text = (build / "CMakeCache.txt").read_text("utf-8", "replace")
+    except OSError:
+        return {}
+    return {match[1]: match[2].strip() for line in text.split("\n") if (match := _CACHE.match(line))}
+
+
+def read_messages(log: Iterable[str]) -> tuple[Message, ...]:
+    """Return the messages and lines of a log, wrapped ones joined."""
+    joined, found = Messages(), []
+    for number, line in enumerate(log, 1):
+        found += joined.feed(line, number)
+    return (*found, *joined.rest())
+
+
+def read_switches(
+    requested: Mapping[str, str], cache: Mapping[str, str], messages: Iterable[Message]
+) -> tuple[SwitchFound, ...]:
+    """Return every switch that the configuration shows, by name.
+
+    PyTorch's summary counts more than the cache: CMake may change a switch for one run.
+    """
+    every = tuple(messages)
+    found = {name: value for name, value in cache.items() if _SWITCH.fullmatch(name)}
+    for message in every:
+        match = _SUMMARY.match(message.lines[0][1])
+        if match:
+            found[match[1]] = match[2].strip()
+    warnings = [message for message in every if _WARNING.match(message.text)]
+    return tuple(
+        SwitchFound(
+            name=name,
+            requested=requested.get(name),
+            found=value,
+            on=value.lower() not in OFF,
+            reason=_reason(name, requested.get(name), value, warnings),
+        )
+        for name, value in sorted(found.items())
+    )
+
+
+def _reason(name: str, requested: str | None, found: str, warnings: Iterable[Message]) -> str:
+    if requested is None:
+        asked, differs = _DEFAULT, False
+    else:
+        asked, differs = _REQUESTED, (requested.lower() in OFF) != (found.lower() in OFF)
+    if not differs:
+        return asked
+    words = (name, *_WORDS.get(name, ()))
+    told = [message for message in warnings if any(word in message.text for word in words)]
+    if not told:
+        return "changed by CMake; the log has no message about it"
+    return f"{told[0].text} (line {told[0].lines[0][0]} of the log)"

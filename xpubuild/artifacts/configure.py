@@ -1,17 +1,22 @@
-"""The kind of project of a source tree, read from its files without running anything."""
+"""Configures a source tree as its own build does: what kind of tree it is, the command, and the proof."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from xpubuild.artifacts.cmake_build import home_of
 from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
-from xpubuild.errors import RecipeError
+from xpubuild.engine.process import run
+from xpubuild.engine.temporary import scratch_folder
+from xpubuild.errors import BuildError, RecipeError
 from xpubuild.frozen import frozen
 
 if sys.version_info >= (3, 11):
@@ -114,3 +119,87 @@ def _missing(kind: TreeKind, env: Path) -> list[str]:
         if requirement.marker is None or requirement.marker.evaluate():
             needed.append(canonicalize_name(requirement.name))
     return [name for name in dict.fromkeys(needed) if name not in present]
+
+
+# PyTorch up to 2.13: setup.py with these options of its own removes CMakeCache.txt, runs CMake and ends
+# (pytorch/pytorch setup.py, RERUN_CMAKE and CMAKE_ONLY).
+_SETUP_PY = ("setup.py", "build", "--cmake", "--cmake-only")
+# From 2.14 its back end is scikit-build-core (pytorch/pytorch PR 180247), which always builds and installs
+# after it has configured. `help` is a target of every ninja file of CMake and only lists the others; there is
+# no component of this name to install.
+_SCIKIT_STOPS = ("build.targets=help", "install.components=none")
+
+
+def configure_argv(
+    kind: TreeKind, python: str, folder: Path, settings: Sequence[str], into: str
+) -> list[str]:
+    """Return the command that configures a tree; ``into`` is where a wheel without content may go.
+
+    Raises:
+        RecipeError: the tree has no build that can be stopped there.
+    """
+    if kind.scikit:
+        asked = [part for item in (*settings, *_SCIKIT_STOPS) for part in ("--config-settings", item)]
+        return [
+            python, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--no-input",
+            "--disable-pip-version-check", "--verbose", *asked, "--wheel-dir", into, str(folder),
+        ]  # fmt: skip
+    if "setup.py" in kind.files:
+        return [python, *_SETUP_PY]
+    raise RecipeError(
+        f"{folder} cannot be configured without being built",
+        why=f"it has {kind}; a rehearsal knows setup.py of PyTorch and scikit-build-core",
+        fix="build it: xpubuild install",
+    )
+
+
+def configure(folder: Path, python: Path, settings: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Configure a tree and return the exit status; what it prints goes to standard output.
+
+    Raises:
+        RecipeError: see ``configure_argv``.
+    """
+    kind = look(folder)
+    with scratch_folder("rehearse") as scratch:
+        argv = configure_argv(kind, str(python), folder, settings, str(scratch))
+        sys.stdout.write(f"+ {' '.join(argv)}\n")
+        sys.stdout.flush()
+        # xpubuild may live in the user's site-packages; what it builds with may not.
+        env = {**environ, "PYTHONNOUSERSITE": "1"}
+        result = run(argv, env=env, cwd=folder, log=sys.stdout.buffer)
+    return 0 if result.ok else max(result.returncode, 1)
+
+
+def configured_folder(source: str, folders: Sequence[str]) -> Path | None:
+    """Return the first of some folders that holds the build of a source tree; None where none does."""
+    for folder in map(Path, folders):
+        if (folder / "build.ninja").is_file() and home_of(folder) == os.path.realpath(source):
+            return folder
+    return None
+
+
+@frozen
+class ConfiguredProof:
+    """One of ``folders`` holds what CMake writes at the end of a configuration of ``source``."""
+
+    source: str
+    folders: tuple[str, ...]
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        return "CMake wrote the build files"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the check depends on."""
+        return {"proof": "configured", "source": self.source, "folders": list(self.folders)}
+
+    def check(self) -> dict[str, Any]:
+        """Return where the build files are."""
+        folder = configured_folder(self.source, self.folders)
+        if folder is None:
+            raise BuildError(
+                "the configuration ended without an error, but wrote no build files",
+                why=f"none of {', '.join(self.folders)} has a build.ninja of {self.source}",
+                fix="read CMake's messages in the log",
+            )
+        return {"build": str(folder)}
