@@ -160,23 +160,32 @@ def a_lock_below_a_file(_: Upstream, folder: Path) -> object:
         return None
 
 
-ACTS: dict[str, Callable[[Upstream, Path], object]] = {
-    act.__name__: act
-    for act in (
-        no_tree, not_a_checkout, no_git_dir, unreadable_index, modules_behind_a_link,
-        modules_that_git_cannot_read, not_in_a_mirror, a_name_that_nothing_remembers, a_tree_and_no_commit,
-        a_name_of_a_missing_mirror, a_tag_and_no_commit, another_tree, tags_of_no_url, tags_of_nothing,
-        a_commit_of_no_url, a_ref_that_is_not_there, nothing_served, a_lock_below_a_file,
-    )
+ACTS: dict[Callable[[Upstream, Path], object], tuple[int, str]] = {
+    no_tree: (31, "the tree of commit 0"), not_a_checkout: (31, "it is not a git checkout"),
+    no_git_dir: (31, "is not a git checkout"), unreadable_index: (31, "index file smaller than expected"),
+    modules_behind_a_link: (31, "'.gitmodules': it is a symbolic link"),
+    modules_that_git_cannot_read: (31, "'.gitmodules': git cannot read it"),
+    not_in_a_mirror: (30, "the run is offline"), a_name_that_nothing_remembers: (30, "the run is offline"),
+    a_tree_and_no_commit: (20, "is a tree, not a commit"),
+    a_tag_and_no_commit: (20, "is a tag, not a commit"),
+    a_name_of_a_missing_mirror: (40, "git failed while noting v1"), another_tree: (31, "has another tree"),
+    tags_of_no_url: (20, "uses a remote helper"), a_commit_of_no_url: (20, "uses a remote helper"),
+    tags_of_nothing: (30, "no git repository at this URL"), a_ref_that_is_not_there: (30, "branch 'v9'"),
+    nothing_served: (31, "cannot be used for the build"), a_lock_below_a_file: (40, "cannot be written"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_what_is_not_as_it_should_be_is_told_whole(act: str, upstream: Upstream, tmp_path: Path) -> None:
+def test_what_is_not_as_it_should_be(
+    act: Callable[[Upstream, Path], object], upstream: Upstream, tmp_path: Path
+) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
+    code, said = ACTS[act]
     with pytest.raises(XpuBuildError) as caught:
-        ACTS[act](upstream, folder)
+        act(upstream, folder)
+    assert caught.value.exit_code == code
+    assert said in f"{caught.value.what}: {caught.value.why}"
     assert caught.value.fix
 
 

@@ -210,23 +210,33 @@ def test_lines_of_a_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "wheel", "objects"),
+    ("metadata", "wheel", "objects", "said"),
     [
-        ("Name: Demo\nVersion: 1.0.0\n", "Wheel-Version: 1.9\nTag: py3-none-any\n", ()),
-        (None, None, ()), ("Name: demo\nVersion: x\n", "Wheel-Version: 2.0\n", ()), ("", "Tag: one\n", ()),
-        ("Name: other\nVersion: 1.0\n", "Wheel-Version: 1.0\nTag: py2.py3-none-any\n", ("a.so", "b.so")),
+        ("Name: Demo\nVersion: 1.0.0\n", "Wheel-Version: 1.9\nTag: py3-none-any\n", (), ()),
+        (None, None, (), ("has no demo-1.0.dist-info/METADATA", "has no demo-1.0.dist-info/WHEEL")),
+        ("Name: demo\nVersion: x\n", "Wheel-Version: 2.0\n", (),
+         ("METADATA says demo x, but", "has no Wheel-Version 1.x", "has no tags, but")),
+        ("Name: demo\nVersion: 1.0\n", "Wheel-Version: 1.0\nTag: one\n", (), ("has an invalid tag: ",)),
+        ("Name: other\nVersion: 1.0\n", "Wheel-Version: 1.0\nTag: py2.py3-none-any\n", ("a.so", "b.so"),
+         ("says other 1.0", "has py2-none-any, py3-none-any, but", "a.so is machine code, but")),
         ("Name: demo\nVersion: 1.0\n", "Wheel-Version: 1.0\nRoot-Is-Purelib: TRUE\nTag: py3-none-any\n",
-         ("a.so",)),
+         ("a.so",), ("a.so is machine code, but",)),
     ],
     ids=range(6),
 )  # fmt: skip
-def test_what_does_not_agree(metadata: str | None, wheel: str | None, objects: tuple[str, ...]) -> None:
+def test_what_does_not_agree(
+    metadata: str | None, wheel: str | None, objects: tuple[str, ...], said: tuple[str, ...]
+) -> None:
     claimed = parse_name(Path("demo-1.0-py3-none-any.whl"))
     info = "demo-1.0.dist-info"
     texts = {f"{info}/METADATA": metadata, f"{info}/WHEEL": wheel}
     known = {name: text for name, text in texts.items() if text is not None}
-    for infos in ([info], [], [info, "other-1.dist-info"], ["demo-x.dist-info"], ["Demo-1.0.dist-info"]):
-        assert list(metadata_problems("demo.whl", claimed, infos, known, objects)) is not None
+    found = list(metadata_problems("demo.whl", claimed, [info], known, objects))
+    assert len(found) == len(said)
+    assert all(part in item.message for part, item in zip(said, found, strict=True))
+    for infos in ([], [info, "other-1.dist-info"]):
+        (problem,) = metadata_problems("demo.whl", claimed, infos, known, objects)
+        assert problem.message == f"the wheel has {len(infos)} .dist-info folders instead of one"
 
 
 def test_wheels_that_would_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.artifacts import pack, tiny_elf
 
 from xpubuild.artifacts.audit import AuditPolicy, audit_wheel, raise_for_findings
+from xpubuild.artifacts.audit_checks import check_documents
 from xpubuild.artifacts.audit_report import _FIXES, Finding, raise_for
 from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.errors import AuditError
@@ -117,3 +119,21 @@ def test_the_proof_fails_with_the_audit_and_says_what_it_proves(tmp_path: Path) 
     elsewhere = WheelProof("/elsewhere", "*.whl", AuditPolicy(cxx11_abi=1), (str(tmp_path),))
     assert key != json.dumps(other.key(), sort_keys=True)
     assert key == json.dumps(elsewhere.key(), sort_keys=True)
+
+
+def _wheel(name: str, *needed: str) -> dict[str, Any]:
+    library = {"path": f"{name}/lib{name}.so", "needed": list(needed), "found": {}, "soname": ""}
+    return {"file": f"{name}-1-py3-none-any.whl", "objects": [library]}
+
+
+def test_one_runtime_for_all_passes() -> None:
+    check_documents(
+        [_wheel("torch", "libsycl.so.8", "libc.so.6"), _wheel("ops", "libsycl.so.8"), _wheel("x")]
+    )
+
+
+def test_two_runtimes_are_refused_and_named() -> None:
+    with pytest.raises(AuditError) as caught:
+        check_documents([_wheel("torch", "libsycl.so.8"), _wheel("ops", "libsycl.so.7")])
+    assert "libsycl.so.7" in caught.value.why
+    assert "torch-1-py3-none-any.whl:torch/libtorch.so" in caught.value.why

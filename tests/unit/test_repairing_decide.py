@@ -84,28 +84,48 @@ def decided(site: Path, wish: dict[str, Any], needed: tuple[str, ...]) -> Decisi
 
 
 @pytest.mark.parametrize(
-    ("wish", "needed"),
+    ("wish", "needed", "expected", "rpath"),
     [
-        ({}, LIBRARIES), ({"bundle": True}, ("libsycl.so.8",)),
-        ({"kind": "site"}, (*LIBRARIES, "libze_loader.so.1", "libnowhere.so")), ({}, ("libze_loader.so.1",)),
-        ({"runtime": None}, ("libtorch_xpu.so", "libc10.so")),
+        ({}, LIBRARIES, {"system": ("libc.so.6",), "torch": ("libc10.so",)},
+         ("$ORIGIN/lib", "$ORIGIN/../../..")),
+        ({"bundle": True}, ("libsycl.so.8",), {}, ("$ORIGIN/lib",)),
+        ({"kind": "site"}, (*LIBRARIES, "libze_loader.so.1", "libnowhere.so"),
+         {"system": ("libc.so.6",), "driver": ("libze_loader.so.1",), "torch": ("libc10.so",),
+          "site": ("libnowhere.so", "libsycl.so.8")}, ("$ORIGIN/lib",)),
+        ({}, ("libze_loader.so.1",), {"driver": ("libze_loader.so.1",)}, ("$ORIGIN/lib",)),
+        ({"runtime": None}, ("libtorch_xpu.so", "libc10.so"), {"torch": ("libc10.so", "libtorch_xpu.so")},
+         ("$ORIGIN/lib",)),
     ],
     ids=range(5),
 )  # fmt: skip
-def test_who_brings_what(site: Path, wish: dict[str, Any], needed: tuple[str, ...]) -> None:
-    assert decided(site, wish, needed).expected is not None
+def test_who_brings_what(
+    site: Path,
+    wish: dict[str, Any],
+    needed: tuple[str, ...],
+    expected: dict[str, Any],
+    rpath: tuple[str, ...],
+) -> None:
+    found = decided(site, wish, needed)
+    assert {who: names for who, names in vars(found.expected).items() if names} == expected
+    assert found.edits["demo/_C.so"].rpath == rpath
+    pinned = needed is LIBRARIES
+    assert [pin.name for pin in found.pins] == (["intel-cmplr-lib-ur", "intel-sycl-rt"] if pinned else [])
+    assert [item.member for item in found.bundled] == (
+        ["demo/lib/libsycl.so.8", "demo/lib/libur_loader.so.0"] if wish.get("bundle") else []
+    )
 
 
 @pytest.mark.parametrize(
-    ("wish", "needed"),
+    ("wish", "needed", "what"),
     [
-        ({}, ("libnowhere.so", "libmissing.so")), ({"runtime": None}, ("libsycl.so.8",)),
-        ({"bundle": True}, ("libsycl.so.8", "libc10.so")), ({}, tuple(f"lib{n}.so" for n in "abcdefg")),
+        ({}, ("libnowhere.so", "libmissing.so"), "libmissing.so was not found"),
+        ({"runtime": None}, ("libsycl.so.8",), "no installed distribution has libsycl.so.8"),
+        ({"bundle": True}, ("libsycl.so.8", "libc10.so"), "would have a second SYCL runtime: libsycl.so.8"),
     ],
-    ids=range(4),
+    ids=range(3),
 )  # fmt: skip
-def test_what_nobody_brings(site: Path, wish: dict[str, Any], needed: tuple[str, ...]) -> None:
-    with pytest.raises(XpuBuildError):
+def test_what_nobody_brings(site: Path, wish: dict[str, Any], needed: tuple[str, ...], what: str) -> None:
+    with pytest.raises(XpuBuildError, match=what):
         decided(site, wish, needed)
 
 
@@ -136,5 +156,5 @@ def test_the_runtime_is_that_of_the_lock(
     if right and not pins.get("intel-cmplr-lib-ur"):
         require_locked(site, changed)
         return
-    with pytest.raises(XpuBuildError):
+    with pytest.raises(XpuBuildError, match=r"2025\.3\.1 does not match the lock: "):
         require_locked(site, changed)

