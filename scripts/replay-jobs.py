@@ -30,8 +30,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from xpubuild.engine import admit
-from xpubuild.install.admission import LAUNCHERS, program
-from xpubuild.install.tuning import VARIABLE
+from xpubuild.install.build_jobs import LAUNCHERS, VARIABLE, program
 from xpubuild.machine.jobs import plan_jobs
 
 GIB = 1 << 30

@@ -20,7 +20,7 @@ from support.engine import PATH, eventually
 from support.plan_files import plan_for
 
 from xpubuild.engine import admit
-from xpubuild.install.request import Admission
+from xpubuild.install.target import Admission
 
 MIB = 1 << 20
 #: Writes down when it begins and ends, and runs until the condition of its name holds: NAME -o OBJECT.

@@ -1,4 +1,4 @@
-"""install --env conda through the command line: solved, fetched, locked, and built without a network.
+"""install --packages conda through the command line: solved, fetched, locked, and built without a network.
 
 Real pip, CMake and ninja, made into conda packages of a channel on this machine; its Python is a stand-in
 that links to the interpreter of the tests, and its MKL has the names alone.
@@ -94,14 +94,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     recipe = folder / "small.yaml"
     recipe.write_text(RECIPE.format(channel=channel.as_uri(), url=upstream.path.as_uri(), commit=commit))
     environ = {"XDG_CACHE_HOME": str(folder / "cache")}
-    answer = child("fetch", str(recipe), "--env", "conda", "--mirror", str(folder / "mirror"), **environ)
+    answer = child("fetch", str(recipe), "--packages", "conda", "--mirror", str(folder / "mirror"), **environ)
     assert answer.status == 0, answer.err
     return Site(recipe, folder / "mirror", environ)
 
 
 def install(site: Site, workspace: Path, *words: str, network: bool = False) -> Result:
     """Install as far as the wheel, where no route leads anywhere unless ``network``."""
-    argv = [sys.executable, "-m", "xpubuild", "install", str(site.recipe), "--env", "conda", "--json",
+    argv = [sys.executable, "-m", "xpubuild", "install", str(site.recipe), "--packages", "conda", "--json",
             "--workspace", str(workspace), "--until", "small.install", *words]  # fmt: skip
     done = subprocess.run(
         [*(() if network else without_network()), *argv],
@@ -137,7 +137,7 @@ def test_it_is_built_with_conda_tools_and_without_a_network(site: Site, tmp_path
 
 def test_the_lock_has_the_conda_packages_and_is_what_gets_installed(site: Site, tmp_path: Path) -> None:
     lock = tmp_path / "small.lock.yaml"
-    made = child("lock", str(site.recipe), "--env", "conda", "-o", str(lock), **site.environ)
+    made = child("lock", str(site.recipe), "--packages", "conda", "-o", str(lock), **site.environ)
     assert made.status == 0, made.err
     assert "mkl-static" in lock.read_text()
     beside = tmp_path / "small.conda-lock.yml"

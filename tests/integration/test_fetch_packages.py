@@ -14,11 +14,12 @@ from support.artifacts import pack
 from support.indexes import PackageIndex, sha256
 
 from xpubuild.engine.events import NullSink
-from xpubuild.engine.process import Cancel, run
+from xpubuild.engine.process import run
 from xpubuild.engine.reporter import Teller
+from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError, XpuBuildError
 from xpubuild.install.fetch_packages import bring_wheels, lacking, needs_of, wheels_here
-from xpubuild.install.inputs import Inputs, OpenWheel, RequirementFile
+from xpubuild.install.planner import Inputs, OpenWheel, RequirementFile
 from xpubuild.machine.make_env import make_env
 from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.python_environment import env_python, install_command

@@ -12,12 +12,12 @@ from xpubuild.artifacts.step_watcher import StepWatcher
 from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.engine.model import Plan, Stop
 from xpubuild.errors import BuildError, NoSpaceError, NoXpuError
-from xpubuild.install.options import PlanOptions
-from xpubuild.install.prepare import prepare
+from xpubuild.install.options import Options
+from xpubuild.install.resolve import prepare
 
 
 def plan_of(recipe: str, **options: object) -> Plan:
-    return prepare(PlanOptions(recipe=recipe, **options)).plan  # type: ignore[arg-type]
+    return prepare(Options(recipe=recipe, **options)).plan  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -185,7 +185,7 @@ def conda_lock(path: Path, cmake: str) -> str:
 def test_the_packages_of_a_conda_environment_are_in_it(xpubuild: Xpubuild, tmp_path: Path) -> None:
     packages = conda_lock(tmp_path / "conda-lock.yml", "3.31.6")
     file = tmp_path / "x.yaml"
-    xpubuild.ok("lock", "quickstart", "--env", "conda", "--conda-lock", packages, "-o", str(file))
+    xpubuild.ok("lock", "quickstart", "--packages", "conda", "--conda-lock", packages, "-o", str(file))
     conda = load(file.read_text()).conda
     assert conda is not None
     assert conda.packages[0].file == "linux-64/cmake-3.31.6-0.conda"

@@ -18,7 +18,7 @@ from xpubuild.errors import LockMismatchError, SourceIntegrityError
 from xpubuild.install import lock_model as model
 from xpubuild.install.lock_file import dump, load, read_lock
 from xpubuild.install.locked_options import options_of, require_match, require_tree, resolved_of
-from xpubuild.install.prepare import prepare
+from xpubuild.install.resolve import prepare
 from xpubuild.recipe.load import load as load_recipe
 from xpubuild.supply.git.checkout import checkout
 from xpubuild.supply.git.pin import Pin

@@ -24,7 +24,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.execution import command_environment
 from xpubuild.engine.model import Step
 from xpubuild.errors import AuditError
-from xpubuild.install.request import OneapiFacts
+from xpubuild.install.target import OneapiFacts
 from xpubuild.resources import ops_project_dir
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("ocloc")]

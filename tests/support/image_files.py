@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from support.data_files import DATA
 from xpubuild.images.make import Asked, Rendered
 from xpubuild.images.request import Format
-from xpubuild.install.options import PlanOptions
+from xpubuild.install.options import Options
 
 FOLDER = DATA / "images"
 
@@ -38,7 +38,7 @@ CELLS = {
 
 def rendered(cell: Cell, program: str = "0.2.0") -> Rendered:
     """Return a cell as it is rendered now."""
-    options = PlanOptions(recipe=cell.recipe, workspace=Path("/somewhere"), **cell.options)
+    options = Options(recipe=cell.recipe, workspace=Path("/somewhere"), **cell.options)
     return Asked(cell.base, cell.form, program).render(options)
 
 

@@ -17,22 +17,22 @@ from urllib.parse import quote
 from support.data_files import DATA, dumped, placed
 from support.releases import recipe_of
 from xpubuild.engine.model import Command, Plan, Step
-from xpubuild.install.context import Context
-from xpubuild.install.planner import make_context, make_plan, requirement_names
-from xpubuild.install.rehearsal import rehearsal
-from xpubuild.install.request import (
+from xpubuild.install.choose import check_host, choose
+from xpubuild.install.options import Options, Resolved
+from xpubuild.install.planner import make_plan
+from xpubuild.install.rehearse import planned
+from xpubuild.install.resolve import requirement_texts
+from xpubuild.install.script import script
+from xpubuild.install.target import (
     Admission,
     Choice,
     Compilers,
     Downloads,
-    Facts,
     Installer,
     OneapiFacts,
-    Request,
-    Resolved,
+    Prepared,
+    Target,
 )
-from xpubuild.install.script import script
-from xpubuild.recipe.load import requirement_file
 from xpubuild.recipe.situation import Situation
 from xpubuild.supply.caching import CompileCache
 from xpubuild.supply.conda.lockfile import write_lock
@@ -75,41 +75,48 @@ def _oneapi(version: str) -> OneapiFacts:
     )
 
 
-def context_for(
+def target_for(
     name: str,
     *,
     oneapi: str | None = None,
     facts: Mapping[str, Any] | None = None,
     workspace: str = _WORKSPACE,
     **asked: Any,
-) -> Context:
-    """Return what the plan of a recipe is made from, for a made-up host: with a oneAPI for XPU."""
-    loaded = recipe_of(name)
-    request = Request(loaded, Path(workspace), target="cpu" if oneapi is None else "xpu", **asked)
-    every = Choice(request.target or "cpu", 1, tuple(loaded.recipe.components), None, (), {})
-    known = Facts(
-        python="/usr/bin/python3.12",
-        python_version="3.12.4",
-        compilers=Compilers("/usr/bin/gcc", "/usr/bin/g++", "13.2.0", {"cc": "gcc 13.2.0"}, "gcc"),
-        jobs=6,
-        jobs_reason="asked for",
-        cache=Path(_CACHE),
-        requirements={
-            file: requirement_file(loaded, file).read_text("utf-8")
-            for file in requirement_names(request, every)
+) -> Target:
+    """Return the target of a recipe on a made-up host: with a oneAPI for XPU."""
+    device: Any = "cpu" if oneapi is None else "xpu"
+    options = Options(name, Path(workspace), target=device, **asked)
+    return known_target(
+        choose(options, recipe_of(name)),
+        **{
+            "oneapi": _oneapi(oneapi) if oneapi else None,
+            "situation": Situation(
+                target=device, gpu="max", driver="rolling", oneapi=(oneapi,) if oneapi else (),
+                python=("3.12.4",), gcc="13.2.0", host_compiler="GNU",
+            ),
+            **(facts or {}),
         },
-        oneapi=_oneapi(oneapi) if oneapi else None,
-        situation=Situation(
-            target=request.target or "cpu", gpu="max", driver="rolling", oneapi=(oneapi,) if oneapi else (),
-            python=("3.12.4",), gcc="13.2.0", host_compiler="GNU",
-        ),
     )  # fmt: skip
-    return make_context(request, replace(known, **(facts or {})))
+
+
+def known_target(choice: Choice, **facts: Any) -> Target:
+    """Return the target of a choice on a made-up host, compared with the recipe."""
+    known: dict[str, Any] = {
+        "python": "/usr/bin/python3.12",
+        "python_version": "3.12.4",
+        "compilers": Compilers("/usr/bin/gcc", "/usr/bin/g++", "13.2.0", {"cc": "gcc 13.2.0"}, "gcc"),
+        "jobs": 6,
+        "jobs_reason": "asked for",
+        "cache": Path(_CACHE),
+        "requirements": requirement_texts(choice),
+    }
+    target = Target(**{**vars(choice), **known, **facts})
+    return replace(target, verdict=check_host(target))
 
 
 def plan_for(name: str, **asked: Any) -> Plan:
     """Return the plan of a recipe for such a host."""
-    return make_plan(context_for(name, **asked))
+    return make_plan(target_for(name, **asked))
 
 
 _MIRROR = Downloads(
@@ -132,9 +139,10 @@ _LINKED = Installer("/opt/my tools/uv", "1.2.3", Path("/somewhere/cache/uv"))
 _SERVED = Downloads(Path("/somewhere/mirror"), pip={"PIP_FIND_LINKS": "file:///somewhere/mirror/index.html"})
 
 
-def _rehearsed(name: str, **asked: Any) -> Plan:
-    context = context_for(name, **asked)
-    return rehearsal(context, make_plan(context)).plan
+def prepared_for(name: str, **asked: Any) -> Prepared:
+    """Return such a target with its plan."""
+    target = target_for(name, **asked)
+    return Prepared(target, make_plan(target), target.recipe.needs.disk_gib)
 
 
 #: Name of the file -> the plan in it. Each route through the planner is in one of them.
@@ -151,14 +159,19 @@ PLANS: dict[str, Callable[[], Plan]] = {
         facts={"compile_cache": _CCACHE, "admission": _ADMISSION},
     ),
     "2.13-xpu-portable-compilers-uv": lambda: plan_for(
-        "2.13", oneapi="2025.3", portable=True, runtime=Path("/somewhere/else/site-packages"),
-        facts={"compile_cache": _CCACHE, "compilers": _CHOSEN, "installer": _LINKED, "downloads": _SERVED},
+        "2.13", oneapi="2025.3", portable=True,
+        facts={
+            "runtime": Path("/somewhere/else/site-packages"), "compile_cache": _CCACHE, "compilers": _CHOSEN,
+            "installer": _LINKED, "downloads": _SERVED,
+        },
     ),
     "2.8-cpu-jobserver-sccache": lambda: plan_for(
         "2.8", workspace="/somewhere/builds", with_=("vision",), portable=True,
         facts={"compile_cache": _SCCACHE, "admission": _ADMISSION, "makeflags": " -j9 --jobserver-auth=a"},
     ),
-    "2.13-xpu-rehearsed": lambda: _rehearsed("2.13", oneapi="2025.3", with_=("vision",)),
+    "2.13-xpu-rehearsed": lambda: planned(
+        prepared_for("2.13", oneapi="2025.3", with_=("vision",))
+    ).plan,
 }  # fmt: skip
 #: The files that have the script of their plan too.
 _SCRIPTS = frozenset({"2.13-cpu-waiting-ccache", "2.13-xpu-portable-compilers-uv"})

@@ -15,10 +15,10 @@ from support.releases import recipe_of
 from xpubuild.engine import admit
 from xpubuild.engine.admit import Setting, free_stretches, learn, record_file, unit_of
 from xpubuild.engine.model import Command, Plan
-from xpubuild.install.admission_facts import admission_of, can_wait
+from xpubuild.install.build_jobs import Jobserver, _admission, _can_wait, inherited_jobserver
 from xpubuild.install.choose import choose
-from xpubuild.install.jobserver import Jobserver, inherited_jobserver
-from xpubuild.install.request import Admission, Request
+from xpubuild.install.options import Options
+from xpubuild.install.target import Admission
 from xpubuild.machine.capacity import MemoryFacts
 from xpubuild.machine.jobs import JobPlan, LargeUnit, plan_jobs
 
@@ -202,26 +202,26 @@ def test_sycl_has_commands_that_no_launcher_reaches() -> None:
 
 def test_the_budget_is_of_the_control_group_where_that_is_the_limit() -> None:
     jobs = JobPlan(8, "", 8 * GIB, 2)
-    found = admission_of(jobs, MemoryFacts(total_bytes=64 * GIB, cgroup_limit_bytes=16 * GIB))
+    found = _admission(jobs, MemoryFacts(total_bytes=64 * GIB, cgroup_limit_bytes=16 * GIB))
     assert found is not None
     assert (found.budget_bytes, found.own_group, found.other_jobs) == (8 * GIB, True, 2)
     assert found.program == Path(admit.__file__).read_text("utf-8")
-    whole = admission_of(jobs, MemoryFacts(total_bytes=64 * GIB))
+    whole = _admission(jobs, MemoryFacts(total_bytes=64 * GIB))
     assert whole is not None
     assert not whole.own_group
-    assert admission_of(replace(jobs, budget_bytes=None), MemoryFacts()) is None
+    assert _admission(replace(jobs, budget_bytes=None), MemoryFacts()) is None
 
 
 @pytest.mark.parametrize(("text", "waits"), [("", True), ("/build/launcher/launch", True), ("other", False)])
 def test_a_tree_that_was_configured_without_the_launcher_does_not_wait(
     tmp_path: Path, text: str, waits: bool
 ) -> None:
-    request = Request(recipe_of("2.13"), tmp_path, target="cpu")
+    choice = choose(Options(None, tmp_path, target="cpu"), recipe_of("2.13"))
     cache = tmp_path / "src" / "torch" / "build" / "CMakeCache.txt"
     if text:
         cache.parent.mkdir(parents=True)
         cache.write_text(f"CMAKE_CXX_COMPILER_LAUNCHER:STRING={tmp_path}{text}\n")
-    assert can_wait(request, choose(request)) == waits
+    assert _can_wait(choice) == waits
 
 
 def fifo(folder: Path) -> Path:

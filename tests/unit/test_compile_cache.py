@@ -19,9 +19,9 @@ from xpubuild.engine.model import Plan
 from xpubuild.engine.results import QueryResult
 from xpubuild.engine.runner import needed_for
 from xpubuild.errors import ToolchainError, UsageError
-from xpubuild.install import compile_cache_facts as gathered
-from xpubuild.install.request import Compilers, OneapiFacts
+from xpubuild.install import compile_cache as gathered
 from xpubuild.install.script import script
+from xpubuild.install.target import Compilers, OneapiFacts
 from xpubuild.supply.caching import EVIDENCE, CompileCache, counts_of, rows
 
 CCACHE = CompileCache(
@@ -165,7 +165,7 @@ def test_compilers_that_are_links_to_the_cache_get_no_second_one() -> None:
 
 
 def test_none_also_keeps_pytorch_from_finding_one() -> None:
-    plan = planned(None, facts={"compile_cache_off": True})
+    plan = planned(None, compile_cache="none")
     assert environment(plan, "torch.wheel")["CCACHE_DISABLE"] == "1"
     assert not {name for name in environment(planned(None), "torch.wheel") if "CCACHE_" in name}
 
@@ -345,7 +345,7 @@ def test_a_ccache_that_cannot_write_to_its_folder(programs: Path) -> None:
         gathered.compile_cache("ccache", None, compilers, None, caller)
     assert error.value.exit_code == 40
     assert "CCACHE_DIR" in error.value.fix
-    plan = planned(None, facts={"compile_cache_why": why})
+    plan = planned(None, facts={"no_compile_cache": why})
     assert plan.summary["compile_cache"] == f"none ({why})"
     assert environment(plan, "torch.wheel")["CCACHE_DISABLE"] == "1"
     assert plan.fingerprints == planned(None).fingerprints

@@ -1,26 +1,25 @@
-"""The steps of ``--env conda``: what they run, what their fingerprints hold, what is left to pip."""
+"""The steps of ``--packages conda``: what they run, what their fingerprints hold, what is left to pip."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.plan_files import target_for
 
 from xpubuild.engine.fingerprint import step_fingerprint
-from xpubuild.install import conda_steps, env_steps
-from xpubuild.install.choose import choose
-from xpubuild.install.conda_steps import CondaFacts, remaining, specifications
-from xpubuild.install.context import Context
-from xpubuild.install.planner import requirement_names
-from xpubuild.install.request import Compilers, Downloads, Facts, Request
+from xpubuild.engine.model import Step
+from xpubuild.install import environment_steps
+from xpubuild.install.conda_environment import conda_files, conda_steps, remaining, specifications
+from xpubuild.install.target import Downloads, Target
 from xpubuild.recipe.load import load
 from xpubuild.resources import recipes_dir
 from xpubuild.supply.conda.lockfile import write_lock
 from xpubuild.supply.conda.model import CondaLock, CondaPackage
 from xpubuild.supply.requirements import pinned
-from xpubuild.workspace.layout import Layout
 
 BASE = "https://conda.example.invalid/forge/linux-64"
 
@@ -39,73 +38,61 @@ LOCK = CondaLock(
 )  # fmt: skip
 
 
-def context_of(name: str = "quickstart", **given: object) -> Context:
-    loaded = load(name)
-    request = Request(loaded=loaded, workspace=Path("/w/my wörk"))
-    facts = Facts(
-        python="/usr/bin/python3.12", python_version="3.12.4",
-        compilers=Compilers("/usr/bin/gcc", "/usr/bin/g++", "13.2"), jobs=1, jobs_reason="", cache=Path("/c"),
-        requirements={},
-    )  # fmt: skip
-    known = replace(facts, **given)  # type: ignore[arg-type]
-    context = Context(request, choose(request), known, Layout(request.workspace))
-    texts = {
-        item: (loaded.folders[0] / item).read_text("utf-8")
-        for item in requirement_names(request, context.choice)
-        if (loaded.folders[0] / item).is_file()
-    }
-    return replace(context, facts=replace(context.facts, requirements=texts))
+def target_of(name: str = "quickstart", lock: CondaLock = LOCK, **facts: Any) -> Target:
+    known = {"cache": Path("/c"), "conda_lock": write_lock(lock), **facts}
+    return target_for(name, workspace="/w/my wörk", facts=known)
 
 
-CONDA = CondaFacts(write_lock(LOCK))
+def step_of(target: Target, name: str) -> Step:
+    return next(step for step in conda_steps(target) if step.id == name)
+
+
+def left(target: Target) -> dict[str, str]:
+    """Return the requirement files that pip gets."""
+    return {path: text for path, text in conda_files(target).items() if path.endswith(".txt")}
 
 
 def test_the_environment_is_made_by_one_command_that_the_plan_shows() -> None:
-    context = context_of()
-    step = conda_steps.environment_step(context, CONDA)
-    assert step.id == "env"
+    target = target_of()
+    step = step_of(target, "env")
     assert "3.12.4" in step.title
     argv = ("xpubuild", "plumbing", "conda-env", "/w/my wörk/env", "--lock", "/w/my wörk/conda-lock.yml")
     assert step.commands[0].argv == (*argv, "--cache", "/c/conda")
     assert step.commands[0].portable == (
         "conda-lock install --prefix '/w/my wörk/env' '/w/my wörk/conda-lock.yml'",
     )
-    assert CONDA.files(context) == {"/w/my wörk/conda-lock.yml": CONDA.text}
+    assert conda_files(target)["/w/my wörk/conda-lock.yml"] == write_lock(LOCK)
     assert [proof.key()["proof"] for proof in step.proofs] == ["conda-environment", "mkl-static"]
     assert "/w/my wörk/env/conda-meta/cmake-3.31.2-h0.json" in step.witnesses
     assert step.outputs == ("/w/my wörk/env", "/w/my wörk/.env.conda")
 
 
 def test_a_fingerprint_holds_the_packages_and_not_where_they_come_from() -> None:
-    first = step_fingerprint(conda_steps.environment_step(context_of(), CONDA), {})
-    mirror = context_of(downloads=Downloads(mirror=Path("/mirror"), offline=True))
-    step = conda_steps.environment_step(mirror, CONDA)
+    first = step_fingerprint(step_of(target_of(), "env"), {})
+    step = step_of(target_of(downloads=Downloads(mirror=Path("/mirror"), offline=True)), "env")
     assert step.commands[0].tuning == {"XPUBUILD_MIRROR": "/mirror", "XPUBUILD_OFFLINE": "1"}
     assert step_fingerprint(step, {}) == first
     other = replace(LOCK, packages=(package("cmake", "3.31.2", "1"), *LOCK.packages[1:]))
-    changed = conda_steps.environment_step(context_of(), CondaFacts(write_lock(other)))
+    changed = step_of(target_of(lock=other), "env")
     assert step_fingerprint(changed, {}) != first
-    assert step_fingerprint(env_steps.environment_step(context_of()), {}) != first
+    assert step_fingerprint(environment_steps.environment_step(target_of()), {}) != first
 
 
 def test_pip_installs_what_conda_did_not_bring() -> None:
-    context = context_of()
-    step = conda_steps.toolchain_step(context, CONDA)
-    assert step is not None
-    assert step.id == "toolchain"
+    target = target_of()
+    step = step_of(target, "toolchain")
     assert step.needs == ("env",)
-    text = conda_steps.remaining_files(context, CONDA)["requirements/quickstart-toolchain.txt"]
+    text = left(target)["/w/my wörk/build/requirements/quickstart-toolchain.txt"]
     names = {name for name, _ in pinned(text, "3.12.4")}
     assert names == {"packaging", "pathspec", "scikit-build-core", "setuptools", "wheel"}
     assert not any("mkl" in proof.describe() for proof in step.proofs)
     # The recipe's own file is untouched, and a venv has all of it.
-    assert "mkl-static" in context.facts.requirements["requirements/quickstart-toolchain.txt"]
+    assert "mkl-static" in target.requirements["requirements/quickstart-toolchain.txt"]
 
 
 @pytest.mark.parametrize("name", ["quickstart", "2.6", "2.8", "2.13"])
 def test_what_is_left_of_each_file_is_whole(name: str) -> None:
-    context = context_of(name)
-    for text in conda_steps.remaining_files(context, CONDA).values():
+    for text in left(target_of(name)).values():
         pins = pinned(text, "3.12.4")
         assert pins
         # Every pin keeps hashes of its own, and none is left without a pin.
@@ -124,10 +111,9 @@ def test_without_conda_packages_of_mkl_pip_brings_them() -> None:
 
 
 def test_nothing_left_means_no_step() -> None:
-    context = context_of()
-    texts = dict.fromkeys(context.facts.requirements, "# only a comment\nninja==1 --hash=sha256:a\n")
-    empty = replace(context, facts=replace(context.facts, requirements=texts))
-    assert conda_steps.toolchain_step(empty, CONDA) is None
+    target = target_of()
+    texts = dict.fromkeys(target.requirements, "# only a comment\nninja==1 --hash=sha256:a\n")
+    assert [step.id for step in conda_steps(replace(target, requirements=texts))] == ["env"]
 
 
 def test_specifications_are_filled() -> None:

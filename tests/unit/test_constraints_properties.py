@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.plans import plan_of
+from support.plan_files import known_target
 
 from xpubuild.errors import UnsatisfiableError
-from xpubuild.install.request import Compilers, Facts, OneapiFacts, Request
+from xpubuild.install.choose import choose
+from xpubuild.install.options import Options
+from xpubuild.install.planner import make_plan
+from xpubuild.install.target import Compilers, OneapiFacts
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.model import LoadedRecipe, Recipe
 from xpubuild.recipe.situation import Situation
@@ -159,29 +162,21 @@ def test_the_planner_accepts_nothing_that_breaks_a_constraint(
     wanted: dict[str, Any], host: dict[str, Any]
 ) -> None:
     recipe = recipe_of(wanted)
-    request = Request(
-        LoadedRecipe(recipe=recipe, path=Path("9.9.yaml"), folders=(), document={}),
-        Path("/w"),
-        target=host["target"],
-        cxx11_abi=host["abi"],
-    )
-    facts = Facts(
-        python="/usr/bin/python3",
-        python_version=text(host["python"]),
-        compilers=Compilers("/usr/bin/cc", "/usr/bin/c++", text(host["gcc"]), kind=host["kind"]),
-        jobs=2,
-        jobs_reason="",
-        cache=Path("/c"),
-        requirements={},
-        oneapi=OneapiFacts(components=({"name": "compiler", "version": text(host["oneapi"])},)),
-        situation=situation_of({**host, "abi": None}),
-    )
+    loaded = LoadedRecipe(recipe=recipe, path=Path("9.9.yaml"), folders=(), document={})
+    abi = None if host["abi"] is None else str(host["abi"])
+    options = Options(None, workspace=Path("/w"), target=host["target"], cxx11_abi=abi)
+    facts = {
+        "python_version": text(host["python"]),
+        "compilers": Compilers("/usr/bin/cc", "/usr/bin/c++", text(host["gcc"]), kind=host["kind"]),
+        "oneapi": OneapiFacts(components=({"name": "compiler", "version": text(host["oneapi"])},)),
+        "situation": situation_of({**host, "abi": None}),
+    }
     broken = violations(wanted, host, cmake=True)
     if broken:
         with pytest.raises(UnsatisfiableError):
-            plan_of(request, facts)
+            make_plan(known_target(choose(options, loaded), **facts))
     else:
-        assert plan_of(request, facts).steps
+        assert make_plan(known_target(choose(options, loaded), **facts)).steps
 
 
 @settings(max_examples=60, deadline=None)

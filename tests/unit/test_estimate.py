@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.plan_files import target_for
 
 from xpubuild.engine.estimate import Estimate, span, total
 from xpubuild.engine.model import Step
-from xpubuild.install.context import Context
 from xpubuild.install.estimate import Earlier, Known, estimates
-from xpubuild.install.planner import make_context, make_plan
-from xpubuild.install.request import Compilers, Facts, Request
-from xpubuild.recipe.load import load
+from xpubuild.install.planner import make_plan
+from xpubuild.install.target import Target
 from xpubuild.supply.store.keeping import NotKept
 from xpubuild.ui.wording import roughly
 
@@ -27,18 +26,13 @@ BUILD = Earlier(
 )  # fmt: skip
 
 
-def context_of(tmp_path: Path, jobs: int = 2, cores: int | None = None) -> Context:
-    recipe = load("quickstart")
-    facts = Facts(
-        python="/usr/bin/python3", python_version="3.11.7", compilers=Compilers("cc", "c++", "12.2"),
-        jobs=jobs, jobs_reason="a test", cache=tmp_path, cores=cores,
-        requirements=dict.fromkeys((*recipe.recipe.toolchain.requirements, TORCH), ""),
-    )  # fmt: skip
-    return make_context(Request(loaded=recipe, workspace=tmp_path / "ws"), facts)
+def target_of(tmp_path: Path, jobs: int = 2, cores: int | None = None) -> Target:
+    facts = {"jobs": jobs, "cache": tmp_path, "cores": cores}
+    return target_for("quickstart", workspace=str(tmp_path / "ws"), facts=facts)
 
 
-def guess(context: Context, step: str, *earlier: Earlier, cached: tuple[str, ...] = ()) -> Estimate:
-    return estimates(context, make_plan(context), [step], Known(earlier, cached))[step]
+def guess(target: Target, step: str, *earlier: Earlier, cached: tuple[str, ...] = ()) -> Estimate:
+    return estimates(target, make_plan(target), [step], Known(earlier, cached))[step]
 
 
 def test_steps_that_do_not_wait_for_each_other_run_side_by_side() -> None:
@@ -83,51 +77,51 @@ def test_more_jobs_never_take_longer(seconds: float, cpu_s: float, before: int, 
 
 
 def test_the_nearest_earlier_build_counts(tmp_path: Path) -> None:
-    context = context_of(tmp_path)
-    fingerprint = make_plan(context).fingerprints["ops.wheel"]
+    target = target_of(tmp_path)
+    fingerprint = make_plan(target).fingerprints["ops.wheel"]
     same = replace(BUILD, fingerprint=fingerprint, seconds=7.0, cpu_s=1.0)
     other_recipe = replace(BUILD, recipe="2.13", seconds=1.0, cpu_s=500.0)
     for_gpu = replace(BUILD, target="xpu", seconds=2.0, cpu_s=900.0)
     warm = replace(BUILD, seconds=3.0, cpu_s=2.0)
-    assert guess(context, "ops.wheel", for_gpu, other_recipe, warm, BUILD, same).seconds == pytest.approx(7.0)
+    assert guess(target, "ops.wheel", for_gpu, other_recipe, warm, BUILD, same).seconds == pytest.approx(7.0)
     # A build that found part of its work done says less than one that did all of it.
-    assert guess(context, "ops.wheel", for_gpu, other_recipe, warm, BUILD).seconds == pytest.approx(100.0)
-    assert guess(context, "ops.wheel", for_gpu, other_recipe).seconds == pytest.approx(1.0)
-    assert guess(context, "ops.wheel", for_gpu).source.startswith("recipe: ")
+    assert guess(target, "ops.wheel", for_gpu, other_recipe, warm, BUILD).seconds == pytest.approx(100.0)
+    assert guess(target, "ops.wheel", for_gpu, other_recipe).seconds == pytest.approx(1.0)
+    assert guess(target, "ops.wheel", for_gpu).source.startswith("recipe: ")
     # Of what compiles nothing, the newest counts.
     verify = replace(BUILD, step="verify", jobs=None)
-    assert guess(context, "verify", replace(verify, seconds=4.0, cpu_s=1.0), verify).seconds == 4.0
+    assert guess(target, "verify", replace(verify, seconds=4.0, cpu_s=1.0), verify).seconds == 4.0
 
 
 def test_the_source_says_what_a_guess_rests_on(tmp_path: Path) -> None:
-    assert guess(context_of(tmp_path), "ops.wheel", BUILD).source == "earlier build in one"
-    found = guess(context_of(tmp_path, jobs=8), "ops.wheel", BUILD)
+    assert guess(target_of(tmp_path), "ops.wheel", BUILD).source == "earlier build in one"
+    found = guess(target_of(tmp_path, jobs=8), "ops.wheel", BUILD)
     assert found.source == "earlier build in one with 2 jobs, scaled to 8"
     assert found.seconds == pytest.approx(40.0)
 
 
 def test_without_an_earlier_build_the_recipe_tells(tmp_path: Path) -> None:
-    few, many = (guess(context_of(tmp_path, jobs), "ops.wheel") for jobs in (1, 8))
+    few, many = (guess(target_of(tmp_path, jobs), "ops.wheel") for jobs in (1, 8))
     assert few.seconds
     assert many.seconds
     assert few.seconds == pytest.approx(8 * many.seconds)
     assert few.source.startswith("recipe: ")
-    torch = guess(context_of(tmp_path), "torch")
+    torch = guess(target_of(tmp_path), "torch")
     assert torch.download_bytes
     assert torch.download_bytes > 190_000_000
     # An older journal has times alone: the rest is still the recipe's.
     old = replace(BUILD, step="torch", jobs=None, download_bytes=None, disk_bytes=None)
-    known = guess(context_of(tmp_path), "torch", old)
+    known = guess(target_of(tmp_path), "torch", old)
     assert (known.seconds, known.download_bytes) == (100.0, torch.download_bytes)
 
 
 def test_jobs_beyond_the_cores_make_nothing_quicker(tmp_path: Path) -> None:
-    as_cores, beyond = (guess(context_of(tmp_path, jobs, cores=2), "ops.wheel") for jobs in (2, 64))
+    as_cores, beyond = (guess(target_of(tmp_path, jobs, cores=2), "ops.wheel") for jobs in (2, 64))
     assert beyond.seconds == as_cores.seconds
     assert beyond.source == f"{as_cores.source}, with 64 jobs on 2 cores"
-    assert guess(context_of(tmp_path, 2, cores=1), "ops.wheel").source.endswith("with 2 jobs on 1 core")
-    assert guess(context_of(tmp_path, 64, cores=64), "ops.wheel").source == as_cores.source
-    scaled = guess(context_of(tmp_path, 64, cores=4), "ops.wheel", BUILD)
+    assert guess(target_of(tmp_path, 2, cores=1), "ops.wheel").source.endswith("with 2 jobs on 1 core")
+    assert guess(target_of(tmp_path, 64, cores=64), "ops.wheel").source == as_cores.source
+    scaled = guess(target_of(tmp_path, 64, cores=4), "ops.wheel", BUILD)
     assert scaled.seconds == pytest.approx(BUILD.with_jobs(4))
     assert scaled.source == "earlier build in one with 2 jobs, scaled to 64 jobs on 4 cores"
     # Nor was a build quicker that had more jobs than cores.
@@ -137,11 +131,11 @@ def test_jobs_beyond_the_cores_make_nothing_quicker(tmp_path: Path) -> None:
 
 
 def test_a_cached_commit_and_local_work_download_nothing(tmp_path: Path) -> None:
-    context = context_of(tmp_path)
+    target = target_of(tmp_path)
     fetched = replace(BUILD, step="ops.source", jobs=None, download_bytes=9)
-    assert guess(context, "ops.source", fetched).download_bytes == 9
-    assert guess(context, "ops.source", fetched, cached=("ops",)).download_bytes == 0
-    assert guess(context, "verify").download_bytes == 0
+    assert guess(target, "ops.source", fetched).download_bytes == 9
+    assert guess(target, "ops.source", fetched, cached=("ops",)).download_bytes == 0
+    assert guess(target, "verify").download_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -158,11 +152,11 @@ def test_a_guess_is_told_no_finer_than_it_is_known(seconds: float, text: str) ->
 
 
 def test_a_wheel_of_a_store_takes_no_build(tmp_path: Path) -> None:
-    context = context_of(tmp_path)
-    plan = make_plan(context)
+    target = target_of(tmp_path)
+    plan = make_plan(target)
     kept = replace(plan.step("ops.wheel"), keeper=_Kept())
     steps = tuple(kept if step.id == kept.id else step for step in plan.steps)
-    found = estimates(context, replace(plan, steps=steps), ["ops.wheel"], Known((BUILD,)))["ops.wheel"]
+    found = estimates(target, replace(plan, steps=steps), ["ops.wheel"], Known((BUILD,)))["ops.wheel"]
     assert found.source == "taken from the store /s"
     assert found.seconds is not None
     assert found.seconds < BUILD.seconds / 10

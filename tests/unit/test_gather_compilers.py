@@ -10,10 +10,9 @@ import pytest
 
 from xpubuild.artifacts.linkage import Missing
 from xpubuild.errors import ToolchainError
-from xpubuild.install.adapters import _told
 from xpubuild.install.build_compilers import build_compilers
-from xpubuild.install.offline_compiler import unknown_targets
-from xpubuild.install.request import Compilers, OneapiFacts
+from xpubuild.install.target import Compilers, OneapiFacts
+from xpubuild.install.xpu_toolchain import _lost_words, unknown_targets
 from xpubuild.machine.compilers import HostCompilers
 from xpubuild.machine.system import OsFacts
 from xpubuild.machine.tools import CompilerFacts
@@ -122,7 +121,6 @@ def asked(environment: Mapping[str, str], caller: Mapping[str, str] | None = Non
 
 
 def test_an_ocloc_that_is_not_there() -> None:
-    assert unknown_targets((), {}, {}, DEBIAN) is None
     with pytest.raises(ToolchainError) as caught:
         asked({"PATH": "/nowhere"})
     assert caught.value.evidence == {"PATH": "/nowhere", "targets": "pvc, bmg"}
@@ -152,8 +150,8 @@ def test_libraries_that_adapters_lack_are_told_with_what_brings_them() -> None:
     hwloc = Missing("libhwloc.so.15", ("/x/a.so", "/x/libumf.so.0"))
     other = Missing("libother.so.1", ("/x/a.so",))
     lost = "; the SYCL runtime then drops its adapter for Level Zero without a message and finds no GPU"
-    assert _told([other]) == f"not found: libother.so.1 (needed by a.so){lost}"
-    assert _told([hwloc, other]) == (
+    assert _lost_words([other]) == f"not found: libother.so.1 (needed by a.so){lost}"
+    assert _lost_words([hwloc, other]) == (
         f"not found: libhwloc.so.15 (needed by libumf.so.0), libother.so.1 (needed by a.so){lost}"
         "; install oneAPI's tcm, or libhwloc15 of the distribution"
     )

@@ -1,4 +1,4 @@
-"""What is gathered for a plan beside its compilers: pip's settings, earlier builds, sizes, who is asked."""
+"""What is gathered for a plan: jobs, sizes, folders of a site, stores, and which release is taken."""
 
 from __future__ import annotations
 
@@ -9,52 +9,55 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.plan_files import _LOCK, context_for
-from unit.test_plan_resolved import request
+from support.plan_files import _LOCK, target_for
+from support.plans import chosen, pinned
 
 from xpubuild.engine.edges import History
 from xpubuild.errors import UnsatisfiableError
-from xpubuild.install import facts, prepare
-from xpubuild.install.choose import choose
-from xpubuild.install.downloads import _pip
+from xpubuild.install import release, resolve
+from xpubuild.install.build_jobs import capacity, inherited_jobserver
 from xpubuild.install.earlier import _edges, _has_pin, histories_of, known_of
-from xpubuild.install.jobserver import inherited_jobserver
-from xpubuild.install.newest_release import Chosen, choose_release
-from xpubuild.install.options import PlanOptions
-from xpubuild.install.site_folders import extended, site_folders
+from xpubuild.install.options import Options
+from xpubuild.install.release import Chosen, choose_release, named
 from xpubuild.install.stores import read_only_because
+from xpubuild.install.supplies import downloads_from
+from xpubuild.install.xpu_toolchain import extended, site_folders
 from xpubuild.machine.envdiff import PathChange
 from xpubuild.machine.host_report import host_report
-from xpubuild.machine.jobs import LargeUnit
 from xpubuild.recipe.releases import releases
 from xpubuild.recipe.situation import Situation
 from xpubuild.resources import recipes_dir
 from xpubuild.supply.conda.lockfile import write_lock
+from xpubuild.supply.mirror.store import Mirror
 from xpubuild.workspace.layout import Layout
 
 GIB = 1 << 30
 
 
 @pytest.mark.parametrize(
-    ("mirror", "offline", "environ", "told"),
+    ("mirror", "offline", "find_links", "told"),
     [
-        (None, False, {"PIP_FIND_LINKS": "/a"}, {}),
-        (None, True, {"PIP_FIND_LINKS": "/a"}, {"PIP_NO_INDEX": "1"}),
-        (Path("/a mirror"), False, {}, {"PIP_FIND_LINKS": "file:///a%20mirror/wheels.html"}),
-        (Path("/m"), False, {"PIP_FIND_LINKS": "/a /b"}, {"PIP_FIND_LINKS": "/a /b file:///m/wheels.html"}),
+        (False, False, "/a", {}),
+        (False, True, "/a", {"PIP_NO_INDEX": "1"}),
+        (True, False, "", {"PIP_FIND_LINKS": "{mirror}"}),
+        (True, False, "/a /b", {"PIP_FIND_LINKS": "/a /b {mirror}"}),
         (
-            Path("/a mirror"), True, {"PIP_FIND_LINKS": "/a"},
-            {
-                "PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "file:///a%20mirror/wheels.html",
-                "PIP_NO_CACHE_DIR": "1",
-            },
+            True, True, "/a",
+            {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "{mirror}",
+             "PIP_NO_CACHE_DIR": "1"},
         ),
     ],
 )  # fmt: skip
-def test_what_pip_is_told(mirror: Path | None, offline: bool, environ: dict[str, str], told: Any) -> None:
-    found = _pip(mirror, offline=offline, environ=environ)
-    assert {name: found[name] for name in told} == told
-    assert offline or found == told
+def test_what_pip_is_told(
+    mirror: bool, offline: bool, find_links: str, told: dict[str, str], tmp_path: Path, *,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("PIP_FIND_LINKS", find_links)
+    monkeypatch.setattr(Mirror, "open", lambda _: None)
+    found = downloads_from(tmp_path / "a mirror" if mirror else None, offline=offline).pip
+    page = (tmp_path / "a mirror" / "wheels.html").as_uri()
+    assert {name: found[name].replace(page, "{mirror}") for name in told} == told
+    assert offline or set(found) == set(told)
 
 
 LOG = "# ninja log v6\n0\t2000\t0\ta.o\t1\n1000\t3000\t0\tb.o\t2\n500\t1500\t0\tc.o\t3\n"
@@ -73,18 +76,18 @@ def test_edges_of_the_largest_build_of_a_component(tmp_path: Path, monkeypatch: 
     own = tmp_path / "ws"
     logged(own / "src" / "ops" / "build", LOG[: LOG.index("1000")])
     logged(own / "build" / "ops" / "x", "something else")
-    context = context_for("quickstart", workspace=str(own))
+    target = target_for("quickstart", workspace=str(own))
     # The second run of ninja begins where the first one ended.
     edges = [("a.o", 0.0, 2.0), ("b.o", 1.0, 3.0), ("c.o", 3.5, 4.5)]
     assert _edges(Layout(other), "ops") == edges
-    assert histories_of(context, ["ops.wheel", "ops.install", "ops.source", "torch.wheel", "verify"]) == {
+    assert histories_of(target, ["ops.wheel", "ops.install", "ops.source", "torch.wheel", "verify"]) == {
         "ops.wheel": History.of(edges), "ops.install": History.of(edges),
     }  # fmt: skip
 
 
 def test_commits_that_are_cached_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    known = known_of(context_for("2.13", workspace=str(tmp_path / "ws"), facts={"cache": tmp_path}))
+    known = known_of(target_for("2.13", workspace=str(tmp_path / "ws"), facts={"cache": tmp_path}))
     assert (known.earlier, known.cached) == ([], {"ops"})
     (tmp_path / "packed-refs").write_text("abc refs/pins/1\n")
     (tmp_path / "refs" / "pins").mkdir(parents=True)
@@ -94,26 +97,36 @@ def test_commits_that_are_cached_are_known(tmp_path: Path, monkeypatch: pytest.M
     assert not _has_pin(tmp_path / "nothing", "refs/pins/1")
 
 
-def test_the_largest_units_are_those_of_the_target_and_the_compiler() -> None:
+HOST: Any = SimpleNamespace(
+    cpu=SimpleNamespace(usable=7),
+    memory=SimpleNamespace(usable_bytes=9 * GIB, cgroup_limit_bytes=None, total_bytes=16 * GIB),
+)
+
+
+@pytest.mark.parametrize(
+    ("device", "gcc", "words"),
+    [
+        ("cpu", "13.2", "9 GiB allows 3 at 3 GiB each, the largest 2 GiB (another)"),
+        ("cpu", "11.4", "the largest 7 GiB (with an old GCC)"),
+        ("xpu", "13.2", "9 GiB allows 1 at 1.5 GiB each, the largest 9 GiB (for the GPU)"),
+    ],
+)
+def test_the_largest_units_are_those_of_the_device_and_the_compiler(
+    device: Any, gcc: str, words: str
+) -> None:
     both = ["cpu", "xpu"]
     units = [
         {"what": "for the GPU", "gib_each": 1.5, "gib_largest": 9, "targets": ["xpu"]},
         {"what": "with an old GCC", "gib_each": 1, "gib_largest": 7, "gcc": "<12", "targets": both},
-        {"what": "one", "gib_each": 0.5, "gib_largest": 2.5, "targets": both},
+        {"what": "one", "gib_each": 0.5, "gib_largest": 1.5, "targets": both},
         {"what": "another", "gib_each": 3, "gib_largest": 2, "targets": both},
     ]
-    pinned = {"url": "https://host/torch.git", "commit": "1" * 40}
-    build = {"memory_gib_per_job": 3.5, "large_units": units}
-    torch = {"kind": "source", "dist": "torch", "source": pinned, "build": build}
-    asked = request(components={"torch": torch}, targets=["cpu", "xpu"])
-    recipe, choice = asked.loaded.recipe, choose(asked)
-    expected = {("cpu", "13.2"): (2, 0.5, 2.5), ("cpu", "11.4"): (1, 1, 7), ("xpu", "13.2"): (0, 1.5, 9)}
-    for (target, gcc), (index, each, largest) in expected.items():
-        found = facts._largest_units(recipe, replace(choice, target=target), gcc)  # type: ignore[arg-type]
-        assert found == LargeUnit(str(units[index]["what"]), int(each * GIB), int(largest * GIB))
-    assert facts._bytes_per_job(recipe, choice) == int(3.5 * GIB)
-    assert facts._largest_units(recipe, replace(choice, components=()), "13.2") is None
-    assert facts._bytes_per_job(recipe, replace(choice, components=())) == 2 * GIB
+    torch = pinned("torch", more={"build": {"memory_gib_per_job": 3.5, "large_units": units}})
+    choice = chosen(components={"torch": torch}, targets=both)
+    jobs, admission, makeflags = capacity(replace(choice, device=device), HOST, gcc)
+    assert words in jobs.reason
+    assert (admission, makeflags) == (None, "")
+    assert "9 GiB allows 4 at 2 GiB each" in capacity(replace(choice, components=()), HOST, gcc)[0].reason
 
 
 @pytest.mark.parametrize(
@@ -153,11 +166,10 @@ def test_why_no_store_is_written() -> None:
 
 
 def test_folders_of_a_site_stand_behind_those_in_front(tmp_path: Path) -> None:
-    options = PlanOptions(None, extra_path=(tmp_path,), extra_library_path=(tmp_path, Path("/")))
+    options = Options(None, extra_path=(tmp_path,), extra_library_path=(tmp_path, Path("/")))
     folders = {"PATH": (str(tmp_path),), "LD_LIBRARY_PATH": (str(tmp_path), "/")}
-    assert site_folders(options, "xpu") == folders
-    assert site_folders(options, "cpu") == {}
-    assert site_folders(PlanOptions(None), "xpu") == {}
+    assert site_folders(options) == folders
+    assert site_folders(Options(None)) == {}
     before = {"PATH": PathChange(("/a", str(tmp_path)), ("/b",), ("/c",)), "X": PathChange(("/d",))}
     assert extended(before.items(), folders) == {
         **before, "LD_LIBRARY_PATH": PathChange((str(tmp_path), "/"), (), ()),
@@ -188,23 +200,20 @@ def test_the_release_that_is_taken_is_the_newest_that_can_be_built(
         seen.append(arguments[3])
         return Chosen("2.13", "cpu", "why", tmp_path)
 
-    monkeypatch.setattr(prepare, "choose_release", solved)
-    monkeypatch.setattr(prepare, "situation_for", lambda *_: here)
-    host: Any = SimpleNamespace(report=bare)
+    monkeypatch.setattr(release, "choose_release", solved)
+    monkeypatch.setattr(release, "situation_for", lambda *_: here)
     for abi in (None, "0"):
-        options, told = prepare._named(PlanOptions(None, cxx11_abi=abi), host)
+        options, told = named(Options(None, cxx11_abi=abi), lambda: bare)
         assert (options.recipe, options.target, options.workspace, told) == ("2.13", "cpu", tmp_path, "why")
     assert [item.cxx11_abi for item in seen] == [None, 0]
-    kept = PlanOptions("a recipe", tmp_path / "x", target="xpu")
-    assert prepare._named(kept, host) == (kept, "")
-    named, _ = prepare._named(replace(kept, recipe=None), host)
-    assert (named.target, named.workspace) == ("xpu", tmp_path / "x")
+    kept = Options("a recipe", tmp_path / "x", target="xpu")
+    assert named(kept, lambda: bare) == (kept, "")
+    again, _ = named(replace(kept, recipe=None), lambda: bare)
+    assert (again.target, again.workspace) == ("xpu", tmp_path / "x")
 
 
-def test_the_python_of_a_conda_lock_is_what_the_recipe_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-
+def test_the_python_of_a_conda_lock_is_what_the_recipe_needs() -> None:
     lock, host = write_lock(_LOCK), SimpleNamespace()
-    asked = request(needs={"python": ">=3.12"})
-    assert facts._python(PlanOptions(None), asked, host, lock) == ("/ws/env/bin/python", "3.12.4")  # type: ignore[arg-type]
-    with pytest.raises(UnsatisfiableError):
-        facts._python(PlanOptions(None), request(needs={"python": "<3.12"}), host, lock)  # type: ignore[arg-type]
+    assert resolve._python(chosen(needs={"python": ">=3.12"}), host, lock) == ("/ws/env/bin/python", "3.12.4")  # type: ignore[arg-type]
+    with pytest.raises(UnsatisfiableError, match=r"the conda lock has Python 3\.12\.4"):
+        resolve._python(chosen(needs={"python": "<3.12"}), host, lock)  # type: ignore[arg-type]

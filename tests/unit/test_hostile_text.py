@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -107,8 +108,8 @@ def test_what_is_no_recipe_begins_no_line_of_an_image(tmp_path: Path) -> None:
         rendered(Cell(str(path), "debian-12"))
     request = rendered(Cell("quickstart", "debian-12")).request
     odd = request.recipe.model_copy(update={"title": "t\n%setup\n  x"})
-    loaded = request.request.loaded.model_copy(update={"recipe": odd})
-    object.__setattr__(request.request, "loaded", loaded)
+    loaded = request.choice.loaded.model_copy(update={"recipe": odd})
+    request = replace(request, choice=replace(request.choice, loaded=loaded))
     assert "\n%setup" not in apptainer(image_of(request))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.engine import Recorder, make_plan, shell
-from support.plan_files import context_for
+from support.plan_files import target_for
 
 from xpubuild.engine.events import Notice, RunFinished, RunStarted, StepFinished, StepStarted
 from xpubuild.engine.journal import Journal
@@ -16,12 +16,12 @@ from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import BuildError, UsageError
 from xpubuild.install import served_mirror
-from xpubuild.install.conda_packages import CondaRequest, _from_mirror
-from xpubuild.install.gate_steps import _release
+from xpubuild.install.conda_environment import _from_mirror
+from xpubuild.install.gate_steps import _gate
 from xpubuild.install.install import apply
 from xpubuild.install.modulefiles import Modules
-from xpubuild.install.prepare import Prepared
 from xpubuild.install.served_mirror import local_mirror
+from xpubuild.install.target import Prepared
 from xpubuild.supply.mirror.remote.http import HttpRemote
 from xpubuild.supply.mirror.remote.location import Location
 from xpubuild.workspace.layout import Layout
@@ -30,8 +30,8 @@ from xpubuild.workspace.layout import Layout
 def prepared(root: Path, *scripts: str, files: dict[str, str] | None = None) -> Prepared:
     steps = [Step(f"step{number}", "t", commands=(shell(text),)) for number, text in enumerate(scripts)]
     plan: Plan = replace(make_plan(root, *steps), files=files or {})
-    host = {"disk": {"free_bytes": None}}
-    return Prepared(plan, context_for("quickstart", workspace=str(root)), host, 1.0)
+    facts = {"host": {"disk": {"free_bytes": None}}}
+    return Prepared(target_for("quickstart", workspace=str(root), facts=facts), plan, 1.0)
 
 
 @pytest.fixture
@@ -130,14 +130,18 @@ def test_a_served_mirror_is_copied_into_the_cache(root: Path, monkeypatch: pytes
 
 
 def test_a_mirror_that_has_no_lock_of_conda_packages(root: Path, tmp_path: Path) -> None:
-    recipe = context_for("quickstart").recipe
-    request = CondaRequest(recipe, Layout(root), tmp_path)
+    target = target_for("quickstart")
     for mirror, update in ((None, False), (tmp_path / "none", False), (tmp_path, True)):
-        assert _from_mirror(replace(request, mirror=mirror, update=update), None) is None  # type: ignore[arg-type]
+        asked = replace(target.options, mirror=mirror, update=update)
+        assert _from_mirror(replace(target, options=asked), None) is None  # type: ignore[arg-type]
 
 
-def test_a_version_that_is_none_is_no_release() -> None:
-    context = context_for("quickstart")
-    found = [_release(context, {"PYTORCH_BUILD_VERSION": text}) for text in ("2.9.0a0", "of mine", "")]
-    assert found == ["2.9.0a0", None, None]
-    assert _release(context_for("2.13"), {"PYTORCH_BUILD_VERSION": "1"}) == "2.13.0"
+@pytest.mark.parametrize(
+    ("name", "text", "release"),
+    [("quickstart", "2.9.0a0", "2.9.0a0"), ("quickstart", "of mine", None), ("quickstart", "", None),
+     ("2.13", "1", "2.13.0")],
+)  # fmt: skip
+def test_a_version_that_is_none_is_no_release(name: str, text: str, release: str | None) -> None:
+    expected = _gate(target_for(name), "torch", {"PYTORCH_BUILD_VERSION": text}).expected
+    assert expected is not None
+    assert expected.release == release

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.locks import example, oid
-from support.plan_files import context_for
+from support.plan_files import prepared_for
 
 from xpubuild.errors import LockMismatchError
 from xpubuild.install import locked_install
@@ -20,9 +20,7 @@ from xpubuild.install.locked_install import (
     _require_served,
 )
 from xpubuild.install.locked_options import options_of, resolved_of
-from xpubuild.install.options import PlanOptions
-from xpubuild.install.planner import make_plan
-from xpubuild.install.prepare import Prepared
+from xpubuild.install.options import Options
 from xpubuild.recipe.load import load
 
 LOCK = example()
@@ -43,12 +41,12 @@ FITS: dict[str, Any] = {
 )  # fmt: skip
 def test_options_that_contradict_a_lock(changes: dict[str, Any]) -> None:
     with pytest.raises(LockMismatchError):
-        _require_no_contradiction(LOCK, PlanOptions(None, **{**FITS, **changes}))
+        _require_no_contradiction(LOCK, Options(None, **{**FITS, **changes}))
 
 
 def test_options_that_say_what_a_lock_says(tmp_path: Path) -> None:
-    _require_no_contradiction(LOCK, PlanOptions(None, **FITS))
-    _require_no_contradiction(LOCK, PlanOptions(None))
+    _require_no_contradiction(LOCK, Options(None, **FITS))
+    _require_no_contradiction(LOCK, Options(None))
     path = tmp_path / "some.lock.yaml"
     assert _conda_lock_beside(path, LOCK) is None
     (tmp_path / "2.8.conda-lock.yml").touch()
@@ -63,14 +61,14 @@ def test_a_locked_install_asks_for_all_that_the_lock_says(
     class Asked(Exception):  # noqa: N818 - carries the options out
         pass
 
-    def prepare(options: PlanOptions, **_: Any) -> None:
+    def prepare(options: Options, **_: Any) -> None:
         raise Asked(options)
 
     monkeypatch.setattr(locked_install, "prepare", prepare)
     monkeypatch.setattr(locked_install, "read_lock", lambda _: LOCK)
     (tmp_path / "2.8.conda-lock.yml").touch()
     with pytest.raises(Asked) as raised:
-        locked_install.prepare_locked(PlanOptions(None, jobs="3"), tmp_path / "2.8.lock.yaml", "exact")
+        locked_install.prepare_locked(Options(None, jobs="3"), tmp_path / "2.8.lock.yaml", "exact")
     (asked,) = raised.value.args
     wanted = options_of(LOCK)
     resolved = resolved_of(LOCK, load(LOCK.recipe.name).recipe)
@@ -119,8 +117,7 @@ def test_the_proof_of_a_lock_is_that_which_it_extends() -> None:
 
 def test_a_lock_is_asked_also_where_nothing_was_touched() -> None:
     """The stamp of a checkout says that it passed the proofs of an install without the lock."""
-    context = context_for("quickstart")
-    prepared = Prepared(make_plan(context), context, {}, 1.0)
+    prepared = prepared_for("quickstart")
     guarded = [step for step in prepared.plan.steps if step.guard_stamp is not None]
     assert [step.id for step in guarded] == ["ops.source"]
     for step in guarded:

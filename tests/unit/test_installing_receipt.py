@@ -9,14 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from unit.test_plan_resolved import FACTS
+from support.plan_files import target_for
 
 from xpubuild import __version__
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.monitor import WATCHED
+from xpubuild.install.options import Resolved
 from xpubuild.install.receipt import make_receipt, write_receipt
-from xpubuild.install.request import OneapiFacts, Resolved
+from xpubuild.install.target import OneapiFacts, Prepared
 from xpubuild.supply.store.evidence import TAKEN
 from xpubuild.workspace.layout import Layout
 
@@ -81,16 +82,20 @@ def world(root: Path, done: tuple[str, ...]) -> tuple[Plan, Journal]:
     return plan, journal
 
 
+def prepared(root: Path, plan: Plan, **facts: Any) -> Prepared:
+    return Prepared(target_for("quickstart", workspace=str(root), facts=facts), plan, 1.0)
+
+
 def test_a_receipt_says_what_was_done_and_found(tmp_path: Path) -> None:
     plan, journal = world(tmp_path, STEPS)
     found = Resolved("main", "c", "u", "w")
-    facts = replace(FACTS, oneapi=ONEAPI, resolved={"torch": found})
+    facts = {"oneapi": ONEAPI, "resolved": {"torch": found}, "host": {"os": "x"}}
     with journal:
-        receipt = make_receipt(plan, facts, {"os": "x"}, journal)
+        receipt = make_receipt(prepared(tmp_path, plan, **facts), journal)
         (command, _) = journal.commands()
         journal.begin("env", "another print")
         journal.failed("verify", "why")
-        partial = make_receipt(replace(plan, steps=plan.steps[:-1]), FACTS, {}, journal)
+        partial = make_receipt(prepared(tmp_path, replace(plan, steps=plan.steps[:-1])), journal)
     created = receipt.pop("created")
     assert created[4] == "-" and created[10] == "T" and created[19] in "+-"  # noqa: PT018
     layout = Layout(tmp_path)
@@ -147,7 +152,7 @@ def test_without_a_report_a_receipt_says_nothing_of_verify(tmp_path: Path, damag
     if damage == "no JSON":
         report.write_text("{")
     with journal:
-        receipt = make_receipt(plan, FACTS, {}, journal)
+        receipt = make_receipt(prepared(tmp_path, plan), journal)
     assert receipt["verify"] is None
     assert receipt["status"] == ("partial" if damage == "not done" else "complete")
     assert [item["file"] for item in receipt["wheels"]][1:] == (

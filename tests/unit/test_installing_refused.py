@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.engine import Recorder
-from support.plan_files import context_for
+from support.plan_files import target_for
 
 from xpubuild.engine.events import Notice
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.install.asked import LockOptions, prepare_as_asked
+from xpubuild.install.asked_plan import prepare_as_asked
 from xpubuild.install.install import _adopt, _warn, check_until, open_workspace
 from xpubuild.install.modulefiles import Modules
 from xpubuild.install.obstacles import before_steps
-from xpubuild.install.options import PlanOptions
-from xpubuild.install.prepare import Prepared
-from xpubuild.install.request import OneapiFacts
+from xpubuild.install.options import LockOptions, Options
+from xpubuild.install.target import OneapiFacts, Prepared
 from xpubuild.machine.envmark import MARK
 
 GIB = 1 << 30
@@ -70,9 +68,10 @@ def test_folders_of_a_lost_journal_are_ours(tmp_path: Path, *, ours: bool, runs:
 
 
 def prepared(root: Path, summary: dict[str, Any] | None = None, **facts: Any) -> Prepared:
-    context = context_for("quickstart", facts=facts, workspace=str(root))
+    known = {"host": {"disk": {"free_bytes": 2 * GIB}}, **facts}
+    target = target_for("quickstart", facts=known, workspace=str(root))
     plan = Plan("quickstart", str(root), "d", (Step("env", "t"), Step("b", "t")), {}, {}, summary or {})
-    return Prepared(plan, context, {"disk": {"free_bytes": 2 * GIB}}, 2.0)
+    return Prepared(target, plan, 2.0)
 
 
 def test_a_step_that_the_plan_does_not_have(tmp_path: Path) -> None:
@@ -108,7 +107,7 @@ def test_what_is_surprising_is_said_before_the_build(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_room_for_the_result(tmp_path: Path, free: int | None, todo: tuple[str, ...], *, told: bool) -> None:
-    given = replace(prepared(tmp_path / "ws"), host={"disk": {"free_bytes": free}})
+    given = prepared(tmp_path / "ws", host={"disk": {"free_bytes": free}})
     found = list(before_steps(given, todo, Cancel()))
     assert len(found) == told
     for error in found:
@@ -130,7 +129,7 @@ def test_locks_that_are_not_there(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.lock.yaml").touch()
     with pytest.raises(XpuBuildError):
-        prepare_as_asked(PlanOptions(**given), lock)
+        prepare_as_asked(Options(**given), lock)
 
 
 def test_the_newest_release_is_the_default_of_modules(tmp_path: Path) -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.documents import check
-from unit.test_plan_resolved import request, resolved
+from support.plans import pinned, plan_of, target_of
 
 from xpubuild import __version__
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.monitor import WATCHED
 from xpubuild.errors import BuildError, NoXpuError, XpuBuildError
-from xpubuild.install.planner import make_context, make_plan
-from xpubuild.install.prepare import Prepared
-from xpubuild.install.rehearsal import rehearsal
-from xpubuild.install.rehearsal_report import make_report
+from xpubuild.install.rehearse import make_report, planned
+from xpubuild.install.target import Prepared
 from xpubuild.workspace.layout import Layout
 
 TOLD = {"id": "a-warning", "text": "text", "lines": ["one", "two"], "more": "is not in a report"}
@@ -56,31 +54,29 @@ def test_a_rehearsal_says_what_would_be_compiled(
     tmp_path: Path, error: XpuBuildError | None, warned: bool, verdict: str
 ) -> None:
     build = {"large_units": UNITS, "memory_gib_per_job": 2.5}
-    pinned = {"url": "https://host/torch.git", "commit": "1" * 40}
-    torch = {"kind": "source", "dist": "torch", "source": pinned, "build": build}
-    asked = replace(request(components={"torch": torch}, release="2.9.0"), workspace=tmp_path)
-    context = make_context(asked, replace(resolved("1" * 40), jobs=3))
-    planned = rehearsal(context, make_plan(context))
-    prepared = Prepared(planned.plan, context, {}, 1.0)
+    changes: Any = {"components": {"torch": pinned("torch", more={"build": build})}, "release": "2.9.0"}
+    asked, facts = {"workspace": tmp_path}, {"jobs": 3}
+    whole = Prepared(target_of(asked, facts, **changes), plan_of(asked, facts, **changes), 1.0)
+    prepared, step, source = planned(whole), "torch.configure", tmp_path / "src" / "torch"
     layout = Layout(tmp_path)
     with Journal(layout.journal) as journal:
-        before = make_report(prepared, planned, journal, error)
+        before = make_report(prepared, journal.record(step), error)
         journal.start_run("mine", [], "1")
-        journal.begin(planned.step, "f")
-        running = make_report(prepared, planned, journal, error)
+        journal.begin(step, "f")
+        running = make_report(prepared, journal.record(step), error)
         told = [{"proof": WATCHED, "warnings": [TOLD] if warned else []}, {"proof": "other"}]
-        journal.done(planned.step, evidence=told, witnesses={}, published=[])
-        configured(Path(planned.source))
+        journal.done(step, evidence=told, witnesses={}, published=[])
+        configured(source)
         layout.logs.mkdir()
         (layout.logs / "torch.configure.log").write_text("--   USE_NUMA              : OFF\n")
-        found = make_report(prepared, planned, journal, error)
+        found = make_report(prepared, journal.record(step), error)
     check({**found}, "rehearsal")
     assert (found["duration_s"], running["duration_s"], before["duration_s"]) == (
         found["duration_s"],
         None,
         None,
     )
-    assert 0 <= found.pop("duration_s") == round(found.get("duration_s", 0), 3) or True
+    assert found.pop("duration_s") >= 0
     del found["created"]
     group = {
         "name": "ops", "aot": [], "formats": [], "compiler": "", "host_compiler": "", "host_standard": None,
@@ -93,7 +89,7 @@ def test_a_rehearsal_says_what_would_be_compiled(
         "target": "cpu", "workspace": str(tmp_path), "component": "torch", "verdict": verdict,
         "error": None if error is None else error.to_json(),
         "warnings": [{"id": "a-warning", "text": "text", "lines": ["one", "two"]}] if warned else [],
-        "log": f"{tmp_path}/logs/torch.configure.log", "build": f"{planned.source}/build",
+        "log": f"{tmp_path}/logs/torch.configure.log", "build": f"{source}/build",
         "switches": [{"name": "USE_NUMA", "found": "OFF", "on": False, **switch},
                      {"name": "USE_XPU", "found": "ON", "on": True, **switch}],
         "arch_requested": [], "sycl_files": 2, "sycl_groups": [group], "cxx_files": 2,

@@ -8,20 +8,16 @@ from typing import Any
 
 import pytest
 from support.documents import check
-from support.plan_files import context_for
+from support.plan_files import prepared_for
 
 from xpubuild.engine.model import Plan, Step
 from xpubuild.errors import UsageError
-from xpubuild.install.asked import LockOptions
-from xpubuild.install.options import PlanOptions
-from xpubuild.install.planner import make_plan
-from xpubuild.install.prepare import Prepared
+from xpubuild.install.options import LockOptions, Options
 from xpubuild.jobs.asked import Asked
 from xpubuild.jobs.cells import cell_of, last_steps, require_possible
 from xpubuild.jobs.model import KINDS, Cell
 
-CONTEXT = context_for("quickstart")
-PREPARED = Prepared(make_plan(CONTEXT), CONTEXT, {}, 1.0)
+PREPARED = prepared_for("quickstart")
 BASE = Cell(
     id="quickstart", recipe="quickstart", lock_digest=PREPARED.plan.lock_digest, fetch=("quickstart",),
     install=("quickstart",), steps=("ops.install",), python="/usr/bin/python3.12", device="cpu",
@@ -53,7 +49,7 @@ HERE: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 def cell(lock: LockOptions | None = None, **options: Any) -> Cell:
-    return cell_of(PlanOptions(**{"recipe": "quickstart", **options}), lock or LockOptions(), PREPARED)
+    return cell_of(Options(**{"recipe": "quickstart", **options}), lock or LockOptions(), PREPARED)
 
 
 def test_each_option_is_handed_on() -> None:
@@ -113,25 +109,23 @@ def test_recipes_and_locks_are_named_for_any_folder(tmp_path: Path, monkeypatch:
 def test_every_option_is_handed_on_or_known_not_to_be() -> None:
     """What is not said again decides nothing on a node, is refused, or is the folder's own."""
     known = {"recipe", "workspace", "variant", "python", "update", *BOTH, *HERE}
-    refused, of_the_folder = {"editable", "env"}, {"mirror", "offline"}
+    refused, of_the_folder = {"editable", "packages"}, {"mirror", "offline"}
     nothing = {"report", "telling", "resolved"}
     of_conda = {"conda_lock", "conda_channel"}
-    assert {field.name for field in fields(PlanOptions)} == (
-        known | refused | of_the_folder | nothing | of_conda
-    )
+    assert {field.name for field in fields(Options)} == (known | refused | of_the_folder | nothing | of_conda)
     assert cell(store_read_only=True).install == ("quickstart", "--store-read-only")
-    require_possible(PlanOptions("r"))
-    for given, option in (({"editable": True}, "--editable"), ({"env": "conda"}, "--env conda")):
+    require_possible(Options("r"))
+    for given, option in (({"editable": True}, "--editable"), ({"packages": "conda"}, "--packages conda")):
         with pytest.raises(UsageError) as caught:
-            require_possible(PlanOptions("r", **given))
+            require_possible(Options("r", **given))
         assert caught.value.what == f"{option} cannot be built by jobs"
         assert caught.value.fix.startswith(f"leave out {option},")
 
 
 def test_local_changes_need_the_workspace_that_has_them() -> None:
-    require_possible(PlanOptions("r", allow_dirty=True, workspace=Path("/ws")))
+    require_possible(Options("r", allow_dirty=True, workspace=Path("/ws")))
     with pytest.raises(UsageError, match="jobs cannot build local changes without --workspace"):
-        require_possible(PlanOptions("r", allow_dirty=True))
+        require_possible(Options("r", allow_dirty=True))
 
 
 def test_steps_that_wait_for_the_verification_are_left_out() -> None:
@@ -151,7 +145,7 @@ def test_the_folder_of_a_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Asked, "_cell", staticmethod(lambda options, lock: cell_of(options, lock, PREPARED)))
     document = asked(tmp_path / "out", "recipes=quickstart", "pythons=3.11,3.12").write(
-        PlanOptions(None), LockOptions()
+        Options(None), LockOptions()
     )
     check(document, "planned-jobs")
     names = [job.pop("name") for job in document["jobs"]]
@@ -185,7 +179,7 @@ def test_builds_of_one_name_and_folders_are_told_apart(
         (("some.yaml",), "some-slurm"),
     ):  # fmt: skip
         place = tmp_path / folder if folder.endswith(".2") else None
-        document = asked(place, *matrix).write(PlanOptions(None), LockOptions())
+        document = asked(place, *matrix).write(Options(None), LockOptions())
         assert document["folder"] == f"{tmp_path}/{folder}"
     names = [job["name"] for job in document["jobs"] if job["kind"] == "build"]
     assert [name.rpartition("-build-")[0] for name in names] == [
@@ -198,6 +192,6 @@ def test_builds_of_one_name_and_folders_are_told_apart(
 )
 def test_a_matrix_and_one_build_exclude_each_other(given: dict[str, Any], option: str) -> None:
     with pytest.raises(UsageError) as caught:
-        asked(None, "recipes=r").write(PlanOptions(**{"recipe": None, **given}), LockOptions())
+        asked(None, "recipes=r").write(Options(**{"recipe": None, **given}), LockOptions())
     assert caught.value.what == f"--matrix and {option} cannot be combined"
     assert caught.value.fix == f"leave out {option}"

@@ -14,7 +14,6 @@ from support.locks import example, oid, sha
 from xpubuild.errors import XpuBuildError
 from xpubuild.install import lock_model as model
 from xpubuild.install import locked_options as options
-from xpubuild.install.inputs import Archive as Wanted
 from xpubuild.install.lock import _places, short_version
 from xpubuild.install.lock_check import Verdict
 from xpubuild.install.lock_compare import Difference, compare, differences
@@ -23,6 +22,7 @@ from xpubuild.install.lock_parts import clean_environment, recipe_part
 from xpubuild.install.locked_archives import LockedArchivesProof, borrowed_archives, locked_archives
 from xpubuild.install.locked_options import mismatch, options_of, require_tree, resolved_of, with_known_hashes
 from xpubuild.install.open_wheels import LockedWheelProof
+from xpubuild.install.planner import Archive as Wanted
 from xpubuild.recipe.model import Recipe
 
 LOCK = example()

@@ -12,13 +12,13 @@ from pydantic import ValidationError
 from support.locks import example, oid
 
 from xpubuild.errors import UsageError, XpuBuildError
-from xpubuild.install import lock
+from xpubuild.install import lock, open_wheels
 from xpubuild.install import lock_check as check
 from xpubuild.install import lock_model as model
 from xpubuild.install import locked_options as options
 from xpubuild.install import locked_sources as sources
-from xpubuild.install.inputs import OpenWheel, Repository
 from xpubuild.install.open_wheels import in_mirror, open_hashes
+from xpubuild.install.planner import OpenWheel, Repository
 from xpubuild.recipe.upstream import Tree
 from xpubuild.supply.git.configure_time import ConfigurePin
 from xpubuild.supply.git.pin import Pin
@@ -39,7 +39,7 @@ def invalid(*_: object, **__: object) -> Any:
 def prepared(**facts: Any) -> Any:
     recipe = SimpleNamespace(name="mine", components={})
     given = {"dirty": {}, "conda_lock": None, **facts}
-    return SimpleNamespace(context=SimpleNamespace(recipe=recipe, facts=SimpleNamespace(**given)))
+    return SimpleNamespace(target=SimpleNamespace(recipe=recipe, **given))
 
 
 def test_facts_that_a_lock_has_no_form_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,32 +129,19 @@ def test_hashes_of_a_wheel_that_a_mirror_has() -> None:
     assert list(in_mirror(None, WHEEL)) == []
 
 
-@pytest.mark.parametrize(("offline", "known"), [(True, ()), (False, ("b", None, "a")), (False, ())])
+@pytest.mark.parametrize(("offline", "known"), [(True, []), (False, ["sha256:a"]), (False, [])])
 def test_hashes_of_wheels_that_are_left_open(
-    monkeypatch: pytest.MonkeyPatch, offline: bool, known: tuple[str | None, ...]
+    monkeypatch: pytest.MonkeyPatch, offline: bool, known: list[str]
 ) -> None:
-    from xpubuild.errors import FetchError
-    from xpubuild.install import open_wheels
-
     asked: list[Any] = []
-
-    def wanted(dist: str, version: str, pythons: list[str], indexes: Any, *_: object, **__: object) -> Any:
-        asked.append((dist, version, pythons, indexes))
-        if pythons == ["3.10"]:
-            raise FetchError("none")
-        return [SimpleNamespace(sha256=item) for item in known]
-
-    monkeypatch.setattr(open_wheels, "wanted_open", wanted)
-    monkeypatch.setattr(open_wheels, "allowed_pythons", lambda _: ("3.10", "3.11"))
+    monkeypatch.setattr(open_wheels, "_of_indexes", lambda wheel, *_: asked.append(wheel) or known)
     monkeypatch.setattr(open_wheels, "inputs_of", lambda _: SimpleNamespace(wheels=(WHEEL,)))
-    downloads = SimpleNamespace(mirror=None, offline=offline)
-    context: Any = SimpleNamespace(recipe=None, facts=SimpleNamespace(downloads=downloads))
+    target: Any = SimpleNamespace(downloads=SimpleNamespace(mirror=None, offline=offline))
     said: list[str] = []
-    found = open_hashes(context, report=said.append, cancel=None)  # type: ignore[arg-type]
-    assert found == ({"triton": ["sha256:a", "sha256:b"]} if known else {})
+    found = open_hashes(target, report=said.append, cancel=None)  # type: ignore[arg-type]
+    assert found == ({"triton": known} if known else {})
     assert said == ([] if known else ["no hash of Triton.XPU 3.4 was found; the lock leaves it open"])
-    each = [("Triton.XPU", "3.4", [python], ("https://i",)) for python in ("3.10", "3.11")]
-    assert asked == ([] if offline else each)
+    assert asked == ([] if offline else [WHEEL])
 
 
 def test_files_of_a_commit_are_read_from_a_repository() -> None:

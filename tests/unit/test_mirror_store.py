@@ -11,8 +11,8 @@ import pytest
 
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
-from xpubuild.install.inputs import OpenWheel
 from xpubuild.install.open_wheels import in_mirror
+from xpubuild.install.planner import OpenWheel
 from xpubuild.supply.mirror.entries import INDEX, EntryError, entry_in
 from xpubuild.supply.mirror.index import read_manifest
 from xpubuild.supply.mirror.naming import described

@@ -9,8 +9,9 @@ import pytest
 from support.releases import IN_TABLES
 
 from xpubuild.errors import ToolchainError, UnsatisfiableError
-from xpubuild.install.newest_release import choose_release
-from xpubuild.install.refusal import fitting, refused, with_alternatives
+from xpubuild.install import release
+from xpubuild.install.options import Options
+from xpubuild.install.release import choose_release, fitting, refused, with_alternatives
 from xpubuild.machine.host_report import HostReport, host_report
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.releases import Release, releases
@@ -101,9 +102,13 @@ def test_a_host_that_can_build_none_hears_why_for_each(known: tuple[Release, ...
     assert any("recipes matrix" in line for line in caught.value.commands)
 
 
-def test_a_refusal_names_the_reason_and_what_would_fit(known: tuple[Release, ...]) -> None:
-    recipe = next(release.recipe for release in known if release.version == "2.14.1")
-    error = with_alternatives(refused(recipe, solve(recipe, HERE)), recipe, HERE, known)
+def test_a_refusal_names_the_reason_and_what_would_fit(
+    known: tuple[Release, ...], bare: HostReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = next(item.recipe for item in known if item.version == "2.14.1")
+    monkeypatch.setattr(release, "situation_for", lambda *_: HERE)
+    monkeypatch.setattr(release, "releases", lambda: known)
+    error = with_alternatives(refused(recipe, solve(recipe, HERE)), recipe, Options(None), bare)
     assert error.exit_code == 22
     assert "the host has 2025.3" in error.why
     assert "2.13 (without flash attention" in error.fix
@@ -114,16 +119,19 @@ def test_a_refusal_names_the_reason_and_what_would_fit(known: tuple[Release, ...
     assert constraint["source"]
 
 
-def test_a_refusal_that_breaks_no_constraint_is_left_alone(known: tuple[Release, ...]) -> None:
-    recipe = next(release.recipe for release in known if release.version == "2.13.0")
+def test_a_refusal_that_breaks_no_constraint_is_left_alone(
+    known: tuple[Release, ...], bare: HostReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release, "situation_for", lambda *_: HERE)
+    recipe = next(item.recipe for item in known if item.version == "2.13.0")
     error = UnsatisfiableError("'vision' cannot be built without 'torch'", fix="exclude both")
-    assert with_alternatives(error, recipe, HERE, known).fix == "exclude both"
+    assert with_alternatives(error, recipe, Options(None), bare).fix == "exclude both"
 
 
 def test_what_fits_is_refused_by_nothing(known: tuple[Release, ...]) -> None:
     found = fitting(known, HERE)
-    assert next(release.version for release, _ in found if release.recipe.release) == "2.13.0"
-    assert all(not solve(release.recipe, HERE).refused for release, _ in found)
+    assert next(item.version for item, _ in found if item.recipe.release) == "2.13.0"
+    assert all(not solve(item.recipe, HERE).refused for item, _ in found)
     assert len(found) < len(known)
 
 

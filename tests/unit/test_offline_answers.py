@@ -21,7 +21,7 @@ from xpubuild.install.fetch_packages import (
     missing_files,
 )
 from xpubuild.install.fetch_repositories import Unknown, refuse_unknown
-from xpubuild.install.inputs import Archive, Inputs
+from xpubuild.install.planner import Archive, Inputs
 from xpubuild.supply.archives.supply import Supply
 from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.mirror.entries import Entry, FileRecord

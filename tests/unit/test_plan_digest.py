@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.plan_files import context_for
+from support.plan_files import target_for
 from support.releases import recipe_of
 
 from xpubuild.engine.fingerprint import digest
@@ -45,9 +45,9 @@ def test_what_was_not_chosen_changes_no_digest(
     change: Callable[[dict[str, Any]], None], same: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = recipe_of("2.13")
-    before = digest(inputs(context_for("2.13", variant="minimal")))
+    before = digest(inputs(target_for("2.13", variant="minimal")))
     document: Any = copy.deepcopy(loaded.recipe.model_dump(mode="json", by_alias=True, exclude_none=True))
     change(document)
     changed = validated(document, loaded.path, loaded.folders)
     monkeypatch.setattr("support.plan_files.recipe_of", lambda _: changed)
-    assert (digest(inputs(context_for("2.13", variant="minimal"))) == before) is same
+    assert (digest(inputs(target_for("2.13", variant="minimal"))) == before) is same

@@ -10,10 +10,12 @@ from support.plan_files import plan_for
 
 from xpubuild.engine.model import Command, Plan
 from xpubuild.errors import UsageError
-from xpubuild.install import installer
-from xpubuild.install.options import InstallerKind, PlanOptions
-from xpubuild.install.request import Downloads, EnvKind, Installer
+from xpubuild.install import supplies
+from xpubuild.install.choose import choose
+from xpubuild.install.options import EnvKind, InstallerKind, Options
 from xpubuild.install.script import script
+from xpubuild.install.target import Downloads, Installer
+from xpubuild.recipe.load import load
 from xpubuild.supply.uv.program import Program
 from xpubuild.ui.run_views import plan_view
 
@@ -65,8 +67,8 @@ def test_the_plan_says_what_installs_and_why() -> None:
     shown = "".join(str(part) for part in plan_view(plan_for("quickstart", facts={"installer": UV}), {}))
     assert "uv 1.2.3 (linked from /somewhere/cache/uv), pip where it fails" in shown
     copied = Installer("/uv", "1.2.3", Path("/cache"), links=False)
-    assert "copied, on another file system, from /cache" in copied.told()
-    assert Installer(why="uv is not installed").told() == "pip (uv is not installed)"
+    assert "copied, on another file system, from /cache" in copied.summary()
+    assert Installer(why="uv is not installed").summary() == "pip (uv is not installed)"
     plan = plan_for("quickstart", facts={"installer": Installer(why="uv is not installed")})
     assert plan.summary["packages"] == "pip (uv is not installed)"
 
@@ -80,12 +82,12 @@ def test_a_script_installs_with_pip_and_says_so() -> None:
     assert "xpubuild itself" not in script(plan_for("quickstart"))
 
 
-def choose(
+def chosen_installer(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     *,
     asked: InstallerKind = "auto",
-    env: EnvKind = "venv",
+    packages: EnvKind = "venv",
     program: Program = Program("/opt/uv", "1.2.3"),  # noqa: B008
     pip: dict[str, str] | None = None,
     settings: dict[str, str] | None = None,
@@ -93,40 +95,43 @@ def choose(
     monkeypatch.setattr("xpubuild.supply.uv.program.find_uv", lambda *_, **_more: program)
     for name, value in (settings or {}).items():
         monkeypatch.setenv(name, value)
-    options = PlanOptions(recipe="quickstart", installer=asked, env=env)
-    return installer.installer_for(options, tmp_path / "not made yet", Downloads(pip=pip or {}))
+    options = Options("quickstart", tmp_path / "not made yet", installer=asked, packages=packages)
+    return supplies.installer_for(choose(options, load("quickstart")), Downloads(pip=pip or {}))
 
 
 def test_uv_is_taken_where_it_can_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = choose(monkeypatch, tmp_path)
+    found = chosen_installer(monkeypatch, tmp_path)
     assert (found.uv, found.version, found.cache.name) == ("/opt/uv", "1.2.3", "uv")
-    assert choose(monkeypatch, tmp_path, asked="uv").uv == "/opt/uv"
+    assert chosen_installer(monkeypatch, tmp_path, asked="uv").uv == "/opt/uv"
     # Its own settings for an offline build do not rule it out.
-    assert choose(monkeypatch, tmp_path, pip={"PIP_NO_CACHE_DIR": "1", "PIP_KEYRING_PROVIDER": "disabled"}).uv
+    assert chosen_installer(
+        monkeypatch, tmp_path, pip={"PIP_NO_CACHE_DIR": "1", "PIP_KEYRING_PROVIDER": "disabled"}
+    ).uv
 
 
 def test_pip_is_taken_otherwise_and_the_reason_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert choose(monkeypatch, tmp_path, asked="pip").told() == "pip (--installer pip)"
-    assert choose(monkeypatch, tmp_path, env="conda").why == "the environment is of conda"
+    assert chosen_installer(monkeypatch, tmp_path, asked="pip").summary() == "pip (--installer pip)"
+    assert chosen_installer(monkeypatch, tmp_path, packages="conda").why == "the environment is of conda"
     assert (
-        choose(monkeypatch, tmp_path, program=Program(why="uv is not installed")).why == "uv is not installed"
+        chosen_installer(monkeypatch, tmp_path, program=Program(why="uv is not installed")).why
+        == "uv is not installed"
     )
     cache = tmp_path / "cache" / "xpubuild" / "uv"
     cache.mkdir(parents=True)
     cache.chmod(0o770)
-    found = choose(monkeypatch, tmp_path, settings={"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    found = chosen_installer(monkeypatch, tmp_path, settings={"XDG_CACHE_HOME": str(tmp_path / "cache")})
     assert found.why == f"others can write to {cache}"
     cache.chmod(0o750)
-    assert choose(monkeypatch, tmp_path).cache == cache
-    found = choose(monkeypatch, tmp_path, settings={"PIP_NO_BINARY": ":all:"})
+    assert chosen_installer(monkeypatch, tmp_path).cache == cache
+    found = chosen_installer(monkeypatch, tmp_path, settings={"PIP_NO_BINARY": ":all:"})
     assert found.why == "pip's setting no-binary has no equivalent in uv"
     with pytest.raises(UsageError) as caught:
-        choose(monkeypatch, tmp_path, asked="uv")
+        chosen_installer(monkeypatch, tmp_path, asked="uv")
     assert "no-binary" in caught.value.why
     assert caught.value.commands == ()
     missing = Program(why="uv is not installed", remedy="'/my env/python' -m pip install uv")
     with pytest.raises(UsageError) as caught:
-        choose(monkeypatch, tmp_path, asked="uv", program=missing)
+        chosen_installer(monkeypatch, tmp_path, asked="uv", program=missing)
     assert caught.value.commands == (missing.remedy,)

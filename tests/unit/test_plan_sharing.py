@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpubuild.engine.model import Command, Step
-from xpubuild.install.sharing import share_jobs
-from xpubuild.install.tuning import jobs_environment
+from xpubuild.install.build_jobs import jobs_environment, share_jobs
 
 GIB = 1 << 30
 

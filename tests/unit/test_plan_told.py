@@ -7,22 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.test_plan_resolved import FACTS, request
+from support.plans import loaded_recipe, pinned, plan_of
 
-from xpubuild.install import freeze_steps, refusal
-from xpubuild.install.planner import make_context, make_plan
-from xpubuild.install.request import Compilers, Downloads, Installer, OneapiFacts
+from xpubuild.errors import UnsatisfiableError
+from xpubuild.install import release
+from xpubuild.install.held import _requirement, explain_held
+from xpubuild.install.options import Options
 from xpubuild.install.script import relocatable
+from xpubuild.install.target import Compilers, Downloads, Installer, OneapiFacts
 from xpubuild.recipe.releases import releases
 from xpubuild.recipe.situation import Reason, Situation, Verdict
 from xpubuild.resources import recipes_dir
-
-COMMIT = "4" * 40
-
-
-def pinned(name: str, **more: Any) -> dict[str, Any]:
-    source = {"url": f"https://host/{name}.git", "commit": COMMIT, **more.pop("source", {})}
-    return {"kind": "source", "dist": name, "source": source, **more}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +34,7 @@ def test_lines_of_a_script_are_moved(line: str, moved: str) -> None:
 
 def test_what_is_said_of_packages_and_downloads() -> None:
     uv = Installer("/uv", "1.2", Path("/c"))
-    assert [item.told() for item in (Installer(), Installer(why="so"), uv, replace(uv, links=False))] == [
+    assert [item.summary() for item in (Installer(), Installer(why="so"), uv, replace(uv, links=False))] == [
         "", "pip (so)", "uv 1.2 (linked from /c), pip where it fails",
         "uv 1.2 (copied, on another file system, from /c), pip where it fails",
     ]  # fmt: skip
@@ -52,13 +47,13 @@ def test_what_is_said_of_packages_and_downloads() -> None:
 
 def test_a_summary_says_what_is_built_and_why() -> None:
     why = {
-        "chosen": "the newest",
+        "why": "the newest",
         "warnings": ("of the host",),
         "oneapi": OneapiFacts(warnings=("of oneAPI",)),
     }
     changes = {"targets": ["xpu"], "target": "xpu", "components": {"torch": pinned("torch")}}
-    facts = replace(FACTS, **why, compilers=Compilers("cc", "c++", "13"))  # type: ignore[arg-type]
-    summary = dict(make_plan(make_context(request(**changes), facts)).summary)
+    facts = {**why, "compilers": Compilers("cc", "c++", "13")}
+    summary = dict(plan_of(facts=facts, **changes).summary)
     assert summary == {
         "recipe": "mine: t", "target": "xpu", "components": "torch", "torch": "from source",
         "python": "3.11.7 (/usr/bin/python3)", "compilers": "c++ 13", "cxx11_abi": 1,
@@ -73,43 +68,48 @@ REASON = Reason("gcc", "builds", "no", "GCC >=11.3", "the host has 7", "install 
 
 
 def test_a_refusal_has_every_reason() -> None:
-    recipe = request().loaded.recipe
+    recipe = loaded_recipe().recipe
     for builds, runs, verb in (("no", "no", "be built"), ("unknown", "no", "run")):
         verdict = Verdict(builds, runs, (REASON, replace(REASON, constraint="python", todo="")))  # type: ignore[arg-type]
-        error = refusal.refused(recipe, verdict)
+        error = release.refused(recipe, verdict)
         assert error.what == f"'mine' cannot {verb} here"
         assert error.why == "; ".join(reason.text for reason in verdict.against())
         assert error.fix == "install one"
-        assert error.evidence == {"constraints": [refusal.evidence(reason) for reason in verdict.against()]}
-    assert refusal.evidence(REASON) == {
+        assert error.evidence == {"constraints": [release._evidence(reason) for reason in verdict.against()]}
+    assert release._evidence(REASON) == {
         "constraint": "gcc", "concern": "builds", "answer": "no", "wanted": "GCC >=11.3",
         "found": "the host has 7", "todo": "install one", "source": "a source", "confidence": "verified",
     }  # fmt: skip
 
 
-def test_alternatives_are_some_and_the_number_of_the_rest() -> None:
-    known = [
-        item
-        for item in releases(recipes_dir())
-        if item.version in ("2.14.0", "2.13.0", "2.12.1", "2.11.0", "2.10.0", "2.9.1", "2.8.0")
-    ]
+def test_alternatives_are_some_and_the_number_of_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = ("2.14.0", "2.13.0", "2.12.1", "2.11.0", "2.10.0", "2.9.1", "2.8.0")
+    known = [item for item in releases(recipes_dir()) if item.version in versions]
     here = Situation(gpu="max", gpu_targets=("pvc",), driver="rolling", oneapi=("2025.3",),
-                     python=("3.11.9",), gcc="13.2.0", host_compiler="GNU", cxx11_abi=1)  # fmt: skip
+                     python=("3.11.9",), gcc="13.2.0", host_compiler="GNU")  # fmt: skip
     recipe = next(item.recipe for item in known if item.version == "2.14.0")
-    error = refusal.UnsatisfiableError("what", why="why", fix="fix", commands=("first",))
-    told = refusal.with_alternatives(error, recipe, here, known, ("--python", "x y"))
-    fitting = [item.name for item, _ in refusal.fitting(known, here) if item.recipe.name != recipe.name]
-    assert told.evidence["would_fit"] == fitting
+    monkeypatch.setattr(release, "situation_for", lambda *_: here)
+    monkeypatch.setattr(release, "releases", lambda: known)
+    host: Any = None
+    error = UnsatisfiableError("what", why="why", fix="fix", commands=("first",))
+    told = release.with_alternatives(error, recipe, Options(None, python="x y", cxx11_abi="1"), host)
+    fitting = told.evidence["would_fit"]
+    assert fitting == [
+        item.name
+        for item, _ in release.fitting(known, replace(here, cxx11_abi=1))
+        if item.recipe.name != recipe.name
+    ]
     assert told.commands == ("first", f"xpubuild plan {fitting[0]} --python 'x y' --cxx11-abi 1")
     assert told.fix.startswith("fix; releases that nothing known rules out here: ")
     assert (" older" in told.fix) == (len(fitting) > 4)
-    none = refusal.with_alternatives(refusal.UnsatisfiableError("what"), recipe, here, known[:1], ())
+    monkeypatch.setattr(release, "releases", lambda: known[:1])
+    none = release.with_alternatives(UnsatisfiableError("what"), recipe, Options(None), host)
     assert none.fix == "this host and these options rule out every other release too"
     assert none.commands == ("xpubuild recipes matrix --here",)
 
 
 def explained(*tail: str) -> Any:
-    return freeze_steps.explain(("https://host/i",))(list(tail))
+    return explain_held(("https://host/i",))(list(tail))
 
 
 def test_a_package_that_must_be_kept_or_not_be_there() -> None:
@@ -133,7 +133,7 @@ def test_a_package_that_must_be_kept_or_not_be_there() -> None:
          "why": "a requirement needs another version",
          "evidence": {"held": "triton<0", "wanting": []}},
     ]  # fmt: skip
-    assert freeze_steps._requirement("not a requirement !") is None
+    assert _requirement("not a requirement !") is None
     assert explained("something else").code != "audit"
     # What no index has is no conflict: nothing asks for another version of it.
     gone = explained(

@@ -12,7 +12,8 @@ from support.releases import EVERY, recipe_of
 
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.install.choose import choose
-from xpubuild.install.request import Choice, Request
+from xpubuild.install.options import Options
+from xpubuild.install.target import Choice
 from xpubuild.recipe.load import validated
 from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.recipe.refused import refused
@@ -23,7 +24,7 @@ _COMMIT = "1234567812345678123456781234567812345678"
 
 
 def _chosen(loaded: LoadedRecipe) -> Choice:
-    return choose(Request(loaded, Path("/ws"), with_=("triton",), target="xpu"))
+    return choose(Options(None, Path("/ws"), with_=("triton",), target="xpu"), loaded)
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in ("main", "2.15.0")])
@@ -57,7 +58,7 @@ def test_an_llvm_that_is_gone_is_refused_unless_the_user_has_one() -> None:
 
 
 def test_with_the_old_abi_triton_keeps_that_of_its_llvm() -> None:
-    plan = plan_for("2.6", oneapi="2025.0", cxx11_abi=0, with_=("triton",))
+    plan = plan_for("2.6", oneapi="2025.0", cxx11_abi="0", with_=("triton",))
     flags = {name: plan.step(f"{name}.wheel").commands[-1].env for name in ("torch", "triton")}
     assert flags["torch"]["CXXFLAGS"].endswith("-D_GLIBCXX_USE_CXX11_ABI=0")
     assert flags["triton"]["CXXFLAGS"].endswith("-D_GLIBCXX_USE_CXX11_ABI=1")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from xpubuild.install import context
+from xpubuild.install import target
 from xpubuild.recipe.lint import PLACEHOLDERS, lint, torch_release, unheard
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.switches import Switch, is_on, switches, within
@@ -158,7 +158,7 @@ def test_placeholders_are_looked_for_everywhere() -> None:
 
 
 def test_the_placeholders_are_those_that_are_filled_in() -> None:
-    tree = ast.parse(Path(context.__file__).read_text("utf-8"))
+    tree = ast.parse(Path(target.__file__).read_text("utf-8"))
     (fill,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "fill")
     (filled,) = (node for node in ast.walk(fill) if isinstance(node, ast.Dict))
     assert {key.value for key in filled.keys if isinstance(key, ast.Constant)} == PLACEHOLDERS
@@ -249,6 +249,6 @@ def test_every_known_switch_says_what_and_from_where(switch: Switch) -> None:
 
 
 def test_the_data_names_every_variable_once() -> None:
-    text = (Path(context.__file__).parents[1] / "recipe" / "switches.yaml").read_text("utf-8")
+    text = (Path(target.__file__).parents[1] / "recipe" / "switches.yaml").read_text("utf-8")
     names = [line.split()[-1] for line in text.splitlines() if line.startswith("  - name:")]
     assert len(names) == len(set(names)) == len(switches())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.cli import Xpubuild
 
-from xpubuild.install import conda_steps
+from xpubuild.install import conda_environment
 from xpubuild.recipe.lint import CONDA_PLACEHOLDERS
 
 BUILD = "{arch}, {build}, {cxx11_abi}, {env}, {xpu}"
@@ -71,7 +71,7 @@ def test_what_is_left_out_is_not_pinned(xpubuild: Xpubuild, tmp_path: Path) -> N
 
 
 def test_those_of_conda_packages_are_the_ones_that_are_filled_in() -> None:
-    tree = ast.parse(Path(conda_steps.__file__).read_text("utf-8"))
+    tree = ast.parse(Path(conda_environment.__file__).read_text("utf-8"))
     keys = {key.value for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys
             if isinstance(key, ast.Constant)}  # fmt: skip
     assert {key for key in keys if str(key).startswith("{")} == {f"{{{item}}}" for item in CONDA_PLACEHOLDERS}

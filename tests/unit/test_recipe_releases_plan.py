@@ -3,60 +3,27 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from typing import Any
 
 import pytest
-from support.plans import plan_of
+from support.plan_files import plan_for
 from support.releases import EVERY, recipe_of, source
 
-from xpubuild.install.planner import requirement_names
-from xpubuild.install.request import Choice, Compilers, Facts, OneapiFacts, Request
-from xpubuild.recipe.load import requirement_file
-from xpubuild.recipe.situation import Situation
+from xpubuild.engine.model import Plan
 
 
-def request_for(name: str, *, target: str = "xpu") -> tuple[Request, Facts]:
-    loaded = recipe_of(name)
-    optional = tuple(key for key in ("vision", "audio") if key in loaded.recipe.components)
-    request = Request(
-        loaded,
-        Path("/somewhere/space"),
-        with_=optional if name != "main" else (),
-        target="xpu" if target == "xpu" else "cpu",
-        variant="full",
-    )
-    every = Choice(request.target or "xpu", 1, tuple(loaded.recipe.components), "full", ("pvc",), {})
-    low = re.search(r">=([\d.]+)", loaded.recipe.needs.oneapi or "")
+def plan_of(name: str, oneapi: bool = True) -> Plan:
+    recipe = recipe_of(name).recipe
+    optional = tuple(key for key in ("vision", "audio") if key in recipe.components)
+    low = re.search(r">=([\d.]+)", recipe.needs.oneapi or "")
     assert low is not None
-    facts = Facts(
-        python="/usr/bin/python3.12",
-        python_version="3.12.3",
-        compilers=Compilers("/usr/bin/gcc", "/usr/bin/g++", "13.2.0"),
-        jobs=4,
-        jobs_reason="asked for",
-        cache=Path("/cache"),
-        requirements={
-            file: requirement_file(loaded, file).read_text("utf-8")
-            for file in requirement_names(request, every)
-        },
-        oneapi=OneapiFacts() if target == "xpu" else None,
-        situation=Situation(
-            target="xpu" if target == "xpu" else "cpu",
-            gpu="max",
-            driver="rolling",
-            oneapi=(low[1],),
-            python=("3.12.3",),
-            gcc="13.2.0",
-            host_compiler="GNU",
-        ),
-    )
-    return request, facts
+    asked: dict[str, Any] = {"with_": optional if name != "main" else (), "variant": "full"}
+    return plan_for(name, oneapi=low[1] if oneapi else None, **asked)
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if source(recipe_of(name).recipe, "torch").commit])
 def test_every_release_with_a_known_commit_is_planned_for_xpu(name: str) -> None:
-    request, facts = request_for(name)
-    plan = plan_of(request, facts)
+    plan = plan_of(name)
     steps = [step.id for step in plan.steps]
     assert steps[-1] == "verify"
     chosen = {"torch", "vision", "audio", "ops"}
@@ -72,7 +39,7 @@ def test_every_release_with_a_known_commit_is_planned_for_xpu(name: str) -> None
 
 @pytest.mark.parametrize("name", ["2.4.1", "2.6.0", "2.13.0"])
 def test_the_same_release_is_planned_for_the_cpu(name: str) -> None:
-    plan = plan_of(*request_for(name, target="cpu"))
+    plan = plan_of(name, oneapi=False)
     (wheel,) = (step for step in plan.steps if step.id == "torch.wheel")
     env = next(command.env for command in wheel.commands if "USE_XPU" in command.env)
     assert env["USE_XPU"] == "0"

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from support.documents import check
 from support.pages import page_of
+from support.plan_files import target_for
 
 from xpubuild.artifacts.audit import AuditPolicy
 from xpubuild.artifacts.step_proofs import WheelProof
@@ -27,11 +28,8 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.state import plan_states
 from xpubuild.errors import BuildError
 from xpubuild.install.install import apply
-from xpubuild.install.planner import make_context
-from xpubuild.install.prepare import Prepared
-from xpubuild.install.request import Compilers, Facts, Request
+from xpubuild.install.target import Prepared
 from xpubuild.machine.host_report import host_report
-from xpubuild.recipe.load import load
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.workspace.documents import plan_document, status_document
 from xpubuild.workspace.layout import Layout
@@ -130,19 +128,15 @@ def make_plan(root: Path) -> Plan:
 def prepared(tmp_path: Path) -> Prepared:
     root = tmp_path / "wörk space"
     plan = make_plan(root)
-    facts = Facts(
-        python=sys.executable,
-        python_version="3.11.7",
-        compilers=Compilers("/usr/bin/gcc", "/usr/bin/g++", "12.2"),
-        jobs=1,
-        jobs_reason="asked for",
-        cache=tmp_path / "cache",
-        requirements={"requirements/torch-2.13.0-cpu.txt": f"torch==2.13.0+cpu --hash=sha256:{'0' * 64}\n"},
-    )
+    text = f"torch==2.13.0+cpu --hash=sha256:{'0' * 64}\n"
+    facts = {
+        "python": sys.executable,
+        "cache": tmp_path / "cache",
+        "requirements": {"requirements/torch-2.13.0-cpu.txt": text},
+    }
     (root / "journal.db").touch()  # what was put there beforehand is the workspace's own
-    context = make_context(Request(loaded=load("quickstart"), workspace=root), facts)
-    host = host_report(workspace=root).to_json()
-    return Prepared(plan=plan, context=context, host=host, disk_gib=0.001)
+    host = {"host": host_report(workspace=root).to_json()}
+    return Prepared(target_for("quickstart", workspace=str(root), facts={**facts, **host}), plan, 0.001)
 
 
 @pytest.fixture

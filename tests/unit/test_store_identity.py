@@ -13,7 +13,7 @@ import pytest
 from support.plan_files import PLANS, plan_for
 
 from xpubuild.engine.model import Plan
-from xpubuild.install.request import Compilers
+from xpubuild.install.target import Compilers
 from xpubuild.supply.store.identity import build_inputs, differences, identity
 
 MACHINE: Mapping[str, Any] = {

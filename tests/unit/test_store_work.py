@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.plan_files import context_for
+from support.plan_files import target_for
 from unit.test_store_folder import DIST, FILE, ME, record_of
 
 from xpubuild.engine.environment import base_environment
@@ -18,11 +18,10 @@ from xpubuild.errors import FetchError, ToolchainError, XpuBuildError
 from xpubuild.install import kept, store_work
 from xpubuild.install.kept import places_of, unanswered, with_stores
 from xpubuild.install.planner import make_plan
-from xpubuild.install.prepare import Prepared
-from xpubuild.install.request import OneapiFacts
 from xpubuild.install.store_uses import Uses, used_by, uses_of
 from xpubuild.install.store_work import Copies, folder_stores, pull, push, require_believed, require_there
 from xpubuild.install.stores import Stores, opened
+from xpubuild.install.target import OneapiFacts, Prepared
 from xpubuild.supply.mirror.remote.location import Location
 from xpubuild.supply.store.collect import Used
 from xpubuild.supply.store.folder import FolderStore
@@ -110,10 +109,9 @@ def test_a_wheel_that_cannot_be_copied_is_a_row(home: FolderStore, tmp_path: Pat
 
 
 def prepared(root: Path, every: tuple[Any, ...] = (), **asked: Any) -> Prepared:
-    context = context_for("quickstart", workspace=str(root), **asked)
-    return Prepared(
-        make_plan(context), context, {"os": {"id": "x"}, "cpu": {}, "disk": {}}, 1.0, Stores(every)
-    )
+    facts = {"host": {"os": {"id": "x"}, "cpu": {}, "disk": {}}, "stores": Stores(every)}
+    target = target_for("quickstart", workspace=str(root), facts=facts, **asked)
+    return Prepared(target, make_plan(target), 1.0)
 
 
 @pytest.mark.parametrize("asked", [{"editable": True}, {"allow_dirty": True}, {}])
@@ -132,7 +130,7 @@ def test_builds_that_no_store_has(
     expected = {} if asked.get("editable") else {"ops.wheel": NotKept(why)}
     assert keepers == expected
     assert with_stores(given, ("ops.wheel",)) is given
-    assert with_stores(replace(given, stores=Stores()), ()).plan is given.plan
+    assert with_stores(replace(given, target=replace(given.target, stores=Stores())), ()).plan is given.plan
     rows = pull(given).rows
     assert rows == [
         {
@@ -189,8 +187,8 @@ def test_the_identity_of_a_build_is_looked_up_in_every_store(
 
 
 def test_paths_and_programs_that_differ_between_machines_have_names(tmp_path: Path) -> None:
-    context = context_for("quickstart", workspace="/a b/ws")
-    assert places_of(context) == {
+    target = target_for("quickstart", workspace="/a b/ws")
+    assert places_of(target) == {
         "/a%20b/ws": "{workspace}", "/usr/bin/python3.12": "{python}", "/usr/bin/gcc": "{cc}",
         "/usr/bin/g++": "{cxx}", "/somewhere/cache": "{cache}", "/a b/ws": "{workspace}",
     }  # fmt: skip
@@ -198,12 +196,10 @@ def test_paths_and_programs_that_differ_between_machines_have_names(tmp_path: Pa
     plain = Toolchain(
         "/usr/bin/gcc", "/usr/bin/g++", dict(base), base["PATH"], "/usr/bin/python3.12", {}, ocloc=False
     )
-    assert kept._toolchain(context) == plain
+    assert kept._toolchain(target) == plain
     parts = ({"name": "compiler", "path": "/o/compiler"},)
-    facts = replace(
-        context.facts, oneapi=OneapiFacts({"A": "b"}, ("/o/bin",), components=parts), conda_lock="x"
-    )
-    assert kept._toolchain(replace(context, facts=facts)) == replace(
+    oneapi = OneapiFacts({"A": "b"}, ("/o/bin",), components=parts)
+    assert kept._toolchain(replace(target, oneapi=oneapi, conda_lock="x")) == replace(
         plain, environment={**base, "A": "b", "PATH": f"/o/bin{os.pathsep}{base['PATH']}"}, python="",
         oneapi={"compiler": Path("/o/compiler")}, ocloc=True,
     )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from support.doctor_env import offline
 
 from xpubuild.errors import ToolchainError
-from xpubuild.install.complete import CompleteProof, ComponentsCompleteProof
+from xpubuild.install.held import CompleteProof, ComponentsCompleteProof
 
 LEFT_OUT = ("intel-openmp", "tbb")
 

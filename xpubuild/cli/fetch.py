@@ -101,7 +101,7 @@ class Task:
 
     def _fetch(self, sink: Sink, cancel: Cancel) -> Fetch:
         from xpubuild.install.fetch import Fetch
-        from xpubuild.install.options import PlanOptions
+        from xpubuild.install.options import Options
         from xpubuild.install.wanted import wanted
         from xpubuild.supply.git.bare import RepositoryStore
         from xpubuild.supply.git.git import Git
@@ -112,7 +112,7 @@ class Task:
         store = RepositoryStore(self.mirror, git, offline=offline, stocks=stocks, cancel=cancel)
         return Fetch(
             path=self.mirror,
-            wanted=wanted(PlanOptions(**self.build), self.for_python, store=store, cancel=cancel),
+            wanted=wanted(Options(**self.build), self.for_python, store=store, cancel=cancel),
             sink=sink,
             cancel=cancel,
             offline=offline,

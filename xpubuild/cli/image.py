@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 #: Of an install on this host; in an image the base and the image's own layout decide.
 _NO_EFFECT = (
     "--workspace", "--python", "--jobs", "--oneapi-root", "--oneapi-mode", "--extra-path",
-    "--extra-library-path", "--editable", "--mirror", "--offline", "--env", "--conda-lock", "--conda-channel",
-    "--update", "--allow-dirty", "--compile-cache", "--compile-cache-remote", "--installer", *options.STORE,
+    "--extra-library-path", "--editable", "--mirror", "--offline", "--packages", "--conda-lock",
+    "--conda-channel", "--update", "--allow-dirty", "--compile-cache", "--compile-cache-remote",
+    "--installer", *options.STORE,
 )  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def command(
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import UsageError
     from xpubuild.images.make import Asked, document
-    from xpubuild.install.options import PlanOptions
+    from xpubuild.install.options import Options
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.views import image_view
 
@@ -85,7 +86,7 @@ def command(
     cancel, file = Cancel(), None if output in (None, "-") else Path(str(output)).expanduser().absolute()
     asked = Asked(base, form, program, builder, tag, builder_options)
     with cancel_on_signals(cancel):
-        rendered = asked.render(PlanOptions(**build))
+        rendered = asked.render(Options(**build))
         if file is not None:
             rendered.write(file)
         built = None

@@ -67,10 +67,10 @@ def command(
     from xpubuild.cli.plan import show_plan
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.install.asked import LockOptions, prepare_as_asked
+    from xpubuild.install.asked_plan import prepare_as_asked
     from xpubuild.install.install import apply, check_until
     from xpubuild.install.modulefiles import Modules
-    from xpubuild.install.options import PlanOptions
+    from xpubuild.install.options import LockOptions, Options
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.run_views import final_view
     from xpubuild.ui.sinks import make_sink
@@ -80,7 +80,7 @@ def command(
     with cancel_on_signals(cancel):
         lock = LockOptions(locked, lock_file, lock_policy)
         telling = functools.partial(make_sink, log_format, quiet=quiet, verbose=verbose)
-        prepared = prepare_as_asked(PlanOptions(**build, telling=telling), lock, cancel=cancel)
+        prepared = prepare_as_asked(Options(**build, telling=telling), lock, cancel=cancel)
         if dry_run:
             check_until(prepared.plan, until)
             return show_plan(prepared, "json" if as_json else "table", until)

@@ -36,12 +36,13 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import UsageError
-    from xpubuild.install.conda_packages import file_name
+    from xpubuild.install.conda_environment import file_name
     from xpubuild.install.lock import make_lock
     from xpubuild.install.lock_file import Written, dump, write_lock
     from xpubuild.install.open_wheels import open_hashes
-    from xpubuild.install.options import PlanOptions
-    from xpubuild.install.prepare import git_store, prepare
+    from xpubuild.install.options import Options
+    from xpubuild.install.resolve import prepare
+    from xpubuild.install.supplies import git_store
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.supply_views import differences_view, fetch_progress, lock_written_view
 
@@ -50,19 +51,19 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     cancel, report = Cancel(), fetch_progress(quiet=quiet)
 
     with cancel_on_signals(cancel):
-        asked = PlanOptions(**build, report=report, telling=options.new_sink)
+        asked = Options(**build, report=report, telling=options.new_sink)
         prepared = prepare(asked, cancel=cancel)
-        store = git_store(prepared.facts, cancel=cancel)
-        hashes = open_hashes(prepared.context, report=report, cancel=cancel)
+        store = git_store(prepared.target, cancel=cancel)
+        hashes = open_hashes(prepared.target, report=report, cancel=cancel)
         lock = make_lock(prepared, store=store, report=report, wheel_hashes=hashes, cancel=cancel)
     if output == "-":
         write_out(dump(lock))
         return 0
     path = Path(output or f"{lock.recipe.name}.lock.yaml").expanduser().absolute()
     written: Written = write_lock(lock, path)
-    if prepared.facts.conda_lock is not None:
+    if prepared.target.conda_lock is not None:
         # The lock names the packages; their addresses are in conda-lock's own file, which the tools read.
-        write_atomic(path.with_name(file_name(lock.recipe.name)), prepared.facts.conda_lock.encode())
+        write_atomic(path.with_name(file_name(lock.recipe.name)), prepared.target.conda_lock.encode())
     document = written.document()
     if written.problem:
         report(f"the existing file is replaced: {written.problem}")

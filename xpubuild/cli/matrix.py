@@ -141,7 +141,7 @@ def _situation(here: bool, asked: dict[str, Any]) -> Situation | None:
 def _of_plan(target: Target) -> Situation:
     """Return this host with the interpreter and the compilers that plan would use, so that both agree."""
     from xpubuild.errors import XpuBuildError
-    from xpubuild.install.newest_release import situation_for
+    from xpubuild.install.release import situation_for
     from xpubuild.machine.host_report import host_report
     from xpubuild.recipe.compatible_host import of_host
 

@@ -306,12 +306,12 @@ def build_options(
                 show_default=True, help="Installer of Python packages; auto: uv if it can be used, else pip.",
             ),
             one(
-                option, "--env", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,
+                option, "--packages", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,
                 help="Kind of environment to create.",
             ),
             one(
                 path_option, "--conda-lock", default=None, metavar="FILE",
-                help="conda-lock.yml for --env conda (default: solve one).",
+                help="conda-lock.yml for --packages conda (default: solve one).",
             ),
             one(
                 option, "--conda-channel", multiple=True, metavar="CHANNEL",

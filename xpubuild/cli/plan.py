@@ -12,10 +12,9 @@ from xpubuild.cli import options
 if TYPE_CHECKING:
     from xpubuild.engine.model import Step
     from xpubuild.engine.state import StepState
-    from xpubuild.install.asked import LockOptions
     from xpubuild.install.lock_model import Policy
-    from xpubuild.install.options import PlanOptions
-    from xpubuild.install.prepare import Prepared
+    from xpubuild.install.options import LockOptions, Options
+    from xpubuild.install.target import Prepared
 
 
 @click.command(name="plan", short_help="Show what install would do.")
@@ -55,10 +54,10 @@ def command(
     **build: Any,
 ) -> int:
     """Show what install would do for RECIPE, without building or fetching anything."""
-    from xpubuild.install.asked import LockOptions, prepare_as_asked
-    from xpubuild.install.options import PlanOptions
+    from xpubuild.install.asked_plan import prepare_as_asked
+    from xpubuild.install.options import LockOptions, Options
 
-    asked = PlanOptions(**build, telling=options.new_sink)
+    asked = Options(**build, telling=options.new_sink)
     lock = LockOptions(locked, lock_file, lock_policy)
     if form in ("slurm", "pbs"):
         return _jobs(asked, lock, form, matrix, output, as_json=as_json)
@@ -69,7 +68,7 @@ def command(
 
 
 def _jobs(
-    asked: PlanOptions,
+    asked: Options,
     lock: LockOptions,
     form: Any,
     matrix: tuple[str, ...],
@@ -122,7 +121,7 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
     todo = [name for name, state in states.items() if not state.done]
     plan = with_stores(replace(prepared, plan=plan), set(states).difference(todo)).plan
     obstacles = foreseen(prepared, todo, Cancel())
-    guesses = estimates(prepared.context, plan, todo, known_of(prepared.context)) if todo else {}
+    guesses = estimates(prepared.target, plan, todo, known_of(prepared.target)) if todo else {}
     if form == "json":
         print_json(plan_document(plan, states, obstacles, guesses))
     else:

@@ -48,8 +48,8 @@ def command(
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import XpuBuildError
-    from xpubuild.install.asked import LockOptions, prepare_as_asked
-    from xpubuild.install.options import PlanOptions
+    from xpubuild.install.asked_plan import prepare_as_asked
+    from xpubuild.install.options import LockOptions, Options
     from xpubuild.install.rehearse import planned, rehearse
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.run_views import rehearsal_view
@@ -61,9 +61,9 @@ def command(
     with cancel_on_signals(cancel):
         lock = LockOptions(locked, lock_file, lock_policy)
         telling = functools.partial(make_sink, log_format, quiet=quiet, verbose=verbose)
-        prepared = prepare_as_asked(PlanOptions(**build, telling=telling), lock, cancel=cancel)
+        prepared = prepare_as_asked(Options(**build, telling=telling), lock, cancel=cancel)
         if dry_run:
-            return show_plan(planned(prepared)[0], "json" if as_json else "table")
+            return show_plan(planned(prepared), "json" if as_json else "table")
         sink = telling()
         try:
             report = rehearse(prepared, sink=sink, cancel=cancel)

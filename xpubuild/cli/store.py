@@ -148,10 +148,10 @@ def push(recipe: str | None, workspace: Path | None, store: Places, as_json: boo
 def pull(as_json: bool, **build: Any) -> int:
     """Copy the wheels that an install of RECIPE would build from a store of --store to your own."""
     from xpubuild.install import store_work
-    from xpubuild.install.options import PlanOptions
-    from xpubuild.install.prepare import prepare
+    from xpubuild.install.options import Options
+    from xpubuild.install.resolve import prepare
 
-    prepared = prepare(PlanOptions(**build, telling=options.new_sink))
+    prepared = prepare(Options(**build, telling=options.new_sink))
     return _copied(store_work.pull(prepared), as_json=as_json)
 
 

@@ -26,10 +26,10 @@ from xpubuild.images.containerfile import containerfile
 from xpubuild.images.request import CONTEXT, Format, ImageRequest, resolved
 from xpubuild.images.stages import image_of
 from xpubuild.install.choose import choose
-from xpubuild.install.options import PlanOptions, request_of
-from xpubuild.install.planner import requirement_names
-from xpubuild.install.request import Request
-from xpubuild.recipe.load import load, requirement_file
+from xpubuild.install.options import Options
+from xpubuild.install.resolve import requirement_texts
+from xpubuild.install.target import Choice
+from xpubuild.recipe.load import load
 from xpubuild.resources import recipes_dir
 
 _NAMES: Mapping[Format, str] = {"containerfile": "Containerfile", "apptainer": "image.def"}
@@ -67,7 +67,7 @@ class Asked:
     tag: str | None = None
     more: tuple[str, ...] = ()
 
-    def render(self, options: PlanOptions) -> Rendered:
+    def render(self, options: Options) -> Rendered:
         """Return the image as text.
 
         Raises:
@@ -77,11 +77,11 @@ class Asked:
             raise UsageError("an image needs a recipe", fix="name one", commands=("xpubuild recipes list",))
         base, (what, own) = base_named(self.base), _program(self.xpubuild)
         loaded = load(options.recipe)
-        request = request_of(options, loaded)
+        choice = choose(options, loaded)
         shipped = loaded.path.parent == recipes_dir()
-        given = {} if shipped else _recipe_files(request)
+        given = {} if shipped else _recipe_files(choice)
         asked = resolved(
-            request,
+            choice,
             recipe_word=options.recipe if shipped else loaded.path.name,
             base=base, form=self.form, xpubuild=what, files=given,
         )  # fmt: skip
@@ -131,7 +131,7 @@ def document(rendered: Rendered, file: Path | None, built: Mapping[str, Any] | N
     return {
         "schema": "xpubuild.image/1",
         "recipe": request.recipe.name,
-        "target": request.choice.target,
+        "target": request.choice.device,
         "components": list(request.choice.components),
         "base": request.base.name,
         "base_image": request.base.image,
@@ -146,7 +146,7 @@ def document(rendered: Rendered, file: Path | None, built: Mapping[str, Any] | N
 
 def default_tag(request: ImageRequest) -> str:
     """Return the name of an image that nobody named."""
-    return f"localhost/xpubuild:{request.recipe.name}-{request.choice.target}-{request.base.name}"
+    return f"localhost/xpubuild:{request.recipe.name}-{request.choice.device}-{request.base.name}"
 
 
 def _program(asked: str) -> tuple[str, dict[str, Path]]:
@@ -172,12 +172,10 @@ def _program(asked: str) -> tuple[str, dict[str, Path]]:
         ) from None
 
 
-def _recipe_files(request: Request) -> dict[str, str]:
+def _recipe_files(choice: Choice) -> dict[str, str]:
     """Return a recipe of a site as files that need no others: merged with what it extends."""
-    loaded = request.loaded
-    merged = {name: value for name, value in loaded.document.items() if name != "extends"}
-    names = requirement_names(request, choose(request))
+    merged = {name: value for name, value in choice.loaded.document.items() if name != "extends"}
     return {
         "recipe/recipe.yaml": yaml.safe_dump(merged, sort_keys=False, allow_unicode=True),
-        **{f"recipe/{name}": requirement_file(loaded, name).read_text("utf-8") for name in names},
+        **{f"recipe/{name}": text for name, text in requirement_texts(choice).items()},
     }

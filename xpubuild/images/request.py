@@ -10,9 +10,8 @@ from xpubuild.distribution import lacking, note
 from xpubuild.errors import UnsatisfiableError, UsageError
 from xpubuild.frozen import frozen
 from xpubuild.images.bases import Base
-from xpubuild.install.choose import choose
-from xpubuild.install.refusal import refused
-from xpubuild.install.request import Choice, Request
+from xpubuild.install.release import refused
+from xpubuild.install.target import Choice
 from xpubuild.machine.oneapi_bundles import load_bundles
 from xpubuild.machine.oneapi_constraint import specifier
 from xpubuild.recipe.constraints import solve
@@ -30,7 +29,7 @@ class ImageRequest:
     """A recipe, resolved for one base.
 
     Args:
-        request: the options, as of an install.
+        choice: the options held against the recipe, as of an install.
         recipe_word: how the recipe is named inside the image: by its name, or as a file.
         base: the system.
         form: how the image is written.
@@ -38,7 +37,6 @@ class ImageRequest:
         files: contents of the files in ``CONTEXT`` that the recipe consists of, by their paths there.
     """
 
-    request: Request
     choice: Choice
     recipe_word: str
     base: Base
@@ -49,12 +47,12 @@ class ImageRequest:
     @property
     def recipe(self) -> Recipe:
         """The recipe."""
-        return self.request.loaded.recipe
+        return self.choice.recipe
 
     @property
     def is_xpu(self) -> bool:
         """Whether the image is for the GPU."""
-        return self.choice.target == "xpu"
+        return self.choice.device == "xpu"
 
     @property
     def oneapi_package(self) -> str:
@@ -66,13 +64,13 @@ class ImageRequest:
         return tuple(self._options())
 
     def _options(self) -> Iterator[str]:
-        asked = self.request
-        yield from ("--target", self.choice.target)
+        asked = self.choice.options
+        yield from ("--target", self.choice.device)
         for option, names in (("--with", asked.with_), ("--without", asked.without), ("--arch", asked.arch)):
             if names:
                 yield from (option, ",".join(names))
         if asked.cxx11_abi is not None:
-            yield from ("--cxx11-abi", str(asked.cxx11_abi))
+            yield from ("--cxx11-abi", asked.cxx11_abi)
         if asked.variant is not None:
             yield from ("--variant", asked.variant)
 
@@ -93,14 +91,13 @@ class ImageRequest:
 
 
 def resolved(
-    request: Request, *, recipe_word: str, base: Base, form: Format, xpubuild: str, files: Mapping[str, str]
+    choice: Choice, *, recipe_word: str, base: Base, form: Format, xpubuild: str, files: Mapping[str, str]
 ) -> ImageRequest:
-    """Return the request, held against its recipe and the base.
+    """Return the request for what was chosen, held against the base.
 
     Raises:
         UsageError, RecipeError, UnsatisfiableError: it cannot be built as asked, or not on this base.
     """
-    recipe, choice = request.loaded.recipe, choose(request)
     for word in (recipe_word, xpubuild, *choice.arch, *files):
         if NOT_ON_ONE_LINE.search(word):
             raise UsageError(
@@ -109,25 +106,25 @@ def resolved(
                 fix="use another name",
             )
     found = solve(
-        recipe,
+        choice.recipe,
         Situation(
-            target=choice.target,
+            target=choice.device,
             python=(base.python_version,),
             gcc=base.gcc,
             host_compiler="GNU",
-            cxx11_abi=request.cxx11_abi,
+            cxx11_abi=choice.options.abi,
             arch=choice.arch or None,
             components=choice.components,
         ),
     )
     if found.builds == "no":
-        error = refused(recipe, found)
-        error.what = f"'{recipe.name}' cannot be built on {base.title}"
+        error = refused(choice.recipe, found)
+        error.what = f"'{choice.recipe.name}' cannot be built on {base.title}"
         error.fix = f"use another --base; {error.fix}".rstrip("; ")
         raise error
-    if choice.target == "xpu":
+    if choice.device == "xpu":
         _require_drivers(base)
-    return ImageRequest(request, choice, recipe_word, base, form, xpubuild, files)
+    return ImageRequest(choice, recipe_word, base, form, xpubuild, files)
 
 
 def _require_drivers(base: Base) -> None:

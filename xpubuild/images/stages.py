@@ -40,7 +40,7 @@ _WITH_CHECKS = ("ops", "vision", "audio")
 def image_of(request: ImageRequest) -> Image:
     """Return the image."""
     recipe, base = request.recipe, request.base
-    device = request.choice.target.upper()
+    device = request.choice.device.upper()
     return Image(
         title=f"{recipe.title}: {device} on {base.title}",
         remade_by=request.remade_by(request.recipe_word),
@@ -52,7 +52,7 @@ def image_of(request: ImageRequest) -> Image:
             "org.opencontainers.image.base.name": base.image,
             "xpubuild.version": _version(request.xpubuild),
             "xpubuild.recipe": recipe.name,
-            "xpubuild.target": request.choice.target,
+            "xpubuild.target": request.choice.device,
         },
         build=tuple(_build(request)),
         runtime=tuple(_runtime(request)),
@@ -179,5 +179,5 @@ def _package_caches(request: ImageRequest) -> dict[str, str]:
 
 
 def _kept(request: ImageRequest) -> dict[str, str]:
-    own = "-".join((request.recipe.name, request.choice.target, request.base.name))
+    own = "-".join((request.recipe.name, request.choice.device, request.base.name))
     return {"pip": f"{CACHE}/pip", "git": f"{CACHE}/xpubuild", own: WORKSPACES}

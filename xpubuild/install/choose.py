@@ -1,4 +1,4 @@
-"""Resolves a request against a recipe: components, target, ABI, variant. Pure."""
+"""Holds options against a recipe, and both against a host: components, device, ABI, variant. Pure."""
 
 from __future__ import annotations
 
@@ -8,113 +8,126 @@ from dataclasses import replace
 
 from packaging.specifiers import SpecifierSet
 
+from xpubuild.artifacts.site_packages import runtime_folder
 from xpubuild.errors import RecipeError, UnsatisfiableError, UsageError
-from xpubuild.install.archive_steps import require_there
-from xpubuild.install.build_situation import of_request
-from xpubuild.install.refusal import refused
-from xpubuild.install.request import Choice, Facts, Request
+from xpubuild.install.options import Options, default_workspace
+from xpubuild.install.release import refused
+from xpubuild.install.target import Choice, Target
+from xpubuild.recipe.compatible_host import CMAKE_ID, oneapi_versions
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.lint import placeholder_problems
-from xpubuild.recipe.model import Component, Recipe
+from xpubuild.recipe.model import Archive, Component, LoadedRecipe, Recipe
 from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.recipe.targets import target_of
-from xpubuild.recipe.values import Target
+from xpubuild.recipe.values import Target as Device
 from xpubuild.resources import docs_page
+from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.moved import place_of
 
 _ARCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-def choose(request: Request) -> Choice:
+def choose(options: Options, loaded: LoadedRecipe) -> Choice:
     """Return what will be built.
 
     Raises:
-        UsageError: an option names something the recipe does not have.
+        UsageError: an option names something the recipe does not have, or two cannot be combined.
         RecipeError: a value has an unknown placeholder.
         UnsatisfiableError: the recipe cannot be built as asked.
     """
-    recipe = request.loaded.recipe
+    recipe = loaded.recipe
+    if options.portable and options.editable:
+        raise UsageError(
+            "--portable cannot be combined with --editable",
+            why="an editable install makes no wheel",
+            fix="omit one of them",
+        )
     if recipe.abstract:
         raise UsageError(
             f"recipe '{recipe.name}' can only be extended, not built",
             fix="choose a recipe that can be built",
             commands=("xpubuild recipes list",),
         )
-    _require_placeholders(request)
-    target = target_of(recipe, request.target)
-    _require_aot_targets(request, recipe, target)
-    components = _components(request, recipe, target)
-    variant = _variant(request, recipe)
+    _require_placeholders(loaded)
+    device = target_of(recipe, options.target)
+    _require_aot_targets(options, recipe, device)
+    components = _components(options, recipe, device)
+    variant = _variant(options, recipe)
     choice = Choice(
-        target=target,
-        cxx11_abi=_abi(request, recipe, components),
+        options=options,
+        loaded=loaded,
+        layout=Layout(place_of(options.workspace or default_workspace(recipe.name))),
+        device=device,
+        cxx11_abi=_abi(options, recipe, components),
         components=components,
         variant=variant,
-        arch=request.arch or tuple(recipe.arch),
+        arch=options.arch or tuple(recipe.arch),
         switches=_switches(recipe, components, variant),
+        runtime=None if options.runtime is None else runtime_folder(options.runtime),
     )
-    require_there(recipe, choice)
+    _require_archives(choice)
     return choice
 
 
-def _require_placeholders(request: Request) -> None:
+def _require_placeholders(loaded: LoadedRecipe) -> None:
     """Reject placeholders that would reach a build unfilled."""
-    problems = list(placeholder_problems(request.loaded.recipe))
+    problems = list(placeholder_problems(loaded.recipe))
     if problems:
         raise RecipeError(
-            f"the recipe {request.loaded.path} has an unknown placeholder",
+            f"the recipe {loaded.path} has an unknown placeholder",
             why="; ".join(problems),
             fix=f"correct these keys; {docs_page('reference/recipe.md')} explains the placeholders",
             evidence={"problems": problems},
         )
 
 
-def _require_aot_targets(request: Request, recipe: Recipe, target: Target) -> None:
+def _require_aot_targets(options: Options, recipe: Recipe, device: Device) -> None:
     """Reject AOT targets that the build cannot have."""
-    for name in request.arch:
+    for name in options.arch:
         if not _ARCH.fullmatch(name):
             raise UsageError(f"--arch '{name}' is not an AOT target", fix="use targets such as pvc or bmg")
-    if not request.arch:
+    if not options.arch:
         return
-    if target != "xpu":
+    if device != "xpu":
         other = ", or build for the GPU with --target xpu" if "xpu" in recipe.targets else ""
         raise UsageError(
-            f"--arch {','.join(request.arch)} is only for the GPU, but the target of this build is {target}",
+            f"--arch {','.join(options.arch)} is only for the GPU, but the target of this build is {device}",
             why="AOT targets name GPUs that SYCL kernels are compiled for; a build for the CPU has none",
             fix=f"omit --arch (XPUBUILD_ARCH is the same option){other}",
         )
-    found = solve(recipe, Situation(target=target, arch=request.arch))
+    found = solve(recipe, Situation(target=device, arch=options.arch))
     against = tuple(item for item in found.against() if item.constraint == "arch")
     if against:
         raise refused(recipe, replace(found, builds="no", reasons=against))
 
 
-def _components(request: Request, recipe: Recipe, target: Target) -> tuple[str, ...]:
-    for name in (*request.with_, *request.without):
+def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, ...]:
+    for name in (*options.with_, *options.without):
         if name not in recipe.components:
             raise UsageError(
                 f"recipe '{recipe.name}' has no component '{name}'",
                 why=f"its components are: {', '.join(recipe.components)}",
                 fix="use these names with --with and --without",
             )
-    both = set(request.with_) & set(request.without)
+    both = set(options.with_) & set(options.without)
     if both:
         raise UsageError(
             f"{', '.join(sorted(both))} is in both --with and --without", fix="list it in only one of them"
         )
-    for name in request.with_:
+    for name in options.with_:
         targets = recipe.components[name].targets
-        if target not in targets:
+        if device not in targets:
             raise UnsatisfiableError(
-                f"'{name}' is not built for target {target}",
+                f"'{name}' is not built for target {device}",
                 why=f"recipe '{recipe.name}' has it only for {', '.join(targets)}",
                 fix=f"remove {name} from --with, or use --target {targets[0]}",
             )
     chosen = {
         name
         for name, component in recipe.components.items()
-        if (not component.optional or name in request.with_)
-        and name not in request.without
-        and target in component.targets
+        if (not component.optional or name in options.with_)
+        and name not in options.without
+        and device in component.targets
     }
     for name in chosen:
         missing = [need for need in recipe.components[name].needs if need not in chosen]
@@ -138,8 +151,8 @@ def _ordered(recipe: Recipe, chosen: set[str]) -> tuple[str, ...]:
     return tuple(ordered)
 
 
-def _variant(request: Request, recipe: Recipe) -> str | None:
-    name = request.variant
+def _variant(options: Options, recipe: Recipe) -> str | None:
+    name = options.variant
     if name is not None and name not in recipe.variants:
         raise UsageError(
             f"recipe '{recipe.name}' has no variant '{name}'",
@@ -149,8 +162,8 @@ def _variant(request: Request, recipe: Recipe) -> str | None:
     return name
 
 
-def _abi(request: Request, recipe: Recipe, components: tuple[str, ...]) -> int:
-    wanted = recipe.abi.default if request.cxx11_abi is None else request.cxx11_abi
+def _abi(options: Options, recipe: Recipe, components: tuple[str, ...]) -> int:
+    wanted = recipe.abi.default if options.abi is None else options.abi
     for name in components:
         component = recipe.components[name]
         if component.kind == "wheel" and component.cxx11_abi not in (None, wanted):
@@ -201,24 +214,77 @@ def _switches(
     return result
 
 
-def check_host(request: Request, choice: Choice, facts: Facts) -> Verdict:
+def needed_archives(choice: Choice, name: str) -> dict[str, Archive]:
+    """Return the archives of a component's build by name, without those that the user replaces.
+
+    A variable with a value of its own, such as LLVM_SYSPATH in a site's recipe, names what is there already.
+    """
+    given = choice.switches[name]
+    archives = choice.component(name).build.archives
+    return {key: item for key, item in archives.items() if not given.get(item.variable)}
+
+
+def _require_archives(choice: Choice) -> None:
+    """Refuse a build that would download what is no longer there."""
+    recipe = choice.recipe
+    for name in choice.components:
+        for key, item in needed_archives(choice, name).items():
+            if choice.component(name).kind == "source" and item.gone:
+                of = f" built from commit {item.commit}" if item.commit else ""
+                raise UnsatisfiableError(
+                    f"'{name}' of recipe '{recipe.name}' cannot be built: its {key} can no longer be"
+                    " downloaded",
+                    why=f"{item.url}: {item.gone}",
+                    fix=(
+                        f"omit --with {name}; or write a recipe that extends '{recipe.name}' and sets"
+                        f" components.{name}.build.env.{item.variable} to a folder with your own {key}{of}"
+                    ),
+                    commands=(f"xpubuild recipes show {recipe.name}",),
+                    evidence={"component": name, "archive": key, "url": item.url, "commit": item.commit},
+                )
+
+
+def situation_of(target: Target) -> Situation:
+    """Return the host as one build sees it: with its interpreter, compiler and oneAPI."""
+    known, asked, kind = target.situation, target.options.arch, target.compilers.kind
+    if asked and known.gpu_targets and not set(asked) & set(known.gpu_targets):
+        # Named targets that are not this machine's: it is built for another one, whose driver we do not see.
+        known = replace(known, gpu=None, driver=None)
+    oneapi = known.oneapi
+    if target.oneapi is not None:
+        used = [(str(item.get("name")), str(item.get("version"))) for item in target.oneapi.components]
+        oneapi = oneapi_versions(used) or None
+    return replace(
+        known,
+        target=target.device,
+        oneapi=oneapi,
+        python=(target.python_version,),
+        gcc=target.compilers.version if kind in ("gcc", None) else None,
+        host_compiler=CMAKE_ID.get(kind or "gcc", kind),
+        cxx11_abi=target.options.abi,
+        arch=target.arch or None,
+        components=target.components,
+    )
+
+
+def check_host(target: Target) -> Verdict:
     """Check the recipe's requirements against the host, and return the verdict of the constraint solver.
 
     Raises:
         UnsatisfiableError: naming what was found and what is needed.
     """
-    recipe = request.loaded.recipe
-    if facts.python_version not in SpecifierSet(recipe.needs.python):
+    recipe = target.recipe
+    if target.python_version not in SpecifierSet(recipe.needs.python):
         raise UnsatisfiableError(
-            f"'{recipe.name}' does not support Python {facts.python_version}",
-            why=f"the recipe needs Python {recipe.needs.python}; {facts.python} is {facts.python_version}",
+            f"'{recipe.name}' does not support Python {target.python_version}",
+            why=f"the recipe needs Python {recipe.needs.python}; {target.python} is {target.python_version}",
             fix="use another interpreter with --python",
         )
-    if choice.target == "xpu" and recipe.needs.oneapi is not None and facts.oneapi is None:
+    if target.device == "xpu" and recipe.needs.oneapi is not None and target.oneapi is None:
         raise UnsatisfiableError(
             f"'{recipe.name}' for XPU needs oneAPI {recipe.needs.oneapi}", why="no oneAPI was found"
         )
-    verdict = solve(recipe, of_request(request, choice, facts))
+    verdict = solve(recipe, situation_of(target))
     if verdict.refused:
         raise refused(recipe, verdict)
     return verdict

@@ -13,11 +13,11 @@ from typing import Any
 from xpubuild.engine.edges import History
 from xpubuild.engine.journal import Journal, StepRecord
 from xpubuild.errors import RecipeError, XpuBuildError
-from xpubuild.install.context import Context
+from xpubuild.install.build_jobs import jobs_in
 from xpubuild.install.estimate import Earlier, Known
 from xpubuild.install.options import default_workspace
-from xpubuild.install.sharing import jobs_in
 from xpubuild.install.source_steps import pin_of
+from xpubuild.install.target import Target
 from xpubuild.supply.git.fetching import PINS
 from xpubuild.supply.git.urls import mirror_name
 from xpubuild.workspace import ninja_log
@@ -28,19 +28,19 @@ from xpubuild.workspace.overview import workspaces_in
 _MOST = 20
 
 
-def known_of(context: Context) -> Known:
+def known_of(target: Target) -> Known:
     """Return what is known: journals that cannot be read are left out, nothing is written."""
-    earlier = [item for root in _roots(context) for item in steps_of(root)]
-    return Known(earlier, frozenset(_cached(context)))
+    earlier = [item for root in _roots(target) for item in steps_of(root)]
+    return Known(earlier, frozenset(_cached(target)))
 
 
-def histories_of(context: Context, steps: Collection[str]) -> dict[str, History]:
+def histories_of(target: Target, steps: Collection[str]) -> dict[str, History]:
     """Return step -> the edges of the largest build of its component that ninja logged, for ``steps``."""
     found: dict[str, History] = {}
     for step in steps:
         component, _, part = step.partition(".")
         if part in ("wheel", "install"):
-            logged = [_edges(Layout(root), component) for root in _roots(context)]
+            logged = [_edges(Layout(root), component) for root in _roots(target)]
             largest = max(logged, key=len, default=[])
             if largest:
                 found[step] = History.of(largest)
@@ -61,8 +61,8 @@ def _edges(layout: Layout, component: str) -> list[tuple[str, float, float]]:
     return edges
 
 
-def _roots(context: Context) -> list[Path]:
-    own = context.layout.root
+def _roots(target: Target) -> list[Path]:
+    own = target.layout.root
     others = [root for root in workspaces_in(default_workspace("x").parent) if root != own]
     return sorted([own, *others], key=_used, reverse=True)[:_MOST]
 
@@ -134,15 +134,15 @@ def _target(root: Path) -> str:
     return ""
 
 
-def _cached(context: Context) -> Iterator[str]:
+def _cached(target: Target) -> Iterator[str]:
     """Yield the components whose commit is in the user's bare repositories, or comes with xpubuild."""
-    for name in context.choice.components:
-        component = context.component(name)
+    for name in target.components:
+        component = target.component(name)
         if component.kind != "source":
             continue
         with contextlib.suppress(RecipeError, OSError):
-            pin = pin_of(context, name)
-            folder = context.facts.cache / "git" / mirror_name(pin.url, len(pin.commit))
+            pin = pin_of(target, name)
+            folder = target.cache / "git" / mirror_name(pin.url, len(pin.commit))
             embedded = component.source is not None and component.source.embedded is not None
             if embedded or _has_pin(folder, f"{PINS}/{pin.commit}"):
                 yield name

@@ -8,8 +8,8 @@ from dataclasses import replace
 from xpubuild.engine.estimate import UNKNOWN, Estimate
 from xpubuild.engine.model import Plan, Step
 from xpubuild.frozen import frozen
-from xpubuild.install.context import Context
-from xpubuild.install.sharing import jobs_of
+from xpubuild.install.build_jobs import jobs_of
+from xpubuild.install.target import Target
 from xpubuild.recipe.facts import fact_of
 
 _MB = 1_000_000
@@ -61,16 +61,16 @@ class Known:
     cached: Collection[str] = ()
 
 
-def estimates(context: Context, plan: Plan, todo: Collection[str], known: Known) -> dict[str, Estimate]:
+def estimates(target: Target, plan: Plan, todo: Collection[str], known: Known) -> dict[str, Estimate]:
     """Return step -> estimate for the steps that are to do, in the order of the plan."""
-    return {step.id: _estimate(context, plan, step, known) for step in plan.steps if step.id in todo}
+    return {step.id: _estimate(target, plan, step, known) for step in plan.steps if step.id in todo}
 
 
-def _estimate(context: Context, plan: Plan, step: Step, known: Known) -> Estimate:
+def _estimate(target: Target, plan: Plan, step: Step, known: Known) -> Estimate:
     jobs = jobs_of(step)
-    found = _nearest(context, plan, step, known.earlier)
-    cores = context.facts.cores
-    guess = _of_recipe(context, step, jobs or 1)
+    found = _nearest(target, plan, step, known.earlier)
+    cores = target.cores
+    guess = _of_recipe(target, step, jobs or 1)
     if found is not None:
         guess = _of_earlier(found, jobs, cores, guess)
     kept = step.keeper.to_json() if step.keeper is not None else {}
@@ -82,12 +82,12 @@ def _estimate(context: Context, plan: Plan, step: Step, known: Known) -> Estimat
     return guess
 
 
-def _nearest(context: Context, plan: Plan, step: Step, earlier: Sequence[Earlier]) -> Earlier | None:
+def _nearest(target: Target, plan: Plan, step: Step, earlier: Sequence[Earlier]) -> Earlier | None:
     """Return the same step, the same of this recipe, or of another one; of builds the one that did most.
 
     A build that finds part of its work done, in its folder or in a compile cache, is quicker than the next.
     """
-    mine = [item for item in earlier if item.step == step.id and item.target in ("", context.choice.target)]
+    mine = [item for item in earlier if item.step == step.id and item.target in ("", target.device)]
     for same in (
         [item for item in mine if item.fingerprint == plan.fingerprints[step.id]],
         [item for item in mine if item.recipe == plan.recipe],
@@ -110,17 +110,17 @@ def _of_earlier(found: Earlier, jobs: int | None, cores: int | None, otherwise: 
     )
 
 
-def _of_recipe(context: Context, step: Step, jobs: int) -> Estimate:
-    cost = context.recipe.costs.get(step.id)
+def _of_recipe(target: Target, step: Step, jobs: int) -> Estimate:
+    cost = target.recipe.costs.get(step.id)
     if cost is None:
         return UNKNOWN
-    work = cost.core_minutes.get(context.choice.target)
-    cores = context.facts.cores
+    work = cost.core_minutes.get(target.device)
+    cores = target.cores
     divided = None if work is None else work / side_by_side(jobs, cores)
     minutes = [value for value in (cost.minutes, divided) if value is not None]
     crowd = _crowd(jobs, cores) if work is not None else ""
-    value = f"core_minutes.{context.choice.target}" if work is not None else "minutes"
-    fact = fact_of(f"costs.{step.id}.{value}", context.recipe.facts)
+    value = f"core_minutes.{target.device}" if work is not None else "minutes"
+    fact = fact_of(f"costs.{step.id}.{value}", target.recipe.facts)
     return Estimate(
         seconds=60 * sum(minutes) if minutes else None,
         download_bytes=_bytes(cost.download_mb),

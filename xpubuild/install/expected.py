@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from xpubuild.engine.events import Sink
 from xpubuild.engine.runner import needed_for
 from xpubuild.engine.state import StepState
-from xpubuild.install.prepare import Prepared
+from xpubuild.install.target import Prepared
 
 
 @contextlib.contextmanager
@@ -16,7 +16,7 @@ def forecasting(
     prepared: Prepared, states: Mapping[str, StepState], sink: Sink, until: str | None
 ) -> Iterator[Sink]:
     """Return a sink that also tells what is left; the sink itself where nothing is to do."""
-    plan, context = prepared.plan, prepared.context
+    plan, context = prepared.plan, prepared.target
     steps = needed_for(plan, until)
     todo = [step.id for step in steps if not states[step.id].done]
     if not todo:

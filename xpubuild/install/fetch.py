@@ -39,7 +39,7 @@ from xpubuild.install.fetch_packages import (
 )
 from xpubuild.install.fetch_repair import Repair, checked, require_sound
 from xpubuild.install.fetch_sources import bring_sources, missing_repositories
-from xpubuild.install.inputs import Inputs
+from xpubuild.install.planner import Inputs
 from xpubuild.install.wanted import Wanted
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.index.files import RemoteFile

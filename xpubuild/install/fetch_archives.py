@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError
-from xpubuild.install.inputs import Archive as Wanted
-from xpubuild.install.inputs import Inputs
+from xpubuild.install.planner import Archive as Wanted
+from xpubuild.install.planner import Inputs
 from xpubuild.supply.archives.model import Archive
 from xpubuild.supply.archives.supply import Supply, look, nowhere
 

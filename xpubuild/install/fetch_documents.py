@@ -9,7 +9,7 @@ from typing import Any
 from xpubuild.documents import plain
 from xpubuild.engine.fingerprint import digest
 from xpubuild.install.fetch_packages import Need
-from xpubuild.install.inputs import Inputs
+from xpubuild.install.planner import Inputs
 from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.mirror.entries import Entry
 from xpubuild.supply.mirror.naming import described

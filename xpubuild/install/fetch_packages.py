@@ -19,8 +19,8 @@ from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError
 from xpubuild.frozen import frozen
-from xpubuild.install.conda_packages import file_name
-from xpubuild.install.inputs import Inputs
+from xpubuild.install.conda_environment import file_name
+from xpubuild.install.planner import Inputs
 from xpubuild.supply.archives.model import Archive
 from xpubuild.supply.archives.supply import remote_file
 from xpubuild.supply.conda.lockfile import packages_of

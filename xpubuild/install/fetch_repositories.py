@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from xpubuild.errors import FetchError
 from xpubuild.frozen import frozen
-from xpubuild.install.inputs import Repository
+from xpubuild.install.planner import Repository
 from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
 from xpubuild.supply.git.configure_time import configure_time_pins
 from xpubuild.supply.git.discover import discover

@@ -8,7 +8,7 @@ from dataclasses import replace
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError
 from xpubuild.install.fetch_repositories import Brought
-from xpubuild.install.inputs import Inputs
+from xpubuild.install.planner import Inputs
 from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
 from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
 from xpubuild.supply.git.gitmodules import read_links

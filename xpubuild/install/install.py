@@ -28,9 +28,9 @@ from xpubuild.install.expected import forecasting
 from xpubuild.install.kept import unanswered, with_stores
 from xpubuild.install.modulefiles import Modules
 from xpubuild.install.obstacles import before_steps
-from xpubuild.install.open_commits import keep_resolved
-from xpubuild.install.prepare import Prepared
 from xpubuild.install.receipt import make_receipt, write_receipt
+from xpubuild.install.supplies import keep_resolved
+from xpubuild.install.target import Prepared
 from xpubuild.machine.envmark import MARK as ENV_MARK
 from xpubuild.workspace.documents import plan_document
 from xpubuild.workspace.layout import Layout
@@ -108,7 +108,7 @@ def apply(
             outcome = run_plan(
                 plan, journal, sink=telling, cancel=cancel, lock_fd=lock.fd, until=until, states=states
             )
-        receipt = make_receipt(plan, prepared.facts, prepared.host, journal)
+        receipt = make_receipt(prepared, journal)
         receipt["ran"] = outcome.ran
         receipt["up_to_date"] = outcome.up_to_date
         layout = Layout(Path(plan.workspace))
@@ -194,7 +194,7 @@ def _before_the_steps(
     # For a report of this install: what would be planned later may differ.
     told = json.dumps(plan_document(plan, states), indent=1)
     files.write_changed(layout.plan, Redactor.from_environment(os.environ)(told).encode())
-    keep_resolved(layout, prepared.facts.resolved)
+    keep_resolved(layout, prepared.target.resolved)
     for path, text in plan.files.items():
         files.write_changed(Path(path), text.encode())
         if text.startswith("#!"):
@@ -203,7 +203,7 @@ def _before_the_steps(
     with files.explained(layout.root, "making the workspace"):
         layout.pip_report("", "").parent.mkdir(parents=True, exist_ok=True)
     done = [step.id for step in plan.steps if states[step.id].done]
-    if prepared.facts.downloads.mirror is not None or prepared.facts.downloads.offline:
+    if prepared.target.downloads.mirror is not None or prepared.target.downloads.offline:
         # What reads mirrors and package indexes takes a quarter of a second to import.
         from xpubuild.install.inventory import take_stock
 
@@ -222,9 +222,9 @@ def _warn(prepared: Prepared, sink: Sink) -> None:
             ),
             level="warning",
         )
-    for text in prepared.facts.oneapi.warnings if prepared.facts.oneapi else ():
+    for text in prepared.target.oneapi.warnings if prepared.target.oneapi else ():
         notify(sink, text, level="warning")
-    for text in (*prepared.facts.warnings, *unanswered(prepared.plan)):
+    for text in (*prepared.target.warnings, *unanswered(prepared.plan)):
         notify(sink, text, level="warning")
     summary = prepared.plan.summary
     if summary.get("chosen"):
@@ -268,17 +268,17 @@ def _hand_out(prepared: Prepared, receipt: Mapping[str, Any], folder: Path, canc
     from xpubuild.install.prebuilt_wheels import Supply, origins_of
     from xpubuild.install.wheel_folder import WheelFolder
 
-    layout, context = Layout(Path(prepared.plan.workspace)), prepared.context
+    layout, context = Layout(Path(prepared.plan.workspace)), prepared.target
     supply = Supply(
         python=layout.python,
         site_packages=context.site_packages,
         origins=origins_of([path for step in prepared.plan.steps for path in layout.pip_reports(step.id)]),
-        texts=tuple(prepared.facts.requirements.values()),
-        mirror=prepared.facts.downloads.mirror,
-        offline=prepared.facts.downloads.offline,
+        texts=tuple(prepared.target.requirements.values()),
+        mirror=prepared.target.downloads.mirror,
+        offline=prepared.target.downloads.offline,
         cancel=cancel,
     )
-    components = [context.component(name) for name in context.choice.components]
+    components = [context.component(name) for name in context.components]
     dists = [component.dist for component in components]
     sources = {canonicalize_name(component.dist) for component in components if component.kind == "source"}
     return WheelFolder(folder, layout, context.site_packages, dists, sources, supply, cancel).fill(receipt)

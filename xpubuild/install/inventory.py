@@ -13,8 +13,9 @@ from xpubuild.errors import FetchError
 from xpubuild.install.fetch_archives import require_archives
 from xpubuild.install.fetch_packages import wheels_here
 from xpubuild.install.fetch_repositories import Brought, refuse_unknown
-from xpubuild.install.inputs import Inputs, inputs_of
-from xpubuild.install.prepare import Prepared, git_store
+from xpubuild.install.planner import Inputs, inputs_of
+from xpubuild.install.supplies import git_store
+from xpubuild.install.target import Prepared
 from xpubuild.supply.archives.supply import Supply
 from xpubuild.supply.conda.archives import Supply as CondaSupply
 from xpubuild.supply.conda.archives import in_folder, missing_packages, nowhere
@@ -37,7 +38,7 @@ def take_stock(
         SourceIntegrityError: the mirror is damaged; everything damaged is named.
         RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    downloads = prepared.facts.downloads
+    downloads = prepared.target.downloads
     if downloads.mirror is None and not downloads.offline:
         return
     if not _anything(prepared, done):
@@ -63,18 +64,18 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
         FetchError: the first thing that is missing.
         SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    folder = prepared.facts.downloads.mirror
+    folder = prepared.target.downloads.mirror
     mirror = Mirror.open(folder) if folder is not None else None
     inputs = _still_needed(prepared, done)
     try:
         if inputs.repositories and (bring or mirror is None):
-            brought = Brought(git_store(prepared.facts, cancel=cancel))
+            brought = Brought(git_store(prepared.target, cancel=cancel))
             for item in inputs.repositories:
                 brought.bring(item, _silent)
             refuse_unknown(brought.unknown)
         _require_conda(prepared, done, mirror)
         wheels_here(mirror, inputs, [inputs.python_version])
-        cache = prepared.facts.cache / "archives"
+        cache = prepared.target.cache / "archives"
         require_archives(inputs.archives, Supply(cache, archives_in(folder), True, cancel))
     except FetchError as error:
         if mirror is None:
@@ -89,7 +90,7 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
 def _anything(prepared: Prepared, done: Collection[str]) -> bool:
     """Whether the steps other than ``done`` take anything from outside."""
     inputs = _still_needed(prepared, done)
-    conda = prepared.facts.conda_lock is not None and "env" not in done
+    conda = prepared.target.conda_lock is not None and "env" not in done
     return bool(inputs.repositories or inputs.requirements or inputs.wheels or inputs.archives or conda)
 
 
@@ -99,8 +100,8 @@ def _silent(_: str) -> None:
 
 def _still_needed(prepared: Prepared, done: Collection[str]) -> Inputs:
     """Return the inputs of the steps that will run."""
-    context = prepared.context
-    whole = inputs_of(context)
+    target = prepared.target
+    whole = inputs_of(target)
     todo = [step for step in prepared.plan.steps if step.id not in done]
     names = {step.id for step in todo}
     read = {path for step in todo for path in step.inputs}
@@ -112,7 +113,7 @@ def _still_needed(prepared: Prepared, done: Collection[str]) -> Inputs:
             if {f"{item.component}.source", f"{item.component}.repositories"} & names
         ),
         requirements=tuple(
-            item for item in whole.requirements if str(context.requirement_path(item.name)) in read
+            item for item in whole.requirements if str(target.requirement_path(item.name)) in read
         ),
         wheels=tuple(item for item in whole.wheels if item.component in names),
         archives=tuple(
@@ -134,11 +135,11 @@ def _entries(mirror: Mirror, recipe: str) -> set[str] | None:
 
 def _require_conda(prepared: Prepared, done: Collection[str], mirror: Mirror | None) -> None:
     """Look for every archive of a conda environment that is still to be made."""
-    text = prepared.facts.conda_lock
+    text = prepared.target.conda_lock
     if text is None or "env" in done:
         return
     find = in_folder(mirror.path / FILES) if mirror is not None else None
-    supply = CondaSupply(cache=prepared.facts.cache / "conda", find=find, offline=True)
+    supply = CondaSupply(cache=prepared.target.cache / "conda", find=find, offline=True)
     missing = missing_packages(read_lock(text).packages, supply)
     if missing:
         raise nowhere(missing)

@@ -12,8 +12,6 @@ from pydantic import ValidationError
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import UsageError
 from xpubuild.install import lock_model as model
-from xpubuild.install.context import Context
-from xpubuild.install.inputs import Inputs, inputs_of
 from xpubuild.install.lock_parts import (
     clean_values,
     conda_part,
@@ -25,9 +23,9 @@ from xpubuild.install.lock_parts import (
 )
 from xpubuild.install.locked_archives import locked_archives
 from xpubuild.install.locked_sources import embedded_repository, fetched_repository
-from xpubuild.install.planner import inputs
-from xpubuild.install.prepare import Prepared
-from xpubuild.install.request import EnvKind
+from xpubuild.install.options import EnvKind
+from xpubuild.install.planner import Inputs, inputs, inputs_of
+from xpubuild.install.target import Prepared, Target
 from xpubuild.safe_yaml import read_yaml
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Report
@@ -53,24 +51,24 @@ def make_lock(
         RecipeError: something cannot be pinned; the message names it.
         FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    context = prepared.context
-    if context.facts.dirty:
+    target = prepared.target
+    if target.dirty:
         raise UsageError(
-            f"a lock cannot include local changes in {', '.join(context.facts.dirty)}",
+            f"a lock cannot include local changes in {', '.join(target.dirty)}",
             why="they are not committed, so nobody else can build them",
             fix="commit them to a repository, pin that commit in your own recipe, and lock that recipe",
         )
-    found = inputs_of(context)
+    found = inputs_of(target)
     try:
         repositories = {
             item.component: fetched_repository(item, store=store, report=report, jobs=jobs)
             for item in found.repositories
         }
-        repositories |= {item.component: embedded_repository(item, context) for item in found.embedded}
-        archives = locked_archives(found.archives, context.facts, report, cancel or Cancel())
+        repositories |= {item.component: embedded_repository(item, target) for item in found.embedded}
+        archives = locked_archives(found.archives, target, report, cancel or Cancel())
         return offline_part(prepared, repositories, archives, wheel_hashes=wheel_hashes)
     except ValidationError as error:
-        raise refused(error, f"recipe '{context.recipe.name}'") from error
+        raise refused(error, f"recipe '{target.recipe.name}'") from error
 
 
 def offline_part(
@@ -89,43 +87,42 @@ def offline_part(
     Raises:
         RecipeError: a requirement file is not one of exact pins with hashes.
     """
-    context = prepared.context
-    said = inputs(context)
+    target = prepared.target
+    said = inputs(target)
     return model.Lock(
-        recipe=recipe_part(context.recipe.name, said["recipe"]),
+        recipe=recipe_part(target.recipe.name, said["recipe"]),
         plan=prepared.plan.lock_digest,
-        options=_options(context, env or context_env(context)),
+        options=_options(target, env or context_env(target)),
         repositories=dict(repositories),
-        python=_python(inputs_of(context), wheel_hashes or {}),
-        conda=conda or _conda(context),
+        python=_python(inputs_of(target), wheel_hashes or {}),
+        conda=conda or _conda(target),
         archives=archives,
         machine=_machine(prepared),
     )
 
 
-def _conda(context: Context) -> model.Conda | None:
-    text = context.facts.conda_lock
+def _conda(target: Target) -> model.Conda | None:
+    text = target.conda_lock
     return None if text is None else conda_part(read_yaml(text))
 
 
-def context_env(context: Context) -> EnvKind:
+def context_env(target: Target) -> EnvKind:
     """Return what the environment of a plan is made of."""
-    return "venv" if context.facts.conda_lock is None else "conda"
+    return "venv" if target.conda_lock is None else "conda"
 
 
-def _options(context: Context, env: EnvKind) -> model.Options:
-    choice = context.choice
+def _options(target: Target, env: EnvKind) -> model.Options:
     return model.Options(
-        target=choice.target,
-        variant=choice.variant,
-        arch=choice.arch,
-        cxx11_abi=1 if choice.cxx11_abi else 0,
-        components=choice.components,
+        target=target.device,
+        variant=target.variant,
+        arch=target.arch,
+        cxx11_abi=1 if target.cxx11_abi else 0,
+        components=target.components,
         env=env,
         python=model.PythonChoice(
-            version=short_version(context.facts.python_version), range=context.recipe.needs.python
+            version=short_version(target.python_version), range=target.recipe.needs.python
         ),
-        flags={name: clean_values(flags) for name, flags in choice.switches.items()},
+        flags={name: clean_values(flags) for name, flags in target.switches.items()},
     )
 
 
@@ -143,18 +140,17 @@ def _python(found: Inputs, hashes: Mapping[str, Iterable[str]]) -> model.Python:
 
 
 def _machine(prepared: Prepared) -> model.Machine:
-    context = prepared.context
-    facts, for_xpu = context.facts, context.choice.target == "xpu"
+    target = prepared.target
     oneapi = None
-    if facts.oneapi is not None:
-        components = [_as_it_says(item, facts.oneapi.compiler_version) for item in facts.oneapi.components]
-        oneapi = oneapi_part(components, facts.oneapi.difference, _places(facts.oneapi.components))
+    if target.oneapi is not None:
+        components = [_as_it_says(item, target.oneapi.compiler_version) for item in target.oneapi.components]
+        oneapi = oneapi_part(components, target.oneapi.difference, _places(target.oneapi.components))
     return machine_part(
-        prepared.host,
-        python=facts.python_version,
-        compilers=facts.compilers.key,
+        target.host,
+        python=target.python_version,
+        compilers=target.compilers.key,
         oneapi=oneapi,
-        with_driver=for_xpu,
+        with_driver=target.device == "xpu",
     )
 
 

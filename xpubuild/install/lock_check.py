@@ -17,10 +17,11 @@ from xpubuild.install.lock import make_lock
 from xpubuild.install.lock_compare import Difference, differences, machine_differences
 from xpubuild.install.lock_file import lock_digest
 from xpubuild.install.locked_options import mismatch, options_of, other_tree, resolved_of, with_known_hashes
-from xpubuild.install.open_commits import keep_resolved
 from xpubuild.install.open_wheels import open_hashes
-from xpubuild.install.options import PlanOptions
-from xpubuild.install.prepare import Prepared, git_store, prepare
+from xpubuild.install.options import Options
+from xpubuild.install.resolve import prepare
+from xpubuild.install.supplies import git_store, keep_resolved
+from xpubuild.install.target import Prepared
 from xpubuild.recipe.load import load
 from xpubuild.supply.git.git import Report
 from xpubuild.workspace.layout import Layout
@@ -88,7 +89,7 @@ def check_lock(
     """Compare a lock with its recipe, the sources and this machine.
 
     ``recipe`` is the file of the recipe, where it is not in the search path; ``over`` are more fields of
-    ``PlanOptions`` (mirror, offline, python, oneapi_root, extra_path, conda_lock and others).
+    ``Options`` (mirror, offline, python, oneapi_root, extra_path, conda_lock and others).
 
     Raises:
         LockMismatchError: the recipe does not have what the lock names.
@@ -101,8 +102,8 @@ def check_lock(
     # A workspace of its own: the user's may follow a branch to another commit than the lock has.
     with scratch_folder("lock") as folder:
         prepared = _prepared(lock, replace(options, workspace=folder), cancel)
-        store = git_store(prepared.facts, cancel=cancel)
-        hashes = open_hashes(prepared.context, report=report, cancel=cancel or Cancel())
+        store = git_store(prepared.target, cancel=cancel)
+        hashes = open_hashes(prepared.target, report=report, cancel=cancel or Cancel())
         here = make_lock(prepared, store=store, report=report, wheel_hashes=hashes, cancel=cancel)
     here = with_known_hashes(lock, here)
     found = differences(lock, here) + machine_differences(lock.machine, here.machine, policy)
@@ -110,7 +111,7 @@ def check_lock(
     return Verdict(lock, policy, tuple(found), open_)
 
 
-def _prepared(lock: model.Lock, options: PlanOptions, cancel: Cancel | None) -> Prepared:
+def _prepared(lock: model.Lock, options: Options, cancel: Cancel | None) -> Prepared:
     keep_resolved(
         Layout(options.workspace or Path()),
         resolved_of(lock, load(options.recipe or lock.recipe.name).recipe),

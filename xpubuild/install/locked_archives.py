@@ -10,9 +10,9 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import RecipeError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.install import lock_model as model
-from xpubuild.install.inputs import Archive as Wanted
 from xpubuild.install.lock_parts import clean_url
-from xpubuild.install.request import Facts
+from xpubuild.install.planner import Archive as Wanted
+from xpubuild.install.target import Target
 from xpubuild.supply.archives.model import Archive
 from xpubuild.supply.archives.supply import Supply, bring
 from xpubuild.supply.git.git import Report
@@ -22,7 +22,7 @@ _NO_HASH = "0" * 64
 
 
 def locked_archives(
-    wanted: Iterable[Wanted], facts: Facts, report: Report, cancel: Cancel
+    wanted: Iterable[Wanted], target: Target, report: Report, cancel: Cancel
 ) -> tuple[model.Archive, ...]:
     """Return the archives of a plan; what neither mirror nor cache have is downloaded into the cache.
 
@@ -30,8 +30,8 @@ def locked_archives(
         RecipeError: it is not known from where one of them comes.
         FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    downloads = facts.downloads
-    supply = Supply(facts.cache / "archives", in_mirror(downloads.mirror), downloads.offline, cancel)
+    downloads = target.downloads
+    supply = Supply(target.cache / "archives", in_mirror(downloads.mirror), downloads.offline, cancel)
     found = []
     for item in wanted:
         if item.url is None:

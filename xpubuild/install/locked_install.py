@@ -12,16 +12,17 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import LockMismatchError
 from xpubuild.frozen import frozen
 from xpubuild.install import lock_model as model
-from xpubuild.install.conda_packages import file_name
+from xpubuild.install.conda_environment import file_name
 from xpubuild.install.lock_compare import Difference
 from xpubuild.install.lock_file import lock_digest, read_lock
 from xpubuild.install.lock_parts import clean_url
 from xpubuild.install.locked_archives import LockedArchivesProof
 from xpubuild.install.locked_options import mismatch, options_of, require_match, require_tree, resolved_of
 from xpubuild.install.open_wheels import LockedWheelProof
-from xpubuild.install.options import PlanOptions
-from xpubuild.install.prepare import Prepared, prepare
+from xpubuild.install.options import Options
 from xpubuild.install.repair_locked import require_locked
+from xpubuild.install.resolve import prepare
+from xpubuild.install.target import Prepared
 from xpubuild.recipe.load import load
 from xpubuild.supply.archives.proof import UnpackedProof
 from xpubuild.supply.git.integrity import TreeProof
@@ -29,7 +30,7 @@ from xpubuild.supply.git.serving import ServedProof
 
 
 def prepare_locked(
-    options: PlanOptions, path: Path, policy: model.Policy, *, cancel: Cancel | None = None
+    options: Options, path: Path, policy: model.Policy, *, cancel: Cancel | None = None
 ) -> Prepared:
     """Return the plan of the lock at ``path``; options that the lock leaves open are those of ``options``."""
     lock = read_lock(path)
@@ -47,7 +48,7 @@ def prepare_locked(
             variant=asked.variant,
             arch=asked.arch,
             python=asked.python,
-            env=asked.env,
+            packages=asked.packages,
             conda_lock=options.conda_lock or _conda_lock_beside(path, lock),
             resolved=resolved_of(lock, load(recipe).recipe),
         ),
@@ -55,7 +56,7 @@ def prepare_locked(
     )
     require_match(lock, found, policy)
     # Without --runtime, versions are those of the workspace, which come from the lock.
-    if (runtime := found.context.request.runtime) is not None:
+    if (runtime := found.target.runtime) is not None:
         require_locked(runtime, lock)
     return replace(
         found,
@@ -76,7 +77,7 @@ def _conda_lock_beside(path: Path, lock: model.Lock) -> Path | None:
     return beside if lock.options.env == "conda" and beside.is_file() else None
 
 
-def _require_no_contradiction(lock: model.Lock, options: PlanOptions) -> None:
+def _require_no_contradiction(lock: model.Lock, options: Options) -> None:
     said = lock.options
     pairs: Iterable[tuple[str, Any, Any]] = (
         ("--target", options.target, said.target),
@@ -106,7 +107,7 @@ def _proved(step: Step, lock: model.Lock, prepared: Prepared) -> Step:
     proofs = [_locked(proof, lock, component) for proof in step.proofs]
     for wheel in lock.python.wheels:
         if wheel.component == step.id and wheel.hashes:
-            report = prepared.context.layout.pip_report(step.id, step.id)
+            report = prepared.target.layout.pip_report(step.id, step.id)
             proofs.append(LockedWheelProof(str(report), wheel.dist, wheel.hashes))
     # Also of what an install without the lock has left here.
     archives = any(isinstance(proof, LockedArchivesProof) for proof in proofs)

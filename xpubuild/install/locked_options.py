@@ -12,16 +12,15 @@ from pydantic import ValidationError
 from xpubuild.documents import plain
 from xpubuild.errors import LockMismatchError, SourceIntegrityError
 from xpubuild.install import lock_model as model
-from xpubuild.install.inputs import Repository, inputs_of
 from xpubuild.install.lock import offline_part
 from xpubuild.install.lock_compare import Difference, compare, differences, machine_differences
 from xpubuild.install.lock_file import lock_digest
 from xpubuild.install.lock_parts import clean_text, clean_url, refused
 from xpubuild.install.locked_archives import borrowed_archives
 from xpubuild.install.locked_sources import embedded_url
-from xpubuild.install.options import PlanOptions
-from xpubuild.install.prepare import Prepared
-from xpubuild.install.request import EnvKind, Resolved
+from xpubuild.install.options import EnvKind, Options, Resolved
+from xpubuild.install.planner import Repository, inputs_of
+from xpubuild.install.target import Prepared
 from xpubuild.recipe.load import load
 from xpubuild.recipe.model import Recipe
 
@@ -31,7 +30,7 @@ _MOST_TOLD = 12
 _DERIVED = ("plan", "recipe.digest")
 
 
-def options_of(lock: model.Lock, *, recipe: str | None = None, python: str | None = None) -> PlanOptions:
+def options_of(lock: model.Lock, *, recipe: str | None = None, python: str | None = None) -> Options:
     """Return the options that ask for what the lock says.
 
     ``recipe`` is the file of the recipe, where it is not in the search path. The interpreter is ``python``,
@@ -53,7 +52,7 @@ def options_of(lock: model.Lock, *, recipe: str | None = None, python: str | Non
             fix="use the recipe that the lock was created from, or create a new lock",
             commands=(f"xpubuild lock {recipe or found.name}",),
         )
-    return PlanOptions(
+    return Options(
         recipe=recipe or lock.recipe.name,
         with_=options.components,
         without=tuple(item for item in found.components if item not in options.components),
@@ -63,7 +62,7 @@ def options_of(lock: model.Lock, *, recipe: str | None = None, python: str | Non
         # A build for the CPU may not ask for AOT targets; those in its lock are the recipe's.
         arch=options.arch if options.target == "xpu" else (),
         python=python or _interpreter(options),
-        env=options.env,
+        packages=options.env,
     )
 
 
@@ -108,10 +107,10 @@ def require_match(
         LockMismatchError: with every difference in ``evidence``.
     """
     try:
-        archives = borrowed_archives(inputs_of(prepared.context).archives, lock)
+        archives = borrowed_archives(inputs_of(prepared.target).archives, lock)
         here = offline_part(prepared, _borrowed(lock, prepared), archives, env=env, conda=conda)
     except ValidationError as error:
-        raise refused(error, f"recipe '{prepared.context.recipe.name}'") from error
+        raise refused(error, f"recipe '{prepared.target.recipe.name}'") from error
     found = differences(lock, with_known_hashes(lock, here))
     found += machine_differences(lock.machine, here.machine, policy)
     if found:
@@ -130,7 +129,7 @@ def with_known_hashes(lock: model.Lock, here: model.Lock) -> model.Lock:
 
 def _borrowed(lock: model.Lock, prepared: Prepared) -> dict[str, model.Repository]:
     """Return the repositories of a plan, with the trees and submodules that the lock has for them."""
-    found = inputs_of(prepared.context)
+    found = inputs_of(prepared.target)
     borrowed = {}
     for item in (*found.repositories, *found.embedded):
         known = lock.repositories.get(item.component)
@@ -146,7 +145,7 @@ def _borrowed(lock: model.Lock, prepared: Prepared) -> dict[str, model.Repositor
 
 
 def _origin(item: Repository, prepared: Prepared) -> dict[str, str | None]:
-    source = prepared.context.component(item.component).source
+    source = prepared.target.component(item.component).source
     if source is not None and source.embedded is not None:
         return {"embedded": source.embedded}
     return {"url": clean_url(item.pin.url)}

@@ -9,9 +9,9 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import RecipeError, SourceIntegrityError
 from xpubuild.install import lock_model as model
-from xpubuild.install.context import Context
-from xpubuild.install.inputs import Repository
 from xpubuild.install.lock_parts import clean_text, clean_url
+from xpubuild.install.planner import Repository
+from xpubuild.install.target import Target
 from xpubuild.resources import ops_project_dir
 from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
 from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
@@ -91,14 +91,14 @@ def _configure_time(
     )
 
 
-def embedded_repository(item: Repository, context: Context) -> model.Repository:
+def embedded_repository(item: Repository, target: Target) -> model.Repository:
     """Return the same for sources that are included in xpubuild; no files are kept.
 
     Raises:
         SourceIntegrityError: the recipe pins another commit than this xpubuild carries.
         NoSpaceError, ToolchainError.
     """
-    source = context.component(item.component).source
+    source = target.component(item.component).source
     git = Git.open(base_environment())
     with scratch_folder("lock") as folder:
         made = materialise(ops_project_dir(), folder, env=base_environment())

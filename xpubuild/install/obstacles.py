@@ -9,7 +9,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, XpuBuildError
-from xpubuild.install.prepare import Prepared
+from xpubuild.install.target import Prepared
 
 _GIB = 1 << 30
 
@@ -27,7 +27,7 @@ def before_steps(
     """
     if prepared.plan.steps[0].id in todo:
         yield from _space(prepared)
-    if not prepared.facts.downloads.offline:
+    if not prepared.target.downloads.offline:
         yield from _wheels(prepared, todo, cancel, hasty=hasty)
 
 
@@ -37,7 +37,7 @@ def foreseen(prepared: Prepared, todo: Collection[str], cancel: Cancel) -> tuple
     Whether the content of a mirror is intact is left to the install: that takes minutes.
     """
     found = [*before_steps(prepared, todo, cancel, hasty=True)]
-    if prepared.facts.downloads.offline:
+    if prepared.target.downloads.offline:
         # What reads mirrors and package indexes takes a quarter of a second to import.
         from xpubuild.install.inventory import require_all  # noqa: PLC0415
 
@@ -52,7 +52,7 @@ def foreseen(prepared: Prepared, todo: Collection[str], cancel: Cancel) -> tuple
 def _space(prepared: Prepared) -> Iterator[XpuBuildError]:
     """Yield that the disk is too small for the result."""
     root = Path(prepared.plan.workspace)
-    free = prepared.host["disk"]["free_bytes"]
+    free = prepared.target.host["disk"]["free_bytes"]
     if free is not None and free < prepared.disk_gib * _GIB:
         yield NoSpaceError(
             f"{root} has {free / _GIB:.1f} GiB free, recipe '{prepared.plan.recipe}' needs about"
@@ -67,11 +67,11 @@ def _wheels(
     prepared: Prepared, todo: Collection[str], cancel: Cancel, *, hasty: bool
 ) -> Iterator[XpuBuildError]:
     """Yield that the indexes lack a prebuilt wheel of the plan."""
-    context = prepared.context
-    wanted = [context.component(name) for name in context.choice.components if name in todo]
+    target = prepared.target
+    wanted = [target.component(name) for name in target.components if name in todo]
     if not any(item.kind == "wheel" for item in wanted):
         return
-    facts = prepared.facts
+    facts = prepared.target
     if facts.installer.uv is None:
         return  # pip could only download them
     from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415 - for few

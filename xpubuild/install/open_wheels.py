@@ -14,13 +14,13 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.install.context import Context
-from xpubuild.install.inputs import OpenWheel, inputs_of
+from xpubuild.install.planner import OpenWheel, inputs_of
+from xpubuild.install.target import Target
 from xpubuild.supply.mirror.store import Mirror
 from xpubuild.supply.uv.ask import Asker, Prebuilt
 
 
-def open_hashes(context: Context, *, report: Callable[[str], None], cancel: Cancel) -> dict[str, list[str]]:
+def open_hashes(target: Target, *, report: Callable[[str], None], cancel: Cancel) -> dict[str, list[str]]:
     """Return component -> sha256 of every file of its wheel's release, as far as known.
 
     The mirror is queried first, then the wheel's own indexes. A hash that neither knows is left open in the
@@ -29,12 +29,12 @@ def open_hashes(context: Context, *, report: Callable[[str], None], cancel: Canc
     Raises:
         InterruptedByUserError: ``cancel`` was set.
     """
-    downloads, found = context.facts.downloads, {}
+    downloads, found = target.downloads, {}
     mirror = Mirror.open(downloads.mirror) if downloads.mirror is not None else None
-    for wheel in inputs_of(context).wheels:
+    for wheel in inputs_of(target).wheels:
         hashes = sorted({f"sha256:{item}" for item in in_mirror(mirror, wheel)})
         if not hashes and not downloads.offline:
-            hashes = _of_indexes(wheel, context, cancel)
+            hashes = _of_indexes(wheel, target, cancel)
         if hashes:
             found[wheel.component] = hashes
         else:
@@ -51,11 +51,10 @@ def in_mirror(mirror: Mirror | None, wheel: OpenWheel) -> Iterable[str]:
             yield entry.sha256
 
 
-def _of_indexes(wheel: OpenWheel, context: Context, cancel: Cancel) -> list[str]:
-    facts = context.facts
-    if facts.installer.uv is None:
+def _of_indexes(wheel: OpenWheel, target: Target, cancel: Cancel) -> list[str]:
+    if target.installer.uv is None:
         return []
-    asker = Asker(facts.installer.uv, facts.python_version, base_environment(), cancel)
+    asker = Asker(target.installer.uv, target.python_version, base_environment(), cancel)
     return asker.hashes(Prebuilt(wheel.dist, wheel.version, wheel.indexes))
 
 

@@ -1,31 +1,46 @@
-"""The build options of the command line, and the request that they make to the planner."""
+"""The build options of the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import platformdirs
 
-from xpubuild.artifacts.site_packages import runtime_folder
 from xpubuild.engine.events import NullSink, Sink
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
-from xpubuild.install.request import EnvKind, InstallerKind, Request, Resolved
 from xpubuild.machine.oneapi_selection import Mode
-from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.recipe.values import Target
 from xpubuild.supply.caching import Wanted
 from xpubuild.supply.mirror.remote.location import Location
-from xpubuild.workspace.moved import place_of
 
+if TYPE_CHECKING:
+    from xpubuild.install import lock_model as model
+
+#: What the environment of a workspace is made of.
+EnvKind = Literal["venv", "conda"]
+#: What is asked to install hashed requirement files.
+InstallerKind = Literal["auto", "uv", "pip"]
 #: More than any machine has cores; a larger number is a slip of the hand.
 MOST_JOBS = 4096
 
 
 @frozen
-class PlanOptions:
+class Resolved:
+    """A commit that the recipe leaves open and that upstream was asked for."""
+
+    ref: str
+    """Tag or branch of the recipe."""
+    commit: str
+    url: str
+    when: str
+    """When it was asked; the workspace keeps it until --update."""
+
+
+@frozen
+class Options:
     """The build options as the command line gives them."""
 
     recipe: str | None
@@ -52,7 +67,7 @@ class PlanOptions:
     store_read_only: bool | None = None
     offline: bool = False
     installer: InstallerKind = "auto"
-    env: EnvKind = "venv"
+    packages: EnvKind = "venv"
     conda_lock: Path | None = None
     conda_channel: tuple[str, ...] = ()
     compile_cache: Wanted = "auto"
@@ -65,6 +80,11 @@ class PlanOptions:
     def mirror_folder(self) -> Path | None:
         """The folder of the mirror; ``prepare`` has put it in the place of a URL."""
         return self.mirror if isinstance(self.mirror, Path) else None
+
+    @property
+    def abi(self) -> int | None:
+        """The C++11 ABI that was asked for."""
+        return None if self.cxx11_abi is None else int(self.cxx11_abi)
 
     @property
     def job_count(self) -> int | Literal["auto"]:
@@ -87,34 +107,15 @@ class PlanOptions:
         return int(number)
 
 
+@frozen
+class LockOptions:
+    """The lock options of the command line: ``--locked``, ``--lock FILE`` and how the machine is compared."""
+
+    locked: bool = False
+    file: Path | None = None
+    policy: model.Policy = "compatible"
+
+
 def default_workspace(recipe: str) -> Path:
     """Return ``$XDG_DATA_HOME/xpubuild/<recipe>``."""
     return platformdirs.user_data_path("xpubuild") / recipe
-
-
-def request_of(options: PlanOptions, loaded: LoadedRecipe) -> Request:
-    """Return the request for the planner.
-
-    Raises:
-        UsageError: --portable cannot be done, or --runtime is no environment.
-    """
-    if options.portable and options.editable:
-        raise UsageError(
-            "--portable cannot be combined with --editable",
-            why="an editable install makes no wheel",
-            fix="omit one of them",
-        )
-    return Request(
-        loaded=loaded,
-        workspace=place_of(options.workspace or default_workspace(loaded.recipe.name)),
-        with_=options.with_,
-        without=options.without,
-        cxx11_abi=None if options.cxx11_abi is None else int(options.cxx11_abi),
-        target=options.target,
-        variant=options.variant,
-        arch=options.arch,
-        editable=options.editable,
-        allow_dirty=options.allow_dirty,
-        portable=options.portable,
-        runtime=None if options.runtime is None else runtime_folder(options.runtime),
-    )

@@ -1,37 +1,24 @@
-"""The planner: a pure function from request and facts to a plan."""
+"""From a target to its plan, a pure function; and what the build of a target takes from outside."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import Plan, Step
-from xpubuild.install import (
-    admission,
-    archive_steps,
-    compile_cache,
-    compiler_steps,
-    env_steps,
-    freeze_steps,
-    front_end,
-    gate_steps,
-    source_steps,
-)
-from xpubuild.install.choose import check_host, choose
-from xpubuild.install.context import Context
-from xpubuild.install.portable_steps import portable_step
-from xpubuild.install.repository_steps import configured, repositories_step
-from xpubuild.install.request import Choice, Facts, Request
-from xpubuild.install.sharing import share_jobs
-from xpubuild.machine.envmark import check_name
-from xpubuild.recipe.model import Recipe
-from xpubuild.workspace.layout import Layout
-
-if TYPE_CHECKING:
-    from xpubuild.install.conda_steps import CondaFacts
-
+from xpubuild.frozen import frozen
+from xpubuild.install import build_steps, environment_steps, gate_steps, source_steps
+from xpubuild.install.build_compilers import compiler_files, compiler_links
+from xpubuild.install.build_jobs import launcher_files, share_jobs
+from xpubuild.install.choose import needed_archives
+from xpubuild.install.compile_cache import cache_links
+from xpubuild.install.held import known_beforehand
+from xpubuild.install.source_steps import configured, pin_of
+from xpubuild.install.target import Target
+from xpubuild.recipe.model import ConfigureTime
+from xpubuild.supply.git.pin import Pin
 
 #: Keys of a recipe that do not decide what is built: what it says of hosts, of other releases and of itself,
 #: and what stands in the inputs as chosen.
@@ -48,105 +35,75 @@ _NOT_INPUTS: dict[str, Any] = {
 }
 
 
-def requirement_names(request: Request, choice: Choice) -> tuple[str, ...]:
-    """Return the hashed requirement files that the chosen components and tools need."""
-    recipe = request.loaded.recipe
-    names = list(recipe.toolchain.requirements)
-    for name in choice.components:
-        component = recipe.components[name]
-        names += [component.requirements] if component.requirements else []
-        names += component.build.requirements
-    return tuple(dict.fromkeys(names))
-
-
-def make_context(request: Request, facts: Facts, choice: Choice | None = None) -> Context:
-    """Return what the steps are made from; ``choice`` where the request was held against the recipe already.
-
-    Raises:
-        UsageError, UnsatisfiableError, RecipeError: what was asked for cannot be built; nothing was done.
-    """
-    chosen, layout = choice or choose(request), Layout(request.workspace)
-    check_name(layout.env)
-    return Context(request, chosen, facts, layout, check_host(request, chosen, facts))
-
-
-def make_plan(context: Context) -> Plan:
+def make_plan(target: Target) -> Plan:
     """Return the plan.
 
     Raises:
         RecipeError: a source has no commit.
     """
-    request = context.request
-    every = gate_steps.watched(context, _steps(context))
+    every = gate_steps.watched(target, _steps(target))
     return Plan(
-        recipe=request.loaded.recipe.name,
-        workspace=str(request.workspace),
-        lock_digest=digest(inputs(context)),
+        recipe=target.recipe.name,
+        workspace=str(target.layout.root),
+        lock_digest=digest(inputs(target)),
         steps=every,
         fingerprints=fingerprints(every),
-        files=_files(context),
-        summary={**_summary(context), **_constraints(context)},
+        files=_files(target),
+        summary=_summary(target),
     )
 
 
-def _steps(context: Context) -> tuple[Step, ...]:
-    every = _environment(context)
-    base = (every[-1].id, *compiler_steps.needed(context))
-    every += [*compiler_steps.steps(context), *compile_cache.steps(context)]
-    order = _installing(context)
+def _steps(target: Target) -> tuple[Step, ...]:
+    every = _environment(target)
+    links = compiler_links(target)
+    base = (every[-1].id, *(step.id for step in links))
+    every += [*links, *cache_links(target)]
+    order = _installing(target)
     last_of: dict[str, str] = {}
-    for name in context.choice.components:
-        component = context.component(name)
+    for name in target.components:
+        component = target.component(name)
         needs = tuple(dict.fromkeys((*(last_of[need] for need in component.needs), *base)))
         if component.kind == "wheel":
-            every.append(env_steps.wheel_component_step(context, name, needs, order[name]))
+            every.append(environment_steps.wheel_component_step(target, name, needs, order[name]))
         else:
-            every += _source_steps(context, name, needs, order)
+            every += _source_steps(target, name, needs, order)
         last_of[name] = every[-1].id
     last = list(order)[-1:]
-    every = [env_steps.with_components_proof(context, step) if step.id in last else step for step in every]
-    every.append(source_steps.verify_step(context, tuple(last_of.values()) or base))
-    return share_jobs(_at_rest(context, every), context.facts.jobs)
+    every = [environment_steps.with_components_proof(target, s) if s.id in last else s for s in every]
+    every.append(build_steps.verify_step(target, tuple(last_of.values()) or base))
+    return share_jobs(_at_rest(target, every), target.jobs)
 
 
-def _environment(context: Context) -> list[Step]:
+def _environment(target: Target) -> list[Step]:
     """Return the steps that make the environment and put the tools of every build into it."""
-    conda = _conda(context)
-    if conda is not None:
-        return conda.steps(context)
-    every = [env_steps.environment_step(context)]
-    return [*every, env_steps.toolchain_step(context)] if context.recipe.toolchain.requirements else every
+    if target.conda_lock is not None:
+        # Most environments are not of conda, and its packages are the largest import of planning.
+        from xpubuild.install.conda_environment import conda_steps  # noqa: PLC0415
+
+        return conda_steps(target)
+    tools = [environment_steps.toolchain_step(target)] if target.recipe.toolchain.requirements else []
+    return [environment_steps.environment_step(target), *tools]
 
 
-def _conda(context: Context) -> CondaFacts | None:
-    text = context.facts.conda_lock
-    if text is None:
-        return None
-    # Most environments are not of conda, and its packages are the largest import of planning.
-    from xpubuild.install.conda_steps import CondaFacts  # noqa: PLC0415
-
-    return CondaFacts(text)
-
-
-def _levels(context: Context) -> list[list[str]]:
+def _levels(target: Target) -> list[list[str]]:
     """Return the components in groups: what one needs is in a group before it."""
     levels: dict[str, int] = {}
-    for name in context.choice.components:
-        needs = context.component(name).needs
+    for name in target.components:
+        needs = target.component(name).needs
         levels[name] = max((levels[need] + 1 for need in needs), default=0)
     return [[name for name in levels if levels[name] == level] for level in sorted(set(levels.values()))]
 
 
-def _at_rest(context: Context, steps: Sequence[Step]) -> list[Step]:
+def _at_rest(target: Target, steps: Sequence[Step]) -> list[Step]:
     """Keep installations and builds in the same environment from running at the same time.
 
     A build maps libraries of the environment and reads its modules for minutes; if pip replaces such a file,
     the build dies of a bus error or continues with half of another version.
     """
     after: dict[str, tuple[str, ...]] = {}
-    for group in _levels(context):
+    for group in _levels(target):
         builds = [f"{name}.wheel" for name in group]
-        before = [name for name in group if context.component(name).kind == "wheel"]
+        before = [name for name in group if target.component(name).kind == "wheel"]
         before += [f"{name}.requirements" for name in group]
         after |= dict.fromkeys(builds, tuple(before))
         after |= {f"{name}.install": tuple(builds) for name in group}
@@ -159,15 +116,15 @@ def _at_rest(context: Context, steps: Sequence[Step]) -> list[Step]:
     ]
 
 
-def _installing(context: Context) -> Mapping[str, tuple[str, ...]]:
+def _installing(target: Target) -> Mapping[str, tuple[str, ...]]:
     """Return for each step that runs pip in the environment the one before it.
 
     Two pips in one environment would undo each other, so they go one after the other: first what must be
     there for a build, then what was built.
     """
     chain: list[str] = []
-    for names in _levels(context):
-        group = {name: context.component(name) for name in names}
+    for names in _levels(target):
+        group = {name: target.component(name) for name in names}
         chain += [name for name, component in group.items() if component.kind == "wheel"]
         sources = {name: component for name, component in group.items() if component.kind == "source"}
         chain += [f"{name}.requirements" for name, item in sources.items() if item.build.requirements]
@@ -176,110 +133,208 @@ def _installing(context: Context) -> Mapping[str, tuple[str, ...]]:
 
 
 def _source_steps(
-    context: Context, name: str, needs: tuple[str, ...], order: Mapping[str, tuple[str, ...]]
+    target: Target, name: str, needs: tuple[str, ...], order: Mapping[str, tuple[str, ...]]
 ) -> list[Step]:
-    steps = [source_steps.source_step(context, name)]
-    if configured(context, name):
-        steps.append(repositories_step(context, name, source_steps.pin_of(context, name).commit))
-        needs = (*needs, steps[-1].id)
-    archives = archive_steps.archives_step(context, name)
-    if archives is not None:
-        steps.append(archives)
-        needs = (*needs, archives.id)
+    steps = [source_steps.source_step(target, name)]
+    if configured(target, name):
+        steps.append(source_steps.repositories_step(target, name))
+    archives = source_steps.archives_step(target, name)
+    steps += [archives] if archives is not None else []
+    needs = (*needs, *(step.id for step in steps[1:]))
     requirements = f"{name}.requirements"
     if requirements in order:
-        steps.append(env_steps.requirements_step(context, name, needs, order[requirements]))
+        steps.append(environment_steps.requirements_step(target, name, needs, order[requirements]))
         needs = (*needs, requirements)
     after = order[f"{name}.install"]
-    if context.request.editable:
-        return [*steps, source_steps.editable_step(context, name, needs, after)]
-    wheel = source_steps.wheel_step(context, name, needs)
-    portable = [portable_step(context, name)] if context.request.portable else []
-    return [*steps, wheel, *portable, source_steps.install_step(context, name, after)]
+    if target.options.editable:
+        return [*steps, build_steps.editable_step(target, name, needs, after)]
+    portable = [build_steps.portable_step(target, name)] if target.options.portable else []
+    install = build_steps.install_step(target, name, after)
+    return [*steps, build_steps.wheel_step(target, name, needs), *portable, install]
 
 
-def _files(context: Context) -> dict[str, str]:
+def _files(target: Target) -> dict[str, str]:
     """Return the texts that commands read: requirements, constraints, and where setuptools builds."""
-    texts, conda = dict(context.facts.requirements), _conda(context)
-    if conda is not None:
-        texts.update(conda.requirements(context))
-    files = {str(context.requirement_path(name)): text for name, text in texts.items()}
-    if conda is not None:
-        files.update(conda.files(context))
-    files.update(freeze_steps.known_beforehand(context))
-    files.update(compiler_steps.files(context))
-    files.update(admission.files(context))
-    for name in context.choice.components:
-        if context.component(name).kind == "source":
-            files.update(front_end.scratch_config(context, name))
+    files = {str(target.requirement_path(name)): text for name, text in target.requirements.items()}
+    if target.conda_lock is not None:
+        from xpubuild.install.conda_environment import conda_files  # noqa: PLC0415 - for few
+
+        files |= conda_files(target)
+    files |= {**known_beforehand(target), **compiler_files(target), **launcher_files(target)}
+    for name in target.components:
+        if target.component(name).kind == "source":
+            files |= build_steps.scratch_config(target, name)
     return files
 
 
-def inputs(context: Context) -> Mapping[str, Any]:
+def inputs(target: Target) -> Mapping[str, Any]:
     """Return everything that decides what is built, free of paths and times; the lock digest hashes it."""
-    recipe, choice, facts = context.recipe, context.choice, context.facts
-    return {
-        "recipe": _said_of(recipe, choice),
-        "target": choice.target,
-        "cxx11_abi": choice.cxx11_abi,
-        "components": list(choice.components),
-        "variant": choice.variant,
-        "arch": list(choice.arch),
-        "requirements": {name: digest(text) for name, text in facts.requirements.items()},
-        "edits": dict(facts.dirty),
-        "resolved": {name: item.commit for name, item in facts.resolved.items()},
-        **({"conda": conda.digest} if (conda := _conda(context)) is not None else {}),
+    found = {
+        "recipe": _of_recipe(target),
+        "target": target.device,
+        "cxx11_abi": target.cxx11_abi,
+        "components": list(target.components),
+        "variant": target.variant,
+        "arch": list(target.arch),
+        "requirements": {name: digest(text) for name, text in target.requirements.items()},
+        "edits": dict(target.dirty),
+        "resolved": {name: item.commit for name, item in target.resolved.items()},
     }
+    if target.conda_lock is not None:
+        from xpubuild.install.conda_environment import conda_digest  # noqa: PLC0415 - for few
+
+        found["conda"] = conda_digest(target)
+    return found
 
 
-def _said_of(recipe: Recipe, choice: Choice) -> dict[str, Any]:
-    """Return what a recipe says of what was chosen: a component or variant beside it changes nothing."""
-    said = recipe.model_dump(mode="json", by_alias=True, exclude=_NOT_INPUTS, exclude_defaults=True)
-    said["components"] = {name: said["components"][name] for name in sorted(choice.components)}
-    said.pop("variants", None)
-    if choice.variant is not None:
-        over = recipe.variants[choice.variant].env
-        said["variants"] = {choice.variant: {name: over[name] for name in choice.components if name in over}}
-    said["verify"] = {
-        "suite": recipe.verify.suite,
-        "require": [name for name in recipe.verify.require if name in choice.components],
+def _of_recipe(target: Target) -> dict[str, Any]:
+    """Return what the recipe says of what was chosen: a component or variant beside it changes nothing."""
+    recipe = target.recipe
+    found = recipe.model_dump(mode="json", by_alias=True, exclude=_NOT_INPUTS, exclude_defaults=True)
+    found["components"] = {name: found["components"][name] for name in sorted(target.components)}
+    found.pop("variants", None)
+    if target.variant is not None:
+        over = recipe.variants[target.variant].env
+        found["variants"] = {target.variant: {name: over[name] for name in target.components if name in over}}
+    required = [name for name in recipe.verify.require if name in target.components]
+    found["verify"] = {"suite": recipe.verify.suite, "require": required}
+    return found
+
+
+def _summary(target: Target) -> dict[str, Any]:
+    """Return what people want to know of a plan; why this release, what it lacks, what is worth knowing."""
+    torch, cache, verdict = target.recipe.components.get("torch"), target.compile_cache, target.verdict
+    optional = {
+        "arch": (", ".join(target.arch) or "as upstream") if target.device == "xpu" else "",
+        "jobs": f"{target.jobs} ({target.jobs_reason})",
+        "compile_cache": f"none ({target.no_compile_cache})" if target.no_compile_cache else "",
+        "packages": target.installer.summary(),
     }
-    return said
-
-
-def _summary(context: Context) -> dict[str, Any]:
-    recipe, choice, facts = context.recipe, context.choice, context.facts
-    torch = recipe.components.get("torch")
-    return {
-        "recipe": f"{recipe.name}: {recipe.title}",
-        "target": choice.target,
-        "components": ", ".join(choice.components),
-        "torch": (torch.version if torch else None) or "from source",
-        "python": f"{facts.python_version} ({facts.python})",
-        "compilers": f"{facts.compilers.cxx} {facts.compilers.version}",
-        "cxx11_abi": choice.cxx11_abi,
-        "variant": choice.variant or "as the recipe",
-        # AOT targets are a matter of GPUs: a build for the CPU ignores them.
-        **({"arch": ", ".join(choice.arch) or "as upstream"} if choice.target == "xpu" else {}),
-        "jobs": f"{facts.jobs} ({facts.jobs_reason})",
-        **compile_cache.summary(context),
-        **({"packages": told} if (told := facts.installer.told()) else {}),
-        "resolved": [
-            f"{name}: {item.ref} is {item.commit} (looked up {item.when})"
-            for name, item in facts.resolved.items()
-        ],
-        "workspace": str(context.layout.root),
-        "warnings": [*facts.warnings, *(facts.oneapi.warnings if facts.oneapi else ())],
-    }
-
-
-def _constraints(context: Context) -> dict[str, Any]:
-    """Return what the solver says of this build: why this release, what it lacks, what is worth knowing."""
-    verdict = context.verdict
-    found: dict[str, Any] = {
-        "chosen": context.facts.chosen,
+    if cache is not None:
+        optional["compile_cache"] = f"{cache.kind} ({cache.place})"
+    told = {
+        "chosen": target.why,
         "loses": [lost.text for lost in verdict.loses],
         "notes": [f"{note.text} ({note.todo})" if note.todo else note.text for note in verdict.notes()],
         "not_known": [reason.text for reason in verdict.open_questions()],
     }
-    return {name: value for name, value in found.items() if value}
+    return {
+        "recipe": f"{target.recipe.name}: {target.recipe.title}",
+        "target": target.device,
+        "components": ", ".join(target.components),
+        "torch": (torch.version if torch else None) or "from source",
+        "python": f"{target.python_version} ({target.python})",
+        "compilers": f"{target.compilers.cxx} {target.compilers.version}",
+        "cxx11_abi": target.cxx11_abi,
+        "variant": target.variant or "as the recipe",
+        **{name: text for name, text in optional.items() if text},
+        "resolved": [
+            f"{name}: {item.ref} is {item.commit} (looked up {item.when})"
+            for name, item in target.resolved.items()
+        ],
+        "workspace": str(target.layout.root),
+        "warnings": [*target.warnings, *(target.oneapi.warnings if target.oneapi else ())],
+        **{name: value for name, value in told.items() if value},
+    }
+
+
+@frozen
+class Repository:
+    """A pinned repository of a component; submodules and ``configure_time`` ones are found in its tree."""
+
+    component: str
+    pin: Pin
+    configure_time: tuple[ConfigureTime, ...] = ()
+
+
+@frozen
+class RequirementFile:
+    """A hashed requirement file; ``indexes`` are asked after the ones that pip is configured with."""
+
+    name: str
+    text: str
+    indexes: tuple[str, ...] = ()
+
+
+@frozen
+class OpenWheel:
+    """A prebuilt wheel whose hash nobody has written down: its own ``indexes`` alone are asked."""
+
+    component: str
+    dist: str
+    version: str
+    indexes: tuple[str, ...]
+
+
+@frozen
+class Archive:
+    """An archive that a build would download itself.
+
+    ``url`` is None where nobody knows it before the build, ``sha256`` where upstream states none.
+    """
+
+    component: str
+    name: str
+    url: str | None
+    sha256: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of this archive in a mirror and a lock."""
+        return f"{self.component}.{self.name}"
+
+
+@frozen
+class Inputs:
+    """Everything a build takes from outside, but for the machine itself; ``embedded`` comes with xpubuild."""
+
+    recipe: str
+    python_version: str
+    repositories: tuple[Repository, ...]
+    embedded: tuple[Repository, ...]
+    requirements: tuple[RequirementFile, ...]
+    wheels: tuple[OpenWheel, ...]
+    archives: tuple[Archive, ...] = ()
+
+
+def inputs_of(target: Target) -> Inputs:
+    """Return the external inputs of the build of a target.
+
+    Raises:
+        RecipeError: a source has no commit.
+    """
+    chosen = {name: target.component(name) for name in target.components}
+    sources = {
+        name: item.source
+        for name, item in chosen.items()
+        if item.source is not None and item.kind == "source"
+    }
+    found = {
+        name: Repository(
+            name,
+            pin_of(target, name),
+            tuple(item for item in source.configure_time if item.when in ("always", target.device)),
+        )
+        for name, source in sources.items()
+    }
+    indexes = {item.requirements: tuple(item.indexes) for item in chosen.values() if item.requirements}
+    return Inputs(
+        recipe=target.recipe.name,
+        python_version=target.python_version,
+        repositories=tuple(found[name] for name, source in sources.items() if source.embedded is None),
+        embedded=tuple(found[name] for name, source in sources.items() if source.embedded is not None),
+        requirements=tuple(
+            RequirementFile(name, target.requirements[name], indexes.get(name, ()))
+            for name in target.requirement_names()
+        ),
+        wheels=tuple(
+            OpenWheel(name, item.dist, str(item.version), tuple(item.indexes))
+            for name, item in chosen.items()
+            if item.kind == "wheel" and item.requirements is None
+        ),
+        archives=tuple(
+            Archive(name, key, item.url, item.sha256)
+            for name in sources
+            for key, item in sorted(needed_archives(target, name).items())
+        ),
+    )

@@ -13,17 +13,16 @@ from xpubuild import __version__
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.model import Plan
 from xpubuild.engine.monitor import WATCHED
-from xpubuild.install.request import Facts
+from xpubuild.install.target import Prepared
 from xpubuild.supply.caching import rows
 from xpubuild.supply.store.evidence import taken_from
 from xpubuild.workspace.layout import Layout
 
 
-def make_receipt(plan: Plan, facts: Facts, host: Mapping[str, Any], journal: Journal) -> dict[str, Any]:
+def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
     """Return the ``xpubuild.receipt/1`` document for the present state of a workspace."""
-    layout = Layout(Path(plan.workspace))
+    target, plan, layout = prepared.target, prepared.plan, prepared.target.layout
     ids = {step.id for step in plan.steps}
     # A record of another recipe or pin in the same workspace proves nothing about this plan.
     records = {
@@ -39,10 +38,10 @@ def make_receipt(plan: Plan, facts: Facts, host: Mapping[str, Any], journal: Jou
         "recipe": plan.recipe,
         "lock_digest": plan.lock_digest,
         "summary": dict(plan.summary),
-        "host": dict(host),
-        "oneapi": [dict(component) for component in facts.oneapi.components] if facts.oneapi else [],
-        "activation": _activation(facts),
-        "resolved": plain(facts.resolved),
+        "host": dict(target.host),
+        "oneapi": [dict(component) for component in target.oneapi.components] if target.oneapi else [],
+        "activation": {"oneapi": dict(target.oneapi.difference) if target.oneapi is not None else None},
+        "resolved": plain(target.resolved),
         "pins": [
             pin
             for step in plan.steps
@@ -89,11 +88,6 @@ def _pins(step: str, evidence: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return what a checked-out tree says about the repositories that its build clones while configuring."""
     component = step.removesuffix(".source")
     return [{"component": component, **pin} for item in evidence for pin in item.get("pins", ())]
-
-
-def _activation(facts: Facts) -> dict[str, Any]:
-    """Return what a shell needs beside the Python environment: what oneAPI changes in it."""
-    return {"oneapi": dict(facts.oneapi.difference) if facts.oneapi is not None else None}
 
 
 def _done(records: Mapping[str, Any], name: str) -> bool:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from xpubuild import __version__
+from xpubuild.artifacts.cmake_build import read_cache, read_messages, read_switches, read_sycl_groups
+from xpubuild.artifacts.configure import ConfiguredProof, configured_folder
+from xpubuild.documents import plain
 from xpubuild.engine.events import Sink
+from xpubuild.engine.fingerprint import digest, fingerprints
+from xpubuild.engine.journal import StepRecord
+from xpubuild.engine.model import Step
+from xpubuild.engine.monitor import WATCHED
 from xpubuild.engine.process import Cancel
-from xpubuild.engine.runner import run_plan
-from xpubuild.errors import InterruptedByUserError
+from xpubuild.engine.runner import needed_for, run_plan
+from xpubuild.errors import InterruptedByUserError, NoXpuError, UsageError, XpuBuildError
+from xpubuild.install.build_jobs import large_units
+from xpubuild.install.build_steps import build_environment, bytecode, configure_command, source_folder
+from xpubuild.install.gate_steps import TORCH
 from xpubuild.install.install import entered
-from xpubuild.install.prepare import Prepared
-from xpubuild.install.rehearsal import Rehearsal, rehearsal
-from xpubuild.install.rehearsal_report import make_report
+from xpubuild.install.source_steps import built_tree_proof
+from xpubuild.install.target import Prepared, Target
 from xpubuild.supply.git.built import add_made
 
 #: Sources, environment and what CMake generates; the recipe's own number is that of a whole build.
@@ -22,14 +33,57 @@ _DISK_GIB = 8.0
 _REHEARSED = "CMakeCache.rehearsed.txt"
 
 
-def planned(prepared: Prepared) -> tuple[Prepared, Rehearsal]:
-    """Return the part of a plan that a rehearsal runs.
+def planned(prepared: Prepared) -> Prepared:
+    """Return what a rehearsal runs instead: the steps before the build of PyTorch, and its configuration.
 
     Raises:
         UsageError: the plan does not build PyTorch from source.
     """
-    what = rehearsal(prepared.context, prepared.plan)
-    return replace(prepared, plan=what.plan, disk_gib=min(prepared.disk_gib, _DISK_GIB)), what
+    plan, target = prepared.plan, prepared.target
+    name = _torch(target)
+    wheel = plan.step(f"{name}.wheel")
+    before = tuple(step for step in needed_for(plan, wheel.id) if step.id != wheel.id)
+    ids, folders = {step.id for step in before}, _folders(target, name)
+    check, _ = wheel.commands
+    configure = Step(
+        id=f"{name}.configure",
+        title=f"configure {target.component(name).dist}, without compiling",
+        needs=wheel.needs,
+        after=tuple(step for step in wheel.after if step in ids),
+        commands=(check, configure_command(target, name, folders[-1])),
+        proofs=(built_tree_proof(target, name), ConfiguredProof(source_folder(target, name), folders)),
+        inputs=wheel.inputs,
+        outputs=folders[-1:],
+        fresh=(folders[-1], bytecode(target, name)),
+        relevant={**wheel.relevant, "rehearsal": True},
+        watch=wheel.watch,
+    )
+    every = (*before, configure)
+    part = replace(
+        plan,
+        steps=every,
+        fingerprints=fingerprints(every),
+        lock_digest=digest({"rehearsal": plan.lock_digest}),
+    )
+    return Prepared(target, part, disk_gib=min(prepared.disk_gib, _DISK_GIB))
+
+
+def _torch(target: Target) -> str:
+    for name in target.components:
+        component = target.component(name)
+        if component.dist == TORCH and component.kind == "source":
+            return name
+    raise UsageError(
+        f"recipe '{target.recipe.name}' does not build PyTorch from source",
+        why="a rehearsal configures PyTorch's own build; what is prebuilt has none",
+        fix="pass the recipe of a release",
+        commands=("xpubuild recipes list",),
+    )
+
+
+def _folders(target: Target, name: str) -> tuple[str, str]:
+    """Return where the tree's own CMake may write: its own folder, else that which the caller names."""
+    return f"{source_folder(target, name)}/build", str(target.layout.build / "rehearsal" / name)
 
 
 def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: float = 10.0) -> dict[str, Any]:
@@ -39,27 +93,86 @@ def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: floa
         NoXpuError: the configuration lost XPU; ``document`` of the error is the report.
         XpuBuildError: what else went wrong, with the report where CMake ran.
     """
-    part, what = planned(prepared)
+    part = planned(prepared)
+    step, own = part.plan.steps[-1].id, Path(_folders(part.target, _torch(part.target))[0])
     with entered(part, "rehearse", sink=sink, cancel=cancel, patience_s=patience_s) as (lock, journal, _):
         # A configuration is what this machine is now: an earlier one says nothing about it.
-        journal.forget([what.step], removed=False)
-        outcome = run_plan(what.plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd)
+        journal.forget([step], removed=False)
+        outcome = run_plan(part.plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd)
         error = outcome.errors[0] if outcome.errors else None
-        configured = journal.record(what.step) is not None
-        report = make_report(part, what, journal, error)
-        _set_aside(Path(what.folders[0]))
+        record = journal.record(step)
+        report = make_report(part, record, error)
+        # PyTorch's setup.py does not run CMake where there is a cache (tools/setup_helpers/cmake.py): the
+        # next build in its own folder has to configure again, with its own options.
+        with contextlib.suppress(FileNotFoundError):
+            (own / "CMakeCache.txt").replace(own / _REHEARSED)
+            add_made(own.parent, own / _REHEARSED)
     if error is not None:
-        if configured and not isinstance(error, InterruptedByUserError):
+        if record is not None and not isinstance(error, InterruptedByUserError):
             error.document = report
         raise error
     return report
 
 
-def _set_aside(build: Path) -> None:
-    """Let the next build in PyTorch's own build folder configure again, with its own options.
+# Of torch-xpu-ops: src/ATen/native/transformers/xpu/flash_attn/sycltla, the large units of the recipes.
+_HEAVY = "/sycltla/"
+_COMPILES = ": CXX_COMPILER__"
 
-    Its setup.py does not run CMake where there is a cache (pytorch/pytorch tools/setup_helpers/cmake.py).
-    """
-    with contextlib.suppress(FileNotFoundError):
-        (build / "CMakeCache.txt").replace(build / _REHEARSED)
-        add_made(build.parent, build / _REHEARSED)
+
+def make_report(prepared: Prepared, record: StepRecord | None, error: XpuBuildError | None) -> dict[str, Any]:
+    """Return the ``xpubuild.rehearsal/1`` document; ``error`` is what ended the rehearsal early."""
+    target, name, step = prepared.target, _torch(prepared.target), prepared.plan.steps[-1].id
+    log = target.layout.logs / f"{step}.log"
+    build, lines, warnings = None, list[str](), list[dict[str, Any]]()
+    if record is not None:
+        build = configured_folder(source_folder(target, name), _folders(target, name))
+        lines = log.read_text("utf-8", "replace").split("\n") if log.is_file() else []
+        watched = [item for item in record.evidence if item["proof"] == WATCHED]
+        keys = ("id", "text", "lines")
+        warnings = [{key: told[key] for key in keys} for item in watched for told in item["warnings"]]
+    cache = read_cache(build) if build is not None else {}
+    groups = read_sycl_groups(build) if build is not None else ()
+    verdict = "warnings" if warnings else "ok"
+    if error is not None:
+        verdict = "no-xpu" if isinstance(error, NoXpuError) else "failed"
+    return {
+        "schema": "xpubuild.rehearsal/1",
+        "xpubuild": __version__,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "recipe": prepared.plan.recipe,
+        "release": target.recipe.release,
+        "target": target.device,
+        "workspace": prepared.plan.workspace,
+        "component": name,
+        "verdict": verdict,
+        "error": error.to_json() if error is not None else None,
+        "warnings": warnings,
+        "log": str(log),
+        "build": str(build) if build is not None else None,
+        "duration_s": round(record.ended - record.started, 3) if record and record.ended else None,
+        "switches": plain(read_switches(build_environment(target, name), cache, read_messages(lines))),
+        "arch_requested": list(target.arch),
+        "sycl_files": sum(len(group.sources) for group in groups),
+        "sycl_groups": [{**plain(group), "files": len(group.sources)} for group in groups],
+        "cxx_files": _host_files(build),
+        "host_compiler": cache.get("CMAKE_CXX_COMPILER"),
+        "jobs": target.jobs,
+        "memory_gib_per_job": target.component(name).build.memory_gib_per_job,
+        "large_units": [
+            {
+                "what": unit.what,
+                "gib_each": unit.gib_each,
+                "gib_largest": unit.gib_largest,
+                "files": sum(_HEAVY in source for group in groups for source in group.sources),
+            }
+            for unit in large_units(target, name, target.compilers.version)
+        ],
+    }
+
+
+def _host_files(build: Path | None) -> int:
+    """Return how many sources the host compiler compiles."""
+    if build is None:
+        return 0
+    with (build / "build.ninja").open(encoding="utf-8", errors="replace") as stream:
+        return sum(_COMPILES in line for line in stream if line.startswith("build "))

@@ -1,50 +1,47 @@
-"""The steps of a source component: checkout, wheel, install; and the verification at the end. Pure."""
+"""The steps that bring what is built: checkouts, and what a build would download or clone itself. Pure."""
 
 from __future__ import annotations
 
 import functools
+import json
 import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from xpubuild.artifacts.audit_report import AuditPolicy
-from xpubuild.artifacts.installed import InstalledProof, installed_stamp
-from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
-from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
+from xpubuild.engine.model import XPUBUILD, Command, Step
 from xpubuild.errors import RecipeError
-from xpubuild.install import admission, aot, compile_cache
-from xpubuild.install import freeze_steps as holding
-from xpubuild.install import front_end as frontend
-from xpubuild.install.context import Context
-from xpubuild.install.recipe_proof import recipe_proofs
-from xpubuild.machine.python_environment import repair_env_command
-from xpubuild.recipe.model import GitSource
+from xpubuild.install.choose import needed_archives
+from xpubuild.install.target import Target
+from xpubuild.recipe.model import Archive, ConfigureTime, GitSource
+from xpubuild.recipe.tree import RecipeTreeProof
+from xpubuild.recipe.tree_expected import expected
 from xpubuild.resources import ops_project_dir
-from xpubuild.supply.git.built import EDITABLE
+from xpubuild.supply.archives.model import LIST, file_name
+from xpubuild.supply.archives.proof import UnpackedProof, unpacked_stamp
 from xpubuild.supply.git.embedded import root_url, shell_lines
 from xpubuild.supply.git.integrity import BuiltTreeProof, TreeProof
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.portable import ShellWord, portable_commands
+from xpubuild.supply.git.serving import CONFIG, ServedProof
+from xpubuild.supply.git.serving import LIST as SERVED
 from xpubuild.supply.git.untouched import tree_stamp
 
-#: A wheel folder that pip is configured with may hold a newer version, and pip would take that one.
-_OWN_WHEELS_ALONE = {"PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
 
-
-def pin_of(context: Context, name: str) -> Pin:
+def pin_of(target: Target, name: str) -> Pin:
     """Return the pin of a source component; embedded sources get the place they are made at.
 
     Raises:
         RecipeError: the recipe leaves the commit open.
     """
-    source = context.pinned(name)
+    source = target.pinned(name)
     if source is None or source.commit is None:
         raise RecipeError(
-            f"component '{name}' of recipe '{context.recipe.name}' has no commit",
+            f"component '{name}' of recipe '{target.recipe.name}' has no commit",
             why="a build needs an exact pin",
             fix=f"set components.{name}.source.commit to the full commit id",
         )
-    url = source.url or root_url(_embedded_folder(context, source))
+    url = source.url or root_url(_embedded_folder(target, source))
     return Pin(
         url=url,
         commit=source.commit,
@@ -55,15 +52,15 @@ def pin_of(context: Context, name: str) -> Pin:
     )
 
 
-def _embedded_folder(context: Context, source: GitSource) -> Path:
-    return context.layout.build / "embedded" / str(source.embedded)
+def _embedded_folder(target: Target, source: GitSource) -> Path:
+    return target.layout.build / "embedded" / str(source.embedded)
 
 
-def source_step(context: Context, name: str) -> Step:
+def source_step(target: Target, name: str) -> Step:
     """Return the step that makes the pinned checkout of a component."""
-    source = context.component(name).source
-    pin = pin_of(context, name)
-    into = context.layout.src / name
+    source = target.component(name).source
+    pin = pin_of(target, name)
+    into = target.layout.src / name
     commands: list[Command] = []
     # What a checkout keeps beside its place: the lock, a half-made tree after a kill, and a damaged one.
     origin: ShellWord | None = None
@@ -72,7 +69,7 @@ def source_step(context: Context, name: str) -> Step:
         *(str(into.parent / f".{name}.xpubuild-{what}") for what in ("lock", "new", "damaged")),
     ]
     if source is not None and source.embedded is not None:
-        folder = _embedded_folder(context, source)
+        folder = _embedded_folder(target, source)
         # A path and no URL: the script may be run with another workspace, and a URL would be percent-encoded.
         origin = ShellWord(f'"$EMBEDDED"/{source.embedded}.git')
         outputs.append(str(folder))
@@ -85,7 +82,7 @@ def source_step(context: Context, name: str) -> Step:
                 ),
             )
         )
-    options = ["--cache", str(context.facts.cache)]
+    options = ["--cache", str(target.cache)]
     options += ["--tree", pin.tree] if pin.tree else []
     options += ["--ref", pin.ref] if pin.ref else []
     options += [] if pin.submodules else ["--no-submodules"]
@@ -93,16 +90,16 @@ def source_step(context: Context, name: str) -> Step:
     commands.append(
         Command(
             argv=(XPUBUILD, "plumbing", "checkout", pin.url, pin.commit, str(into), *options),
-            tuning=context.downloads(),
+            tuning=target.downloads.environment(),
             portable=portable_commands(pin, str(into), url=origin),
         )
     )
-    dirty = context.facts.dirty.get(name)
+    dirty = target.dirty.get(name)
     return Step(
         id=f"{name}.source",
         title=f"check out {name} at {pin.commit[:12]}",
         commands=tuple(commands) if dirty is None else (),
-        proofs=(TreeProof(str(into), pin), *recipe_proofs(context, name)) if dirty is None else (),
+        proofs=(TreeProof(str(into), pin), *_recipe_proofs(target, name)) if dirty is None else (),
         outputs=tuple(outputs),
         witnesses=(str(into / ".git"),),
         relevant={"pin": pin.key(), "edits": dirty},
@@ -111,156 +108,141 @@ def source_step(context: Context, name: str) -> Step:
     )
 
 
-def pin_checked(context: Context, name: str) -> Pin | None:
+def pin_checked(target: Target, name: str) -> Pin | None:
     """Return the pin that a component's tree must be at to be built; None with edits on purpose."""
-    return None if name in context.facts.dirty else pin_of(context, name)
+    return None if name in target.dirty else pin_of(target, name)
 
 
-def built_tree_proof(context: Context, name: str) -> BuiltTreeProof:
+def built_tree_proof(target: Target, name: str) -> BuiltTreeProof:
     """Return the proof that a build left the tree as it was pinned."""
-    return BuiltTreeProof(str(context.layout.src / name), pin_checked(context, name))
+    return BuiltTreeProof(str(target.layout.src / name), pin_checked(target, name))
 
 
-def wheel_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
-    """Return the step that builds and audits the wheel of a source component."""
-    component, layout = context.component(name), context.layout
-    stage = layout.wheels / f".stage-{name}"
-    command = frontend.wheel_command(context, name, str(stage))
-    audit = component.audit
-    policy = AuditPolicy(
-        cxx11_abi=context.choice.cxx11_abi if audit.cxx11_abi else None,
-        forbid_needed=tuple(audit.forbid_needed),
-        allow_missing=tuple(audit.allow_missing),
-        require_strings=tuple(audit.require_strings),
-        device_targets=aot.audited_targets(context, name, command.env),
-    )
-    search = (context.site_packages / "torch" / "lib", layout.env / "lib")
-    build_folder = layout.build / name
+def _recipe_proofs(target: Target, name: str) -> tuple[RecipeTreeProof, ...]:
+    """Return the proof that recipe and tree agree; none for sources that xpubuild carries itself."""
+    source = target.component(name).source
+    if source is None or source.url is None:
+        return ()
+    wanted = expected(target.recipe, name)
+    if "triton" not in target.components:
+        # A pin that this plan does not use must not stop it; recipes check tells of it.
+        wanted = replace(wanted, triton_commit=None, triton_version=None)
+    return (RecipeTreeProof(str(target.layout.src / name), wanted),)
+
+
+_DOWNLOAD = "import sys, urllib.request; urllib.request.urlretrieve(sys.argv[1], sys.argv[2])"
+
+
+def _archives_folder(target: Target, name: str) -> Path:
+    return target.layout.build / "archives" / name
+
+
+def _archives(target: Target, name: str) -> dict[str, Archive]:
+    """Return the archives that are fetched; one without a URL is left to the build and the network."""
+    return {key: item for key, item in needed_archives(target, name).items() if item.url is not None}
+
+
+def unpacked_environment(target: Target, name: str) -> dict[str, str]:
+    """Return the variables by which a component's build is told the unpacked folders."""
+    place = _archives_folder(target, name)
+    return {item.variable: str(place / key / item.folder) for key, item in _archives(target, name).items()}
+
+
+def archives_step(target: Target, name: str) -> Step | None:
+    """Return the step that fetches and unpacks archives; None where the build downloads none."""
+    into, items = _archives_folder(target, name), _archives(target, name)
+    if not items:
+        return None
     return Step(
-        id=f"{name}.wheel",
-        title=f"build {component.dist} wheel",
-        needs=(f"{name}.source", *after),
-        tools=compile_cache.tools(context, name),
-        commands=(frontend.check_command(context, name, pin_checked(context, name)), command),
-        proofs=(
-            built_tree_proof(context, name),
-            WheelProof(str(stage), "*.whl", policy, tuple(str(folder) for folder in search)),
-            *compile_cache.proofs(context, name),
-        ),
-        inputs=(frontend.source_folder(context, name),),
-        outputs=(str(build_folder), *admission.made(context, name)),
-        fresh=(
-            str(stage),
-            frontend.bytecode(context, name),
-            *(() if component.build.resume else (str(build_folder),)),
-            *compile_cache.logs(context, name),
-        ),
-        publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
-        relevant={"compiler": dict(context.facts.compilers.key), "oneapi": _oneapi_digest(context)},
-        memory_bytes=admission.memory_of(context, name),
-    )
-
-
-def _oneapi_digest(context: Context) -> str:
-    return context.facts.oneapi.digest if context.facts.oneapi else ""
-
-
-def install_step(context: Context, name: str, after: tuple[str, ...]) -> Step:
-    """Return the step that installs a built wheel into the environment, exactly that file."""
-    component, layout = context.component(name), context.layout
-    wheels, made = (layout.portable, "portable") if context.request.portable else (layout.wheels, "wheel")
-    site = context.site_packages
-    normal = component.dist.replace("-", "_")
-    held = holding.held_file(context, name)
-    argv = (
-        str(layout.python), "-m", "pip", "install",
-        "--no-deps", "--no-index", "--pre", "--no-input", "--force-reinstall",
-        "--disable-pip-version-check", "--find-links", str(wheels),
-        component.dist,
-    )  # fmt: skip
-    constraints = holding.constraints(context, name)
-    return Step(
-        id=f"{name}.install",
-        title=f"install {component.dist}",
-        needs=(f"{name}.{made}",),
-        after=after,
-        commands=(
-            repair_env_command(str(layout.env)),
-            Command(argv=holding.with_constraints(argv, constraints), env=_OWN_WHEELS_ALONE),
-            holding.hold_command(context, name),
-        ),
-        proofs=(
-            SameWheelProof(str(wheels), component.dist, str(site)),
-            holding.held_proof(context, name, own=True),
-        ),
-        inputs=(str(wheels), *constraints),
-        outputs=(str(layout.env), held),
-        witnesses=(held,),
-        witness_globs=((str(site), f"{normal}-*.dist-info/RECORD"),),
-        outputs_stamp=functools.partial(installed_stamp, site, (component.dist,)),
-        explain=holding.explain(),
-    )
-
-
-def editable_step(context: Context, name: str, needs: tuple[str, ...], after: tuple[str, ...]) -> Step:
-    """Return the step that installs a source component editable, for a developer who rebuilds all day."""
-    component, layout = context.component(name), context.layout
-    command = frontend.editable_command(context, name)
-    normal = component.dist.replace("-", "_")
-    held = holding.held_file(context, name)
-    constraints = holding.constraints(context, name)
-    return Step(
-        id=f"{name}.install",
-        title=f"build and install {component.dist} (editable)",
-        needs=(f"{name}.source", *needs),
-        after=after,
-        tools=compile_cache.tools(context, name),
-        commands=(
-            repair_env_command(str(layout.env)),
-            frontend.check_command(context, name, pin_checked(context, name), kind=EDITABLE),
-            replace(command, argv=holding.with_constraints(command.argv, constraints)),
-            holding.hold_command(context, name),
-        ),
-        proofs=(
-            InstalledProof(str(context.site_packages), (component.dist,)),
-            holding.held_proof(context, name, own=True),
-            *compile_cache.proofs(context, name),
-        ),
-        inputs=constraints,
-        outputs=(str(layout.env), str(layout.build / name), held, *admission.made(context, name)),
-        fresh=(frontend.bytecode(context, name), *compile_cache.logs(context, name)),
-        witnesses=(held,),
-        witness_globs=((str(context.site_packages), f"{normal}-*.dist-info/RECORD"),),
-        relevant={"compiler": dict(context.facts.compilers.key), "oneapi": _oneapi_digest(context)},
-        memory_bytes=admission.memory_of(context, name),
-    )
-
-
-def verify_step(context: Context, needs: tuple[str, ...]) -> Step:
-    """Return the last step: the suite, run by the interpreter that was built for."""
-    layout, suite = context.layout, context.recipe.verify
-    require = [item for item in suite.require if item in context.choice.components]
-    oneapi = context.facts.oneapi
-    device = "xpu" if context.choice.target == "xpu" else "cpu"
-    return Step(
-        id="verify",
-        title=f"verify on the {device.upper()}",
-        needs=needs,
+        id=f"{name}.archives",
+        title=f"unpack archives that the build of {name} would download",
         commands=(
             Command(
                 argv=(
-                    XPUBUILD, "verify", "--python", str(layout.python),
-                    "--device", device, "--suite", suite.suite,
-                    *(part for item in require for part in ("--require", item)),
-                    "--output", str(layout.verify_report),
+                    XPUBUILD, "plumbing", "archives", str(into),
+                    "--cache", str(target.cache / "archives"),
+                    *(part for key in items for part in ("--item", _item(key, items[key]))),
                 ),
-                env=dict(oneapi.env) if oneapi else {},
-                path_prefix=oneapi.path_prefix if oneapi else (),
+                tuning=target.downloads.environment(),
+                portable=tuple(_portable_archives(str(target.layout.python), into, items)),
+            ),
+        ),
+        proofs=(UnpackedProof(str(into)),),
+        outputs=(str(into),),
+        witnesses=(str(into / LIST),),
+        fresh=(str(into),),
+        outputs_stamp=functools.partial(unpacked_stamp, into),
+    )  # fmt: skip
+
+
+def _item(key: str, item: Archive) -> str:
+    said = {"name": key, "url": item.url, "sha256": item.sha256, "folder": item.folder}
+    return json.dumps({name: value for name, value in said.items() if value is not None})
+
+
+def _portable_archives(python: str, into: Path, items: Mapping[str, Archive]) -> Iterator[str]:
+    """Yield shell lines that download, check and unpack with nothing but Python."""
+    for key, item in items.items():
+        place = into / file_name(item.url or "")
+        module = "zipfile" if place.name.endswith(".zip") else "tarfile"
+        yield f"mkdir -p -- {shlex.quote(str(into / key))}"
+        yield shlex.join((python, "-c", _DOWNLOAD, item.url or "", str(place)))
+        if item.sha256 is not None:
+            yield f"printf '%s  %s\\n' {item.sha256} {shlex.quote(str(place))} | sha256sum --check --quiet"
+        yield shlex.join((python, "-m", module, "-e", str(place), str(into / key)))
+        yield f"rm -- {shlex.quote(str(place))}"
+
+
+def configured(target: Target, name: str) -> tuple[ConfigureTime, ...]:
+    """Return the repositories that a component's build clones for this target, as the recipe has them.
+
+    None where it is built with the user's edits: somebody who edits a pin file wants the build to follow it.
+    """
+    source = target.component(name).source
+    if source is None or name in target.dirty:
+        return ()
+    return tuple(item for item in source.configure_time if item.when in ("always", target.device))
+
+
+def _repositories_folder(target: Target, name: str) -> Path:
+    return target.layout.build / "repositories" / name
+
+
+def served_environment(target: Target, name: str) -> dict[str, str]:
+    """Return what leads the git of a component's build to the repositories; nothing where it clones none."""
+    if not configured(target, name):
+        return {}
+    return {"GIT_CONFIG_GLOBAL": str(_repositories_folder(target, name) / CONFIG)}
+
+
+def repositories_step(target: Target, name: str) -> Step:
+    """Return the step that serves the repositories which the tree at ``commit`` asks for."""
+    into = _repositories_folder(target, name)
+    items = [
+        json.dumps({key: value for key in ("url", "path", "pin_file", "commit", "ref")
+                    if (value := getattr(item, key)) is not None})
+        for item in configured(target, name)
+    ]  # fmt: skip
+    return Step(
+        id=f"{name}.repositories",
+        title=f"fetch repositories that the build of {name} clones",
+        needs=(f"{name}.source",),
+        commands=(
+            Command(
+                argv=(
+                    XPUBUILD, "plumbing", "repositories", str(into),
+                    "--tree", str(target.layout.src / name), "--commit", pin_of(target, name).commit,
+                    "--cache", str(target.cache),
+                    *(part for item in items for part in ("--item", item)),
+                ),
+                tuning=target.downloads.environment(),
+                # A script has the network: its build clones as upstream's own does.
                 portable=(),
             ),
         ),
-        proofs=(VerifyProof(str(layout.verify_report)),),
-        outputs=(str(layout.verify_report),),
-        witnesses=(str(layout.verify_report),),
-        relevant={"require": require},
+        proofs=(ServedProof(str(into)),),
+        outputs=(str(into),),
+        witnesses=(str(into / SERVED), str(into / CONFIG)),
+        fresh=(str(into),),
+        always_prove=True,
     )  # fmt: skip

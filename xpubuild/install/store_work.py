@@ -21,7 +21,7 @@ from xpubuild.supply.store.record import Record
 from xpubuild.supply.store.trust import trust_from
 
 if TYPE_CHECKING:
-    from xpubuild.install.prepare import Prepared
+    from xpubuild.install.target import Prepared
 
 
 @dataclass

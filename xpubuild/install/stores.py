@@ -19,7 +19,7 @@ from xpubuild.supply.store.served import ServedStore
 from xpubuild.supply.store.trust import Trust, trust_from
 
 if TYPE_CHECKING:
-    from xpubuild.install.options import PlanOptions
+    from xpubuild.install.options import Options
     from xpubuild.supply.mirror.remote.transport import Remote
 
 
@@ -50,7 +50,7 @@ def own_store(trust: Trust) -> FolderStore:
     return FolderStore(cache, trust, own=True)
 
 
-def stores_of(options: PlanOptions) -> Stores:
+def stores_of(options: Options) -> Stores:
     """Return the user's own store and those of the options; a server is not asked offline.
 
     Raises:

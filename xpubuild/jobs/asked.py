@@ -9,8 +9,8 @@ from typing import Any
 
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
-from xpubuild.install.asked import LockOptions, prepare_as_asked
-from xpubuild.install.options import PlanOptions
+from xpubuild.install.asked_plan import prepare_as_asked
+from xpubuild.install.options import LockOptions, Options
 from xpubuild.jobs.cells import cell_of, require_possible
 from xpubuild.jobs.folder import require_place, write
 from xpubuild.jobs.matrix import Row, matrix_of
@@ -32,7 +32,7 @@ class Asked:
     xpubuild: tuple[str, ...]
     cache: str
 
-    def write(self, options: PlanOptions, lock: LockOptions) -> dict[str, Any]:
+    def write(self, options: Options, lock: LockOptions) -> dict[str, Any]:
         """Plan each build, write the folder and return its document, ``xpubuild.planned-jobs/1``.
 
         Raises:
@@ -69,7 +69,7 @@ class Asked:
             ],
         }
 
-    def _rows(self, options: PlanOptions) -> list[dict[str, Any]]:
+    def _rows(self, options: Options) -> list[dict[str, Any]]:
         if not self.matrix:
             return [{}]
         given = {"RECIPE": options.recipe, "--workspace": options.workspace}
@@ -82,7 +82,7 @@ class Asked:
         return [_changes(row) for row in matrix_of(self.matrix)]
 
     @staticmethod
-    def _cell(options: PlanOptions, lock: LockOptions) -> Cell:
+    def _cell(options: Options, lock: LockOptions) -> Cell:
         return cell_of(options, lock, prepare_as_asked(options, lock))
 
 

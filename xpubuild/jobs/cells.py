@@ -9,9 +9,8 @@ from pathlib import Path
 
 from xpubuild.engine.model import Plan
 from xpubuild.errors import UsageError
-from xpubuild.install.asked import LockOptions
-from xpubuild.install.options import PlanOptions
-from xpubuild.install.prepare import Prepared
+from xpubuild.install.options import LockOptions, Options
+from xpubuild.install.target import Prepared
 from xpubuild.jobs.model import Cell
 
 _VERIFY = "verify"
@@ -24,14 +23,14 @@ _OF_HOST = {
 }  # fmt: skip
 
 
-def require_possible(options: PlanOptions) -> None:
+def require_possible(options: Options) -> None:
     """Refuse what the jobs cannot hand from one node to the next.
 
     Raises:
         UsageError: naming the option.
     """
-    if options.editable or options.env == "conda":
-        option = "--editable" if options.editable else "--env conda"
+    if options.editable or options.packages == "conda":
+        option = "--editable" if options.editable else "--packages conda"
         raise UsageError(
             f"{option} cannot be built by jobs",
             why="a build node hands wheels to the node that verifies them, not an environment",
@@ -45,7 +44,7 @@ def require_possible(options: PlanOptions) -> None:
         )
 
 
-def cell_of(options: PlanOptions, lock: LockOptions, prepared: Prepared) -> Cell:
+def cell_of(options: Options, lock: LockOptions, prepared: Prepared) -> Cell:
     """Return the build of a plan that was made from these options."""
     plan = prepared.plan
     recipe = _recipe(options, plan)
@@ -63,7 +62,7 @@ def cell_of(options: PlanOptions, lock: LockOptions, prepared: Prepared) -> Cell
         fetch=(locked or recipe, *what, *(["--update"] if options.update else [])),
         install=install,
         steps=last_steps(plan),
-        python=str(prepared.facts.python),
+        python=str(prepared.target.python),
         device=str(plan.summary.get("target", "xpu")),
         workspace=str(options.workspace or ""),
     )
@@ -80,7 +79,7 @@ def last_steps(plan: Plan) -> tuple[str, ...]:
     return tuple(step.id for step in kept if step.id not in needed)
 
 
-def _recipe(options: PlanOptions, plan: Plan) -> str:
+def _recipe(options: Options, plan: Plan) -> str:
     given = options.recipe
     if given is None:
         return plan.recipe
@@ -88,7 +87,7 @@ def _recipe(options: PlanOptions, plan: Plan) -> str:
     return str(Path(given).expanduser().absolute()) if is_file else given
 
 
-def _lock(options: PlanOptions, lock: LockOptions, plan: Plan) -> str | None:
+def _lock(options: Options, lock: LockOptions, plan: Plan) -> str | None:
     from xpubuild.install.lock_file import is_lock  # noqa: PLC0415 - a look into the file
 
     if lock.file is not None:
@@ -98,7 +97,7 @@ def _lock(options: PlanOptions, lock: LockOptions, plan: Plan) -> str | None:
     return str(Path(f"{plan.recipe}.lock.yaml").absolute()) if lock.locked else None
 
 
-def _choices(options: PlanOptions) -> Iterator[str]:
+def _choices(options: Options) -> Iterator[str]:
     """Yield what decides what is built, and so what is fetched."""
     yield from _named("--with", options.with_)
     yield from _named("--without", options.without)
@@ -107,15 +106,15 @@ def _choices(options: PlanOptions) -> Iterator[str]:
             yield from (name, value)
 
 
-def _python(options: PlanOptions) -> Iterator[str]:
+def _python(options: Options) -> Iterator[str]:
     if options.python is not None:
         python = Path(options.python).expanduser()
         yield from ("--python", str(python.absolute()) if os.sep in options.python else options.python)
 
 
-def _of_host(options: PlanOptions) -> Iterator[str]:
+def _of_host(options: Options) -> Iterator[str]:
     """Yield what only the build asks for, where it is not the default."""
-    plain = PlanOptions(None)
+    plain = Options(None)
     for name, joined in _OF_HOST.items():
         value = getattr(options, name)
         if value == getattr(plain, name):
@@ -136,6 +135,6 @@ def _named(option: str, names: Iterable[str]) -> Iterator[str]:
         yield from (option, words)
 
 
-def _id(plan: Plan, options: PlanOptions) -> str:
+def _id(plan: Plan, options: Options) -> str:
     parts = [plan.recipe, Path(options.python).name if options.python else "", options.variant or ""]
     return "-".join(re.sub(r"[^A-Za-z0-9_.]+", "_", part) for part in parts if part)

@@ -244,7 +244,7 @@ class Abi(Strict):
 
 
 class CondaToolchain(Strict):
-    """What an environment of conda packages is solved from, for ``--env conda``."""
+    """What an environment of conda packages is solved from, for ``--packages conda``."""
 
     channels: list[Index] = Field(
         default_factory=list, description="names or URLs without credentials, in order of priority"

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from xpubuild.install.request import Resolved
+from xpubuild.install.options import Resolved
 from xpubuild.machine.host_report import HostReport
 from xpubuild.schema.audit import AuditedWheel
 from xpubuild.schema.common import Document, Part

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.frozen import frozen
+from xpubuild.install.options import Options
 from xpubuild.machine import oneapi_advice as advice
 from xpubuild.machine.compilers import choose_compilers
 from xpubuild.machine.host_report import HostReport
@@ -20,9 +22,10 @@ from xpubuild.machine.pythons import probe_python
 from xpubuild.machine.readers import UNKNOWN
 from xpubuild.recipe.compatible_host import CMAKE_ID, of_host
 from xpubuild.recipe.constraints import solve
+from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.patches import line_of
-from xpubuild.recipe.releases import Release
-from xpubuild.recipe.situation import Situation, Verdict
+from xpubuild.recipe.releases import Release, is_release, releases
+from xpubuild.recipe.situation import Reason, Situation, Verdict
 from xpubuild.recipe.values import Target
 from xpubuild.workspace.activation import ENTERED, read_receipt
 
@@ -37,27 +40,35 @@ class Chosen:
     workspace: Path | None = None
 
 
-def entered() -> Chosen | None:
-    """Return what an entered shell means by a command without a recipe; None outside of one.
+def named(options: Options, host: Callable[[], HostReport]) -> tuple[Options, str]:
+    """Return the options with a recipe, and why that one: the workspace's own, else the newest.
 
     Raises:
         UsageError: the active workspace has no readable receipt any more.
+        UnsatisfiableError, ToolchainError: see ``choose_release``.
     """
-    place = os.environ.get(ENTERED)
-    return _recorded(Path(place), "the active workspace") if place else None
+    if options.recipe is not None:
+        return options, ""
+    chosen = built_in(options.workspace)
+    if chosen is None:
+        situation = situation_for(host(), options.target or "xpu", options.python)
+        if options.abi is not None:
+            situation = replace(situation, cxx11_abi=options.abi)
+        chosen = choose_release(releases(), host(), options.target, situation, options.with_)
+    target, workspace = options.target or chosen.target, options.workspace or chosen.workspace
+    return replace(options, recipe=chosen.recipe, target=target, workspace=workspace), chosen.why
 
 
-def built_in(workspace: Path) -> Chosen | None:
-    """Return what a workspace that was named holds already; None where nothing was finished in it."""
-    if not (workspace / "receipt.json").is_file():
+def built_in(workspace: Path | None) -> Chosen | None:
+    """Return what a workspace holds, that of an entered shell where none is named; None without any."""
+    place, why = workspace, "the recipe of this workspace"
+    if place is None and os.environ.get(ENTERED):
+        place, why = Path(os.environ[ENTERED]), "the active workspace"
+    elif place is None or not (place / "receipt.json").is_file():
         return None
-    return _recorded(workspace, "the recipe of this workspace")
-
-
-def _recorded(workspace: Path, why: str) -> Chosen:
-    receipt = read_receipt(workspace)
+    receipt = read_receipt(place)
     target: Target = "cpu" if receipt.get("summary", {}).get("target") == "cpu" else "xpu"
-    return Chosen(str(receipt.get("recipe")), target, why, workspace)
+    return Chosen(str(receipt.get("recipe")), target, why, place)
 
 
 def situation_for(host: HostReport, target: Target, python: str | None) -> Situation:
@@ -157,3 +168,89 @@ def _why(release: Release, target: Target, passed: Sequence[str]) -> str:
     text = f"{release.version} is the newest release that this host can build for {target}"
     text += "" if release.pinned else " (its commit is looked up upstream)"
     return text + (f"; not chosen: {'; '.join(passed)}" if passed else "")
+
+
+_MOST = 4
+
+
+def refused(recipe: Recipe, verdict: Verdict) -> UnsatisfiableError:
+    """Return the error for a verdict that says no."""
+    against = verdict.against()
+    verb = "be built" if verdict.builds == "no" else "run"
+    return UnsatisfiableError(
+        f"'{recipe.name}' cannot {verb} here",
+        why="; ".join(reason.text for reason in against),
+        fix="; ".join(dict.fromkeys(reason.todo for reason in against if reason.todo)),
+        evidence={"constraints": [_evidence(reason) for reason in against]},
+    )
+
+
+def _evidence(reason: Reason) -> dict[str, str]:
+    """Return a reason as it stands in documents."""
+    return {
+        "constraint": reason.constraint,
+        "concern": reason.concern,
+        "answer": reason.answer,
+        "wanted": reason.wanted,
+        "found": reason.found,
+        "todo": reason.todo,
+        "source": reason.source,
+        "confidence": reason.confidence,
+    }
+
+
+def fitting(known: Iterable[Release], situation: Situation) -> list[tuple[Release, Verdict]]:
+    """Return the releases that nothing speaks against here, newest first."""
+    free = replace(situation, components=None, versions={})
+    verdicts = ((release, solve(release.recipe, free)) for release in known)
+    return [(release, verdict) for release, verdict in verdicts if not verdict.refused]
+
+
+def with_alternatives(
+    error: UnsatisfiableError, recipe: Recipe, options: Options, host: HostReport
+) -> UnsatisfiableError:
+    """Return the error with the releases that would work here; unchanged where no constraint is behind it."""
+    if not is_release(recipe):
+        return error
+    found = situation_for(host, options.target or recipe.target, options.python)
+    # That no oneAPI is installed is an error of its own; here it would hide what else fits.
+    situation = replace(found, oneapi=found.oneapi or None, cxx11_abi=options.abi, arch=options.arch or None)
+    verdict = solve(recipe, situation)
+    if not verdict.refused:
+        return error
+    others = [item for item in fitting(releases(), situation) if item[0].recipe.name != recipe.name]
+    others = [item for item in others if item[0].recipe.release]
+    shown = ", ".join(_with_losses(release, found) for release, found in others[:_MOST])
+    shown += f" and {len(others) - _MOST} older" if len(others) > _MOST else ""
+    works = (
+        f"releases that nothing known rules out here: {shown}"
+        if shown
+        else "this host and these options rule out every other release too"
+    )
+    error.why = "; ".join(
+        part for part in (error.why, *(i.text for i in verdict.against() if not _says(error, i))) if part
+    )
+    error.fix = f"{error.fix}; {works}" if error.fix else works
+    given = (("--target", options.target), ("--python", options.python), ("--cxx11-abi", options.cxx11_abi))
+    words = [word for name, value in given if value is not None for word in (name, value)]
+    # The newest release whose commit is known, so that planning it needs no network.
+    first = next(
+        (release.name for release, _ in others if release.pinned), others[0][0].name if others else ""
+    )
+    plan = shlex.join(("xpubuild", "plan", first, *words)) if others else "xpubuild recipes matrix --here"
+    error.commands = (*error.commands, plan)
+    error.evidence["constraints"] = [_evidence(reason) for reason in verdict.against()]
+    error.evidence["would_fit"] = [release.name for release, _ in others]
+    return error
+
+
+def _with_losses(release: Release, verdict: Verdict) -> str:
+    lost = [item.feature for item in verdict.loses if item.certain]
+    return release.name + (f" (without {', '.join(lost)})" if lost else "")
+
+
+def _says(error: UnsatisfiableError, reason: Reason) -> bool:
+    """Whether an error that was raised elsewhere says the same already."""
+    words = {"cxx11_abi": "ABI", "oneapi": "oneAPI", "python": "Python", "gcc": "GCC", "host_compiler": "GCC"}
+    word = words.get(reason.constraint)
+    return reason.text in error.why or (word is not None and word in error.what)

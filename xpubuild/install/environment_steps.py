@@ -14,9 +14,17 @@ from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import AbiOfInstalledProof, EnvironmentProof
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.model import XPUBUILD, Command, Proof, Step
-from xpubuild.install import freeze_steps as holding
-from xpubuild.install.complete import CompleteProof, ComponentsCompleteProof
-from xpubuild.install.context import Context
+from xpubuild.install.held import (
+    CompleteProof,
+    ComponentsCompleteProof,
+    constraints_of,
+    explain_held,
+    held_file,
+    held_proof,
+    hold_command,
+    with_constraints,
+)
+from xpubuild.install.target import Target
 from xpubuild.machine.envmark import MARK as ENV_MARK
 from xpubuild.machine.mkl import MklStaticProof
 from xpubuild.machine.pip_failures import explain_pip_failure
@@ -30,23 +38,23 @@ from xpubuild.machine.python_environment import (
 from xpubuild.supply.requirements import dist_info, pinned
 
 
-def environment_step(context: Context) -> Step:
+def environment_step(target: Target) -> Step:
     """Return the step that makes the Python environment."""
-    layout, facts = context.layout, context.facts
-    venv = f'"${{PYTHON:-{facts.python}}}" -m venv {shlex.quote(str(layout.env))}'
+    layout, version = target.layout, target.python_version
+    venv = f'"${{PYTHON:-{target.python}}}" -m venv {shlex.quote(str(layout.env))}'
     return Step(
         id="env",
-        title=f"create environment with Python {facts.python_version}",
-        commands=(replace(make_env_command(str(layout.env), facts.python), portable=(venv,)),),
-        proofs=(EnvironmentProof(str(layout.env), facts.python_version),),
+        title=f"create environment with Python {version}",
+        commands=(replace(make_env_command(str(layout.env), target.python), portable=(venv,)),),
+        proofs=(EnvironmentProof(str(layout.env), version),),
         outputs=(str(layout.env),),
         witnesses=(str(layout.env / "pyvenv.cfg"), str(layout.python), str(layout.env / ENV_MARK)),
-        relevant={"python": facts.python_version},
+        relevant={"python": version},
     )
 
 
 def _requirements_step(
-    context: Context,
+    target: Target,
     names: Sequence[str],
     *,
     identifier: str,
@@ -65,15 +73,15 @@ def _requirements_step(
     ``held`` is the file in which what the step installs was written down, the last time. ``left_out`` are
     distributions that are not installed although something declares them.
     """
-    texts = [context.facts.requirements[name] for name in names]
-    pins = [pin for text in texts for pin in pinned(text, context.facts.python_version)]
-    env, site = context.layout.env, context.site_packages
-    files = [str(context.requirement_path(name)) for name in names]
-    reports = [context.layout.pip_report(identifier, Path(name).stem) for name in names]
+    texts = [target.requirements[name] for name in names]
+    pins = [pin for text in texts for pin in pinned(text, target.python_version)]
+    env, site = target.layout.env, target.site_packages
+    files = [str(target.requirement_path(name)) for name in names]
+    reports = [target.layout.pip_report(identifier, Path(name).stem) for name in names]
     pin_names = tuple(name for name, _ in pins)
     more = [*_words("--constraint", constraints), *_words("--index", indexes)]
     if left_out:
-        proofs = (CompleteProof(str(site), context.facts.python_version, pin_names, left_out), *proofs)
+        proofs = (CompleteProof(str(site), target.python_version, pin_names, left_out), *proofs)
     return Step(
         id=identifier,
         title=title,
@@ -81,10 +89,10 @@ def _requirements_step(
         after=after,
         commands=(
             repair_env_command(str(env), held=held),
-            *((_leave_out(context, left_out),) if left_out else ()),
+            *((_leave_out(target, left_out),) if left_out else ()),
             *(
                 _by_uv(
-                    context,
+                    target,
                     _reported(
                         install_command(
                             str(env), path, indexes=indexes, constraints=constraints, whole=not left_out
@@ -104,32 +112,32 @@ def _requirements_step(
         witnesses=tuple(str(site / f"{dist_info(*pin)}" / "RECORD") for pin in pins),
         outputs_stamp=functools.partial(installed_stamp, site, pin_names),
         relevant={"requirements": digest(texts)},
-        explain=holding.explain(indexes)
+        explain=explain_held(indexes)
         if constraints
         else functools.partial(explain_pip_failure, indexes=tuple(indexes)),
     )
 
 
-def _by_uv(context: Context, command: Command, files: tuple[str, Path], words: Sequence[str]) -> Command:
+def _by_uv(target: Target, command: Command, files: tuple[str, Path], words: Sequence[str]) -> Command:
     """Return a command of pip that looks where this plan does; with uv before it, where that can be used.
 
     ``files`` are the requirements and the report of what was installed.
     """
-    installer = context.facts.installer
+    installer = target.installer
     shortcut: tuple[str, ...] = ()
     if installer.uv is not None:
         shortcut = (
-            XPUBUILD, "plumbing", "link-packages", str(context.layout.env), files[0], "--uv", installer.uv,
-            "--cache", str(installer.cache), "--python-version", context.facts.python_version,
+            XPUBUILD, "plumbing", "link-packages", str(target.layout.env), files[0], "--uv", installer.uv,
+            "--cache", str(installer.cache), "--python-version", target.python_version,
             "--report", str(files[1]), *words,
         )  # fmt: skip
-    return replace(command, tuning=context.facts.downloads.pip, shortcut=shortcut)
+    return replace(command, tuning=target.downloads.pip, shortcut=shortcut)
 
 
-def _leave_out(context: Context, names: tuple[str, ...]) -> Command:
-    env = str(context.layout.env)
+def _leave_out(target: Target, names: tuple[str, ...]) -> Command:
+    env = str(target.layout.env)
     command = leave_out_command(env, names)
-    if context.facts.installer.uv is None:
+    if target.installer.uv is None:
         return command
     return replace(command, shortcut=(XPUBUILD, "plumbing", "leave-out", env, *names))
 
@@ -148,90 +156,90 @@ def _reported(command: Command, report: Path) -> Command:
     )
 
 
-def toolchain_step(context: Context) -> Step:
+def toolchain_step(target: Target) -> Step:
     """Return the step that installs cmake, ninja, MKL and the build backends, with hashes."""
-    tools = context.recipe.toolchain
+    tools = target.recipe.toolchain
     proofs: tuple[Proof, ...] = ()
     if tools.mkl is not None:
-        proofs = (MklStaticProof(str(context.layout.env), tools.mkl),)
+        proofs = (MklStaticProof(str(target.layout.env), tools.mkl),)
     return _requirements_step(
-        context,
+        target,
         tools.requirements,
         identifier="toolchain",
         title="install build tools and MKL",
         needs=("env",),
         proofs=proofs,
-        left_out=_left_out(context),
+        left_out=_left_out(target),
     )
 
 
-def _left_out(context: Context) -> tuple[str, ...]:
+def _left_out(target: Target) -> tuple[str, ...]:
     """Return what the recipe leaves out; not what a requirement file of this plan pins nevertheless.
 
     A prebuilt torch for XPU has its libraries from such packages.
     """
     pins = {
         canonicalize_name(name)
-        for text in context.facts.requirements.values()
-        for name, _ in pinned(text, context.facts.python_version)
+        for text in target.requirements.values()
+        for name, _ in pinned(text, target.python_version)
     }
-    names = map(canonicalize_name, context.recipe.toolchain.leave_out)
+    names = map(canonicalize_name, target.recipe.toolchain.leave_out)
     return tuple(sorted({*names} - pins))
 
 
-def with_components_proof(context: Context, step: Step) -> Step:
+def with_components_proof(target: Target, step: Step) -> Step:
     """Return the last step that installs something, with the proof that no component lacks a dependency."""
-    names = tuple(context.component(name).dist for name in context.choice.components)
-    python, left_out = context.facts.python_version, _left_out(context)
-    proof = ComponentsCompleteProof(str(context.site_packages), python, names, left_out)
+    names = tuple(target.component(name).dist for name in target.components)
+    python, left_out = target.python_version, _left_out(target)
+    proof = ComponentsCompleteProof(str(target.site_packages), python, names, left_out)
     return replace(step, proofs=(*step.proofs, proof))
 
 
-def requirements_step(context: Context, name: str, needs: tuple[str, ...], after: tuple[str, ...]) -> Step:
+def requirements_step(target: Target, name: str, needs: tuple[str, ...], after: tuple[str, ...]) -> Step:
     """Return the step that installs what a source component needs to be built beside the common tools."""
-    component = context.component(name)
+    component = target.component(name)
     return _requirements_step(
-        context,
+        target,
         component.build.requirements,
         identifier=f"{name}.requirements",
         title=f"install build requirements of {component.dist}",
         needs=needs,
         after=after,
-        constraints=holding.constraints(context, name),
-        proofs=(holding.held_proof(context, name, own=False),),
+        constraints=constraints_of(target, name),
+        proofs=(held_proof(target, name, own=False),),
     )
 
 
 def wheel_component_step(
-    context: Context, name: str, needs: tuple[str, ...], after: tuple[str, ...] = ()
+    target: Target, name: str, needs: tuple[str, ...], after: tuple[str, ...] = ()
 ) -> Step:
     """Return the step that installs a prebuilt wheel at its pin."""
-    component = context.component(name)
-    proofs: tuple[Proof, ...] = (holding.held_proof(context, name, own=True),)
+    component = target.component(name)
+    proofs: tuple[Proof, ...] = (held_proof(target, name, own=True),)
     if component.cxx11_abi is not None:
-        folder = context.site_packages / component.dist.replace("-", "_") / "lib"
+        folder = target.site_packages / component.dist.replace("-", "_") / "lib"
         proofs += (AbiOfInstalledProof(component.dist, str(folder), component.cxx11_abi),)
     if component.requirements is None:
-        return _unhashed_step(context, name, needs, after, proofs)
+        return _unhashed_step(target, name, needs, after, proofs)
     step = _requirements_step(
-        context,
+        target,
         [component.requirements],
         identifier=name,
         title=f"install prebuilt {component.dist} {component.version}",
         needs=needs,
         after=after,
         indexes=component.indexes,
-        constraints=holding.constraints(context, name),
-        held=holding.held_file(context, name),
-        last=(holding.hold_command(context, name),),
+        constraints=constraints_of(target, name),
+        held=held_file(target, name),
+        last=(hold_command(target, name),),
         proofs=proofs,
     )
-    held = holding.held_file(context, name)
+    held = held_file(target, name)
     return replace(step, outputs=(*step.outputs, held), witnesses=(*step.witnesses, held))
 
 
 def _unhashed_step(
-    context: Context,
+    target: Target,
     name: str,
     needs: tuple[str, ...],
     after: tuple[str, ...],
@@ -242,17 +250,17 @@ def _unhashed_step(
     Not even an index that is configured: another project might have taken the name there. What was installed
     is in pip's report, with its hash, and so in the receipt.
     """
-    component, env, site = context.component(name), context.layout.env, context.site_packages
-    dist, report = component.dist, context.layout.pip_report(name, name)
-    held = holding.held_file(context, name)
+    component, env, site = target.component(name), target.layout.env, target.site_packages
+    dist, report = component.dist, target.layout.pip_report(name, name)
+    held = held_file(target, name)
     argv = (
         env_python(env), "-I", "-u", "-m", "pip", "install", "--only-binary", ":all:", "--no-deps",
         "--no-input", "--disable-pip-version-check", "--no-warn-script-location",
     )  # fmt: skip
     lines = tuple(
-        holding.with_constraints(
+        with_constraints(
             (*argv, "--index-url", index, f"{dist}=={component.version}", "--report", str(report)),
-            holding.constraints(context, name),
+            constraints_of(target, name),
         )
         for index in component.indexes
     )
@@ -263,13 +271,13 @@ def _unhashed_step(
         after=after,
         commands=(
             repair_env_command(str(env), held=held),
-            Command(argv=lines[0], alternatives=lines[1:], tuning=context.facts.downloads.pip),
-            holding.hold_command(context, name),
+            Command(argv=lines[0], alternatives=lines[1:], tuning=target.downloads.pip),
+            hold_command(target, name),
         ),
         proofs=(InstalledProof(str(site), (f"{dist}=={component.version}",)), *proofs),
-        inputs=holding.constraints(context, name),
+        inputs=constraints_of(target, name),
         outputs=(str(env), str(report), held),
         witnesses=(str(site / dist_info(dist, str(component.version)) / "RECORD"), held),
         outputs_stamp=functools.partial(installed_stamp, site, (dist,)),
-        explain=holding.explain(component.indexes),
+        explain=explain_held(component.indexes),
     )

@@ -1,0 +1,348 @@
+"""How fast a build may be: jobs by cores and memory, a jobserver, and compilers that wait for memory.
+
+A launcher (``engine.admit``) is in the command of every compilation, SYCL's and links too, also where nothing
+has to wait: ninja compiles everything again when a command changes, and how much memory is free changes all
+the time. Where nothing has to wait it is a shell that becomes the compiler.
+
+The number of jobs is chosen for one build: as many compilers as cores and memory allow. Builds of the same
+rank (the same number of builds must come before them) are put into lanes. Lanes run in parallel, each with
+its share of the jobs; the builds of a lane run one after the other. So there are never more compilers running
+than planned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+
+from xpubuild.engine import admit
+from xpubuild.engine.model import Command, Step
+from xpubuild.frozen import frozen
+from xpubuild.install.target import Admission, Choice, Target
+from xpubuild.machine.capacity import MemoryFacts
+from xpubuild.machine.host_report import HostReport
+from xpubuild.machine.jobs import JobPlan, LargeUnit, plan_jobs
+from xpubuild.recipe.model import LargeUnits
+from xpubuild.recipe.switches import is_on
+from xpubuild.workspace.layout import Layout
+
+#: How build tools are told the number of jobs: setup.py and torch's extensions, and ``cmake --build``.
+JOBS_VARIABLES = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
+#: Tells of a jobserver instead.
+JOBSERVER_VARIABLE = "MAKEFLAGS"
+#: Names the file that the launcher reads; without it every compiler starts at once.
+VARIABLE = "XPUBUILD_ADMIT"
+
+
+def jobs_environment(jobs: int) -> dict[str, str]:
+    """Return the environment that gives a build its number of jobs."""
+    return dict.fromkeys(JOBS_VARIABLES, str(jobs))
+
+
+_AUTH = re.compile(r"--jobserver-auth=fifo:(\S+)")
+_JOBS = re.compile(r"(?:^|\s)-j(\d+)\b")
+
+
+@frozen
+class Jobserver:
+    """``makeflags`` is what tells make 4.4 and ninja 1.13 of it, ``jobs`` how many slots it has."""
+
+    makeflags: str
+    jobs: int
+
+
+def inherited_jobserver(environ: Mapping[str, str]) -> Jobserver | None:
+    """Return the jobserver of the caller; None without one, and for one of pipes.
+
+    The descriptors of a pipe do not reach builds, as no others of the caller do; ``make
+    --jobserver-style=fifo`` has one with a name, since 4.4 by default.
+    """
+    flags = environ.get("MAKEFLAGS", "")
+    # The last one counts, as for make and ninja.
+    names, jobs = _AUTH.findall(flags), _JOBS.findall(flags)
+    if not names or not jobs or int(jobs[-1]) < 1:
+        return None
+    try:
+        usable = Path(names[-1]).is_fifo() and os.access(names[-1], os.R_OK | os.W_OK)
+    except OSError:
+        return None
+    return Jobserver(f" -j{jobs[-1]} --jobserver-auth=fifo:{names[-1]}", int(jobs[-1])) if usable else None
+
+
+#: Launchers for each job.
+LAUNCHERS = 3
+_GIB = 1 << 30
+_GIB_PER_JOB = 2.0
+_COMPILERS = tuple(f"CMAKE_{language}_COMPILER_LAUNCHER" for language in ("C", "CXX"))
+# CMake 3.21 and later read these.
+_LINKERS = tuple(f"CMAKE_{language}_LINKER_LAUNCHER" for language in ("C", "CXX"))
+_LAUNCHER = """\
+#!/bin/sh
+# Starts a compiler: at once, or when the memory for it is free, where {variable} names a file that says how.
+test -r "${{{variable}:-}}" || exec "$@"
+exec {python} -IS -c '{program}' "${{0%/*}}" "$@"
+"""
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); import admit;"
+    " sys.exit(admit.main(sys.argv[1:], dict(admit.os.environ)))"
+)
+
+
+def _folder(layout: Layout) -> Path:
+    """Return where the launcher is."""
+    return layout.build / "launcher"
+
+
+def launcher(layout: Layout) -> Path:
+    """Return the launcher, as it is in the commands of a build."""
+    return _folder(layout) / "launch"
+
+
+def program(python: str) -> str:
+    """Return the text of the launcher; ``python`` runs ``admit.py`` beside it."""
+    return _LAUNCHER.format(variable=VARIABLE, python=shlex.quote(python), program=_PROGRAM)
+
+
+def has_launcher(choice: Choice, name: str) -> bool:
+    """Return whether the compilers of a component get the launcher.
+
+    CMake splits a launcher at semicolons, and ccache its prefix at spaces. With USE_CCACHE PyTorch makes
+    ccache the launcher, if nothing else is.
+    """
+    component = choice.component(name)
+    plain = not any(character in str(choice.layout.root) for character in " ;\t\n")
+    taken = is_on(choice.switches.get(name, {}).get("USE_CCACHE", ""))
+    return component.kind == "source" and choice.device in component.build.launcher and plain and not taken
+
+
+def launcher_tuning(target: Target, name: str, told: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that put the launcher in front of a component's compilers.
+
+    ``told`` are the variables so far. A compile cache that is a launcher there stays in front: it calls the
+    compiler only for what it does not have, and only that needs memory.
+    """
+    if not has_launcher(target, name):
+        return {}
+    own = str(launcher(target.layout))
+    found = dict.fromkeys(_LINKERS, own)
+    for variable in _COMPILERS:
+        other = told.get(variable, "")
+        if Path(other.split(";")[0]).name == "ccache":
+            found["CCACHE_PREFIX"] = own
+        else:
+            found[variable] = f"{own};{other}" if other else own
+    if target.admission is not None:
+        found[VARIABLE] = str(_settings(target, name))
+    return found
+
+
+def launcher_folder(target: Target, name: str) -> tuple[str, ...]:
+    """Return the folder of the launcher, in which Python keeps its compiled form, where it is used."""
+    used = has_launcher(target, name)
+    return (str(_folder(target.layout)),) if used else ()
+
+
+def jobs_alone(target: Target, name: str) -> int:
+    """Return the number of jobs that a component's build is told where it runs alone.
+
+    Where compilers wait it is that of launchers: those that wait must not be missing among those that run.
+    """
+    if target.admission is None:
+        return target.jobs
+    return LAUNCHERS * target.jobs if has_launcher(target, name) else target.admission.other_jobs
+
+
+def jobs_environment_of(target: Target, name: str) -> dict[str, str]:
+    """Return what tells a component's build how many compilers to start.
+
+    A jobserver is followed by a ninja that is told no number. PyTorch's build of SYCL takes MAX_JOBS as the
+    number of device links too, so this is for those builds alone whose compilers have the launcher.
+    """
+    told = target.makeflags
+    if told and has_launcher(target, name):
+        return {"MAKEFLAGS": told}
+    return jobs_environment(jobs_alone(target, name))
+
+
+def memory_of(target: Target, name: str) -> int:
+    """Return the bytes that a component's build may need at once where it runs alone."""
+    most = int(target.component(name).build.memory_gib_per_job * _GIB * jobs_alone(target, name))
+    admission = target.admission
+    return most if admission is None else min(most, admission.budget_bytes)
+
+
+def launcher_files(target: Target) -> dict[str, str]:
+    """Return the launcher and what it reads (path -> text)."""
+    layout = target.layout
+    names = [name for name in target.components if has_launcher(target, name)]
+    if not names:
+        return {}
+    found = {str(launcher(layout)): program(target.python)}
+    admission = target.admission
+    if admission is not None:
+        found[str(_folder(layout) / "admit.py")] = admission.program
+        found |= {str(_settings(target, name)): _text(target, admission, name) for name in names}
+    return found
+
+
+def _settings(target: Target, name: str) -> Path:
+    return _folder(target.layout) / f"{name}.txt"
+
+
+def _text(target: Target, admission: Admission, name: str) -> str:
+    build, cache = target.component(name).build, target.cache
+    lines = [
+        f"budget {admission.budget_bytes}",
+        f"jobs {target.jobs}",
+        f"ledger {cache / 'ledger'}",
+        f"group {'yes' if admission.own_group else 'no'}",
+        f"learned {cache / 'memory' / name}",
+        f"root {target.layout.root}",
+        f"default {int(build.memory_gib_per_job * _GIB)}",
+        *(f"prior {int(unit.gib * _GIB)} {unit.match}" for unit in build.unit_memory),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def capacity(choice: Choice, host: HostReport, gcc: str) -> tuple[JobPlan, Admission | None, str]:
+    """Return the number of jobs, what compilers are admitted by, and MAKEFLAGS of a jobserver above.
+
+    Raises:
+        UsageError: --jobs is no number.
+    """
+    waits, asked = _can_wait(choice), choice.options.job_count
+    # A number that was asked for goes before a jobserver, as for make and ninja.
+    server = inherited_jobserver(os.environ) if waits and asked == "auto" else None
+    builds = [choice.component(name).build for name in choice.components]
+    plan = plan_jobs(
+        server.jobs if server else host.cpu.usable,
+        host.memory.usable_bytes,
+        asked,
+        int(max((build.memory_gib_per_job for build in builds), default=_GIB_PER_JOB) * _GIB),
+        _largest_unit(choice, gcc),
+        can_wait=waits,
+    )
+    if server:
+        plan = replace(plan, reason=f"slots of the jobserver; {plan.reason}")
+    return plan, _admission(plan, host.memory), server.makeflags if server else ""
+
+
+def large_units(choice: Choice, name: str, gcc: str) -> list[LargeUnits]:
+    """Return the most demanding units that a build compiles for this device, with this compiler."""
+    return [
+        unit
+        for unit in choice.component(name).build.large_units
+        if choice.device in unit.targets and (unit.gcc is None or gcc in SpecifierSet(unit.gcc))
+    ]
+
+
+def _largest_unit(choice: Choice, gcc: str) -> LargeUnit | None:
+    units = (unit for name in choice.components for unit in large_units(choice, name, gcc))
+    found = [LargeUnit(u.what, int(u.gib_each * _GIB), int(u.gib_largest * _GIB)) for u in units]
+    return max(found, key=lambda unit: unit.largest_bytes, default=None)
+
+
+def _can_wait(choice: Choice) -> bool:
+    """Return whether builds of this plan have the launcher in front of their compilers.
+
+    A build of an earlier xpubuild that is continued has not: upstream does not configure it again.
+    """
+    launched = [name for name in choice.components if has_launcher(choice, name)]
+    for name in launched:
+        cache = choice.layout.src / name / "build" / "CMakeCache.txt"
+        with contextlib.suppress(OSError):
+            if str(launcher(choice.layout)) not in cache.read_text("utf-8", "replace"):
+                return False
+    return bool(launched)
+
+
+def _admission(plan: JobPlan, memory: MemoryFacts) -> Admission | None:
+    """Return what compilers are admitted by; None where none has to wait."""
+    if plan.budget_bytes is None:
+        return None
+    limited = memory.cgroup_limit_bytes is not None and memory.cgroup_limit_bytes < (memory.total_bytes or 0)
+    return Admission(
+        budget_bytes=plan.budget_bytes,
+        own_group=limited,
+        other_jobs=plan.other_jobs,
+        program=Path(admit.__file__).read_text("utf-8"),
+    )
+
+
+def jobs_of(step: Step) -> int | None:
+    """Return the number of jobs that a step is told; None where it compiles nothing."""
+    return jobs_in({name: value for command in step.commands for name, value in command.tuning.items()})
+
+
+def jobs_in(tuning: Mapping[str, str]) -> int | None:
+    """Return the number of jobs in such an environment; None where there is none."""
+    found = next((tuning[name] for name in JOBS_VARIABLES if name in tuning), "")
+    return int(found) if found.isascii() and found.isdecimal() and int(found) > 0 else None
+
+
+def share_jobs(steps: Sequence[Step], jobs: int) -> tuple[Step, ...]:
+    """Return the steps with ``jobs`` divided among the builds that run in parallel.
+
+    A build is a step with a command that is told a number of jobs, which it never gets more of; its
+    ``memory_bytes`` is for ``jobs``. Those whose compilers wait have one budget and keep their number, as do
+    those that follow a jobserver.
+    """
+    ranks = _ranks(steps)
+    shared: dict[str, Step] = {}
+    for rank in sorted(set(ranks.values())):
+        group = [step for step in steps if ranks.get(step.id) == rank]
+        earlier = tuple(name for name, other in ranks.items() if other == rank - 1)
+        # Compilers that wait for memory do not know of those beside them that cannot.
+        lanes = 1 if len({_waits(step) for step in group}) > 1 else min(len(group), jobs)
+        for index, step in enumerate(group):
+            lane = index % lanes
+            before = (*earlier, *(group[index - lanes].id,)) if index >= lanes else earlier
+            # What does not divide evenly goes to the first lanes.
+            part = jobs // lanes + (lane < jobs % lanes)
+            shared[step.id] = _with_jobs(step, part, jobs, before)
+    return tuple(shared.get(step.id, step) for step in steps)
+
+
+def _is_build(step: Step) -> bool:
+    told = (*JOBS_VARIABLES, JOBSERVER_VARIABLE)
+    return any(name in command.tuning for command in step.commands for name in told)
+
+
+def _waits(step: Step) -> bool:
+    return any(VARIABLE in command.tuning for command in step.commands)
+
+
+def _ranks(steps: Sequence[Step]) -> Mapping[str, int]:
+    """Return for each build how many builds must come before it, in the longest chain of them."""
+    by_id = {step.id: step for step in steps}
+    below: dict[str, int] = {}
+
+    def depth(name: str) -> int:
+        """Count the builds up to and with this step."""
+        if name not in below:
+            step = by_id[name]
+            before = [depth(other) for other in (*step.needs, *step.after) if other in by_id]
+            below[name] = max(before, default=0) + _is_build(step)
+        return below[name]
+
+    return {step.id: depth(step.id) for step in steps if _is_build(step)}
+
+
+def _with_jobs(step: Step, part: int, jobs: int, before: tuple[str, ...]) -> Step:
+    commands = tuple(_told(command, part) if command.tuning else command for command in step.commands)
+    after = tuple(dict.fromkeys((*step.after, *(name for name in before if name not in step.needs))))
+    return replace(step, commands=commands, memory_bytes=step.memory_bytes * part // jobs, after=after)
+
+
+def _told(command: Command, part: int) -> Command:
+    if VARIABLE in command.tuning or JOBSERVER_VARIABLE in command.tuning:
+        return command
+    most = min([part, *(int(command.tuning[name]) for name in JOBS_VARIABLES if name in command.tuning)])
+    return replace(command, tuning={**command.tuning, **jobs_environment(most)})

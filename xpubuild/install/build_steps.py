@@ -1,0 +1,392 @@
+"""The steps that build, install and verify: environment and command of each build, and its gate. Pure.
+
+pip builds trees with a ``pyproject.toml`` and with only a ``setup.py`` alike, without isolation, so that the
+pinned tools and the torch of the environment are used. The kind of tree is only known after the checkout: the
+command before the build reports it, and fails if the recipe does not match the tree.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+
+from xpubuild.artifacts.audit_report import AuditPolicy
+from xpubuild.artifacts.expectation import OFF
+from xpubuild.artifacts.installed import InstalledProof, installed_stamp
+from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
+from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
+from xpubuild.errors import RecipeError
+from xpubuild.install.build_compilers import compiler_environment, path_prefix
+from xpubuild.install.build_jobs import jobs_environment_of, launcher_folder, launcher_tuning, memory_of
+from xpubuild.install.compile_cache import cache_logs, cache_proofs, cache_tools, cache_tuning
+from xpubuild.install.held import (
+    constraints_of,
+    explain_held,
+    held_file,
+    held_proof,
+    hold_command,
+    with_constraints,
+)
+from xpubuild.install.source_steps import (
+    built_tree_proof,
+    pin_checked,
+    served_environment,
+    unpacked_environment,
+)
+from xpubuild.install.target import Target
+from xpubuild.machine.python_environment import repair_env_command
+from xpubuild.supply.git.built import EDITABLE, WHEEL
+from xpubuild.supply.git.pin import Pin
+
+#: A wheel folder that pip is configured with may hold a newer version, and pip would take that one.
+_OWN_WHEELS_ALONE = {"PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
+
+
+_LIST = "TORCH_XPU_ARCH_LIST"
+
+
+def wants_xpu(env: Mapping[str, str]) -> bool:
+    """Whether a build for XPU leaves XPU on; a recipe may switch it off."""
+    return env.get("USE_XPU", "1").lower() not in OFF
+
+
+def targets_in(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the AOT targets that an environment names."""
+    return tuple(part.strip() for part in env.get(_LIST, "").replace(";", ",").split(",") if part.strip())
+
+
+def audited_targets(target: Target, name: str, env: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Return the AOT targets that a component's wheel must have native code for; None: it has no kernels."""
+    if not target.component(name).audit.device_code or target.device != "xpu" or not wants_xpu(env):
+        return None
+    return targets_in(env) if _LIST in env else target.arch
+
+
+#: 2020-01-01 UTC: a fixed moment for archive members, so that a wheel depends on its inputs alone.
+SOURCE_DATE_EPOCH = "1577836800"
+
+
+def source_folder(target: Target, name: str) -> str:
+    """Return the folder of a component's pyproject.toml or setup.py."""
+    folder = target.layout.src / name
+    inside = target.component(name).build.source_dir
+    return str(folder if inside == "." else folder / inside)
+
+
+def build_environment(target: Target, name: str) -> dict[str, str]:
+    """Return the environment overlay of a source build, in the order: switches, compilers, oneAPI, ABI."""
+    own = target.component(name).build.cxx11_abi
+    abi = str(target.cxx11_abi if own is None else own)
+    env = {key: target.fill(value) for key, value in target.switches[name].items()}
+    env.update(
+        {
+            "CC": target.compilers.cc,
+            "CXX": target.compilers.cxx,
+            "CMAKE_PREFIX_PATH": str(target.layout.env),
+            "CMAKE_GENERATOR": "Ninja",
+            "SOURCE_DATE_EPOCH": SOURCE_DATE_EPOCH,
+            "_GLIBCXX_USE_CXX11_ABI": abi,
+            # Bytecode in the tree is neither written nor read: it would be run in place of the pinned source.
+            "PYTHONPYCACHEPREFIX": bytecode(target, name),
+        }
+    )
+    env["CXXFLAGS"] = " ".join(filter(None, (env.get("CXXFLAGS"), f"-D_GLIBCXX_USE_CXX11_ABI={abi}")))
+    if target.oneapi is not None:
+        own_prefix = env["CMAKE_PREFIX_PATH"]
+        env.update(target.oneapi.env)
+        theirs = target.oneapi.env.get("CMAKE_PREFIX_PATH")
+        env["CMAKE_PREFIX_PATH"] = f"{own_prefix}:{theirs}" if theirs else own_prefix
+    env.update(compiler_environment(target))
+    env.update(served_environment(target, name))
+    env.update(unpacked_environment(target, name))
+    for file in scratch_config(target, name):
+        env["DIST_EXTRA_CONFIG"] = file
+    return env
+
+
+def bytecode(target: Target, name: str) -> str:
+    """Return the folder for the bytecode of a component's build, which is removed before it."""
+    return str(target.layout.build / "bytecode" / name)
+
+
+def scratch_config(target: Target, name: str) -> Mapping[str, str]:
+    """Return the file (path -> text) that keeps setuptools' scratch files out of the tree; empty for none.
+
+    In the tree, ``build/lib*`` would outlive a change of the pin, and the next wheel would hold modules that
+    the new tree no longer has. A build that is resumed on purpose keeps its tree, and one with config
+    settings is told its place by them.
+    """
+    build = target.component(name).build
+    if build.resume or build.config_settings:
+        return {}
+    # Relative, for a script that runs in another workspace: setup.py runs in its own folder.
+    place = os.path.relpath(target.layout.build / name, source_folder(target, name))
+    file = target.layout.build / "setuptools" / f"{name}.cfg"
+    return {str(file): f"[build]\nbuild_base = {place}\n"}
+
+
+def check_command(target: Target, name: str, pin: Pin | None, *, kind: str = WHEEL) -> Command:
+    """Return the command that compares the tree with its pin and with what the recipe says of its front end.
+
+    ``pin`` is None for a tree with edits on purpose.
+    """
+    source, build = target.component(name).source, target.component(name).build
+    tree = ["--checkout", str(target.layout.src / name), "--kind", kind]
+    if pin is not None:
+        tree += ["--commit", pin.commit, *(() if pin.submodules else ("--no-submodules",))]
+        tree += [part for path in pin.skip for part in ("--skip-submodule", path)]
+    tree += [part for path in (source.made_by_build if source else ()) for part in ("--besides", path)]
+    settings = [part for key in sorted(build.config_settings) for part in ("--setting", key)]
+    return Command(
+        argv=(
+            XPUBUILD, "plumbing", "front-end", source_folder(target, name),
+            "--env", str(target.layout.env), "--wanted", build.front_end, *settings, *tree,
+        ),
+        portable=(),
+    )  # fmt: skip
+
+
+def wheel_command(target: Target, name: str, stage: str) -> Command:
+    """Return the command that makes a component's wheel in ``stage``.
+
+    Raises:
+        RecipeError: setup.py was asked for together with config settings, which it does not know.
+    """
+    build, source = target.component(name).build, source_folder(target, name)
+    if build.front_end != "setup.py":
+        return _command(target, name, (*_pip(target, name, "wheel"), "--wheel-dir", stage, source))
+    if build.config_settings:
+        raise RecipeError(
+            f"component '{name}' has config settings, but setup.py, which builds it, accepts none",
+            fix=f"remove components.{name}.build.config_settings, or build.front_end",
+        )
+    argv = (str(target.layout.python), "setup.py", "bdist_wheel", "--dist-dir", stage)
+    return _command(target, name, argv, cwd=source)
+
+
+def configure_command(target: Target, name: str, folder: str) -> Command:
+    """Return the command that configures a component as its wheel's build would, and compiles nothing.
+
+    ``folder`` is where CMake writes where the tree leaves that to the caller.
+    """
+    argv = (
+        XPUBUILD, "plumbing", "configure", source_folder(target, name),
+        "--env", str(target.layout.env), *_settings(target, name, "--setting", {"build-dir": folder}),
+    )  # fmt: skip
+    # Nothing is compiled, and the launchers would be in what a rehearsal looks at.
+    return _command(target, name, argv, compiles=False)
+
+
+def _settings(target: Target, name: str, option: str, more: Mapping[str, str] | None = None) -> list[str]:
+    every = {**(more or {}), **target.component(name).build.config_settings}
+    return [part for key in sorted(every) for part in (option, f"{key}={target.fill(every[key])}")]
+
+
+def _pip(target: Target, name: str, verb: str) -> tuple[str, ...]:
+    return (
+        str(target.layout.python), "-m", "pip", verb,
+        "--no-build-isolation", "--no-deps", "--no-index", "--no-input",
+        "--disable-pip-version-check", "--verbose", *_settings(target, name, "--config-settings"),
+    )  # fmt: skip
+
+
+def _command(
+    target: Target, name: str, argv: tuple[str, ...], *, cwd: str | None = None, compiles: bool = True
+) -> Command:
+    env = build_environment(target, name)
+    tuning = jobs_environment_of(target, name)
+    # A git that the build starts ends at once, offline, where it would wait for a server.
+    tuning |= {"GIT_ALLOW_PROTOCOL": "file"} if target.downloads.offline else {}
+    if compiles:
+        tuning |= cache_tuning(target, name, env)
+        tuning |= launcher_tuning(target, name, {**env, **tuning})
+    oneapi_path = target.oneapi.path_prefix if target.oneapi else ()
+    return Command(
+        argv=argv,
+        env=env,
+        cwd=cwd,
+        path_prefix=(str(target.layout.env / "bin"), *path_prefix(target), *oneapi_path),
+        tuning=tuning,
+    )
+
+
+def _relevant(target: Target) -> dict[str, object]:
+    """Return what decides a build beside its command."""
+    return {"compiler": dict(target.compilers.key), "oneapi": target.oneapi.digest if target.oneapi else ""}
+
+
+def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
+    """Return the step that builds and audits the wheel of a source component."""
+    component, layout = target.component(name), target.layout
+    stage, build_folder = layout.wheels / f".stage-{name}", layout.build / name
+    command = wheel_command(target, name, str(stage))
+    policy = AuditPolicy(
+        cxx11_abi=target.cxx11_abi if component.audit.cxx11_abi else None,
+        forbid_needed=tuple(component.audit.forbid_needed),
+        allow_missing=tuple(component.audit.allow_missing),
+        require_strings=tuple(component.audit.require_strings),
+        device_targets=audited_targets(target, name, command.env),
+    )
+    search = (str(target.site_packages / "torch" / "lib"), str(layout.env / "lib"))
+    return Step(
+        id=f"{name}.wheel",
+        title=f"build {component.dist} wheel",
+        needs=(f"{name}.source", *after),
+        tools=cache_tools(target, name),
+        commands=(check_command(target, name, pin_checked(target, name)), command),
+        proofs=(
+            built_tree_proof(target, name),
+            WheelProof(str(stage), "*.whl", policy, search),
+            *cache_proofs(target, name),
+        ),
+        inputs=(source_folder(target, name),),
+        outputs=(str(build_folder), *launcher_folder(target, name)),
+        fresh=(
+            str(stage),
+            bytecode(target, name),
+            *(() if component.build.resume else (str(build_folder),)),
+            *cache_logs(target, name),
+        ),
+        publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
+        relevant=_relevant(target),
+        memory_bytes=memory_of(target, name),
+    )
+
+
+def _installing(target: Target, name: str, command: Command, before: tuple[Command, ...] = ()) -> Step:
+    """Return what the steps share that install a component into the environment and write down what it is."""
+    dist, site, held = target.component(name).dist, target.site_packages, held_file(target, name)
+    constraints = constraints_of(target, name)
+    return Step(
+        id=f"{name}.install",
+        title=f"install {dist}",
+        commands=(
+            repair_env_command(str(target.layout.env)),
+            *before,
+            replace(command, argv=with_constraints(command.argv, constraints)),
+            hold_command(target, name),
+        ),
+        proofs=(held_proof(target, name, own=True),),
+        inputs=constraints,
+        outputs=(str(target.layout.env), held),
+        witnesses=(held,),
+        witness_globs=((str(site), f"{dist.replace('-', '_')}-*.dist-info/RECORD"),),
+    )
+
+
+def install_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
+    """Return the step that installs a built wheel into the environment, exactly that file."""
+    dist, layout, site = target.component(name).dist, target.layout, target.site_packages
+    wheels, made = (layout.portable, "portable") if target.options.portable else (layout.wheels, "wheel")
+    argv = (
+        str(layout.python), "-m", "pip", "install",
+        "--no-deps", "--no-index", "--pre", "--no-input", "--force-reinstall",
+        "--disable-pip-version-check", "--find-links", str(wheels), dist,
+    )  # fmt: skip
+    step = _installing(target, name, Command(argv=argv, env=_OWN_WHEELS_ALONE))
+    return replace(
+        step,
+        needs=(f"{name}.{made}",),
+        after=after,
+        proofs=(SameWheelProof(str(wheels), dist, str(site)), *step.proofs),
+        inputs=(str(wheels), *step.inputs),
+        outputs_stamp=functools.partial(installed_stamp, site, (dist,)),
+        explain=explain_held(),
+    )
+
+
+def editable_step(target: Target, name: str, needs: tuple[str, ...], after: tuple[str, ...]) -> Step:
+    """Return the step that installs a source component editable, for a developer who rebuilds all day.
+
+    Always with pip: ``setup.py develop`` is gone from setuptools.
+    """
+    dist = target.component(name).dist
+    argv = (*_pip(target, name, "install"), "--editable", source_folder(target, name))
+    check = check_command(target, name, pin_checked(target, name), kind=EDITABLE)
+    step = _installing(target, name, _command(target, name, argv), (check,))
+    made = (str(target.layout.build / name), *step.outputs[1:], *launcher_folder(target, name))
+    return replace(
+        step,
+        title=f"build and install {dist} (editable)",
+        needs=(f"{name}.source", *needs),
+        after=after,
+        tools=cache_tools(target, name),
+        proofs=(
+            InstalledProof(str(target.site_packages), (dist,)),
+            *step.proofs,
+            *cache_proofs(target, name),
+        ),
+        outputs=(step.outputs[0], *made),
+        fresh=(bytecode(target, name), *cache_logs(target, name)),
+        relevant=_relevant(target),
+        memory_bytes=memory_of(target, name),
+    )
+
+
+def verify_step(target: Target, needs: tuple[str, ...]) -> Step:
+    """Return the last step: the suite, run by the interpreter that was built for."""
+    layout, suite = target.layout, target.recipe.verify
+    require = [item for item in suite.require if item in target.components]
+    oneapi = target.oneapi
+    device = "xpu" if target.device == "xpu" else "cpu"
+    return Step(
+        id="verify",
+        title=f"verify on the {device.upper()}",
+        needs=needs,
+        commands=(
+            Command(
+                argv=(
+                    XPUBUILD, "verify", "--python", str(layout.python),
+                    "--device", device, "--suite", suite.suite,
+                    *(part for item in require for part in ("--require", item)),
+                    "--output", str(layout.verify_report),
+                ),
+                env=dict(oneapi.env) if oneapi else {},
+                path_prefix=oneapi.path_prefix if oneapi else (),
+                portable=(),
+            ),
+        ),
+        proofs=(VerifyProof(str(layout.verify_report)),),
+        outputs=(str(layout.verify_report),),
+        witnesses=(str(layout.verify_report),),
+        relevant={"require": require},
+    )  # fmt: skip
+
+
+_NOT_WITHOUT = (
+    "echo 'portable wheels are made by xpubuild: plan without --portable, or install with it' >&2; exit 1",
+)
+
+
+def portable_step(target: Target, name: str) -> Step:
+    """Return the step between building a wheel and installing it.
+
+    What it publishes is audited as if it lay in the environment that its requirements were taken from.
+    """
+    layout, dist = target.layout, target.component(name).dist
+    stage = layout.portable / f".stage-{name}"
+    runtime = target.runtime or target.site_packages
+    audit = target.component(name).audit
+    policy = AuditPolicy(
+        cxx11_abi=target.cxx11_abi if audit.cxx11_abi else None,
+        forbid_needed=tuple(audit.forbid_needed),
+        allow_missing=tuple(audit.allow_missing),
+        absolute_rpath="error",
+    )
+    argv = (
+        XPUBUILD, "plumbing", "make-portable", str(layout.wheels), dist, str(stage),
+        "--runtime", str(runtime), "--builder", str(layout.root),
+    )  # fmt: skip
+    torch = (str(target.site_packages / "torch" / "lib"),)
+    return Step(
+        id=f"{name}.portable",
+        title=f"make the {dist} wheel portable",
+        needs=(f"{name}.wheel",),
+        commands=(Command(argv=argv, portable=_NOT_WITHOUT),),
+        proofs=(WheelProof(str(stage), "*.whl", policy, torch, str(runtime)),),
+        inputs=(str(layout.wheels),),
+        fresh=(str(stage),),
+        publish=Publish(stage=str(stage), folder=str(layout.portable), pattern="*.whl"),
+    )

@@ -1,0 +1,256 @@
+"""The conda packages of an environment: from a given lock, the workspace's own, or solved now."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import platformdirs
+from packaging.utils import canonicalize_name
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.model import XPUBUILD, Command, Step
+from xpubuild.errors import FetchError, RecipeError, UnsatisfiableError, UsageError
+from xpubuild.install.environment_steps import toolchain_step
+from xpubuild.install.target import Choice, Target
+from xpubuild.machine.envmark import MARK
+from xpubuild.recipe.model import Toolchain
+from xpubuild.supply.conda.channels import read_condarc, resolve
+from xpubuild.supply.conda.engines import find_engines
+from xpubuild.supply.conda.host_libstdcxx import machine_need
+from xpubuild.supply.conda.install import lock_digest, python_version
+from xpubuild.supply.conda.lockfile import read_lock, split_filename
+from xpubuild.supply.conda.model import CondaLock
+from xpubuild.supply.conda.proofs import CondaEnvironmentProof, mkl_proof
+from xpubuild.supply.conda.solve import Wanted, make_lock
+from xpubuild.supply.conda.traps import kind_of
+from xpubuild.supply.mirror.store import Mirror
+
+NAME = "conda-lock.yml"
+
+
+def conda_lock(choice: Choice) -> str:
+    """Return the text of the conda-lock.yml that the environment is made from.
+
+    A lock that the workspace has is kept while recipe and Python ask for the same. Channels that were named
+    are asked instead of the recipe's.
+
+    Raises:
+        UnsatisfiableError: the recipe names no conda packages, or they do not go together.
+        RecipeError: the lock is none.
+        FetchError: offline, and there is no lock; or a channel cannot be reached.
+        ToolchainError: nothing here can solve.
+    """
+    options = choice.options
+    if options.conda_lock is not None:
+        return _read(options.conda_lock)
+    wanted = _wanted(choice)
+    kept = choice.layout.root / NAME
+    found = None
+    if kept.is_file() and not options.update:
+        found = _same(_read(kept), wanted)
+    found = found or _from_mirror(choice, wanted)
+    if found is not None:
+        return found
+    if options.offline:
+        raise FetchError(
+            "the conda packages of this build are unknown, and the run is offline",
+            why=(
+                f"they are solved once from the channels and written to {NAME}; the workspace has no "
+                "matching one"
+            ),
+            fix=f"solve on a machine with a network, and pass the lock with --conda-lock {NAME}",
+            commands=(f"xpubuild fetch {choice.recipe.name} --packages conda --mirror DIR",),
+            evidence={"reason": "offline"},
+        )
+    return make_lock(
+        wanted,
+        find_engines(os.environ),
+        environment=base_environment(),
+        cache=platformdirs.user_cache_path("xpubuild") / "conda",
+        report=options.report,
+    )
+
+
+def _same(text: str, wanted: Wanted) -> str | None:
+    """Return a lock if it answers the same question."""
+    return text if read_lock(text).content_hash == wanted.content_hash() else None
+
+
+def file_name(recipe: str) -> str:
+    """Return the name under which a mirror, or a folder with a lock, has the conda-lock.yml of a recipe."""
+    return f"{recipe}.{NAME}"
+
+
+def _from_mirror(choice: Choice, wanted: Wanted) -> str | None:
+    """Return the lock that a fetch of this recipe left in the mirror, where it answers the same question."""
+    folder = choice.options.mirror_folder
+    if folder is None or not folder.is_dir() or choice.options.update:
+        return None
+    mirror, name = Mirror.open(folder), file_name(choice.recipe.name)
+    entries = (entry for entry in mirror.files() if entry.kind == "conda" and entry.name == name)
+    found = (_same(mirror.file(entry.sha256).read_text("utf-8"), wanted) for entry in entries)
+    return next((text for text in found if text is not None), None)
+
+
+def _wanted(choice: Choice) -> Wanted:
+    tools = choice.recipe.toolchain
+    if tools.conda is None or not tools.conda.packages:
+        raise UnsatisfiableError(
+            f"recipe '{choice.recipe.name}' lists no conda packages",
+            why="--packages conda installs the packages of toolchain.conda in the recipe",
+            fix="use --packages venv, or write a recipe that extends this one and has toolchain.conda",
+        )
+    need = machine_need()
+    return Wanted(
+        specifications(tools, _minor(choice.options.python)),
+        resolve(choice.options.conda_channel or tools.conda.channels, read_condarc(os.environ)),
+        need.version if need else None,
+    )
+
+
+def _minor(python: str | None) -> str:
+    """Return the version of Python that conda is asked for: 3.12, also where python3.12 is named."""
+    if python is None:
+        return f"{sys.version_info.major}.{sys.version_info.minor}"
+    found = re.fullmatch(r"(?:.*/)?(?:python)?(3\.\d+)(?:\.\d+)?", python)
+    if found is None:
+        raise UsageError(
+            f"--python {python} is not a version that conda can install",
+            why="with --packages conda, the interpreter is a conda package",
+            fix="pass a version, such as --python 3.12",
+        )
+    return found[1]
+
+
+def _read(path: Path) -> str:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(
+            f"the conda lock {path} cannot be read", why=str(error), fix="check the path of --conda-lock"
+        ) from error
+    read_lock(text, name=str(path))
+    return text
+
+
+def python_of(lock: str) -> str:
+    """Return the version of Python in the text of a conda-lock.yml, such as 3.12.4."""
+    return python_version(read_lock(lock))
+
+
+#: What conda installs as a program or library that pip has a wheel of, too.
+_FROM_CONDA = frozenset({"cmake", "ninja", "mkl-static", "mkl-include", "onemkl-license"})
+_ENTRY = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:==|===)", re.MULTILINE)
+
+
+def conda_steps(target: Target) -> list[Step]:
+    """Return the steps that make the environment from the lock and fill it."""
+    lock = read_lock(target.conda_lock or "")
+    rest = _rest_step(target, lock)
+    return [_environment_step(target, lock), *([rest] if rest is not None else [])]
+
+
+def conda_files(target: Target) -> dict[str, str]:
+    """Return the texts that the steps read: the lock, and what stands in for requirement files."""
+    left = _left(target, read_lock(target.conda_lock or ""))
+    files = {str(target.requirement_path(name)): text for name, text in left.items()}
+    return {**files, str(target.layout.root / NAME): target.conda_lock or ""}
+
+
+def conda_digest(target: Target) -> str:
+    """Return one number for what conda installs."""
+    return lock_digest(read_lock(target.conda_lock or ""))
+
+
+def specifications(tools: Toolchain, python: str) -> tuple[str, ...]:
+    """Return what is asked of the solver; ``python`` is a version such as 3.12 or 3.12.4.
+
+    ``{python}`` stands for the minor version, ``{mkl}`` for the recipe's MKL, any
+    where it names none.
+    """
+    values = {"{python}": ".".join(python.split(".")[:2]), "{mkl}": f"=={tools.mkl}" if tools.mkl else "*"}
+    return tuple(_filled(item, values) for item in (tools.conda.packages if tools.conda else ()))
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        template = template.replace(name, value)
+    return template
+
+
+def _environment_step(target: Target, lock: CondaLock) -> Step:
+    env, path = target.layout.env, str(target.layout.root / NAME)
+    cache, python = str(target.cache / "conda"), python_version(lock)
+    mkl = mkl_proof(str(env), lock)
+    command = Command(
+        argv=(XPUBUILD, "plumbing", "conda-env", str(env), "--lock", path, "--cache", cache),
+        tuning=target.downloads.environment(),
+        portable=(shlex.join(["conda-lock", "install", "--prefix", str(env), path]),),
+    )
+    records = (
+        package.filename.removesuffix(".conda").removesuffix(".tar.bz2")
+        for package in lock.packages
+        if split_filename(package.filename)
+    )
+    return Step(
+        id="env",
+        title=f"create conda environment with Python {python}",
+        commands=(command,),
+        proofs=(CondaEnvironmentProof(str(env), lock), *([mkl] if mkl else [])),
+        inputs=(path,),
+        outputs=(str(env), str(env.parent / f".{env.name}.conda")),
+        witnesses=(
+            str(target.layout.python),
+            str(env / MARK),
+            *(str(env / "conda-meta" / f"{stem}.json") for stem in records),
+        ),
+        relevant={"python": python, "lock": lock_digest(lock)},
+    )
+
+
+def _rest_step(target: Target, lock: CondaLock) -> Step | None:
+    """Return the step in which pip installs what conda does not provide; None if nothing is left."""
+    left = _left(target, lock)
+    names = [name for name in left if _ENTRY.search(left[name])]
+    if not names:
+        return None
+    tools = target.recipe.toolchain.model_copy(update={"mkl": None, "requirements": names, "leave_out": []})
+    recipe = target.recipe.model_copy(update={"toolchain": tools})
+    loaded = target.loaded.model_copy(update={"recipe": recipe})
+    step = toolchain_step(replace(target, loaded=loaded, requirements={**target.requirements, **left}))
+    return replace(step, title="install build tools that conda does not provide")
+
+
+def _left(target: Target, lock: CondaLock) -> dict[str, str]:
+    """Return the recipe's requirement files of the toolchain without what must not come from pip here."""
+    names = target.recipe.toolchain.requirements
+    return {name: remaining(target.requirements[name], lock) for name in names}
+
+
+def remaining(text: str, lock: CondaLock) -> str:
+    """Return a hashed requirements file without what conda brought and what shadows oneAPI.
+
+    Python packages that conda brought stay in it (setuptools): the file's pin is the one to build with.
+    """
+    there = {canonicalize_name(package.name) for package in lock.packages}
+    gone = {name for name in _FROM_CONDA if name in there}
+    if "mkl-static" in there:
+        # pip's MKL is not installed, and so nothing that only it needs.
+        gone |= {"onemkl-license", "mkl-devel"}
+    kept, dropping = [], False
+    for line in text.splitlines(keepends=True):
+        entry = _ENTRY.match(line)
+        if entry:
+            name = canonicalize_name(entry[1])
+            dropping = name in gone or ("mkl-static" in there and kind_of(name) is not None)
+        elif line.startswith("#") and not line[:1].isspace():
+            dropping = False
+        if not dropping:
+            kept.append(line)
+    return "".join(kept)
