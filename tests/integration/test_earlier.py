@@ -79,9 +79,11 @@ def test_plan_tells_what_its_steps_will_take(tmp_path: Path) -> None:
     assert "min" in together
 
 
-@pytest.mark.parametrize("text", ["[]", '{"MAX_JOBS": 1}', "x"])
-def test_a_damaged_cell_of_the_new_table_is_found(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["[]", '{"tuning": {"MAX_JOBS": 1}, "downloaded_bytes": 1, "disk_bytes": 1}']
+)
+def test_a_damaged_journal_tells_nothing(tmp_path: Path, text: str) -> None:
     run(tmp_path, Step("torch", "download", commands=(shell("echo Progress 5 of 5"),)))
     with Journal(Layout(tmp_path).journal) as journal:
-        journal._db.execute("UPDATE amounts SET tuning=?", (text,))
+        journal._db.execute("UPDATE entries SET data=? WHERE kind='amount'", (text,))
     assert steps_of(tmp_path) == []

@@ -38,11 +38,8 @@ class Home:
                 journal.end_run("ok")
             journal.add_made("torch", [str(root / "wheels"), str(root / "build")])
             moment = time.time() - days * DAY_S
-            with journal._write() as db:
-                db.execute(
-                    "UPDATE runs SET started=?, ended=CASE WHEN ended IS NULL THEN NULL ELSE ? END",
-                    (moment, moment),
-                )
+            run = {"started": moment, **({"ended": moment} if finished else {})}
+            journal._change("run", "000000001", **run)
         receipt = {
             "recipe": name, "status": "complete", "prebuilt": [],
             "wheels": [{"name": "torch", "version": "2.8.0"}], "verify": {"status": "pass"},

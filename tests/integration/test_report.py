@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from support.documents import check
 from support.pages import page_of
 from support.report_world import HOSTILE, SECRET
 
+from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import WorkspaceLock
 
 pytestmark = [pytest.mark.needs("ninja"), pytest.mark.xdist_group("report")]
@@ -152,9 +151,11 @@ def test_a_page_hides_and_turns_no_text_and_reads_no_file_elsewhere(
     plan["steps"][2]["id"] = "../elsewhere"
     (copy / "build" / "plan.json").write_text(json.dumps(plan))
     (copy / "elsewhere.log").write_text("a.c:1:1: fatal error: private\n")
-    with contextlib.closing(sqlite3.connect(copy / "journal.db")) as db, db:
-        db.execute("UPDATE steps SET step='../elsewhere' WHERE step='lib.install'")
-        db.execute("UPDATE runs SET started=1e15")
+    with Journal(copy / "journal.db") as journal:
+        (record,) = [one for one in journal.records() if one.step == "lib.install"]
+        journal.forget(["lib.install"], removed=False)
+        journal.begin("../elsewhere", record.fingerprint)
+        journal.failed("../elsewhere", record.detail)
     file = tmp_path / "page.html"
     xpubuild.ok("report", str(copy), "--output", str(file))
     said = page_of(file).said
@@ -164,8 +165,6 @@ def test_a_page_hides_and_turns_no_text_and_reads_no_file_elsewhere(
 
 
 def test_a_workspace_in_which_nothing_ran(xpubuild: Xpubuild, tmp_path: Path) -> None:
-    from xpubuild.engine.journal import Journal
-
     Journal(tmp_path / "journal.db").close()
     file = tmp_path / "page.html"
     document = check(xpubuild.json("report", "--workspace", str(tmp_path), "--output", str(file)), "report")

@@ -179,15 +179,6 @@ def test_an_old_place_that_may_not_be_looked_into(tmp_path: Path, monkeypatch: p
     assert f"was moved from {old} to {new}" in told(new)[0]
 
 
-def test_a_journal_of_before_does_not_know_its_place(tmp_path: Path) -> None:
-    built(tmp_path / "ws")
-    with Journal(tmp_path / "ws/journal.db") as journal, journal._write() as db:
-        db.execute("DROP TABLE place")
-    with Journal(tmp_path / "ws/journal.db", read_only=True) as journal:
-        assert journal.place() is None
-    assert told(tmp_path / "ws") == ("", "")
-
-
 @dataclass(frozen=True)
 class Moving:
     """A recipe, and a workspace that was moved after an install."""

@@ -85,7 +85,7 @@ def test_the_user_interface_does_not_know_the_command_line(imports: list[Import]
         ("click", ("xpubuild.cli",)),
         ("git", ("xpubuild.supply.git.git",)),
         ("elftools", ("xpubuild.artifacts.elf",)),
-        ("sqlite3", ("xpubuild.engine.journal",)),
+        ("sqlite3", ("xpubuild.engine.journal", "xpubuild.engine.journal_entries")),
     ],
 )
 def test_a_library_is_used_in_one_place(imports: list[Import], library: str, homes: tuple[str, ...]) -> None:

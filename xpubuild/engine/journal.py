@@ -1,14 +1,17 @@
 """What was done in a workspace: SQLite, durable after every step.
 
-A step is done when its row has its fingerprint and says so; the row is written only after the checks passed.
+A step is done when its entry has its fingerprint and says so; it is written only after the checks passed. One
+table has everything: each entry is a JSON text with a checksum, since SQLite checks its own structure alone.
+A journal that cannot be read is set aside whole, and the steps are proved again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import errno
 import os
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,22 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import explained
-from xpubuild.engine.journal_cells import SCHEMA, unreadable
-from xpubuild.engine.journal_errors import translated
-from xpubuild.engine.journal_place import led, led_step
+from xpubuild.engine.journal_entries import TABLE, entries, entry, look, put
 from xpubuild.engine.process import ProcessResult
-from xpubuild.errors import ToolchainError
+from xpubuild.errors import NoSpaceError, ToolchainError
 from xpubuild.frozen import frozen
 
-_SETTLE = "INSERT INTO place (id, path) VALUES (1, ?) ON CONFLICT(id) DO UPDATE SET path=excluded.path"
-_LEAD_STEP = (
-    "UPDATE steps SET evidence=:evidence, witnesses=:witnesses, published=:published, detail=:detail"
-    " WHERE step=:step"
-)
-_LEAD_MADE = "UPDATE OR REPLACE made SET path=? WHERE path=?"
-_VERSION = 1
+_VERSION = 2
 #: Seconds to wait for another process that is inside a transaction.
 _PATIENCE_S = 30.0
+_PROBE_BYTES = 1 << 18
+#: How the detail of a step begins that was done before its workspace was moved.
+MADE_IN = "made in "
+#: The fields of a step that hold paths.
+_WITH_PATHS = ("evidence", "witnesses", "published")
 
 
 @frozen
@@ -47,6 +47,7 @@ class StepRecord:
     witnesses: dict[str, list[int]]
     published: list[str]
     detail: str
+    run: int = 0
 
 
 @frozen
@@ -68,7 +69,8 @@ class Journal:
 
     Raises:
         NoSpaceError: the disk is full.
-        ToolchainError: it cannot be opened, or ``read_only`` is asked for and it is missing or damaged.
+        ToolchainError: it cannot be opened, has another format, or ``read_only`` is asked for and it is
+            missing or damaged.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -87,7 +89,7 @@ class Journal:
         except sqlite3.DatabaseError as error:
             if read_only or not _is_damaged(error):
                 raise translated(error, path) from error
-            # A journal that is no database costs a rebuild, not the user's afternoon: keep it, start anew.
+            # A journal that is no database costs a rebuild, not the user's afternoon: keep it, start again.
             self.set_aside = _put_aside(path)
             try:
                 self._db = self._open("mode=rwc", _prepare)
@@ -96,14 +98,14 @@ class Journal:
 
     def _open_reading(self) -> sqlite3.Connection:
         try:
-            return self._open("mode=ro", _look)
+            return self._open("mode=ro", _look_at)
         except sqlite3.OperationalError:
             # SQLite makes files beside a WAL database even to read it. Where one may only read, as in a
             # workspace of somebody else, it can be taken as it is, unless a log waits beside it.
             wal = self.path.with_name(f"{self.path.name}-wal")
             if os.access(self.path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size):
                 raise
-            return self._open("mode=ro&immutable=1", _look)
+            return self._open("mode=ro&immutable=1", _look_at)
 
     def _open(self, options: str, then: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
         db = sqlite3.connect(
@@ -114,7 +116,6 @@ class Journal:
             isolation_level=None,
         )
         try:
-            db.row_factory = sqlite3.Row
             then(db)
         except BaseException:
             db.close()
@@ -132,47 +133,74 @@ class Journal:
         self.close()
 
     @contextlib.contextmanager
-    def _write(self) -> Iterator[sqlite3.Connection]:
+    def _using(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+        """Yield the database; what is written in the block becomes one change."""
         with self._mutex:
             try:
+                if write:
+                    self._db.execute("BEGIN IMMEDIATE")
                 yield self._db
-            except sqlite3.DatabaseError as error:
-                raise translated(error, self.path) from error
+                if write:
+                    self._db.execute("COMMIT")
+            except BaseException as error:
+                if self._db.in_transaction:
+                    with contextlib.suppress(sqlite3.Error):
+                        self._db.execute("ROLLBACK")
+                if isinstance(error, sqlite3.DatabaseError):
+                    raise translated(error, self.path) from error
+                raise
+
+    def _all(self, kind: str) -> dict[str, Any]:
+        with self._using() as db:
+            return entries(db, kind)
+
+    def _put(self, kind: str, values: Mapping[str, Any]) -> None:
+        with self._using(write=True) as db:
+            put(db, kind, values)
+
+    def _change(self, kind: str, key: str, **changes: Any) -> None:
+        """Change fields of an entry; nothing where there is none."""
+        with self._using(write=True) as db:
+            if (found := entry(db, kind, key)) is not None:
+                put(db, kind, {key: {**found, **changes}})
 
     def start_run(self, recipe: str, argv: Sequence[str], version: str) -> None:
         """Open a run; commands and steps recorded from now on belong to it."""
-        with self._write() as db:
-            cursor = db.execute(
-                "INSERT INTO runs (started, recipe, argv, version) VALUES (?, ?, ?, ?)",
-                (time.time(), recipe, json.dumps(list(argv)), version),
-            )
-            self.run_id = int(cursor.lastrowid or 0)
+        run = {"started": time.time(), "ended": None, "status": None, "recipe": recipe, "argv": list(argv)}
+        with self._using(write=True) as db:
+            self.run_id = _next(db, "run")
+            put(db, "run", {_key(self.run_id): {**run, "version": version}})
 
     def end_run(self, status: str) -> None:
         """Close the run with ok, failed or cancelled."""
-        with self._write() as db:
-            db.execute("UPDATE runs SET ended=?, status=? WHERE id=?", (time.time(), status, self.run_id))
+        self._change("run", _key(self.run_id), ended=time.time(), status=status)
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Return every run, oldest first."""
+        return [{"id": int(key), **run} for key, run in self._all("run").items()]
 
     def record(self, step: str) -> StepRecord | None:
         """Return what is known of a step."""
-        with self._write() as db:
-            row = db.execute("SELECT * FROM steps WHERE step=?", (step,)).fetchone()
-        return None if row is None else _step(row)
+        with self._using() as db:
+            found = entry(db, "step", step)
+        return None if found is None else StepRecord(step=step, **found)
 
     def records(self) -> list[StepRecord]:
         """Return all steps, in the order they were last started."""
-        with self._write() as db:
-            return [_step(row) for row in db.execute("SELECT * FROM steps ORDER BY started")]
+        found = [StepRecord(step=key, **entry) for key, entry in self._all("step").items()]
+        return sorted(found, key=lambda record: record.started)
 
     def begin(self, step: str, fingerprint: str) -> None:
         """Record that a step runs; what it published before is kept until the step is done again."""
-        with self._write() as db:
-            db.execute(
-                "INSERT INTO steps (step, fingerprint, status, run, started) VALUES (?, ?, 'running', ?, ?)"
-                " ON CONFLICT(step) DO UPDATE SET fingerprint=excluded.fingerprint, status='running',"
-                " run=excluded.run, started=excluded.started, ended=NULL, detail=''",
-                (step, fingerprint, self.run_id, time.time()),
-            )
+        with self._using(write=True) as db:
+            before = entry(db, "step", step) or {"evidence": [], "witnesses": {}, "published": []}
+            now = {
+                "fingerprint": fingerprint,
+                "status": "running",
+                "run": self.run_id,
+                "started": time.time(),
+            }
+            put(db, "step", {step: {**before, **now, "ended": None, "detail": ""}})
 
     def done(
         self,
@@ -183,200 +211,132 @@ class Journal:
         published: Sequence[str],
     ) -> None:
         """Record that the checks of a step passed."""
-        with self._write() as db:
-            db.execute(
-                "UPDATE steps SET status='done', ended=?, evidence=?, witnesses=?, published=? WHERE step=?",
-                (
-                    time.time(),
-                    json.dumps(list(evidence)),
-                    json.dumps(dict(witnesses)),
-                    json.dumps(list(published)),
-                    step,
-                ),
-            )
+        made = {"evidence": list(evidence), "witnesses": dict(witnesses), "published": list(published)}
+        self._change("step", step, status="done", ended=time.time(), **made)
 
     def refresh_witnesses(self, step: str, witnesses: Mapping[str, Sequence[int]]) -> None:
         """Record that files were touched and found unchanged."""
-        with self._write() as db:
-            db.execute("UPDATE steps SET witnesses=? WHERE step=?", (json.dumps(dict(witnesses)), step))
+        self._change("step", step, witnesses=dict(witnesses))
 
     def failed(self, step: str, detail: str) -> None:
         """Record that a step failed."""
-        with self._write() as db:
-            db.execute(
-                "UPDATE steps SET status='failed', ended=?, detail=? WHERE step=?",
-                (time.time(), detail, step),
-            )
+        self._change("step", step, status="failed", ended=time.time(), detail=detail)
 
     def command(self, step: str, argv: Sequence[str], result: ProcessResult, log: str) -> None:
         """Record the time and memory of one command."""
-        with self._write() as db:
-            cursor = db.execute(
-                "INSERT INTO commands (run, step, argv, started, duration_s, user_s, system_s, max_rss_bytes,"
-                " peak_tree_bytes, returncode, log) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-                (
-                    self.run_id,
-                    step,
-                    json.dumps(list(argv)),
-                    time.time() - result.duration_s,
-                    result.duration_s,
-                    result.user_s,
-                    result.system_s,
-                    result.max_rss_bytes,
-                    result.peak_tree_bytes,
-                    result.returncode,
-                    log,
-                ),
-            )
+        command = {
+            "run": self.run_id, "step": step, "argv": list(argv), "started": time.time() - result.duration_s,
+            "duration_s": result.duration_s, "user_s": result.user_s, "system_s": result.system_s,
+            "max_rss_bytes": result.max_rss_bytes, "peak_tree_bytes": result.peak_tree_bytes,
+            "returncode": result.returncode, "log": log,
+        }  # fmt: skip
+        with self._using(write=True) as db:
+            key = _key(_next(db, "command"))
+            put(db, "command", {key: command})
             if len(result.memory) > 1:
-                points = (cursor.lastrowid, json.dumps(result.memory))
-                db.execute("INSERT INTO memory (id, points) VALUES (?, ?)", points)
-
-    def memory(self) -> dict[int, list[list[float]]]:
-        """Return id of a command -> its memory (bytes) at points in time (seconds after its start)."""
-        with self._write() as db:
-            rows = db.execute("SELECT * FROM memory").fetchall() if _has(db, "memory") else ()
-        return {row["id"]: json.loads(row["points"]) for row in rows}
-
-    def amount(self, step: str, tuning: Mapping[str, str], downloaded_bytes: int, disk_bytes: int) -> None:
-        """Record of a step that is done what ``Amount`` has."""
-        with self._write() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO amounts (run, step, tuning, downloaded_bytes, disk_bytes)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (self.run_id, step, json.dumps(dict(tuning)), downloaded_bytes, disk_bytes),
-            )
-
-    def amounts(self) -> dict[tuple[int, str], Amount]:
-        """Return (run, step) -> what ``amount`` recorded."""
-        with self._write() as db:
-            rows = db.execute("SELECT * FROM amounts").fetchall() if _has(db, "amounts") else ()
-        return {
-            (row["run"], row["step"]): Amount(
-                json.loads(row["tuning"]), int(row["downloaded_bytes"]), int(row["disk_bytes"])
-            )
-            for row in rows
-        }
+                put(db, "memory", {key: [list(point) for point in result.memory]})
 
     def commands(self) -> list[dict[str, Any]]:
         """Return every command that was run here, oldest first."""
-        with self._write() as db:
-            rows = db.execute("SELECT * FROM commands ORDER BY id").fetchall()
-        return [{**dict(row), "argv": json.loads(row["argv"])} for row in rows]
+        return [{"id": int(key), **command} for key, command in self._all("command").items()]
 
-    def runs(self) -> list[dict[str, Any]]:
-        """Return every run, oldest first."""
-        with self._write() as db:
-            rows = db.execute("SELECT * FROM runs ORDER BY id").fetchall()
-        return [{**dict(row), "argv": json.loads(row["argv"])} for row in rows]
+    def memory(self) -> dict[int, list[list[float]]]:
+        """Return id of a command -> its memory (bytes) at points in time (seconds after its start)."""
+        return {int(key): points for key, points in self._all("memory").items()}
+
+    def amount(self, step: str, tuning: Mapping[str, str], downloaded_bytes: int, disk_bytes: int) -> None:
+        """Record of a step that is done what ``Amount`` has."""
+        took = {"tuning": dict(tuning), "downloaded_bytes": downloaded_bytes, "disk_bytes": disk_bytes}
+        self._put("amount", {f"{_key(self.run_id)} {step}": took})
+
+    def amounts(self) -> dict[tuple[int, str], Amount]:
+        """Return (run, step) -> what ``amount`` recorded."""
+        split = ((key.partition(" "), took) for key, took in self._all("amount").items())
+        return {(int(run), step): Amount(**took) for (run, _, step), took in split}
 
     def add_made(self, step: str, paths: Sequence[str]) -> None:
         """Record what this workspace makes before it exists; ``clean`` removes nothing else."""
-        with self._write() as db:
-            db.executemany(
-                "INSERT INTO made (path, step) VALUES (?, ?)"
-                " ON CONFLICT(path) DO UPDATE SET step=excluded.step",
-                [(path, step) for path in paths],
-            )
+        self._put("made", dict.fromkeys(paths, step))
 
     def made(self) -> dict[str, str]:
         """Return path -> step of everything that was made here."""
-        with self._write() as db:
-            rows = db.execute("SELECT path, step FROM made ORDER BY path").fetchall()
-        return {row["path"]: row["step"] for row in rows}
+        return self._all("made")
 
     def place(self) -> str | None:
         """Return the folder that this workspace was made in; None where the journal does not tell."""
-        with self._write() as db:
-            row = db.execute("SELECT path FROM place").fetchone() if _has(db, "place") else None
-        return None if row is None else str(row["path"])
+        return self._all("place").get("")
 
     def settle_at(self, place: str) -> None:
         """Record the folder that the workspace is made in."""
-        with self._write() as db:
-            db.execute(_SETTLE, (place,))
+        self._put("place", {"": place})
 
     def move(self, old: str, new: str) -> None:
-        """Take note, as one change, that all of ``old`` lies in ``new`` now; what was done says where.
+        """Record, as one change, that all of ``old`` lies in ``new`` now; what was done says where.
 
-        Nothing of the old place is taken for this workspace's own any more: a copy may be in use there.
+        Nothing of the old place counts as this workspace's own any more: a copy may be in use there.
         """
-        with self._write() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                for row in db.execute("SELECT * FROM steps").fetchall():
-                    db.execute(_LEAD_STEP, {**led_step(dict(row), old, new), "step": row["step"]})
-                for row in db.execute("SELECT path FROM made").fetchall():
-                    db.execute(_LEAD_MADE, (led(row["path"], old, new), row["path"]))
-                db.execute(_SETTLE, (new,))
-            except BaseException:
-                db.execute("ROLLBACK")
-                raise
-            db.execute("COMMIT")
+        with self._using(write=True) as db:
+            for step, entry in entries(db, "step").items():
+                changes = {name: relocated(entry[name], old, new) for name in _WITH_PATHS}
+                detail = f"{MADE_IN}{old}" if entry["status"] == "done" else entry["detail"]
+                put(db, "step", {step: {**entry, **changes, "detail": detail}})
+            made = entries(db, "made")
+            db.execute("DELETE FROM entries WHERE kind='made'")
+            put(db, "made", {relocated(path, old, new): step for path, step in made.items()})
+            put(db, "place", {"": new})
 
     def forget(self, steps: Sequence[str], *, removed: bool = True) -> None:
         """Remove the records of steps; unless their outputs were ``removed``, they stay ours to replace."""
-        with self._write() as db:
-            for table in ("steps", "made") if removed else ("steps",):
-                db.executemany(f"DELETE FROM {table} WHERE step=?", [(step,) for step in steps])  # noqa: S608
+        with self._using(write=True) as db:
+            gone = [("step", step) for step in steps]
+            if removed:
+                gone += [("made", path) for path, step in entries(db, "made").items() if step in steps]
+            db.executemany("DELETE FROM entries WHERE kind=? AND key=?", gone)
 
 
-def _has(db: sqlite3.Connection, table: str) -> bool:
-    """Whether a journal, of an earlier xpubuild perhaps and opened to be read, has a table."""
-    found = db.execute("SELECT 1 FROM sqlite_master WHERE type='table' AND name=?", (table,))
-    return found.fetchone() is not None
+def relocated(value: Any, old: str, new: str) -> Any:
+    """Return plain JSON in which every path of one folder is one of another, names of keys too."""
+    if isinstance(value, str):
+        return new + value[len(old) :] if value == old or value.startswith(f"{old}/") else value
+    if isinstance(value, list):
+        return [relocated(item, old, new) for item in value]
+    if isinstance(value, dict):
+        return {relocated(key, old, new): relocated(item, old, new) for key, item in value.items()}
+    return value
 
 
-def _step(row: sqlite3.Row) -> StepRecord:
-    return StepRecord(
-        step=row["step"],
-        fingerprint=row["fingerprint"],
-        status=row["status"],
-        started=row["started"],
-        ended=row["ended"],
-        evidence=json.loads(row["evidence"]),
-        witnesses=json.loads(row["witnesses"]),
-        published=json.loads(row["published"]),
-        detail=row["detail"],
-    )
+def _key(number: int) -> str:
+    """Return a number as a key: keys are sorted as texts."""
+    return f"{number:09}"
 
 
-def _look(db: sqlite3.Connection) -> None:
-    """Read every cell once: what cannot be used is found when the journal is opened, not in the middle."""
-    # A text that is no UTF-8 would be an OperationalError, like a locked database.
-    db.text_factory = bytes
-    try:
-        # A journal of an earlier xpubuild that is only read may lack a table.
-        there = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-        found = unreadable(
-            lambda table: (
-                [_row(row) for row in db.execute(f"SELECT * FROM {table}")]  # noqa: S608 - names of our own
-                if table.encode() in there
-                else ()
-            )
-        )
-    finally:
-        db.text_factory = str
-    if found:
-        raise sqlite3.DatabaseError(found)
-
-
-def _row(row: sqlite3.Row) -> dict[str, Any]:
-    return dict(zip(row.keys(), row, strict=True))
+def _next(db: sqlite3.Connection, kind: str) -> int:
+    last = db.execute("SELECT max(key) FROM entries WHERE kind=?", (kind,)).fetchone()[0]
+    return int(last or 0) + 1
 
 
 def _prepare(db: sqlite3.Connection) -> None:
     found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
         raise sqlite3.DatabaseError(found)
+    _require_version(db)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=FULL")
+    if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        db.execute(TABLE)
+        db.execute(f"PRAGMA user_version={_VERSION}")
+    _look_at(db)
+
+
+def _look_at(db: sqlite3.Connection) -> None:
+    _require_version(db)
+    look(db)
+
+
+def _require_version(db: sqlite3.Connection) -> None:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version not in (0, _VERSION):
         raise sqlite3.OperationalError(f"it has format {version}, this xpubuild knows format {_VERSION}")
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute("PRAGMA synchronous=FULL")
-    db.executescript(SCHEMA)
-    db.execute(f"PRAGMA user_version={_VERSION}")
-    _look(db)
 
 
 def _put_aside(path: Path) -> Path:
@@ -392,3 +352,34 @@ def _is_damaged(error: sqlite3.DatabaseError) -> bool:
     """Whether a file is no sound database."""
     # "Not a database" and "malformed" have no class of their own; locked, full, not readable are Operational.
     return type(error) is sqlite3.DatabaseError
+
+
+def _is_full(error: Exception, folder: Path) -> bool:
+    if "full" in str(error):
+        return True
+    if "disk I/O error" not in str(error):
+        return False
+    # SQLite calls a full disk that where it enlarges its shared index; a failing disk has the same name.
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(_PROBE_BYTES))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as reason:
+        return reason.errno in (errno.ENOSPC, errno.EDQUOT)
+    return False
+
+
+def translated(error: Exception, path: Path) -> NoSpaceError | ToolchainError:
+    """Return what a user should read about a database at ``path``."""
+    if _is_full(error, path.parent):
+        return NoSpaceError(
+            "no space left while writing the journal",
+            why=f"{path}: {error}",
+            fix="free some space, then run the same command again; finished steps are kept",
+        )
+    if "this xpubuild knows format" in str(error):
+        fix = "use another --workspace, or the xpubuild that made this one"
+    else:
+        fix = "run the install again: it sets the damaged journal aside, and checks or rebuilds every step"
+    return ToolchainError(f"the journal {path} cannot be used", why=str(error), fix=fix)

@@ -7,8 +7,7 @@ from dataclasses import field
 from pathlib import Path
 
 from xpubuild.engine.fingerprint import file_sha256
-from xpubuild.engine.journal import Journal, StepRecord
-from xpubuild.engine.journal_place import MADE_IN
+from xpubuild.engine.journal import MADE_IN, Journal, StepRecord
 from xpubuild.engine.lock import began_under, described
 from xpubuild.engine.model import Plan, Step
 from xpubuild.errors import XpuBuildError

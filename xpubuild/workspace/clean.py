@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine import files
-from xpubuild.engine.journal import Journal
-from xpubuild.engine.journal_place import led
+from xpubuild.engine.journal import Journal, relocated
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.errors import SourceIntegrityError, UsageError
 from xpubuild.frozen import frozen
@@ -56,7 +55,7 @@ def plan_clean(root: Path, steps: Sequence[str] = ()) -> Removal:
     with Journal(root / "journal.db", read_only=True) as journal:
         # Where the folder was moved, what it made is inside it all the same.
         place = journal.place() or str(root)
-        made = {str(led(path, place, str(root))): step for path, step in journal.made().items()}
+        made = {str(relocated(path, place, str(root))): step for path, step in journal.made().items()}
         known = {record.step for record in journal.records()}
     unknown = sorted(set(steps) - known)
     if unknown:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from xpubuild.engine import files
-from xpubuild.engine.journal import Journal
-from xpubuild.engine.journal_place import led
+from xpubuild.engine.journal import Journal, relocated
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.envmark import read_mark, write_mark
@@ -100,7 +99,7 @@ def settle_here(root: Path, journal: Journal) -> Moved | None:
         # Not ready in this place, and ours: it is made again.
         write_mark(layout.env, {"state": "moved", "from": str(found.old)})
     for made in journal.made():
-        path = Path(led(made, str(found.old), str(root)))
+        path = Path(relocated(made, str(found.old), str(root)))
         if layout.build in (path, *path.parents) and _is_own(root, path):
             files.remove_tree(path)
     for cache in _caches_of_cmake(layout.src, found.old):
