@@ -223,14 +223,7 @@ def test_the_bundle_holds_no_secret_of_the_environment(site: dict[str, str], tmp
     done = doctor("doctor", "--bundle", str(file), env=env)
     assert done.returncode == 10
     text = file.read_text("utf-8")
-    for secret in (
-        "quillsmith",
-        "tok-12345678",
-        "pw-9876543",
-        "10.9.8.7",
-        "pvcbox9",
-        "corp.lan",
-    ):
+    for secret in ("quillsmith", "tok-12345678", "pw-9876543", "10.9.8.7", "pvcbox9", "corp.lan"):
         assert secret not in text, secret
     # A word of its own: a short name may be part of a random one.
     assert not re.search(rf"\b{re.escape(os.uname().nodename)}\b", text)

@@ -110,12 +110,7 @@ def test_hosts_have_names_of_their_own() -> None:
             "ada is not a member",
             "usermod -aG render ada",
         ),
-        (
-            "a member since after the login",
-            "gpu.render_access",
-            "login session is older",
-            "newgrp render",
-        ),
+        ("a member since after the login", "gpu.render_access", "login session is older", "newgrp render"),
         ("a container with the wrong gid", "gpu.render_access", "gid 109", "--group-add 109"),
         ("a container without the device", "gpu.render_node", "/dev/dri/renderD128", "--device /dev/dri"),
         ("rootless Podman dropped the groups", "gpu.render_access", "not mapped", "--group-add keep-groups"),
@@ -168,12 +163,7 @@ def test_hosts_have_names_of_their_own() -> None:
         ("torch lacks a symbol", "torch.import", "undefined symbol: iJIT_NotifyEvent", "-c 'import torch'"),
         ("torch hangs when it is imported", "torch.import", "timed out in import torch", "shadow"),
         ("torch crashes when it counts devices", "gpu.agreement", "SIGABRT in torch.xpu.device_count", ""),
-        (
-            "Max driven by xe",
-            "gpu.kernel_driver",
-            "only its own i915",
-            "intel-i915-dkms intel-fw-gpu",
-        ),
+        ("Max driven by xe", "gpu.kernel_driver", "only its own i915", "intel-i915-dkms intel-fw-gpu"),
         (
             "Max driven by the kernel's own i915",
             "gpu.kernel_driver",

@@ -224,11 +224,7 @@ STACK = (
         "level_zero.enumerate",
         environ={"ZE_ENABLE_ALT_DRIVERS": "libze_other.so.1"},
     ),
-    _healthy(
-        "a driver that does not start",
-        "level_zero.enumerate",
-        level_zero=LevelZero(init=0x70020000),
-    ),
+    _healthy("a driver that does not start", "level_zero.enumerate", level_zero=LevelZero(init=0x70020000)),
     _healthy(
         "one of two cards is not listed",
         "gpu.agreement",

@@ -274,11 +274,7 @@ SELDOM: dict[str, tuple[Prepared, Check, str]] = {
     "the triton of CUDA": (with_the_triton_of_cuda, torch.torch_one_triton, "fail"),
     "companions of another torch": (with_companions, torch.torch_vision_pairing, "fail"),
     "a placeholder": (with_a_placeholder, sycl_runtime.opencl_cpu, "warn"),
-    "a placeholder and its library": (
-        with_the_library_of_a_placeholder,
-        sycl_runtime.opencl_cpu,
-        "ok",
-    ),
+    "a placeholder and its library": (with_the_library_of_a_placeholder, sycl_runtime.opencl_cpu, "ok"),
     "a placeholder of nothing": (with_a_placeholder_of_nothing, sycl_runtime.opencl_cpu, "warn"),
 }
 

@@ -131,10 +131,7 @@ def test_an_answer_after_the_deadline_changes_nothing() -> None:
         return Outcome("ok", "in time")
 
     found = told(a_check("a.late", late, deadline_s=0.05), a_check("b.slow", slow))
-    assert found == {
-        "a.late": ("error", "timed out after 0.05 s"),
-        "b.slow": ("ok", "in time"),
-    }
+    assert found == {"a.late": ("error", "timed out after 0.05 s"), "b.slow": ("ok", "in time")}
 
 
 def test_the_process_ends_although_a_check_does_not() -> None:
@@ -220,10 +217,7 @@ def test_what_only_the_running_machine_tells_is_skipped_for_files(tmp_path: Path
 
 
 def test_questions_about_a_recipe_need_one() -> None:
-    assert told(a_check("a.recipe", recipe=True))["a.recipe"] == (
-        "skip",
-        "needs a recipe (--recipe)",
-    )
+    assert told(a_check("a.recipe", recipe=True))["a.recipe"] == ("skip", "needs a recipe (--recipe)")
 
 
 def test_evidence_becomes_plain_json() -> None:

@@ -57,16 +57,7 @@ def test_a_recipe_is_what_brings_pydantic() -> None:
 
 @pytest.mark.parametrize(
     ("program", "unwanted"),
-    [
-        ("import xpubuild.machine.gpus", {"yaml"}),
-        (
-            RUN,
-            {
-                "xpubuild.doctor.bundle",
-                "xml.etree.ElementTree",
-            },
-        ),
-    ],
+    [("import xpubuild.machine.gpus", {"yaml"}), (RUN, {"xpubuild.doctor.bundle", "xml.etree.ElementTree"})],
 )
 def test_what_is_seldom_needed_is_imported_where_it_is_needed(program: str, unwanted: set[str]) -> None:
     told = f"import sys, json\n{program}\nprint(json.dumps(list(sys.modules)), file=sys.stderr)"

@@ -51,12 +51,7 @@ def itself(context: Look) -> Look:
     ],
 )
 def test_advice_fits_the_place(
-    tmp_path: Path,
-    *,
-    check: type[Any],
-    files: dict[str, str],
-    place: Callable[[Look], Look],
-    word: str,
+    tmp_path: Path, *, check: type[Any], files: dict[str, str], place: Callable[[Look], Look], word: str
 ) -> None:
     root = tree(tmp_path, files)
     for driver in (root / "sys/bus/pci/drivers").glob("*"):

@@ -252,11 +252,7 @@ SELDOM = {
         environ={"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"},
     ),
     "tiles that are two devices": agreement("ok", MAX, answers=layers(listing(GPU, GPU), of_torch(count=2))),
-    "a torch that is not imported": agreement(
-        "ok",
-        MAX,
-        answers=layers(listing(GPU), NOT_IMPORTED),
-    ),
+    "a torch that is not imported": agreement("ok", MAX, answers=layers(listing(GPU), NOT_IMPORTED)),
     "a torch without XPU": agreement(
         "ok", MAX, answers=layers(listing(GPU), of_torch(version="2.8.0+cpu", built=False, count=0))
     ),
@@ -267,8 +263,7 @@ SELDOM = {
         "fail",
         MAX,
         answers=layers(
-            listing(GPU),
-            of_torch(ending=Ending("crash", ({"stage": "torch.xpu.device_count"},), status=-6)),
+            listing(GPU), of_torch(ending=Ending("crash", ({"stage": "torch.xpu.device_count"},), status=-6))
         ),
     ),
     "a GPU of the processor that torch ignores": agreement(

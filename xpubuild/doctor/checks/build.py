@@ -197,8 +197,7 @@ def build_filesystem(look: Look) -> Outcome:
     disk = look.host.disk
     folder = Path(disk.path)
     elsewhere = Fix(
-        "use a workspace on a local file system",
-        ("xpubuild install RECIPE --workspace /path/on/local/disk",),
+        "use a workspace on a local file system", ("xpubuild install RECIPE --workspace /path/on/local/disk",)
     )
     evidence = {"path": disk.path, "filesystem": disk.filesystem, "mount_point": disk.mount_point}
     if disk.read_only:
@@ -238,9 +237,7 @@ def build_clock(look: Look) -> Outcome:
     evidence = {"ahead_s": round(ahead, 1) or 0.0, "future": future}
     if abs(ahead) > 60:  # noqa: PLR2004 - one minute
         return finding(
-            f"the time of a new file in {folder} differs from the clock by {ahead:+.0f} s",
-            fix,
-            **evidence,
+            f"the time of a new file in {folder} differs from the clock by {ahead:+.0f} s", fix, **evidence
         )
     if future:
         touch = Fix(
@@ -249,9 +246,7 @@ def build_clock(look: Look) -> Outcome:
         return finding(f"files with times in the future: {', '.join(future[:5])}", touch, **evidence)
     if abs(ahead) > 2:  # noqa: PLR2004 - enough to confuse make and ninja
         return warn(
-            f"the time of a new file in {folder} differs from the clock by {ahead:+.1f} s",
-            fix,
-            **evidence,
+            f"the time of a new file in {folder} differs from the clock by {ahead:+.1f} s", fix, **evidence
         )
     return ok("the clock and file times are consistent", **evidence)
 

@@ -69,10 +69,7 @@ def driver_family(look: Look) -> Outcome:
         return skip(f"the rpm database {unread} was not read, because rpm would have to run in the image")
     return finding(
         "no Level Zero driver for Intel GPUs was found by dpkg or rpm or in the library folders",
-        Fix(
-            f"install it{lts_note(look)}{need_note(look, 'driver')}",
-            install_driver(look),
-        ),
+        Fix(f"install it{lts_note(look)}{need_note(look, 'driver')}", install_driver(look)),
     )
 
 

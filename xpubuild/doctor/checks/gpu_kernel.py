@@ -177,10 +177,7 @@ def _command_line(look: Look, words: list[str], gpu: GpuFacts) -> Iterator[tuple
         ):
             yield (
                 f"the kernel was started with '{word}'",
-                Fix(
-                    f"remove '{word}' from the kernel command line, then reboot",
-                    _boot_commands(look),
-                ),
+                Fix(f"remove '{word}' from the kernel command line, then reboot", _boot_commands(look)),
             )
 
 
@@ -253,10 +250,7 @@ def gpu_firmware(look: Look) -> Outcome:
     packages = _firmware_packages(look)
     return finding(
         f"the kernel reports: {lines[-1]}",
-        Fix(
-            "update the firmware files and reboot; after a hang, power-cycle the machine",
-            packages,
-        ),
+        Fix("update the firmware files and reboot; after a hang, power-cycle the machine", packages),
         lines=lines[-_SHOWN_LINES:],
     )
 

@@ -60,8 +60,7 @@ def level_zero_loader(look: Look) -> Outcome:
         return unanswered(found)
     if found.ending.stage == "dlopen" and not found.load_error:
         return finding(
-            found.ending.told("loading the Level Zero loader"),
-            Fix("reinstall it", install_loader(look)),
+            found.ending.told("loading the Level Zero loader"), Fix("reinstall it", install_loader(look))
         )
     if found.load_error:
         copies = loader_copies(look)
@@ -118,10 +117,7 @@ def _listed(found: Enumeration) -> Outcome:
     if found.library("libze_intel_npu") or found.library("libze_intel_vpu"):
         return warn(
             f"{detail}; the NPU's driver is loaded too, which makes PyTorch up to 2.5 fail",
-            Fix(
-                "limit the loader to the GPU's driver",
-                (f"export {_ALTERNATIVE}=libze_intel_gpu.so.1",),
-            ),
+            Fix("limit the loader to the GPU's driver", (f"export {_ALTERNATIVE}=libze_intel_gpu.so.1",)),
             **_evidence(found),
         )
     return ok(detail, **_evidence(found))

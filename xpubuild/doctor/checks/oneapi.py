@@ -181,10 +181,7 @@ def _drift(place: Installed) -> tuple[Finding, ...]:
         for item in latest_drift(place.root, place.components, names)
         if item.code == "oneapi-latest-dangling"
     )
-    return (
-        *dangling,
-        *mixed_stack(latest, load_bundles(), code="oneapi-latest-drift"),
-    )
+    return (*dangling, *mixed_stack(latest, load_bundles(), code="oneapi-latest-drift"))
 
 
 def _list_links(look: Look) -> tuple[str, ...]:

@@ -49,8 +49,7 @@ def gpu_pcie_link(look: Look) -> Outcome:
                 " card and"
                 " the firmware settings of the slot",
                 as_root(
-                    look,
-                    *(f"lspci -vv -s {gpu.pci_address} | grep -E 'LnkCap|LnkSta'" for gpu in gpus[:1]),
+                    look, *(f"lspci -vv -s {gpu.pci_address} | grep -E 'LnkCap|LnkSta'" for gpu in gpus[:1])
                 ),
             ),
             links=known,

@@ -40,8 +40,7 @@ def gpu_render_node(look: Look) -> Outcome:
         fix = Fix(
             "find the reason in the kernel log; nomodeset and missing firmware are the usual ones",
             as_root(
-                look,
-                f"dmesg | grep -iE '{without[0].kernel_driver}|{without[0].pci_address}' | tail -30",
+                look, f"dmesg | grep -iE '{without[0].kernel_driver}|{without[0].pci_address}' | tail -30"
             ),
         )
     elif absent:
@@ -65,8 +64,7 @@ def _absent(look: Look, node: str) -> Fix:
             ),
         )
     return Fix(
-        f"make udev create {node}",
-        as_root(look, "udevadm trigger --subsystem-match=drm", "ls -l /dev/dri"),
+        f"make udev create {node}", as_root(look, "udevadm trigger --subsystem-match=drm", "ls -l /dev/dri")
     )
 
 
@@ -109,10 +107,7 @@ def gpu_render_access(look: Look) -> Outcome:
 
 
 def _closed(
-    look: Look,
-    tried: list[Opened],
-    failed: list[Opened],
-    evidence: dict[str, dict[str, Any]],
+    look: Look, tried: list[Opened], failed: list[Opened], evidence: dict[str, dict[str, Any]]
 ) -> Outcome:
     first = failed[0]
     why, fix = explain(look, first)

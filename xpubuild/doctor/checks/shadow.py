@@ -269,8 +269,7 @@ def shadow_conda(look: Look) -> Outcome:
     active = sorted(_conda_packages(look, Path(conda))) if conda.startswith("/") else []
     if active:
         fix = Fix(
-            "build outside this conda environment, or in one without these packages",
-            ("conda deactivate",),
+            "build outside this conda environment, or in one without these packages", ("conda deactivate",)
         )
         return finding(f"the active conda environment has {', '.join(active)}", fix, conda=active)
     clashing = [*_beside_compiler(look)]

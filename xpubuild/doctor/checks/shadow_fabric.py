@@ -87,8 +87,7 @@ def _look(look: Look) -> _Fabric:
     first = libraries.find(_LIBRARY, (*look.listed("LD_LIBRARY_PATH"), *libraries.system_folders(look)))
     roots = (environ.get(name, "") for name in _ROOTS)
     own = libraries.find(
-        _LIBRARY,
-        [look.path(root) / folder for root in roots if root.startswith("/") for folder in _OWN],
+        _LIBRARY, [look.path(root) / folder for root in roots if root.startswith("/") for folder in _OWN]
     )
     named = (Path(environ.get(name, "")) for name in _OF_CCL)
     of_ccl = next((path for path in named if path.is_absolute() and path.is_file()), own or first)

@@ -35,11 +35,7 @@ def sycl_adapters(look: Look) -> Outcome:
     if found.loader is None or found.ending is None:
         return skip("no SYCL runtime on LD_LIBRARY_PATH or in the selected environment")
     listed = {item["adapter"]: found.devices(item["adapter"]) for item in found.adapters}
-    evidence = {
-        "loader": str(found.loader),
-        "adapters": list(found.adapters),
-        "failed": dict(found.failed),
-    }
+    evidence = {"loader": str(found.loader), "adapters": list(found.adapters), "failed": dict(found.failed)}
     ask = shlex.join(("python3", "-c", _ASK, str(found.loader)))
     fix = Fix(
         "install what is missing in the same place as the runtime, or use one oneAPI release",

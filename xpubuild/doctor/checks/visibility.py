@@ -54,8 +54,7 @@ def gpu_hidden(look: Look) -> Outcome:
         seen = visible(selector, [len(device.get("tiles", ())) for device in left])
     except SelectorError as error:
         fix = Fix(
-            "correct it; with this value every SYCL program fails with an exception",
-            (f"unset {SELECTOR}",),
+            "correct it; with this value every SYCL program fails with an exception", (f"unset {SELECTOR}",)
         )
         return finding(f"{SELECTOR}={selector}: {error}", fix, **evidence)
     evidence["visible"] = seen

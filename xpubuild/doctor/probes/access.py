@@ -161,10 +161,7 @@ def _by_group(look: Look, opened: Opened) -> tuple[str, Fix]:
     if not _allows(opened.mode, _GROUP):
         return (
             f"{who}, and that group has no read and write permission",
-            Fix(
-                "restore the usual mode of the node",
-                as_root(look, "udevadm trigger --subsystem-match=drm"),
-            ),
+            Fix("restore the usual mode of the node", as_root(look, "udevadm trigger --subsystem-match=drm")),
         )
     if _member(user, opened.gid):
         return (

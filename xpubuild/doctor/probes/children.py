@@ -76,11 +76,7 @@ def deadline_s(environ: Mapping[str, str], default: float = DEADLINE_S) -> float
 
 
 def child(
-    look: Look,
-    argv: Sequence[str],
-    environ: Mapping[str, str] | None = None,
-    *,
-    seconds: float = DEADLINE_S,
+    look: Look, argv: Sequence[str], environ: Mapping[str, str] | None = None, *, seconds: float = DEADLINE_S
 ) -> Ending:
     """Run a program in the caller's environment (or ``environ``) and return how it ended; never raises."""
     env = dict(look.environ if environ is None else environ)
@@ -100,11 +96,7 @@ def child(
 
 
 def script(
-    look: Look,
-    name: str,
-    environ: Mapping[str, str] | None = None,
-    *,
-    arguments: Sequence[str] = (),
+    look: Look, name: str, environ: Mapping[str, str] | None = None, *, arguments: Sequence[str] = ()
 ) -> Ending:
     """Run one of the scripts in this folder with the interpreter that runs xpubuild."""
     path = Path(__file__).with_name(name)
