@@ -41,7 +41,7 @@ def bad(look):
     "scratch has room"
     return finding("scratch is full", Fix("make room", ("rm -r /scratch/old",)), free=0)
 
-@check("site.after", needs=("site.bad",))
+@check("site.after", needs="site.bad")
 def after(look):
     "after it"
     return ok("well")

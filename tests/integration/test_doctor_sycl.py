@@ -13,8 +13,8 @@ from support.doctor_frame import a_context
 from support.doctor_shows import shows
 from support.small_elf import library
 
+from xpubuild.doctor.checks.runtimes import opencl_cpu, sycl_adapters
 from xpubuild.doctor.checks.shadow import shadow_sycl_soname
-from xpubuild.doctor.checks.sycl_runtime import opencl_cpu, sycl_adapters
 from xpubuild.doctor.kit import Look
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from integration import oneapi_standin as standin
 from support.cli import Xpubuild
 from support.ocloc_standin import EVERY, LTS_2350, add_module, add_ocloc
 
-from xpubuild.doctor.checks.driver_build import driver_ocloc
+from xpubuild.doctor.checks.driver import driver_ocloc
 from xpubuild.doctor.kit import Look
 from xpubuild.machine.host_report import host_report
 from xpubuild.machine.ocloc import driver_folders, find_ocloc, try_ocloc

@@ -87,6 +87,8 @@ class EnvHost:
             "USER": "someone",
             "TMPDIR": str(self.folder / "tmp"),
             "XDG_CONFIG_DIRS": str(self.folder / "etc"),
+            # No test may reach an index of packages.
+            "PIP_NO_INDEX": "1",
             **self.environ,
         }
         self.facts = {

@@ -14,7 +14,7 @@ from support.doctor_shows import shows
 from xpubuild.artifacts.site_packages import installed_dists
 from xpubuild.doctor.checks import python, torch
 from xpubuild.doctor.kit import Look
-from xpubuild.doctor.look import pip, sites
+from xpubuild.doctor.look import sites
 
 
 @pytest.fixture
@@ -92,23 +92,14 @@ def test_pip_is_read_in_its_order(host: EnvHost) -> None:
         host.prefix / "pip.conf", "[global]\nextra-index-url = https://c.example https://d.example\n"
     )
     context = host.context()
-    assert pip.indexes(context) == ("https://b.example/simple", "https://c.example", "https://d.example")
     found = python.python_pip_constraints(context)
     assert found.status == "fail"
     assert "target" in found.detail
     assert "user" not in found.detail.replace("/home/", "")
     host.environ["PIP_CONFIG_FILE"] = os.devnull
-    host.environ["PIP_NO_INDEX"] = "1"
-    assert pip.indexes(host.context()) == ()
     assert python.python_pip_constraints(host.context()).status == "ok"
 
 
 def test_a_broken_pip_configuration_breaks_nothing(host: EnvHost) -> None:
     standin.write(host.folder / "home" / ".config" / "pip" / "pip.conf", "user = true\n[")
     assert python.python_pip_constraints(host.context()).status == "ok"
-
-
-def test_the_index_of_an_unconfigured_pip_is_read_from_pip(host: EnvHost) -> None:
-    text = 'PyPI = PackageIndex("https://index.example/", file_storage_domain="files.example")\n'
-    standin.write(host.site / "pip" / "_internal" / "models" / "index.py", text)
-    assert pip.indexes(host.context()) == ("https://index.example/",)

@@ -15,17 +15,16 @@ from support.small_elf import library
 from xpubuild.doctor.checks import (
     build,
     driver,
-    driver_build,
+    network,
     oneapi,
     python,
+    runtimes,
     shadow,
     shadow_build,
     shadow_fabric,
     shadow_libstdcxx,
-    sycl_runtime,
     toolchain,
     torch,
-    wheels,
 )
 from xpubuild.doctor.kit import Check, Look
 from xpubuild.doctor.look.filesystem import Written
@@ -218,25 +217,25 @@ def with_a_refused_driver(host: EnvHost) -> Look:
 
 #: Test -> what is prepared, the check that is asked, how it answers.
 SELDOM: dict[str, tuple[Prepared, Check, str]] = {
-    "ocloc for the CPU": (for_the_cpu, driver_build.driver_ocloc, "ok"),
-    "ocloc that knows no target": (with_ocloc("bmg"), driver_build.driver_ocloc, "warn"),
+    "ocloc for the CPU": (for_the_cpu, driver.driver_ocloc, "ok"),
+    "ocloc that knows no target": (with_ocloc("bmg"), driver.driver_ocloc, "warn"),
     "ocloc that does not know all of a recipe": (
         with_ocloc(*LTS_2350, recipe="2.13"),
-        driver_build.driver_ocloc,
+        driver.driver_ocloc,
         "fail",
     ),
-    "ocloc that fails": (with_ocloc(before="echo out of luck; exit 9"), driver_build.driver_ocloc, "warn"),
+    "ocloc that fails": (with_ocloc(before="echo out of luck; exit 9"), driver.driver_ocloc, "warn"),
     "ocloc that makes nothing": (
         with_ocloc(before="exit 0", recipe="2.13"),
-        driver_build.driver_ocloc,
+        driver.driver_ocloc,
         "fail",
     ),
     "ocloc whose library is hidden": (
         with_ocloc("pvc", before=HIDDEN, environ={"XPUBUILD_EXTRA_LIBRARY_PATH": "/opt/other/lib"}),
-        driver_build.driver_ocloc,
+        driver.driver_ocloc,
         "warn",
     ),
-    "ocloc of a module": (with_a_module_of_ocloc, driver_build.driver_ocloc, "warn"),
+    "ocloc of a module": (with_a_module_of_ocloc, driver.driver_ocloc, "warn"),
     "a driver that is refused": (with_a_refused_driver, driver.driver_recipe, "fail"),
     "components of nothing": (lambda host: host.context(offline("2.8")), oneapi.oneapi_components, "fail"),
     "icpx for the CPU": (for_the_cpu, toolchain.toolchain_icpx, "skip"),
@@ -245,7 +244,7 @@ SELDOM: dict[str, tuple[Prepared, Check, str]] = {
     "no Python that runs": (without_python, python.python_runs, "skip"),
     "no Python with a version": (without_python, python.python_version, "skip"),
     "no Python with headers": (without_python, python.python_headers, "skip"),
-    "no Python for wheels": (without_python, wheels.network_wheels, "skip"),
+    "no Python for wheels": (without_python, network.network_wheels, "skip"),
     "no Python with torch": (without_python, torch.torch_vision_pairing, "skip"),
     "free space that is not known": (with_a_disk_of_unknown_size, build.build_disk, "skip"),
     "oneAPI without a compiler": (without_a_compiler, oneapi.oneapi_installed, "warn"),
@@ -273,9 +272,9 @@ SELDOM: dict[str, tuple[Prepared, Check, str]] = {
     "no triton": (with_torch_and_no_triton, torch.torch_one_triton, "ok"),
     "the triton of CUDA": (with_the_triton_of_cuda, torch.torch_one_triton, "fail"),
     "companions of another torch": (with_companions, torch.torch_vision_pairing, "fail"),
-    "a placeholder": (with_a_placeholder, sycl_runtime.opencl_cpu, "warn"),
-    "a placeholder and its library": (with_the_library_of_a_placeholder, sycl_runtime.opencl_cpu, "ok"),
-    "a placeholder of nothing": (with_a_placeholder_of_nothing, sycl_runtime.opencl_cpu, "warn"),
+    "a placeholder": (with_a_placeholder, runtimes.opencl_cpu, "warn"),
+    "a placeholder and its library": (with_the_library_of_a_placeholder, runtimes.opencl_cpu, "ok"),
+    "a placeholder of nothing": (with_a_placeholder_of_nothing, runtimes.opencl_cpu, "warn"),
 }
 
 

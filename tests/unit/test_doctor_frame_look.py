@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from support.doctor_frame import a_context
 
+from xpubuild.doctor.checks.level_zero import older
 from xpubuild.doctor.kit import plural
 from xpubuild.doctor.look import filesystem, libraries, sites
 from xpubuild.doctor.look.companions import companion_version, index_of
 from xpubuild.doctor.look.filesystem import Room, Written, quota_room, write_small
 from xpubuild.doctor.look.torches import Torch, cuda_of
-from xpubuild.doctor.probes.loaders import older
 
 
 @pytest.mark.parametrize(

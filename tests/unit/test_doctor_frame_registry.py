@@ -169,7 +169,6 @@ def test_a_plug_in_names_a_class_or_a_module(install: Install, target: str) -> N
         ("x = 1\n", "site_checks_b:x", "is not a check"),
         ("x = 1\n", "site_checks_b", "contains no checks"),
         (PLUGIN.replace('"site.quota"', '"site quota/.."'), "site_checks_b", "is not a sequence of words"),
-        (PLUGIN.replace("docs=", 'needs="gpu.present", docs='), "site_checks_b", "must be a collection"),
     ],
 )
 def test_a_broken_plug_in_is_a_check_with_an_error(

@@ -10,14 +10,19 @@ from support.doctor_frame import a_context
 from unit.test_host_capacity import lay
 
 from xpubuild.artifacts.site_packages import InstalledDist
-from xpubuild.doctor.look import pip, sites, toolkits
-from xpubuild.doctor.look.pip import Setting
+from xpubuild.doctor.checks.python import _of_files, _of_variables, _Setting
+from xpubuild.doctor.kit import Look
+from xpubuild.doctor.look import sites, toolkits
 from xpubuild.machine.host_report import PythonReport
 from xpubuild.machine.pythons import PythonFacts
 
 INI = (
     "[global]\nno_index = Yes\n[other]\na = b\n[install]\nindex-url = u\n[wheel]\nx = 1\n[download]\ny = 2\n"
 )
+
+
+def settings(look: Look) -> list[_Setting]:
+    return [*_of_files(look), *_of_variables(look)]
 
 
 def test_files_of_pip_in_their_order(tmp_path: Path) -> None:
@@ -31,53 +36,15 @@ def test_files_of_pip_in_their_order(tmp_path: Path) -> None:
         "PIP_CONFIG_FILE": "/named.ini", "XDG_CONFIG_DIRS": "/xdg1:/xdg2", "HOME": "/home",
         "XDG_CONFIG_HOME": "/config", "PIP_FIND_LINKS": "/l", "PIP_EMPTY": "", "OTHER": "x",
     }  # fmt: skip
-    found = pip.settings(a_context(tmp_path, environ=environ))
+    found = settings(a_context(tmp_path, environ=environ))
     assert [item.value for item in found] == ["1", "2", "3", "4", "5", "6", "/l"]
-    assert found[0] == Setting("number", "1", "/named.ini", "global", "")
-    assert found[-1] == Setting("find-links", "/l", "PIP_FIND_LINKS")
-    assert [item.from_file for item in found] == [True] * 6 + [False]
+    assert (found[0].name, found[0].origin, found[0].section) == ("number", "/named.ini", "global")
+    assert (found[-1].name, found[-1].origin, found[-1].section) == ("find-links", "PIP_FIND_LINKS", "")
     del environ["XDG_CONFIG_HOME"], environ["XDG_CONFIG_DIRS"]
-    found = pip.settings(a_context(tmp_path, environ=environ))
+    found = settings(a_context(tmp_path, environ=environ))
     assert [item.value for item in found] == ["1", "8", "4", "5", "7", "/l"]
-    none = pip.settings(a_context(tmp_path, environ={"PIP_CONFIG_FILE": "/dev/null"}))
-    assert none == ()
-
-
-def test_sections_and_levels_of_pip(tmp_path: Path) -> None:
-    lay(tmp_path, {"c/pip/pip.conf": INI, "x/pip/pip.conf": "[global\nbroken"})
-    environ = {"XDG_CONFIG_DIRS": str(tmp_path / "x"), "XDG_CONFIG_HOME": str(tmp_path / "c")}
-    file = str(tmp_path / "c/pip/pip.conf")
-    found = [item for item in pip.settings(a_context(environ=environ)) if item.origin == file]
-    assert found == [
-        Setting("no-index", "Yes", file, "global", ""), Setting("index-url", "u", file, "install", "--user"),
-        Setting("x", "1", file, "wheel", "--user"), Setting("y", "2", file, "download", "--user"),
-    ]  # fmt: skip
-    assert [item.on for item in found] == [True, False, True, False]
-
-
-@pytest.mark.parametrize("value", ["1", "yes", "true", "on", "y", "t", " TRUE "])
-def test_switches_of_pip(value: str) -> None:
-    assert Setting("a", value, "PIP_A").on
-    assert not Setting("a", f"{value}x", "PIP_A").on
-
-
-@pytest.mark.parametrize(
-    ("environ", "indexes"),
-    [
-        ({}, ()), ({"PIP_INDEX_URL": "a"}, ("a",)), ({"PIP_EXTRA_INDEX_URL": "b c b"}, ("b", "c")),
-        ({"PIP_INDEX_URL": "a", "PIP_EXTRA_INDEX_URL": "b a"}, ("a", "b")),
-        ({"PIP_INDEX_URL": "a", "PIP_NO_INDEX": "on"}, ()),
-        ({"PIP_INDEX_URL": "a", "PIP_NO_INDEX": "off"}, ("a",)),
-    ],
-)  # fmt: skip
-def test_indexes_of_pip(tmp_path: Path, environ: dict[str, str], indexes: tuple[str, ...]) -> None:
-    assert pip.indexes(a_context(tmp_path, environ=environ)) == indexes
-
-
-def test_the_index_that_pip_has_by_itself(tmp_path: Path) -> None:
-    site = sites.Site(Path("/p"), (), (tmp_path / "none", tmp_path), ())
-    lay(tmp_path, {"pip/_internal/models/index.py": 'x\nPyPI = PackageIndex(\n    "https://a.example/"\n)\n'})
-    assert (pip._default(site), pip._default(None)) == ("https://a.example/", "")
+    none = settings(a_context(tmp_path, environ={"PIP_CONFIG_FILE": "/dev/null"}))
+    assert none == []
 
 
 def python(executable: str, **facts: object) -> PythonFacts:

@@ -13,9 +13,8 @@ import pytest
 from unit.test_doctor_gpu_checks import device, tree
 
 from xpubuild.doctor.checks import render_node
+from xpubuild.doctor.checks.render_node import Opened, open_node
 from xpubuild.doctor.kit import Fix, Look
-from xpubuild.doctor.probes import access
-from xpubuild.doctor.probes.access import Opened, open_node
 from xpubuild.machine.host_report import host_report
 
 NODE = "/dev/dri/renderD128"
@@ -29,8 +28,8 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text("0::/user.slice\n")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(access, "groups_of_process", lambda: frozenset({MINE}))
-    monkeypatch.setattr(access, "_user_name", lambda: "ada")
+    monkeypatch.setattr(render_node, "groups_of_process", lambda: frozenset({MINE}))
+    monkeypatch.setattr(render_node, "_user_name", lambda: "ada")
     monkeypatch.setattr(Opened, "group", property(lambda node: str(node.gid)))
     tree(tmp_path, {**device(), "sys/bus/pci/drivers/i915/bind": ""})
     place = tmp_path / "sys/bus/pci/devices/0000:29:00.0"
@@ -106,7 +105,7 @@ def test_the_access_list_of_a_local_login(monkeypatch: pytest.MonkeyPatch, tmp_p
     raw = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
     monkeypatch.setattr(os, "getxattr", lambda path, name: raw)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(access, "groups_of_process", lambda: frozenset({1000}))
+    monkeypatch.setattr(render_node, "groups_of_process", lambda: frozenset({1000}))
     seen = open_node(node)
     assert seen.listed == (("u", 1000, 6), ("g", 44, 4))
     assert Opened(NODE, 0, 0o020660, 0, ANOTHER, seen.listed).by_list_only
@@ -116,7 +115,7 @@ def test_the_access_list_of_a_local_login(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_a_member_since_after_the_login(explain: Explain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "_member", lambda user, gid: (user, gid) == ("ada", ANOTHER))
+    monkeypatch.setattr(render_node, "_member", lambda user, gid: (user, gid) == ("ada", ANOTHER))
     why, fix = explain()
     assert "this login session is older" in why
     assert fix.commands == (f"newgrp {ANOTHER}",)
@@ -126,7 +125,7 @@ def test_a_member_since_after_the_login(explain: Explain, monkeypatch: pytest.Mo
 def test_a_container_with_other_groups(
     context: Look, explain: Explain, monkeypatch: pytest.MonkeyPatch, gid: int, word: str
 ) -> None:
-    monkeypatch.setattr(access, "contained", lambda asked: asked is context)
+    monkeypatch.setattr(render_node, "contained", lambda asked: asked is context)
     assert word in explain(gid=gid)[1].commands[0]
 
 

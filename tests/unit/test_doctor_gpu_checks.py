@@ -18,18 +18,17 @@ from xpubuild.doctor.checks import (
     level_zero,
     pcie,
     render_node,
-    torch_import,
+    runtimes,
     visibility,
 )
+from xpubuild.doctor.checks.level_zero import loader_copies, loader_needed_by, older
+from xpubuild.doctor.checks.render_node import Opened
 from xpubuild.doctor.kit import Look, Outcome
 from xpubuild.doctor.look.torches import torch_of
-from xpubuild.doctor.probes import children, loaders
-from xpubuild.doctor.probes.access import Opened
+from xpubuild.doctor.probes import children
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import MASK, Enumeration, enumeration, result_name, unmasked
-from xpubuild.doctor.probes.loaders import loader_copies, loader_needed_by, older
-from xpubuild.doctor.probes.sycl import SyclDevices
-from xpubuild.doctor.probes.torch_count import TorchCount, torch_count
+from xpubuild.doctor.probes.runtimes import SyclDevices, TorchCount, torch_count
 from xpubuild.machine.drivers import DriverFacts
 from xpubuild.machine.host_report import host_report
 from xpubuild.machine.readers import LIVE_ROOT
@@ -174,7 +173,7 @@ def live(monkeypatch: pytest.MonkeyPatch, found: Enumeration, recipe: str | None
     context = Look(host_report(Path("/nonexistent-root")), {}, LIVE_ROOT, recipe=loaded)
     answers = {enumeration: found, unmasked: found, torch_of: None}
     monkeypatch.setattr(Look, "probe", lambda self, ask: answers[ask])
-    monkeypatch.setattr(loaders, "FOLDERS", ())
+    monkeypatch.setattr(level_zero, "FOLDERS", ())
     return context
 
 
@@ -408,5 +407,5 @@ def test_how_the_import_of_torch_ended(
     context = dataclasses.replace(live(monkeypatch, WORKING), python=Path("/usr/bin/python3"))
     answers = {torch_count: TorchCount(ending=ending, hollow=hollow)}
     monkeypatch.setattr(Look, "probe", lambda self, ask: answers[ask])
-    outcome = run(torch_import.torch_import, context)
+    outcome = run(runtimes.torch_import, context)
     assert (outcome.status, words in outcome.detail) == (status, True), outcome.detail

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from support.doctor_frame import a_context, a_host
 
+from xpubuild.doctor.checks import level_zero
 from xpubuild.doctor.kit import Look
-from xpubuild.doctor.probes import children, loaders, opencl, sycl, torch_count, unified_runtime
+from xpubuild.doctor.probes import children, runtimes
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import RESULTS, Enumeration, result_name, unmasked
 
@@ -97,7 +98,7 @@ def test_a_torch_is_asked(tmp_path: Path, text: str, version: str, built: bool, 
     (tmp_path / "torch.py").write_text(text)
     environ = {"PATH": PATH, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     context = dataclasses.replace(a_context(environ=environ), python=Path(sys.executable))
-    found = torch_count.torch_count(context)
+    found = runtimes.torch_count(context)
     assert (found.version, found.built, found.count, found.hollow) == (version, built, count, False)
     assert found.ending is not None
     assert (found.ending.how, found.ending.stage) == ("ok", "torch.xpu.device_count")
@@ -105,11 +106,11 @@ def test_a_torch_is_asked(tmp_path: Path, text: str, version: str, built: bool, 
 
 
 def test_a_torch_that_is_none(tmp_path: Path) -> None:
-    assert torch_count.torch_count(a_context()) == torch_count.TorchCount()
+    assert runtimes.torch_count(a_context()) == runtimes.TorchCount()
     environ = {"PATH": PATH, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def ask() -> torch_count.TorchCount:
-        return torch_count.torch_count(Look(a_host(), environ, python=Path(sys.executable)))
+    def ask() -> runtimes.TorchCount:
+        return runtimes.torch_count(Look(a_host(), environ, python=Path(sys.executable)))
 
     (tmp_path / "torch").mkdir()
     hollow = ask()
@@ -129,8 +130,8 @@ def test_a_torch_that_is_none(tmp_path: Path) -> None:
     ],
 )
 def test_when_an_import_failed(ending: Ending | None, failed: bool) -> None:
-    assert torch_count.TorchCount(ending=ending).import_failed is failed
-    assert not torch_count.TorchCount("2.8", ending=ending).import_failed
+    assert runtimes.TorchCount(ending=ending).import_failed is failed
+    assert not runtimes.TorchCount("2.8", ending=ending).import_failed
 
 
 def test_what_an_enumeration_says() -> None:
@@ -193,20 +194,20 @@ def test_libraries_of_opencl_are_looked_for_as_its_loader_does(tmp_path: Path) -
     for name, text in (("a.icd", " /x/libigdrcl.so\n"), ("b.icd", "libnvidia.so"), ("c.txt", "libigdrcl.so")):
         (vendors / name).write_text(text)
     context = a_context(tmp_path)
-    there = [opencl.library_exists(context, f"lib{number}.so") for number in range(6)]
+    there = [runtimes.library_exists(context, f"lib{number}.so") for number in range(6)]
     assert there == [True, True, True, True, False, False]
-    assert opencl.library_exists(context, "/opt/lib4.so")
-    assert not opencl.library_exists(context, "/opt/lib5.so")
-    assert opencl.registered(context) == {"/etc/OpenCL/vendors/a.icd": "/x/libigdrcl.so"}
+    assert runtimes.library_exists(context, "/opt/lib4.so")
+    assert not runtimes.library_exists(context, "/opt/lib5.so")
+    assert runtimes.registered(context) == {"/etc/OpenCL/vendors/a.icd": "/x/libigdrcl.so"}
 
 
 def test_sycl_ls_is_that_of_the_caller(tmp_path: Path) -> None:
-    assert sycl.sycl_devices(a_context(environ={"PATH": str(tmp_path)})) == sycl.SyclDevices(None)
+    assert runtimes.sycl_devices(a_context(environ={"PATH": str(tmp_path)})) == runtimes.SyclDevices(None)
     program = tmp_path / "sycl-ls"
     lines = ["  [level_zero:gpu][level_zero:0] a", "other", "[EXT_oneapi_opencl:cpu:3] b"]
     program.write_text("#!/bin/sh\ncat <<'E'\n" + "\n".join(lines) + "\nE\n")
     program.chmod(0o755)
-    found = sycl.sycl_devices(a_context(environ={"PATH": f"{tmp_path}:{PATH}"}))
+    found = runtimes.sycl_devices(a_context(environ={"PATH": f"{tmp_path}:{PATH}"}))
     assert found.program == str(program)
     assert found.lines == (lines[0].strip(), lines[2])
     assert (found.count("level_zero"), found.count("opencl"), found.count("opencl", "cpu")) == (1, 0, 1)
@@ -227,21 +228,21 @@ def test_adapters_that_are_installed_and_do_not_load() -> None:
         ("/l/libur_adapter_a.so.0", "libz.so: cannot open"),
         ("libur_adapter_c.so.0", "undefined symbol"),
     )
-    assert unified_runtime.failures(log) == failed
+    assert runtimes.failures(log) == failed
     told = "libur_adapter_a.so.0: libz.so: cannot open; libur_adapter_c.so.0: undefined symbol"
-    assert unified_runtime.names((*failed, *failed)) == told
+    assert runtimes.names((*failed, *failed)) == told
     platforms = [{"devices": 2}, {"devices": 1}]
-    found = unified_runtime.UnifiedRuntime(None, adapters=({"adapter": "a", "platforms": platforms},))
+    found = runtimes.UnifiedRuntime(None, adapters=({"adapter": "a", "platforms": platforms},))
     assert (found.devices("a"), found.devices("b")) == (3, 0)
 
 
 def test_copies_of_the_loader_are_found_in_order(tmp_path: Path) -> None:
-    folders = ("opt/b", "opt/a", *(folder.lstrip("/") for folder in loaders.FOLDERS))
+    folders = ("opt/b", "opt/a", *(folder.lstrip("/") for folder in level_zero.FOLDERS))
     for folder in folders:
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / folder / "libze_loader.so.1").touch()
-    assert loaders.FOLDERS == (
+    assert level_zero.FOLDERS == (
         "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64",
     )  # fmt: skip
     context = a_context(tmp_path, environ={"LD_LIBRARY_PATH": "/opt/b:relative:/opt/a:/opt/b:/opt/c"})
-    assert loaders.loader_copies(context) == tuple(f"/{folder}/libze_loader.so.1" for folder in folders)
+    assert level_zero.loader_copies(context) == tuple(f"/{folder}/libze_loader.so.1" for folder in folders)

@@ -13,8 +13,8 @@ from support.small_elf import library
 from unit.test_doctor_gpu_checks import GPU, LOADED, answered, at, device, facts, live, run, tree
 
 from xpubuild.doctor.checks import gpu, gpu_kernel, level_zero
+from xpubuild.doctor.checks.level_zero import old_runtime
 from xpubuild.doctor.kit import Look
-from xpubuild.doctor.probes.loaders import old_runtime
 from xpubuild.machine.system import OsFacts
 
 NVIDIA = device(vendor="0x10de")

@@ -8,11 +8,11 @@ import pytest
 from support.doctor_frame import a_context, a_host
 from support.doctor_shows import shows
 
-from xpubuild.doctor.checks import driver, level_zero, torch_import
+from xpubuild.doctor.checks import driver, level_zero, runtimes
 from xpubuild.doctor.kit import Look
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import Enumeration, unmasked
-from xpubuild.doctor.probes.torch_count import TorchCount, torch_count
+from xpubuild.doctor.probes.runtimes import TorchCount, torch_count
 from xpubuild.machine.drivers import DriverFacts
 from xpubuild.machine.gpus import GpuFacts
 from xpubuild.recipe.load import load
@@ -24,7 +24,7 @@ GPU = {"type": 1, "name": "Max", "pci_address": "0000:29:00.0", "tiles": []}
 def test_a_torch_that_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     found = TorchCount("2.8.0+xpu", built=True, count=1, ending=Ending("ok", ({"torch": "2.8.0+xpu"},)))
     monkeypatch.setattr(Look, "probe", lambda _self, ask: {torch_count: found}[ask])
-    assert torch_import.torch_import(a_context()).detail == "torch 2.8.0+xpu"
+    assert runtimes.torch_import(a_context()).detail == "torch 2.8.0+xpu"
 
 
 @shows("ok", "level_zero.versions")

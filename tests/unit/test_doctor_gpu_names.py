@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from unit.test_doctor_gpu_checks import at, device, facts, tree
 
-from xpubuild.doctor.checks import driver, driver_build, gpu_kernel, level_zero
+from xpubuild.doctor.checks import driver, gpu_kernel
+from xpubuild.doctor.fixes import install_need
 from xpubuild.doctor.kit import Look
 from xpubuild.recipe.load import load
 
@@ -52,9 +53,9 @@ def test_names_of_driver_loader_and_headers(
     tmp_path: Path, system: str, names: str, loader: str, headers: str
 ) -> None:
     context = on(tmp_path, system)
-    assert level_zero.install_driver(context)[-1].endswith(f"install -y {names}")
-    assert level_zero.install_loader(context)[-1].endswith(f"install -y {loader}")
-    found = driver_build.driver_headers(context)
+    assert install_need(context, "driver")[-1].endswith(f"install -y {names}")
+    assert install_need(context, "loader")[-1].endswith(f"install -y {loader}")
+    found = driver.driver_headers(context)
     assert found.fix is not None
     assert found.fix.commands[-1].endswith(f"install -y {headers} opencl-headers")
 
@@ -67,7 +68,7 @@ def test_names_follow_the_family_that_is_installed(
     tmp_path: Path, *, drivers: tuple[driver.DriverFacts, ...], headers: str, ocloc: str
 ) -> None:
     context = at(tree(tmp_path, {"etc/os-release": SYSTEMS["ubuntu"]}), drivers=drivers)
-    outcomes = driver_build.driver_headers(context), driver_build.driver_ocloc(context)
+    outcomes = driver.driver_headers(context), driver.driver_ocloc(context)
     commands = [outcome.fix.commands[-1] for outcome in outcomes if outcome.fix is not None]
     assert [line.split("install -y ")[1].split()[0] for line in commands] == [headers, ocloc]
 
@@ -144,6 +145,6 @@ def test_the_ocloc_of_an_image_is_judged_by_the_driver_beside_it(
 ) -> None:
     root = tree(tmp_path, {"etc/os-release": SYSTEMS["ubuntu"], "usr/bin/ocloc": ""})
     context = replace(at(root, drivers=drivers), recipe=load("2.12"))
-    found = driver_build.driver_ocloc(context)
+    found = driver.driver_ocloc(context)
     assert found.status == status
     assert ("does not know bmg" in found.detail) == (status == "warn")

@@ -23,10 +23,10 @@ from unit.test_doctor_gpu_seldom import (
     status_of,
 )
 
-from xpubuild.doctor.checks import gpu_kernel, gpu_memory, level_zero, opencl, pcie, render_node
+from xpubuild.doctor.checks import gpu, gpu_kernel, level_zero, pcie, render_node, runtimes
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import enumeration
-from xpubuild.doctor.probes.sycl import SyclDevices, sycl_devices
+from xpubuild.doctor.probes.runtimes import SyclDevices, sycl_devices
 
 TWO = {**device(), **device("0000:3a:00.0")}
 NONSENSE = {"ONEAPI_DEVICE_SELECTOR": "nonsense"}
@@ -48,7 +48,7 @@ RARE = {
     ),
     "no node to open": Seldom(render_node.gpu_render_access, "skip"),
     "a device that the kernel does not know": Seldom(
-        gpu_memory.gpu_memory_tiles,
+        gpu.gpu_memory_tiles,
         "ok",
         facts={"gpus": ()},
         answers={level_zero.unmasked: listing(KNOWN, {**GPU, "memory_bytes": None})},
@@ -60,13 +60,13 @@ RARE = {
     ),
     "a window of memory": Seldom(pcie.gpu_bar, "warn", device(resource=WINDOWS), bound("i915")),
     "a selector that is none": Seldom(
-        opencl.sycl_see,
+        runtimes.sycl_see,
         "fail",
         answers={sycl_devices: SYCL_LS, enumeration: listing(GPU, BUILT_IN)},
         environ=NONSENSE,
     ),
     "a selector that is none, and all devices": Seldom(
-        opencl.sycl_see, "ok", answers={sycl_devices: SYCL_LS, enumeration: listing(GPU)}, environ=NONSENSE
+        runtimes.sycl_see, "ok", answers={sycl_devices: SYCL_LS, enumeration: listing(GPU)}, environ=NONSENSE
     ),
     "a selector that is none, and torch": agreement(
         "ok", MAX, answers=layers(listing(GPU), of_torch()), environ=NONSENSE

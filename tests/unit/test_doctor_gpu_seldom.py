@@ -13,25 +13,27 @@ from unit.test_doctor_gpu_names import SYSTEMS
 
 from xpubuild.doctor.checks import (
     driver,
-    driver_build,
     gpu,
-    gpu_allocation,
     gpu_kernel,
-    gpu_memory,
     level_zero,
     pcie,
     render_node,
-    sycl_runtime,
-    visibility_agreement,
+    runtimes,
+    visibility,
 )
 from xpubuild.doctor.kit import Check, Look
-from xpubuild.doctor.probes import loaders
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import Enumeration, enumeration, unmasked
-from xpubuild.doctor.probes.opencl import OpenclGpus, opencl_gpus
-from xpubuild.doctor.probes.sycl import SyclDevices, sycl_devices
-from xpubuild.doctor.probes.torch_count import TorchCount, torch_count
-from xpubuild.doctor.probes.unified_runtime import UnifiedRuntime, unified_runtime
+from xpubuild.doctor.probes.runtimes import (
+    OpenclGpus,
+    SyclDevices,
+    TorchCount,
+    UnifiedRuntime,
+    opencl_gpus,
+    sycl_devices,
+    torch_count,
+    unified_runtime,
+)
 from xpubuild.machine.drivers import DriverFacts
 from xpubuild.machine.gpus import GpuFacts
 from xpubuild.machine.host_report import host_report
@@ -110,7 +112,7 @@ def runtime(**changes: Any) -> dict[Callable[..., Any], Any]:
 
 
 def agreement(status: str, *gpus: GpuFacts, **changes: Any) -> Seldom:
-    return Seldom(visibility_agreement.gpu_agreement, status, facts={"gpus": gpus}, **changes)
+    return Seldom(visibility.gpu_agreement, status, facts={"gpus": gpus}, **changes)
 
 
 SELDOM = {
@@ -135,13 +137,13 @@ SELDOM = {
         facts={"drivers": (*RPM, *facts(libze_intel_gpu1=("lts-2350", "1.3.27642")))},
     ),
     "no GPU that needs a driver": Seldom(driver.driver_family, "skip"),
-    "no GPU that needs headers": Seldom(driver_build.driver_headers, "skip"),
+    "no GPU that needs headers": Seldom(driver.driver_headers, "skip"),
     "RPMs of an image": Seldom(driver.driver_family, "skip", {"var/lib/rpm/rpmdb.sqlite": ""}),
     "a new card beside a Max": Seldom(
         gpu.gpu_supported, "ok", {**device(), **device("0000:3a:00.0", "0x9abc")}
     ),
     "a misspelled switch": Seldom(
-        gpu_allocation.gpu_single_allocation,
+        gpu.gpu_single_allocation,
         "warn",
         answers={unmasked: listing(SMALL)},
         environ={"UR_L0_USE_RELAXED_ALLOCATION_LIMITS": "1"},
@@ -158,7 +160,7 @@ SELDOM = {
     ),
     "no firmware to read about": Seldom(gpu_kernel.gpu_firmware, "skip", device()),
     "a virtual function": Seldom(
-        gpu_memory.gpu_memory_tiles,
+        gpu.gpu_memory_tiles,
         "warn",
         {**device(), "sys/bus/pci/devices/0000:28:00.0/vendor": "0x8086"},
         {"sys/bus/pci/devices/0000:29:00.0/physfn": "../0000:28:00.0"},
@@ -210,21 +212,21 @@ SELDOM = {
     ),
     "no GPU with a node": Seldom(render_node.gpu_render_node, "skip", device()),
     "an adapter that does not load": Seldom(
-        sycl_runtime.sycl_adapters,
+        runtimes.sycl_adapters,
         "fail",
         answers=runtime(failed=(("libur_adapter_level_zero.so.0", "libumf.so.1: no such file"),)),
     ),
     "a loader of adapters that crashes": Seldom(
-        sycl_runtime.sycl_adapters, "fail", answers=runtime(ending=Ending("crash", status=-11))
+        runtimes.sycl_adapters, "fail", answers=runtime(ending=Ending("crash", status=-11))
     ),
     "a loader of adapters that does not load": Seldom(
-        sycl_runtime.sycl_adapters,
+        runtimes.sycl_adapters,
         "fail",
         answers=runtime(ending=Ending("status", ({"load_error": "libstdc++.so.6: too old"},), status=1)),
     ),
-    "adapters without a device": Seldom(sycl_runtime.sycl_adapters, "ok", answers=runtime()),
+    "adapters without a device": Seldom(runtimes.sycl_adapters, "ok", answers=runtime()),
     "two devices of an adapter": Seldom(
-        sycl_runtime.sycl_adapters,
+        runtimes.sycl_adapters,
         "ok",
         answers=runtime(adapters=({"adapter": "level_zero", "platforms": [{"devices": 2}]},)),
     ),
@@ -292,7 +294,7 @@ def asked(seldom: Seldom, folder: Path) -> Look:
 
 def status_of(seldom: Seldom, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return what a check comes to on such a machine, whose own libraries do not count."""
-    monkeypatch.setattr(loaders, "FOLDERS", ())
+    monkeypatch.setattr(level_zero, "FOLDERS", ())
     context = asked(seldom, folder)
     if seldom.answers:
         monkeypatch.setattr(Look, "probe", lambda _, ask: seldom.answers[ask])

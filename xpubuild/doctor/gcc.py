@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from xpubuild.doctor.fixes import as_root, distribution, install_command
-from xpubuild.doctor.kit import Fix, Look
+from xpubuild.doctor.kit import Fix, Look, todo
 from xpubuild.recipe.versions import fits
 
 _DEBIAN = ("gcc-13", "g++-13")
@@ -35,45 +35,40 @@ def another_gcc(look: Look) -> Fix:
     if system.id in _UBUNTU_WITHOUT and fits(system.version, _UBUNTU_WITHOUT[system.id]) == "yes":
         return _of_toolchain_ppa(look)
     if system.id == "debian" and fits(system.version, _DEBIAN_WITHOUT) == "yes":
-        return Fix(
+        return todo(
             f"Debian {system.version} has no package of GCC 13: build in a container or on a host with"
             " Debian 13 or Ubuntu 24.04, or set CC and CXX to another GCC that the recipe allows",
-            (
-                "apt-cache search --names-only '^g\\+\\+-[0-9]+$'   # lists the available versions",
-                'docker run -it -v "$PWD":/src -w /src debian:13   # in it: apt-get install gcc-13 g++-13',
-            ),
+            "apt-cache search --names-only '^g\\+\\+-[0-9]+$'   # lists the available versions",
+            'docker run -it -v "$PWD":/src -w /src debian:13   # in it: apt-get install gcc-13 g++-13',
         )
     packages = install_command(look, debian=_DEBIAN, rhel=[_TOOLSET], suse=_SUSE)
-    return Fix(
-        "install a GCC that the recipe allows next to it and set CC and CXX to it", (*packages, _NAMED)
-    )
+    return todo("install a GCC that the recipe allows next to it and set CC and CXX to it", *packages, _NAMED)
 
 
 def _of_rhel(look: Look) -> Fix:
     system = look.host.os
     if system.id in _NO_TOOLSETS or fits(system.version, _TOOLSET_UNTIL) == "no":
-        return Fix(
+        return todo(
             f"{system.name} has no {_TOOLSET}: build in a container or on a host with RHEL 9 or a"
             " compatible one, or"
             " set CC and CXX to another GCC that the recipe allows",
-            ("dnf list --available 'gcc*-c++'   # lists the available versions",),
+            "dnf list --available 'gcc*-c++'   # lists the available versions",
         )
-    return Fix(
+    return todo(
         f"install {_TOOLSET} next to it and set CC and CXX to its compilers (or use a shell started by"
         f" `scl enable {_TOOLSET} bash`)",
-        (*install_command(look, rhel=[_TOOLSET]), _IN_TOOLSET),
+        *install_command(look, rhel=[_TOOLSET]),
+        _IN_TOOLSET,
     )
 
 
 def _of_toolchain_ppa(look: Look) -> Fix:
     system = look.host.os
-    return Fix(
+    return todo(
         f"{system.name} has no package of GCC 13: install it from Ubuntu's toolchain PPA"
         " (ppa:ubuntu-toolchain-r/test) or build on a newer release, and set CC and CXX to it",
-        (
-            *install_command(look, debian=["software-properties-common"]),
-            *as_root(look, "add-apt-repository -y ppa:ubuntu-toolchain-r/test"),
-            *install_command(look, debian=_DEBIAN),
-            _NAMED,
-        ),
+        *install_command(look, debian=["software-properties-common"]),
+        *as_root(look, "add-apt-repository -y ppa:ubuntu-toolchain-r/test"),
+        *install_command(look, debian=_DEBIAN),
+        _NAMED,
     )

@@ -55,6 +55,11 @@ class Outcome:
     fix: Fix | None = None
 
 
+def todo(summary: str, *commands: str) -> Fix:
+    """Return a fix and what to type for it."""
+    return Fix(summary, commands)
+
+
 def ok(detail: str, **evidence: Any) -> Outcome:
     """Return that the check passed."""
     return Outcome("ok", detail, evidence)
@@ -121,21 +126,20 @@ def check(identifier: str, **options: Any) -> Callable[[Callable[[Look], Outcome
     """Make a function a check.
 
     Options: ``severity`` is the status of ``finding``, "fail" or "warn". ``profiles`` (BUILD, RUN; default:
-    both) say what the host must be for. ``needs`` are ids of checks that must have status ok or warn,
-    otherwise this one is skipped, so that one cause is one failure. ``live`` marks checks that need the
-    running machine: with ``--root`` they are skipped. ``recipe`` marks those that need a recipe.
+    both) say what the host must be for. ``needs`` are ids (separated by spaces) of checks that must have
+    status ok or warn, otherwise this one is skipped: one cause is one failure. ``live`` marks checks that
+    need the running machine: with ``--root`` they are skipped. ``recipe`` marks those that need a recipe.
     ``families`` are the failure families (docs/reference/failure-families.md) that the check detects.
     ``deadline_s`` is its time, ``docs`` the page of a plug-in's check.
 
     Raises:
-        ValueError: the id is no sequence of words, or ``needs`` or ``profiles`` is a text.
+        ValueError: the id is no sequence of words.
         TypeError: an option is unknown.
     """
     if not re.fullmatch(r"\w+(\.\w+)*", identifier, re.ASCII):
         raise ValueError(f"the id '{identifier}' is not a sequence of words separated by dots")
-    for name in ("needs", "profiles"):
-        if isinstance(options.get(name), str):
-            raise ValueError(f"'{name}' of {identifier} must be a collection of strings")  # noqa: TRY004 - as any other fault
+    for name in ("needs", "families"):
+        options[name] = tuple(options.get(name, "").split())
 
     def decorate(ask: Callable[[Look], Outcome]) -> Check:
         title, _, explanation = inspect.cleandoc(ask.__doc__ or identifier).partition("\n")

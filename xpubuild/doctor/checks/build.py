@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, plural, skip, warn
+from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, plural, skip, todo, warn
 from xpubuild.doctor.look.filesystem import Room, ignores_capitals, quota_room, write_small
 from xpubuild.machine.disk import DiskFacts
 from xpubuild.machine.jobs import LargeUnit, plan_jobs
@@ -26,7 +26,7 @@ _NETWORK = frozenset({
 })  # fmt: skip
 
 
-@check("build.memory", profiles=BUILD, families=("I-memory-or-disk",))
+@check("build.memory", profiles=BUILD, families="I-memory-or-disk")
 def build_memory(look: Look) -> Outcome:
     """There is enough memory for a build.
 
@@ -52,7 +52,7 @@ def build_memory(look: Look) -> Outcome:
         "reason": plan.reason,
     }
     where = "the control group" if limited else "this machine"
-    more = Fix("give the container or batch job more memory, or build on another machine", _more(limited))
+    more = todo("give the container or batch job more memory, or build on another machine", *_more(limited))
     if usable + swap <= per_job * _GIB:
         detail = f"{where} has {_gib(usable)} GiB for {plural(cpu.usable or 1, 'core')}"
         return finding(f"{detail}; one compiler process may need {per_job:g} GiB", more, **evidence)
@@ -96,7 +96,7 @@ def _demands(look: Look) -> tuple[float, LargeUnit | None]:
     return max((build.memory_gib_per_job for build in built), default=GIB_PER_JOB), largest
 
 
-@check("build.disk", profiles=BUILD, families=("I-memory-or-disk",))
+@check("build.disk", profiles=BUILD, families="I-memory-or-disk")
 def build_disk(look: Look) -> Outcome:
     """There is enough disk space for a build.
 
@@ -126,13 +126,11 @@ def build_disk(look: Look) -> Outcome:
     problems = [*_lacking(disk, need, quota)]
     if not problems:
         return ok(f"{_gib(disk.free_bytes)} GiB free at {disk.path}", **evidence)
-    fix = Fix(
+    fix = todo(
         "free some space, or use a folder on a larger file system",
-        (
-            shlex.join(["df", "-h", disk.path]),
-            shlex.join(["df", "-i", disk.path]),
-            "xpubuild doctor --workspace /path/on/larger/disk",
-        ),
+        shlex.join(["df", "-h", disk.path]),
+        shlex.join(["df", "-i", disk.path]),
+        "xpubuild doctor --workspace /path/on/larger/disk",
     )
     told = f"{disk.path}: {'; '.join(problems)}"
     if look.recipe is None and not look.to_build:
@@ -152,7 +150,7 @@ def _lacking(disk: DiskFacts, need: float, quota: Room) -> Iterator[str]:
         yield f"your quota leaves {plural(quota.inodes_free, 'file')}, {inodes} needed"
 
 
-@check("build.tmpdir", live=True, families=("I-memory-or-disk",))
+@check("build.tmpdir", live=True, families="I-memory-or-disk")
 def build_tmpdir(look: Look) -> Outcome:
     """TMPDIR is writable and can run programs.
 
@@ -163,9 +161,10 @@ def build_tmpdir(look: Look) -> Outcome:
     container's memory limit.
     """
     folder = Path(look.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - what programs take by default
-    elsewhere = Fix(
+    elsewhere = todo(
         "set TMPDIR to a folder of yours that is not mounted noexec",
-        ('mkdir -p "$HOME/tmp"', 'export TMPDIR="$HOME/tmp"'),
+        'mkdir -p "$HOME/tmp"',
+        'export TMPDIR="$HOME/tmp"',
     )
     if not folder.is_dir():
         return finding(f"TMPDIR is {folder}, which is not a folder", elsewhere, path=str(folder))
@@ -184,7 +183,7 @@ def build_tmpdir(look: Look) -> Outcome:
     "build.filesystem",
     profiles=BUILD,
     live=True,
-    families=("I-memory-or-disk", "H-torch-xpu-ops-and-submodule-checkout"),
+    families="I-memory-or-disk H-torch-xpu-ops-and-submodule-checkout",
 )
 def build_filesystem(look: Look) -> Outcome:
     """The workspace's file system is suitable for builds.
@@ -196,8 +195,8 @@ def build_filesystem(look: Look) -> Outcome:
     """
     disk = look.host.disk
     folder = Path(disk.path)
-    elsewhere = Fix(
-        "use a workspace on a local file system", ("xpubuild install RECIPE --workspace /path/on/local/disk",)
+    elsewhere = todo(
+        "use a workspace on a local file system", "xpubuild install RECIPE --workspace /path/on/local/disk"
     )
     evidence = {"path": disk.path, "filesystem": disk.filesystem, "mount_point": disk.mount_point}
     if disk.read_only:
@@ -215,7 +214,7 @@ def build_filesystem(look: Look) -> Outcome:
     return ok(f"{disk.path} is on {disk.filesystem}", **evidence)
 
 
-@check("build.clock", profiles=BUILD, live=True, families=("Z-single",))
+@check("build.clock", profiles=BUILD, live=True, families="Z-single")
 def build_clock(look: Look) -> Outcome:
     """The clock and the file times are consistent.
 
@@ -226,7 +225,7 @@ def build_clock(look: Look) -> Outcome:
     again. A difference of more than two seconds is a warning, of more than a minute a failure.
     """
     now = time.time()
-    fix = Fix("set the clock of this machine or of the file server", ("date -u", "timedatectl status"))
+    fix = todo("set the clock of this machine or of the file server", "date -u", "timedatectl status")
     newest = max(entry.stat().st_mtime for entry in Path(__file__).parent.iterdir())
     if newest - now > 24 * 3600:
         detail = f"the clock is at {_day(now)}, but xpubuild's own files are from {_day(newest)}"
@@ -240,9 +239,7 @@ def build_clock(look: Look) -> Outcome:
             f"the time of a new file in {folder} differs from the clock by {ahead:+.0f} s", fix, **evidence
         )
     if future:
-        touch = Fix(
-            "set the clock, then give these files the current time", (f"touch {' '.join(future[:5])}",)
-        )
+        touch = todo("set the clock, then give these files the current time", f"touch {' '.join(future[:5])}")
         return finding(f"files with times in the future: {', '.join(future[:5])}", touch, **evidence)
     if abs(ahead) > 2:  # noqa: PLR2004 - enough to confuse make and ninja
         return warn(

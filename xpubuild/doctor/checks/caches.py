@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok
+from xpubuild.doctor.kit import RUN, Look, Outcome, check, finding, ok, todo
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.torches import Torch, torch_of
 
@@ -29,7 +29,7 @@ class Scan:
     majors: dict[int, Path] = field(default_factory=dict)
 
 
-@check("caches.stale", severity="warn", profiles=RUN, families=("B-two-sycl-runtimes-or-stale-jit-cache",))
+@check("caches.stale", severity="warn", profiles=RUN, families="B-two-sycl-runtimes-or-stale-jit-cache")
 def caches_stale(look: Look) -> Outcome:
     """Compile caches are not stale.
 
@@ -60,7 +60,7 @@ def caches_stale(look: Look) -> Outcome:
     if not problems:
         return ok(", ".join(look.shown(folder) for folder in places), **evidence)
     told = "; ".join(f"{place} {problem}" for place, problem in problems.items())
-    fix = Fix("remove them; they are rebuilt when needed", tuple(f"rm -rf '{place}'" for place in problems))
+    fix = todo("remove them; they are rebuilt when needed", *(f"rm -rf '{place}'" for place in problems))
     return finding(told, fix, **evidence)
 
 

@@ -1,23 +1,53 @@
-"""The driver family: whether it is known, all packages belong to it, and a recipe supports it."""
+"""The driver: its family, the offline compiler that a build needs, the headers that torch.compile needs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from xpubuild.doctor.checks.level_zero import install_driver
-from xpubuild.doctor.fixes import as_root, distribution, install_command, lts_note, need_note
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip, warn
+from xpubuild.distribution import Need
+from xpubuild.doctor.fixes import (
+    as_root,
+    distribution,
+    install_command,
+    install_need,
+    lts_note,
+    need_note,
+)
+from xpubuild.doctor.kit import (
+    BUILD,
+    RUN,
+    Fix,
+    Look,
+    Outcome,
+    check,
+    commas,
+    fail,
+    finding,
+    ok,
+    skip,
+    todo,
+    warn,
+)
 from xpubuild.doctor.probes.level_zero import unmasked
-from xpubuild.doctor.probes.machine import wants_driver
+from xpubuild.doctor.probes.machine import intel_gpus, wants_driver
+from xpubuild.engine.environment import base_environment
 from xpubuild.machine.drivers import DRIVER_PACKAGES, DriverFacts
 from xpubuild.machine.drivers import driver_family as common_family
-from xpubuild.machine.readers import UNKNOWN
+from xpubuild.machine.ocloc import OclocAnswer, driver_folders, find_ocloc, try_ocloc
+from xpubuild.machine.pci_names import intel_gpu
+from xpubuild.machine.readers import UNKNOWN, exists
 from xpubuild.machine.rpms import unread_database
+
+if TYPE_CHECKING:
+    from xpubuild.recipe.conditions import Case
+    from xpubuild.recipe.model import Recipe
 
 _LIBRARY = "libze_intel_gpu.so"
 _LOADERS = ("level-zero", "libze1", "oneapi-level-zero")
-_FAMILIES = ("E-level-zero-driver-or-loader-version",)
+_FAMILIES = "E-level-zero-driver-or-loader-version"
 _NAMES = {"lts-2350": "LTS 2350", "lts2-2523": "LTS2 2523", "rolling": "rolling"}
 # Packages of Intel's repositories end in the number of a release and the system: -1146~24.04, -803~22.04.
 _INTELS = re.compile(r"-\d{3,}~\d\d\.\d\d")
@@ -28,13 +58,16 @@ def _drivers(look: Look) -> list[DriverFacts]:
     return [item for item in look.host.drivers if item.package in (*DRIVER_PACKAGES, _LIBRARY)]
 
 
-def _runtime(look: Look) -> list[DriverFacts]:
-    """Return the packages whose version shows the family: Level Zero and OpenCL driver, offline compiler."""
-    return [item for item in look.host.drivers if item.family not in (UNKNOWN, "kernel")]
-
-
 def _told(item: DriverFacts) -> str:
     return f"{item.package} {item.version} ({_NAMES.get(item.family, item.family)})"
+
+
+def _source(item: DriverFacts) -> str:
+    if _PPA.search(item.version):
+        return "a PPA"
+    if item.source.startswith("dpkg"):
+        return "Intel" if _INTELS.search(item.version) else "the distribution"
+    return "an RPM repository" if item.source == "rpm" else item.source
 
 
 @check("driver.family", profiles=RUN, families=_FAMILIES, deadline_s=20)
@@ -52,15 +85,15 @@ def driver_family(look: Look) -> Outcome:
     if not wants_driver(look):
         return skip("no Intel GPU that needs a driver")
     found = _drivers(look)
-    evidence = {item.package: item.version for item in found}
+    packages = {item.package: item.version for item in found}
     if found:
         family = common_family(tuple(found))
         if family is None:
             families = sorted({_NAMES.get(item.family, item.family) for item in found})
-            return ok(f"{', '.join(map(_told, found))}: {' and '.join(families)}", packages=evidence)
+            return ok(f"{commas(map(_told, found))}: {' and '.join(families)}", packages=packages)
         sources = {item.package: _source(item) for item in found}
-        told = ", ".join(f"{_told(item)}, from {sources[item.package]}" for item in found)
-        return ok(told, packages=evidence, family=family, sources=sources)
+        told = commas(f"{_told(item)}, from {sources[item.package]}" for item in found)
+        return ok(told, packages=packages, family=family, sources=sources)
     path = unmasked(look).library("libze_intel_gpu") if look.live else ""
     if path:
         return ok(f"{path}, which is in no package database; its driver family is unknown", path=path)
@@ -69,7 +102,7 @@ def driver_family(look: Look) -> Outcome:
         return skip(f"the rpm database {unread} was not read, because rpm would have to run in the image")
     return finding(
         "no Level Zero driver for Intel GPUs was found by dpkg or rpm or in the library folders",
-        Fix(f"install it{lts_note(look)}{need_note(look, 'driver')}", install_driver(look)),
+        todo(f"install it{lts_note(look)}{need_note(look, 'driver')}", *install_need(look, "driver")),
     )
 
 
@@ -81,23 +114,20 @@ def driver_mixed(look: Look) -> Outcome:
     compiler and are released together. Packages of two families install two copies of it, and programs
     crash or kernels do not compile. Two Level Zero drivers (old and new package name) always conflict.
     """
-    parts = _runtime(look)
+    # Their version shows the family: Level Zero and OpenCL driver, offline compiler.
+    parts = [item for item in look.host.drivers if item.family not in (UNKNOWN, "kernel")]
     families = sorted({item.family for item in parts})
     if not parts:
         return skip("no driver package with a known family")
     packages = {item.package: item.version for item in parts}
     if len(families) > 1:
-        wrong = sorted(item.package for item in parts)
-        return finding(
-            ", ".join(map(_told, parts)),
-            Fix(
-                "use one family: enable only one of Intel's repositories and install all packages from it",
-                install_command(look, debian=wrong, rhel=wrong, suse=wrong),
-            ),
-            packages=packages,
-            families=families,
+        names = sorted(packages)
+        fix = todo(
+            "use one family: enable only one of Intel's repositories and install all packages from it",
+            *install_command(look, debian=names, rhel=names, suse=names),
         )
-    return ok(f"{_NAMES.get(families[0], families[0])}: {', '.join(packages)}", packages=packages)
+        return finding(commas(map(_told, parts)), fix, packages=packages, families=families)
+    return ok(f"{_NAMES.get(families[0], families[0])}: {commas(packages)}", packages=packages)
 
 
 @check("driver.loader_source", severity="warn", families=_FAMILIES)
@@ -116,53 +146,34 @@ def driver_loader_source(look: Look) -> Outcome:
         return _twice(look, loaders)
     if not drivers or not loaders:
         return skip("the loader or the driver is not in a package database")
-    sources = {item.package: _source(item) for item in (*loaders, *drivers)}
-    if len(set(sources.values())) > 1:
+    both = (*loaders, *drivers)
+    sources = {item.package: _source(item) for item in both}
+    if len({*sources.values()}) > 1:
         names = sorted(sources)
+        commands = install_command(look, debian=names, rhel=names, suse=names)
+        told = commas(f"{item.package} {item.version} is from {sources[item.package]}" for item in both)
         return finding(
-            ", ".join(
-                f"{item.package} {item.version} is from {sources[item.package]}"
-                for item in (*loaders, *drivers)
-            ),
-            Fix(
-                "install both from the repository of the driver",
-                install_command(look, debian=names, rhel=names, suse=names),
-            ),
-            sources=sources,
+            told, todo("install both from the repository of the driver", *commands), sources=sources
         )
-    return ok(f"{', '.join(sources)}: from {next(iter(sources.values()))}", sources=sources)
+    return ok(f"{commas(sources)}: from {next(iter(sources.values()))}", sources=sources)
 
 
 def _twice(look: Look, loaders: list[DriverFacts]) -> Outcome:
-    first = any(item.package == "intel-level-zero-gpu" for item in look.host.drivers)
-    newer = any(item.package == "libze-intel-gpu1" for item in look.host.drivers)
-    stays = "level-zero" if first and not newer else "libze1"
+    installed = {item.package for item in look.host.drivers}
+    first = "intel-level-zero-gpu" in installed and "libze-intel-gpu1" not in installed
+    stays = "level-zero" if first else "libze1"
     away = sorted(item.package for item in loaders if item.package != stays) or [loaders[0].package]
-    return finding(
-        f"the loader is installed under {len(loaders)} names: "
-        + ", ".join(f"{item.package} {item.version}" for item in loaders)
-        + "; the order of folders decides which one programs load",
-        Fix(f"keep the one from the driver's repository, {stays}", remove_command(look, away)),
-        sources={item.package: _source(item) for item in loaders},
-    )
-
-
-def remove_command(look: Look, packages: Sequence[str]) -> tuple[str, ...]:
-    """Return the commands that remove packages on this distribution; none where it is an unknown one."""
     tools = {"debian": "apt-get remove -y", "rhel": "dnf remove -y", "suse": "zypper remove -y"}
     tool = tools.get(distribution(look))
-    return as_root(look, f"{tool} {' '.join(packages)}") if tool else ()
+    commands = as_root(look, f"{tool} {' '.join(away)}") if tool else ()
+    told = commas(f"{item.package} {item.version}" for item in loaders)
+    detail = f"the loader is installed under {len(loaders)} names: {told}; the order of folders decides which"
+    fix = todo(f"keep the one from the driver's repository, {stays}", *commands)
+    sources = {item.package: _source(item) for item in loaders}
+    return finding(f"{detail} one programs load", fix, sources=sources)
 
 
-def _source(item: DriverFacts) -> str:
-    if _PPA.search(item.version):
-        return "a PPA"
-    if item.source.startswith("dpkg"):
-        return "Intel" if _INTELS.search(item.version) else "the distribution"
-    return "an RPM repository" if item.source == "rpm" else item.source
-
-
-@check("driver.recipe", profiles=RUN, needs=("driver.family",), recipe=True, families=_FAMILIES)
+@check("driver.recipe", profiles=RUN, needs="driver.family", recipe=True, families=_FAMILIES)
 def driver_recipe(look: Look) -> Outcome:
     """The recipe is compatible with this GPU and driver.
 
@@ -173,9 +184,9 @@ def driver_recipe(look: Look) -> Outcome:
     from xpubuild.recipe.compatible_host import of_host  # noqa: PLC0415 - pydantic, and only with a recipe
     from xpubuild.recipe.constraints import solve  # noqa: PLC0415
 
-    if look.recipe is None:
+    recipe = look.wanted
+    if recipe is None:
         return skip("needs a recipe (--recipe)")
-    recipe = look.recipe.recipe
     if recipe.target != "xpu":
         return skip(f"the recipe {recipe.name} is for the {recipe.target}")
     reasons = [
@@ -183,14 +194,158 @@ def driver_recipe(look: Look) -> Outcome:
         for item in solve(recipe, of_host(look.host)).reasons
         if item.concern == "runs" and item.constraint in ("gpu", "driver", "refused")
     ]
+    if not reasons:
+        return ok(f"{recipe.name} is compatible with this GPU and driver", reasons=[])
     wrong = [item for item in reasons if item.answer == "no"]
-    fix = Fix(
-        "; ".join(filter(None, (item.todo for item in wrong or reasons))) or "use another release",
-        ("xpubuild recipes matrix",),
-    )
-    evidence = {"reasons": [f"{item.text} ({item.source})" for item in reasons]}
-    if wrong:
-        return finding(f"{recipe.name} {'; '.join(item.text for item in wrong)}", fix, **evidence)
-    if reasons:
-        return warn(f"{recipe.name} {'; '.join(item.text for item in reasons)}", fix, **evidence)
-    return ok(f"{recipe.name} is compatible with this GPU and driver")
+    summary = "; ".join(filter(None, (item.todo for item in wrong or reasons))) or "use another release"
+    answer = finding if wrong else warn
+    told = "; ".join(item.text for item in wrong or reasons)
+    evidence = [f"{item.text} ({item.source})" for item in reasons]
+    return answer(f"{recipe.name} {told}", todo(summary, "xpubuild recipes matrix"), reasons=evidence)
+
+
+_LIBRARIES = "LD_LIBRARY_PATH"
+_EXTRA_LIBRARIES = "XPUBUILD_EXTRA_LIBRARY_PATH"
+_IMAGE_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+
+
+@check("driver.ocloc", severity="warn", profiles=BUILD, families="P-missing-build-component", deadline_s=20)
+def driver_ocloc(look: Look) -> Outcome:
+    """ocloc, the GPU driver's offline compiler, compiles for the build's targets.
+
+    Searches for `ocloc` on PATH and compiles a small kernel with it, for the AOT targets that the recipe
+    asks for, or for those of this GPU (`pvc` where there is none). Ahead-of-time compilation of
+    kernels (`TORCH_XPU_ARCH_LIST`, `--arch`) calls it through llvm-foreach. Without it, linking fails
+    after hours with `llvm-foreach: No such file or directory`. A machine that builds needs it, with or
+    without a GPU. It is a failure with a recipe that compiles for a GPU, and a warning otherwise;
+    recipes of 2.8 and 2.9 can be built with `--arch none`.
+
+    `ocloc ids NAME` proves nothing. From 2.10 on, with GCC 13 or newer, flash attention is compiled for
+    `pvc,bmg` whatever `--arch` says, and the ocloc of the LTS 2350 driver does not know `bmg`.
+
+    It runs in the environment of a build, which does not have the `LD_LIBRARY_PATH` of this shell. If a
+    module contains ocloc or the driver, pass its folders on with `--extra-path` and
+    `--extra-library-path` (`XPUBUILD_EXTRA_PATH`, `XPUBUILD_EXTRA_LIBRARY_PATH`). In the first LTS driver
+    ocloc is part of `intel-opencl-icd`, in all later ones of `intel-ocloc`.
+    """
+    lists = _lists(look)
+    if not lists:
+        return ok("the recipe does not compile kernels ahead of time")
+    if not look.live:
+        places = (f"{folder}/ocloc" for folder in _IMAGE_PATH)
+        path = next((place for place in places if exists(look.path(place))), None)
+        if path is None:
+            return _missing(look, "no ocloc in this image", _install(look))
+        return _lacking_by_driver(look) or ok(path)
+    environment = _build_environment(look.environ)
+    program = find_ocloc(environment)
+    if program is None:
+        return _missing(look, "no ocloc on PATH", _install(look))
+    for targets, what in lists:
+        answer = try_ocloc(program, targets, environment)
+        if not answer.ok:
+            return _missing(look, *_trouble(look, program, targets, what, answer))
+    told = " and ".join(",".join(targets) for targets, _ in lists)
+    return ok(f"{program} compiles for {told}", program=program, targets=told)
+
+
+def _missing(look: Look, detail: str, fix: Fix) -> Outcome:
+    if look.wanted is None:
+        return finding(detail, fix)
+    return fail(f"{detail}; the recipe {look.wanted.name} compiles kernels ahead of time", fix)
+
+
+def _lacking_by_driver(look: Look) -> Outcome | None:
+    """Return what the driver family of an image says against its ocloc, which cannot be run from outside."""
+    if look.wanted is None:
+        return None
+    from xpubuild.recipe.aot_targets import ocloc_reasons  # noqa: PLC0415 - pydantic, and only with a recipe
+
+    reason = next(ocloc_reasons(_case(look, look.wanted)), None)
+    if reason is None:
+        return None
+    fix = todo(reason.todo, "xpubuild recipes matrix --help")
+    return (fail if reason.answer == "no" else warn)(reason.found, fix)
+
+
+def _install(look: Look) -> Fix:
+    summary = "install it, or load the environment module that contains it" + need_note(look, "ocloc")
+    return todo(summary, *install_need(look, "ocloc"))
+
+
+def _lists(look: Look) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Return the lists of AOT targets of a build, each with what is compiled for it."""
+    recipe = look.wanted
+    if recipe is None:
+        known = (intel_gpu(gpu.device_id) for gpu in intel_gpus(look))
+        return (((next((item.targets[0] for item in known if item and item.targets), "pvc"),), ""),)
+    from xpubuild.recipe.aot_targets import aot_lists  # noqa: PLC0415 - pydantic, and only with a recipe
+
+    lists = aot_lists(_case(look, recipe)) if recipe.target == "xpu" else ()
+    return tuple(dict.fromkeys((item.targets, item.what) for item in lists if item.answer == "yes"))
+
+
+def _case(look: Look, recipe: Recipe) -> Case:
+    """Return the recipe on this host, as the compatibility matrix judges it."""
+    from xpubuild.recipe.compatible_host import of_host  # noqa: PLC0415
+    from xpubuild.recipe.conditions import Case  # noqa: PLC0415 - pydantic, and only with a recipe
+
+    return Case(recipe, of_host(look.host), None, None)
+
+
+def _build_environment(caller: Mapping[str, str], **changes: str) -> dict[str, str]:
+    """Return what a build gets of this shell, with the folders that the site passes on."""
+    path = ":".join(filter(None, (caller.get("XPUBUILD_EXTRA_PATH"), caller.get("PATH", ""))))
+    extra = {_LIBRARIES: value} if (value := caller.get(_EXTRA_LIBRARIES)) else {}
+    return {**base_environment(caller), "PATH": path, **extra, **changes}
+
+
+def _trouble(
+    look: Look, program: str, targets: tuple[str, ...], what: str, answer: OclocAnswer
+) -> tuple[str, Fix]:
+    if answer.unknown:
+        detail = f"{program} does not know {commas(answer.unknown)}"
+        instead = "use other targets with --arch"
+        if what:
+            detail += f", which {what} is compiled for"
+            instead = "use GCC 12 or older (without flash attention on XPU)"
+        return detail, todo(f"{instead}, or the ocloc of a newer driver", "xpubuild recipes matrix --here")
+    extra = look.environ.get(_EXTRA_LIBRARIES, "")
+    if extra and try_ocloc(program, targets, _build_environment(look.environ, **{_LIBRARIES: ""})).ok:
+        detail = f"{program} runs, but not with {_EXTRA_LIBRARIES}={extra}: {answer.words}"
+        return detail, todo("remove the folder that hides a library of ocloc", f"unset {_EXTRA_LIBRARIES}")
+    folders = ":".join(driver_folders(look.environ.get(_LIBRARIES, "")))
+    if folders and try_ocloc(program, targets, _build_environment(look.environ, **{_LIBRARIES: folders})).ok:
+        detail = f"{program} runs with the LD_LIBRARY_PATH of this shell only, which builds do not get"
+        line = f"export {_EXTRA_LIBRARIES}={shlex.quote(folders)}"
+        return detail, todo("pass the folders of the driver's libraries on to builds", line)
+    return f"{program} does not compile for {','.join(targets)}: {answer.words}", _install(look)
+
+
+_INCLUDE = ("/usr/include", "/usr/local/include")
+_ROOTS = ("ZE_PATH", "CONDA_PREFIX", "VIRTUAL_ENV", "CMPLR_ROOT")
+_SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+_BRINGS: dict[str, Need] = {"level_zero/ze_api.h": "level-zero-headers", "CL/cl.h": "opencl-headers"}
+
+
+@check("driver.headers", severity="warn", profiles=RUN, families="N-run-time-jit-headers")
+def driver_headers(look: Look) -> Outcome:
+    """The Level Zero and OpenCL headers for torch.compile are installed.
+
+    torch.compile makes Triton compile a launcher at run time. It includes `level_zero/ze_api.h`, and
+    the SYCL headers of newer oneAPI releases include `CL/cl.h`. Both are searched for in the compiler's
+    default folders, in CPATH, C_INCLUDE_PATH and CPLUS_INCLUDE_PATH, in ZE_PATH, and in the include
+    folders of the active environment and oneAPI compiler.
+    """
+    if not wants_driver(look):
+        return skip("no Intel GPU to compile for")
+    listed = [entry for name in _SEARCHED for entry in look.environ.get(name, "").split(":")]
+    roots = [f"{look.environ.get(name, '')}/include" for name in _ROOTS if look.environ.get(name)]
+    own = (entry for entry in (*listed, *roots) if entry.startswith("/"))
+    folders = list(dict.fromkeys((*own, *_INCLUDE)))
+    missing = [name for name in _BRINGS if not any(exists(look.path(f"{at}/{name}")) for at in folders)]
+    if not missing:
+        return ok(f"found {commas(_BRINGS)}")
+    fix = todo("install the headers", *install_need(look, *(_BRINGS[header] for header in missing)))
+    detail = f"no {' and no '.join(missing)}: torch.compile will fail at its first kernel"
+    return finding(detail, fix, missing=missing, looked=folders)

@@ -1,13 +1,15 @@
-"""The Intel GPUs, and whether PyTorch's XPU backend supports them."""
+"""The Intel GPUs: whether PyTorch's XPU backend supports them, their memory, tiles and NUMA nodes."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from xpubuild.doctor.fixes import as_root
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip, warn
-from xpubuild.doctor.probes.level_zero import HIERARCHY
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, plural, skip, todo, warn
+from xpubuild.doctor.probes.level_zero import HIERARCHY, unmasked
 from xpubuild.doctor.probes.machine import (
     FLEX,
     MAX,
@@ -23,13 +25,20 @@ from xpubuild.doctor.probes.machine import (
 )
 from xpubuild.doctor.probes.selector import SELECTOR, selector_for
 from xpubuild.machine.gpus import GpuFacts
+from xpubuild.machine.pci_names import intel_gpu
 from xpubuild.machine.readers import UNKNOWN, entries, exists
 
+_GIB = 1 << 30
 # As Linux prints it in sysfs: "0x" and four hexadecimal digits.
 _VENDOR = re.compile(r"0x[0-9a-f]{4}")
+_NO_WSL_GPU = todo(
+    "install Intel's Windows driver and update WSL; pass /dev/dxg instead of /dev/dri to containers",
+    "wsl.exe --update",
+    "docker run --device /dev/dxg -v /usr/lib/wsl:/usr/lib/wsl ...",
+)
 
 
-@check("gpu.present", profiles=RUN, families=("D-device-node-access",))
+@check("gpu.present", profiles=RUN, families="D-device-node-access")
 def gpu_present(look: Look) -> Outcome:
     """An Intel GPU is present.
 
@@ -40,66 +49,47 @@ def gpu_present(look: Look) -> Outcome:
     `--profile build`. A virtual machine has a GPU only if it is passed through. Under WSL2 the GPU is
     `/dev/dxg` and not on the PCI bus.
     """
-    if look.recipe is not None and look.recipe.recipe.target != "xpu":
-        return skip(f"the recipe {look.recipe.recipe.name} is for the CPU")
-    gpus = intel_gpus(look)
-    if gpus:
+    if look.wanted is not None and look.wanted.target != "xpu":
+        return skip(f"the recipe {look.wanted.name} is for the CPU")
+    if gpus := intel_gpus(look):
         return ok(listed(gpus), pci=[gpu.pci_address for gpu in gpus])
     if wsl(look):
-        return _wsl(look)
+        if exists(look.path("/dev/dxg")):
+            return ok("WSL2: the GPU is /dev/dxg; its model cannot be read under WSL2")
+        return finding("WSL2 without /dev/dxg: Windows provides no GPU to this machine", _NO_WSL_GPU)
     if not has_pci(look):
-        if not look.live:
-            return skip("the image has no /sys, so no devices")
-        return finding("/sys has no PCI bus", _elsewhere(look))
-    functions = len(entries(look.path("/sys/bus/pci/devices")))
-    nodes = drm_nodes(look)
-    detail = (
-        f"no Intel GPU: checked {_count(functions, 'PCI function')}{_others(look)}"
-        f" and /dev/dri ({', '.join(nodes) or 'no render node'})"
-    )
+        missing = finding("/sys has no PCI bus", _elsewhere(look))
+        return missing if look.live else skip("the image has no /sys, so no devices")
+    functions, nodes = len(entries(look.path("/sys/bus/pci/devices"))), drm_nodes(look)
+    detail = f"no Intel GPU: checked {plural(functions, 'PCI function')}{_others(look)} and /dev/dri"
+    detail += f" ({commas(nodes) or 'no render node'})"
     return finding(detail, _elsewhere(look), functions=functions, nodes=list(nodes))
-
-
-def _wsl(look: Look) -> Outcome:
-    if exists(look.path("/dev/dxg")):
-        return ok("WSL2: the GPU is /dev/dxg; its model cannot be read under WSL2")
-    return finding(
-        "WSL2 without /dev/dxg: Windows provides no GPU to this machine",
-        Fix(
-            "install Intel's Windows driver and update WSL; pass /dev/dxg instead of /dev/dri to containers",
-            ("wsl.exe --update", "docker run --device /dev/dxg -v /usr/lib/wsl:/usr/lib/wsl ..."),
-        ),
-    )
 
 
 def _others(look: Look) -> str:
     """Return a text about the display controllers, none of which is known to be from Intel."""
     unknown = sum(1 for gpu in look.host.gpus if not _VENDOR.fullmatch(gpu.vendor_id))
     known = len(look.host.gpus) - unknown
-    texts = [f"{_count(unknown, 'display controller')} whose vendor cannot be read"] if unknown else []
-    if known:
-        vendors = "another vendor" if known == 1 else "other vendors"
-        texts.insert(0, f"{_count(known, 'display controller')} of {vendors}")
-    return f" ({', '.join(texts)})" if texts else ""
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+    vendors = "another vendor" if known == 1 else "other vendors"
+    texts = [f"{plural(known, 'display controller')} of {vendors}"] if known else []
+    texts += [f"{plural(unknown, 'display controller')} whose vendor cannot be read"] if unknown else []
+    return f" ({commas(texts)})" if texts else ""
 
 
 def _elsewhere(look: Look) -> Fix:
     if contained(look):
-        return Fix(
+        return todo(
             "run this on a machine with an Intel GPU; a container sees the PCI bus of its host",
-            ("lspci -nn -d 8086::0380", "lspci -nn -d 8086::0300"),
+            "lspci -nn -d 8086::0380",
+            "lspci -nn -d 8086::0300",
         )
-    return Fix(
+    return todo(
         "run this on a machine with an Intel GPU; to only build here, check for a build",
-        ("xpubuild doctor --profile build",),
+        "xpubuild doctor --profile build",
     )
 
 
-@check("gpu.supported", profiles=RUN, needs=("gpu.present",), families=("R-hardware-limits", "Z-single"))
+@check("gpu.supported", profiles=RUN, needs="gpu.present", families="R-hardware-limits Z-single")
 def gpu_supported(look: Look) -> Outcome:
     """PyTorch's XPU backend supports this GPU.
 
@@ -120,33 +110,23 @@ def gpu_supported(look: Look) -> Outcome:
     new = [gpu for gpu in gpus if gpu.family == UNKNOWN and not integrated(gpu)]
     flex = [gpu for gpu in gpus if gpu.family == FLEX]
     families = sorted({gpu.family for gpu in good})
-    evidence = {gpu.pci_address: gpu.device_id for gpu in gpus}
+    devices = {gpu.pci_address: gpu.device_id for gpu in gpus}
     if not (good or new or flex):
-        return finding(
-            f"{listed(gpus)}: an integrated GPU that PyTorch's XPU backend does not support",
-            Fix("use a machine with a Data Center GPU Max, Arc or Core Ultra GPU"),
-            devices=evidence,
-        )
+        detail = f"{listed(gpus)}: an integrated GPU that PyTorch's XPU backend does not support"
+        fix = todo("use a machine with a Data Center GPU Max, Arc or Core Ultra GPU")
+        return finding(detail, fix, devices=devices)
     if not good:
         why = "PyTorch never listed Flex as supported" if flex else "its device id is unknown"
-        return warn(
-            f"{listed((*flex, *new))}: {why}; `xpubuild verify` tests whether it works",
-            Fix("test it on the device, or update xpubuild for newer device ids", ("xpubuild verify",)),
-            devices=evidence,
-        )
+        detail = f"{listed((*flex, *new))}: {why}; `xpubuild verify` tests whether it works"
+        fix = todo("test it on the device, or update xpubuild for newer device ids", "xpubuild verify")
+        return warn(detail, fix, devices=devices)
     if len(families) > 1:
-        return warn(
-            f"GPUs of several families: {listed(good)}; PyTorch lists them all, but a build for one of"
-            " them has no precompiled kernels for the others",
-            Fix(
-                "build for all of them (--arch), or limit PyTorch to one family",
-                (_only_one_family(look, good),),
-            ),
-            devices=evidence,
-            families=families,
-        )
+        detail = f"GPUs of several families: {listed(good)}; PyTorch lists them all, but a build for one of"
+        detail += " them has no precompiled kernels for the others"
+        summary = "build for all of them (--arch), or limit PyTorch to one family"
+        return warn(detail, todo(summary, _only_one_family(look, good)), devices=devices, families=families)
     beside = f"; also {listed(new)}, with an unknown device id" if new else ""
-    return ok(f"{listed(good)}{beside}", devices=evidence, family=families[0])
+    return ok(f"{listed(good)}{beside}", devices=devices, family=families[0])
 
 
 def _only_one_family(look: Look, gpus: Sequence[GpuFacts]) -> str:
@@ -162,7 +142,7 @@ def _only_one_family(look: Look, gpus: Sequence[GpuFacts]) -> str:
     return f"export {SELECTOR}={selector_for(range(devices))}   # {what}; compare the numbers with sycl-ls"
 
 
-@check("gpu.numa", severity="warn", profiles=RUN, needs=("gpu.supported",))
+@check("gpu.numa", severity="warn", profiles=RUN, needs="gpu.supported")
 def gpu_numa(look: Look) -> Outcome:
     """The NUMA node of each GPU is known.
 
@@ -175,15 +155,104 @@ def gpu_numa(look: Look) -> Outcome:
     found = {gpu.pci_address: gpu.numa_node for gpu in gpus}
     if len(nodes) <= 1 or not gpus:
         return ok("the machine has one NUMA node", nodes=found)
-    lost = [gpu for gpu in gpus if gpu.numa_node is None]
-    if lost:
-        return finding(
-            f"the firmware does not report which of {len(nodes)} NUMA nodes these GPUs belong to:"
-            f" {listed(lost)}",
-            Fix(
-                "enable NUMA in the firmware (no node interleaving), or find the slot in the manual",
-                as_root(look, "dmidecode -t slot"),
-            ),
-            nodes=found,
-        )
-    return ok(", ".join(f"{named(gpu)} is on node {gpu.numa_node}" for gpu in gpus), nodes=found)
+    if lost := [gpu for gpu in gpus if gpu.numa_node is None]:
+        detail = f"the firmware does not report which of {len(nodes)} NUMA nodes these GPUs belong to:"
+        summary = "enable NUMA in the firmware (no node interleaving), or find the slot in the manual"
+        fix = todo(summary, *as_root(look, "dmidecode -t slot"))
+        return finding(f"{detail} {listed(lost)}", fix, nodes=found)
+    return ok(commas(f"{named(gpu)} is on node {gpu.numa_node}" for gpu in gpus), nodes=found)
+
+
+@check(
+    "gpu.memory_tiles", severity="warn", profiles=RUN, needs="level_zero.enumerate", live=True, deadline_s=20
+)
+def gpu_memory_tiles(look: Look) -> Outcome:
+    """The driver reports all tiles and memory of each GPU.
+
+    Adds up the tiles and memory that Level Zero reports for each PCI address, and compares the tiles
+    with those of the product (Max 1550 and 1450: two, Max 1100: one). A virtual function, a partition
+    or a partially passed-through GPU has fewer; PyTorch runs on it with that share of the memory.
+    """
+    cards: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for device in unmasked(look).gpus:
+        cards[str(device["pci_address"])].append(device)
+    known = {gpu.pci_address: gpu for gpu in intel_gpus(look)}
+    told, fewer, evidence = [], [], {}
+    for address, devices in cards.items():
+        tiles = sum(max(1, len(device.get("tiles", ()))) for device in devices)
+        memory = sum(device["memory_bytes"] or 0 for device in devices)
+        evidence[address] = {"tiles": tiles, "memory_bytes": memory}
+        told.append(f"{address}: {plural(tiles, 'tile')}, {memory / _GIB:.0f} GiB")
+        gpu = known.get(address)
+        product = intel_gpu(gpu.device_id) if gpu else None
+        # sysfs has only the tiles that were passed to this machine.
+        wanted = max((product and product.tiles) or 0, gpu.tiles or 0) if gpu else 0
+        if gpu is not None and tiles < wanted:
+            virtual = exists(look.path(f"/sys/bus/pci/devices/{address}/physfn"))
+            share = "a virtual function" if virtual else "a part of the card, or a disabled tile"
+            fewer.append(f"{named(gpu)} has {tiles} of {wanted} tiles, {memory / _GIB:.0f} GiB: {share}")
+    if not fewer:
+        return ok("; ".join(told), gpus=evidence)
+    lines = as_root(
+        look, f"lspci -vv -s {next(iter(known))} | grep -i 'SR-IOV\\|Physical'", "dmesg | grep -i tile"
+    )
+    summary = "if you expected the complete card, check how it is passed to this machine, and the kernel log"
+    return finding("; ".join(fewer), todo(summary, *lines), gpus=evidence)
+
+
+#: Where buffers of the Xe-HPG generation end: 32 bits of offset in a binding table.
+_WINDOW = 4 * _GIB
+#: Unified Runtime's switch, off by default (oneapi-src/unified-runtime PR 1245).
+RELAXED = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS"
+#: A name that it was taken for (intel/intel-extension-for-pytorch issue 863); nothing reads it.
+_MISTAKEN = "UR_L0_USE_RELAXED_ALLOCATION_LIMITS"
+
+
+@check(
+    "gpu.single_allocation",
+    severity="warn",
+    profiles=RUN,
+    needs="level_zero.enumerate",
+    live=True,
+    families="R-hardware-limits",
+    deadline_s=20,
+)
+def gpu_single_allocation(look: Look) -> Outcome:
+    """The GPU supports allocations larger than 4 GiB.
+
+    Compares the memory of each GPU with the largest single allocation that Level Zero reports for it
+    (`maxMemAllocSize`). Arc A-series and other GPUs of that generation allow at most 4 GiB per
+    allocation, however much memory is free, and torch reports `XPU out of memory. Tried to allocate
+    4.00 GiB` on an empty card. Data Center GPU Max and Arc B-series have no such limit.
+
+    With `UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1` the SYCL runtime requests larger allocations from
+    the driver, and compiles kernels so that they can address them, which makes some kernels slower.
+    torch's ahead-of-time compiled kernels must have been built for it: torch-xpu-ops does so since its
+    pull request 1406. Otherwise split the tensors.
+    """
+    limited = [device for device in unmasked(look).gpus if _limited(device)]
+    gpus = {
+        str(device.get("pci_address")): {
+            "memory_bytes": device["memory_bytes"], "largest_bytes": device["max_allocation_bytes"]
+        }
+        for device in limited
+    }  # fmt: skip
+    if not limited:
+        return ok("every GPU supports allocations larger than 4 GiB, or has less memory")
+    told = "; ".join(
+        f"{device['name']}: {device['max_allocation_bytes'] / _GIB:.1f} of"
+        f" {device['memory_bytes'] / _GIB:.0f} GiB in one allocation"
+        for device in limited
+    )
+    if look.environ.get(RELAXED, "0") not in ("", "0"):
+        return ok(f"{told}, but {RELAXED} removes the limit", gpus=gpus)
+    wrong = f" ({_MISTAKEN} is set, but has no effect)" if _MISTAKEN in look.environ else ""
+    summary = "use smaller tensors, or let the runtime exceed the limit at some cost in speed"
+    return finding(told + wrong, todo(summary, f"export {RELAXED}=1"), gpus=gpus)
+
+
+def _limited(device: dict[str, Any]) -> bool:
+    """Whether a device has clearly more memory than its largest allocation, which is at most 4 GiB."""
+    most, memory = device.get("max_allocation_bytes") or 0, device.get("memory_bytes") or 0
+    # A driver keeps a part of the memory for itself, so "most" is always a little less.
+    return 0 < most <= _WINDOW and memory > most * 5 // 4

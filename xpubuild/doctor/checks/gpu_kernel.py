@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.doctor.fixes import as_root, distribution, install_command, install_need, need_note
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip, warn
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
 from xpubuild.doctor.probes.machine import (
     DRM_DRIVERS,
     MAX,
@@ -25,41 +25,28 @@ from xpubuild.machine.gpus import GpuFacts
 from xpubuild.machine.readers import UNKNOWN, entries, exists, read_text
 
 _MODPROBE_FOLDERS = ("/etc/modprobe.d", "/run/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d")
-_RULE = re.compile(r"^\s*(?:(blacklist)\s+(\S+)|(install)\s+(\S+)\s+(?:/usr)?/s?bin/(?:true|false)\b)")
+_RULE = re.compile(r"^\s*(?:blacklist\s+(?P<a>\S+)|install\s+(?P<b>\S+)\s+(?:/usr)?/s?bin/(?:true|false)\b)")
 _KERNEL_NUMBER = re.compile(r"(\d+)\.(\d+)")
+_DG2 = ("DG2 (Alchemist)", "DG2/ATS-M")
 #: The oldest kernel whose own driver takes the family without force_probe (drivers/gpu/drm of Linux). A Max
 #: has its driver from Intel's DKMS package instead, made for the kernels of the distributions it lists.
 _OLDEST_KERNEL = {
-    "DG2 (Alchemist)": (6, 2),
-    "DG2/ATS-M": (6, 2),
-    "MTL": (6, 7),
-    "MTL-H": (6, 7),
-    "LNL (Lunar Lake)": (6, 12),
-    "BMG (Battlemage)": (6, 12),
+    **dict.fromkeys(_DG2, (6, 2)),
+    **dict.fromkeys(("MTL", "MTL-H"), (6, 7)),
+    **dict.fromkeys(("LNL (Lunar Lake)", "BMG (Battlemage)"), (6, 12)),
 }
-_DG2 = ("DG2 (Alchemist)", "DG2/ATS-M")
-_LOGS = ("/var/log/dmesg", "/var/log/kern.log", "/var/log/messages")
-_RING = "/dev/kmsg"
-_LOG_BYTES = 1 << 20
-_RECORD_BYTES = 8192
-_TROUBLE = re.compile(
-    r"(?:\bi915\b|\bxe\b).*(?:"
-    r"(?:GuC|HuC|GSC|DMC).{0,60}(?<!\bno )(?<!\b0 )(?<!without )"
-    r"\b(?:fail(?:ed|s|ure)?|error|missing|not found|outdated)\b|GPU HANG|wedged"
-    r"|Failed to load firmware"
-    r"|Device initialization failed|probe.*failed)",
-    re.IGNORECASE,
-)
-_SHOWN_LINES = 5
-#: The first release of Debian whose firmware of Intel's graphics is a package of its own.
-_DEBIAN_SPLIT = 13
+_STATES = {
+    None: "no kernel driver is bound",
+    "vfio-pci": "the GPU is reserved for a virtual machine (vfio-pci)",
+}
+_READ_LOG = "dmesg | grep -iE 'i915|xe ' | tail -20"
 
 
 @check(
     "gpu.kernel_driver",
     profiles=RUN,
-    needs=("gpu.supported",),
-    families=("E-level-zero-driver-or-loader-version", "AI-kernel-driver-or-firmware"),
+    needs="gpu.supported",
+    families="E-level-zero-driver-or-loader-version AI-kernel-driver-or-firmware",
 )
 def gpu_kernel_driver(look: Look) -> Outcome:
     """The kernel driver i915 or xe is bound to each GPU.
@@ -78,113 +65,76 @@ def gpu_kernel_driver(look: Look) -> Outcome:
         return ok("WSL2: Windows drives the GPU") if wsl(look) else skip("no GPU")
     drivers = {gpu.pci_address: gpu.kernel_driver for gpu in gpus}
     usable = usable_gpus(look)
-    unbound = [gpu for gpu in usable if gpu.kernel_driver not in DRM_DRIVERS]
-    if unbound:
+    if unbound := [gpu for gpu in usable if gpu.kernel_driver not in DRM_DRIVERS]:
         detail, fix = _unbound(look, unbound)
         if rest := [gpu for gpu in usable if gpu not in unbound]:
             return warn(f"{detail}; programs can only use {listed(rest)}", fix, drivers=drivers)
         return finding(detail, fix, drivers=drivers)
-    forced = [gpu for gpu in gpus if gpu.family in _DG2 and gpu.kernel_driver == "xe"]
-    if forced:
-        return warn(
-            f"{listed(forced)}: bound to xe, but Intel's compute runtime requires i915",
-            Fix("remove xe.force_probe= and i915.force_probe=! from the kernel command line, then reboot"),
-            drivers=drivers,
-        )
-    own = [gpu for gpu in gpus if gpu.family == MAX and _kernels_own(look, gpu)]
-    if own:
-        return warn(
-            f"{listed(own)}: bound to the kernel's own {own[0].kernel_driver}; for Data Center GPU"
-            " Max, Intel supports only its own i915",
-            _intels_driver(look),
-            drivers=drivers,
-        )
-    return ok(", ".join(f"{gpu.pci_address}: {gpu.kernel_driver}" for gpu in gpus), drivers=drivers)
+    if forced := [gpu for gpu in gpus if gpu.family in _DG2 and gpu.kernel_driver == "xe"]:
+        detail = f"{listed(forced)}: bound to xe, but Intel's compute runtime requires i915"
+        line = "remove xe.force_probe= and i915.force_probe=! from the kernel command line, then reboot"
+        return warn(detail, todo(line), drivers=drivers)
+    # A driver of the kernel, which Max has at most by force_probe
+    # (dgpu-docs.intel.com/driver/kernel-driver-types.html).
+    of_kernel = out_of_tree(look, "i915") is False
+    if own := [gpu for gpu in gpus if gpu.family == MAX and (gpu.kernel_driver == "xe" or of_kernel)]:
+        detail = f"{listed(own)}: bound to the kernel's own {own[0].kernel_driver}; for Data Center GPU Max,"
+        fix = todo("install Intel's driver module on the host of this container")
+        if not contained(look):
+            fix = todo(
+                "install Intel's driver module, remove force_probe from the kernel command line, then reboot",
+                *install_need(look, "kernel-module", "firmware"),
+            )
+        return warn(f"{detail} Intel supports only its own i915", fix, drivers=drivers)
+    return ok(commas(f"{address}: {driver}" for address, driver in drivers.items()), drivers=drivers)
 
 
 def _unbound(look: Look, unbound: list[GpuFacts]) -> tuple[str, Fix]:
-    reasons = list(_reasons(look, unbound[0]))
-    why = "; ".join(reason for reason, _ in reasons)
-    fix = next((fix for _, fix in reasons), _load_it(look, unbound[0]))
-    detail = f"{_state(unbound[0])}: {named(unbound[0])}" + (f"; {why}" if why else "")
-    return detail + (f"; the same for {len(unbound) - 1} more" if len(unbound) > 1 else ""), fix
-
-
-def _kernels_own(look: Look, gpu: GpuFacts) -> bool:
-    """Whether a GPU has a driver of the kernel, which Max has at most by force_probe.
-
-    Source: dgpu-docs.intel.com/driver/kernel-driver-types.html.
-    """
-    return gpu.kernel_driver == "xe" or out_of_tree(look, "i915") is False
-
-
-def _intels_driver(look: Look) -> Fix:
-    if contained(look):
-        return Fix("install Intel's driver module on the host of this container", ())
-    return Fix(
-        "install Intel's driver module, remove force_probe from the kernel command line, then reboot",
-        install_need(look, "kernel-module", "firmware"),
-    )
-
-
-def _state(gpu: GpuFacts) -> str:
-    if gpu.kernel_driver is None:
-        return "no kernel driver is bound"
-    if gpu.kernel_driver == "vfio-pci":
-        return "the GPU is reserved for a virtual machine (vfio-pci)"
-    return f"the kernel driver {gpu.kernel_driver} is bound, which is not a graphics driver"
+    first = unbound[0]
+    other = f"the kernel driver {first.kernel_driver} is bound, which is not a graphics driver"
+    reasons = list(_reasons(look, first))
+    parts = [f"{_STATES.get(first.kernel_driver, other)}: {named(first)}", *(reason for reason, _ in reasons)]
+    parts += [f"the same for {len(unbound) - 1} more"] if len(unbound) > 1 else []
+    return "; ".join(parts), next((fix for _, fix in reasons), _load_it(look, first))
 
 
 def _reasons(look: Look, gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
     """Yield the reasons in the files why no driver is bound, the most certain first."""
     if gpu.kernel_driver == "vfio-pci":
-        commands = (
-            "echo {0} > /sys/bus/pci/drivers/vfio-pci/unbind",
-            "echo {0} > /sys/bus/pci/drivers_probe",
-        )
-        typed = tuple(f"sudo sh -c '{line.format(gpu.pci_address)}'" for line in commands)
-        yield "only that virtual machine can use it", Fix("use it there, or return it to the host", typed)
-    line = read_text(look.path("/proc/cmdline")) or ""
-    yield from _command_line(look, line.split(), gpu)
+        places = ("drivers/vfio-pci/unbind", "drivers_probe")
+        lines = (f"sudo sh -c 'echo {gpu.pci_address} > /sys/bus/pci/{place}'" for place in places)
+        yield "only that virtual machine can use it", todo("use it there, or return it to the host", *lines)
+    for word in (read_text(look.path("/proc/cmdline")) or "").split():
+        if _keeps_out(word, gpu.device_id.removeprefix("0x")):
+            fix = todo(f"remove '{word}' from the kernel command line, then reboot", *_boot_commands(look))
+            yield f"the kernel was started with '{word}'", fix
     for module, place in _blacklisted(look):
-        yield (
-            f"{module} is blacklisted in {place}",
-            Fix(
-                f"remove the line about {module} from {place}, then load it",
-                as_root(look, f"sed -i '/{module}/s/^/# /' {place}", f"modprobe {module}"),
-            ),
-        )
+        edit = as_root(look, f"sed -i '/{module}/s/^/# /' {place}", f"modprobe {module}")
+        fix = todo(f"remove the line about {module} from {place}, then load it", *edit)
+        yield f"{module} is blacklisted in {place}", fix
     oldest = _OLDEST_KERNEL.get(gpu.family)
     match = _KERNEL_NUMBER.match(look.host.os.kernel)
     if oldest and match and (int(match[1]), int(match[2])) < oldest:
         wanted = ".".join(map(str, oldest))
         yield (
             f"kernel {look.host.os.kernel} is older than {wanted}, the first that supports this GPU",
-            Fix(f"use kernel {wanted} or newer, or install Intel's driver module for this one"),
+            todo(f"use kernel {wanted} or newer, or install Intel's driver module for this one"),
         )
 
 
-def _command_line(look: Look, words: list[str], gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
-    number = gpu.device_id.removeprefix("0x")
-    for word in words:
-        name, _, value = word.partition("=")
-        values = value.split(",")
-        black = name in ("module_blacklist", "modprobe.blacklist", "rd.driver.blacklist")
-        if (
-            (black and set(values) & set(DRM_DRIVERS))
-            or word in ("nomodeset", "i915.modeset=0", "xe.modeset=0")
-            or (name in ("i915.force_probe", "xe.force_probe") and f"!{number}" in value.lower())
-        ):
-            yield (
-                f"the kernel was started with '{word}'",
-                Fix(f"remove '{word}' from the kernel command line, then reboot", _boot_commands(look)),
-            )
+def _keeps_out(word: str, number: str) -> bool:
+    """Whether a word of the kernel's command line keeps a driver from the device of this number."""
+    name, _, value = word.partition("=")
+    if name in ("module_blacklist", "modprobe.blacklist", "rd.driver.blacklist"):
+        return bool({*value.split(",")} & {*DRM_DRIVERS})
+    if name in ("i915.force_probe", "xe.force_probe"):
+        return f"!{number}" in value.lower()
+    return word in ("nomodeset", "i915.modeset=0", "xe.modeset=0")
 
 
 def _boot_commands(look: Look) -> tuple[str, ...]:
-    tail = {"debian": "update-grub", "rhel": "grub2-mkconfig -o /boot/grub2/grub.cfg"}
-    tail["suse"] = tail["rhel"]
-    command = tail.get(distribution(look))
+    rpm = "grub2-mkconfig -o /boot/grub2/grub.cfg"
+    command = {"debian": "update-grub", "rhel": rpm, "suse": rpm}.get(distribution(look))
     return as_root(look, "editor /etc/default/grub", command, "reboot") if command else ()
 
 
@@ -198,36 +148,45 @@ def _blacklisted(look: Look) -> Iterator[tuple[str, str]]:
     for place in files.values():
         for line in (read_text(look.path(place)) or "").splitlines():
             match = _RULE.match(line)
-            module = (match[2] or match[4]) if match else ""
-            if module in DRM_DRIVERS:
+            if match and (module := match["a"] or match["b"]) in DRM_DRIVERS:
                 yield module, place
 
 
 def _load_it(look: Look, gpu: GpuFacts) -> Fix:
     if contained(look):
-        return Fix("load the driver on the host of this container; containers use the host's kernel", ())
+        return todo("load the driver on the host of this container; containers use the host's kernel")
     modules = look.path(f"/lib/modules/{look.host.os.kernel}")
-    known = exists(modules) and any(
-        next(iter(modules.rglob(f"{name}.ko*")), None) is not None for name in DRM_DRIVERS
-    )
+    known = any(next(iter(modules.rglob(f"{name}.ko*")), None) is not None for name in DRM_DRIVERS)
+    load = as_root(look, "modprobe i915", _READ_LOG)
     if gpu.family in (MAX, UNKNOWN) or (exists(modules) and not known):
-        return Fix(
-            "install Intel's driver module for this kernel and load it" + need_note(look, "kernel-module"),
-            (*install_need(look, "kernel-module"), *_modprobe(look)),
+        summary = "install Intel's driver module for this kernel and load it" + need_note(
+            look, "kernel-module"
         )
-    return Fix("load the driver and read the kernel log", _modprobe(look))
+        return todo(summary, *install_need(look, "kernel-module"), *load)
+    return todo("load the driver and read the kernel log", *load)
 
 
-def _modprobe(look: Look) -> tuple[str, ...]:
-    return as_root(look, "modprobe i915", "dmesg | grep -iE 'i915|xe ' | tail -20")
+_LOGS = ("/var/log/dmesg", "/var/log/kern.log", "/var/log/messages")
+_RING = "/dev/kmsg"
+_LOG_BYTES, _RECORD_BYTES = 1 << 20, 8192
+_TROUBLE = re.compile(
+    r"(?:\bi915\b|\bxe\b).*(?:"
+    r"(?:GuC|HuC|GSC|DMC).{0,60}(?<!\bno )(?<!\b0 )(?<!without )"
+    r"\b(?:fail(?:ed|s|ure)?|error|missing|not found|outdated)\b|GPU HANG|wedged"
+    r"|Failed to load firmware|Device initialization failed|probe.*failed)",
+    re.IGNORECASE,
+)
+_SHOWN_LINES = 5
+#: The first release of Debian whose firmware of Intel's graphics is a package of its own.
+_DEBIAN_SPLIT = 13
 
 
 @check(
     "gpu.firmware",
     severity="warn",
     profiles=RUN,
-    needs=("gpu.kernel_driver",),
-    families=("Z-single", "AI-kernel-driver-or-firmware"),
+    needs="gpu.kernel_driver",
+    families="Z-single AI-kernel-driver-or-firmware",
 )
 def gpu_firmware(look: Look) -> Outcome:
     """The kernel log has no errors of the GPU's firmware.
@@ -243,16 +202,13 @@ def gpu_firmware(look: Look) -> Outcome:
     if (ring := _ring(look.path(_RING))) is not None:
         texts[_RING] = ring
     if not texts:
-        return skip(f"this user cannot read a kernel log ({', '.join(_LOGS)}); as root: dmesg")
+        return skip(f"this user cannot read a kernel log ({commas(_LOGS)}); as root: dmesg")
     lines = [line.strip() for text in texts.values() for line in text.splitlines() if _TROUBLE.search(line)]
     if not lines:
-        return ok(f"no firmware errors in {', '.join(texts)}", logs=list(texts))
-    packages = _firmware_packages(look)
-    return finding(
-        f"the kernel reports: {lines[-1]}",
-        Fix("update the firmware files and reboot; after a hang, power-cycle the machine", packages),
-        lines=lines[-_SHOWN_LINES:],
-    )
+        return ok(f"no firmware errors in {commas(texts)}", logs=list(texts))
+    summary = "update the firmware files and reboot; after a hang, power-cycle the machine"
+    fix = todo(summary, *_firmware_packages(look))
+    return finding(f"the kernel reports: {lines[-1]}", fix, lines=lines[-_SHOWN_LINES:])
 
 
 def _firmware_packages(look: Look) -> tuple[str, ...]:

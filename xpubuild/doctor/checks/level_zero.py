@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Sequence
 
 from xpubuild.doctor.fixes import as_root, install_need, install_second_lts, lacking_here, need_note
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip, warn
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
+from xpubuild.doctor.look import libraries
+from xpubuild.doctor.look.torches import torch_of
 from xpubuild.doctor.probes.level_zero import UNINITIALIZED, Enumeration, enumeration, result_name, unmasked
 from xpubuild.doctor.probes.level_zero_child import LOADER
-from xpubuild.doctor.probes.loaders import loader_copies, loader_needed_by, old_runtime, older
+from xpubuild.machine.readers import exists
 
-_FAMILIES = ("E-level-zero-driver-or-loader-version",)
+_FAMILIES = "E-level-zero-driver-or-loader-version"
 #: The first loader whose zeInitDrivers is whole; adapters of SYCL runtimes from oneAPI 2025.0 on depend on it
 #: (github.com/intel/llvm, sycl: the Level Zero adapter crashes with 1.18.5).
 COMPLETE_LOADER = "1.19.2"
 #: Adapters of oneAPI 2025.0 and later are linked with it: without it the dynamic loader refuses them
 #: (github.com/intel/compute-runtime/issues/818).
 _LINKED = "zeDeviceGetRootDevice"
-
 #: Makes the loader take the named driver libraries and no others.
 _ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
-
-
-def install_loader(look: Look) -> tuple[str, ...]:
-    """Return the commands that install the loader."""
-    return install_need(look, "loader")
-
-
-def install_driver(look: Look) -> tuple[str, ...]:
-    """Return the commands that install loader and driver."""
-    return install_need(look, "driver")
+#: Where loaders look by themselves on the distributions of Max hosts.
+FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")
+#: The libsycl of oneAPI 2024, and releases on both sides.
+_OLD_MAJOR = 7
+_BEFORE = "2024.2"
+_AFTER = ("2025.0", "2025.1", "2025.2", "2025.3", "2026.0", "2026.1")
 
 
 @check(
     "level_zero.loader",
     profiles=RUN,
-    needs=("gpu.supported",),
-    families=(*_FAMILIES, "A-conda-or-mixed-libstdcxx"),
+    needs="gpu.supported",
+    families=f"{_FAMILIES} A-conda-or-mixed-libstdcxx",
     deadline_s=20,
 )
 def level_zero_loader(look: Look) -> Outcome:
@@ -50,42 +47,47 @@ def level_zero_loader(look: Look) -> Outcome:
     The usual reason that an installed loader cannot be loaded is an older `libstdc++` (such as conda's)
     that is found first.
     """
+    copies = loader_copies(look)
+    install = todo("install the loader", *install_need(look, "loader"))
     if not look.live:
-        copies = loader_copies(look)
-        if copies:
-            return ok(f"{copies[0]}", copies=list(copies))
-        return finding(f"no {LOADER} in the library folders", Fix("install it", install_loader(look)))
+        found_none = finding(f"no {LOADER} in the library folders", install)
+        return ok(copies[0], copies=list(copies)) if copies else found_none
     found = enumeration(look)
     if found.ending.how == "missing":
         return unanswered(found)
-    if found.ending.stage == "dlopen" and not found.load_error:
-        return finding(
-            found.ending.told("loading the Level Zero loader"), Fix("reinstall it", install_loader(look))
-        )
     if found.load_error:
-        copies = loader_copies(look)
         beside = f"; {copies[0]} exists" if copies else ""
-        fix = Fix("install the loader", install_loader(look))
         if "GLIBCXX" in found.load_error:
-            fix = Fix(
-                "make sure that a newer libstdc++ is found first: deactivate the conda environment,"
-                " or update its copy",
-                ("conda install -c conda-forge libstdcxx-ng", "unset LD_LIBRARY_PATH"),
+            install = todo(
+                "make sure that a newer libstdc++ is found first: deactivate the conda environment, or update"
+                " its copy",
+                "conda install -c conda-forge libstdcxx-ng",
+                "unset LD_LIBRARY_PATH",
             )
-        return finding(f"{found.load_error}{beside}", fix, copies=list(copies))
-    path = found.library("libze_loader")
-    version = found.loader_version
-    others = [copy for copy in loader_copies(look) if os.path.realpath(copy) != os.path.realpath(path)]
-    beside = f"; it is found before {', '.join(others)}" if others else ""
-    return ok(f"{path}, version {version or 'unknown'}{beside}", path=path, version=version, others=others)
+        return finding(f"{found.load_error}{beside}", install, copies=list(copies))
+    if found.ending.stage == "dlopen":
+        again = todo("reinstall it", *install.commands)
+        return finding(found.ending.told("loading the Level Zero loader"), again)
+    path, version = found.library("libze_loader"), found.loader_version
+    others = [copy for copy in copies if os.path.realpath(copy) != os.path.realpath(path)]
+    beside = f"; it is found before {commas(others)}" if others else ""
+    detail = f"{path}, version {version or 'unknown'}{beside}"
+    return ok(detail, path=path, version=version, others=others)
+
+
+def loader_copies(look: Look) -> tuple[str, ...]:
+    """Return the loaders in LD_LIBRARY_PATH and in the system's folders, in the order they would be found."""
+    named = look.environ.get("LD_LIBRARY_PATH", "").split(":")
+    folders = dict.fromkeys((*(folder for folder in named if folder.startswith("/")), *FOLDERS))
+    return tuple(f"{folder}/{LOADER}" for folder in folders if exists(look.path(f"{folder}/{LOADER}")))
 
 
 @check(
     "level_zero.enumerate",
     profiles=RUN,
-    needs=("level_zero.loader", "gpu.render_access", "driver.family"),
+    needs="level_zero.loader gpu.render_access driver.family",
     live=True,
-    families=(*_FAMILIES, "D-device-node-access", "Z-single"),
+    families=f"{_FAMILIES} D-device-node-access Z-single",
     deadline_s=20,
 )
 def level_zero_enumerate(look: Look) -> Outcome:
@@ -102,36 +104,9 @@ def level_zero_enumerate(look: Look) -> Outcome:
     the timeout below.
     """
     found = unmasked(look)
-    evidence = _evidence(found)
     if found.ending.how == "missing":
         return unanswered(found)
-    if found.good and found.gpus:
-        return _listed(found)
-    detail, fix = _trouble(look, found)
-    return finding(detail, fix, **evidence)
-
-
-def _listed(found: Enumeration) -> Outcome:
-    names = sorted({str(device["name"]) for device in found.gpus})
-    detail = f"{len(found.gpus)} devices: {', '.join(names)}"
-    if found.library("libze_intel_npu") or found.library("libze_intel_vpu"):
-        return warn(
-            f"{detail}; the NPU's driver is loaded too, which makes PyTorch up to 2.5 fail",
-            Fix("limit the loader to the GPU's driver", (f"export {_ALTERNATIVE}=libze_intel_gpu.so.1",)),
-            **_evidence(found),
-        )
-    return ok(detail, **_evidence(found))
-
-
-def unanswered(found: Enumeration) -> Outcome:
-    """Return that Level Zero was not tested: an error, so that it is not taken for a pass."""
-    return Outcome(
-        "error", f"the subprocess could not be started: {found.ending.words}", {"ended": "missing"}
-    )
-
-
-def _evidence(found: Enumeration) -> dict[str, object]:
-    return {
+    evidence = {
         "ended": found.ending.how,
         "stage": found.ending.stage,
         "code": found.code,
@@ -139,47 +114,57 @@ def _evidence(found: Enumeration) -> dict[str, object]:
         "libraries": list(found.libraries),
         "drivers": list(found.drivers),
     }
+    if not (found.good and found.gpus):
+        detail, fix = _trouble(look, found)
+        return finding(detail, fix, **evidence)
+    names = sorted({str(device["name"]) for device in found.gpus})
+    detail = f"{len(found.gpus)} devices: {commas(names)}"
+    if found.library("libze_intel_npu") or found.library("libze_intel_vpu"):
+        fix = todo("limit the loader to the GPU's driver", f"export {_ALTERNATIVE}=libze_intel_gpu.so.1")
+        why = "the NPU's driver is loaded too, which makes PyTorch up to 2.5 fail"
+        return warn(f"{detail}; {why}", fix, **evidence)
+    return ok(detail, **evidence)
+
+
+def unanswered(found: Enumeration) -> Outcome:
+    """Return that Level Zero was not tested: an error, so that it is not taken for a pass."""
+    told = f"the subprocess could not be started: {found.ending.words}"
+    return Outcome("error", told, {"ended": "missing"})
 
 
 def _trouble(look: Look, found: Enumeration) -> tuple[str, Fix]:
     """Return the problem and its fix."""
-    renew = install_driver(look)
-    path = found.library("libze_intel_gpu")
+    renew = install_need(look, "driver")
+    path, code, chosen = found.library("libze_intel_gpu"), found.code, look.environ.get(_ALTERNATIVE, "")
     if found.ending.how in ("crash", "hang", "status"):
         told = found.ending.told("the device enumeration")
         words = f"; its last output: {found.ending.words.splitlines()[-1]}" if found.ending.words else ""
-        todo = "install loader and driver from one release; if that does not help, read the kernel log"
-        return f"{told}{words}", Fix(todo, (*renew, *as_root(look, "dmesg | grep -iE 'i915|xe ' | tail -30")))
+        summary = "install loader and driver from one release; if that does not help, read the kernel log"
+        line = as_root(look, "dmesg | grep -iE 'i915|xe ' | tail -30")
+        return f"{told}{words}", todo(summary, *renew, *line)
     if found.good:
-        return "the driver initialises, but lists no GPU", Fix(
-            "install compatible releases of the driver and the kernel driver", renew
-        )
-    code = found.code
-    chosen = look.environ.get(_ALTERNATIVE, "")
-    if code == UNINITIALIZED and not path and chosen:
-        return (
-            f"zeInit: {result_name(code)}; {_ALTERNATIVE}={chosen} limits the loader to that driver",
-            Fix("unset it, or set it to the GPU's driver", (f"unset {_ALTERNATIVE}",)),
-        )
-    if code == UNINITIALIZED and not path:
-        return (
-            f"zeInit: {result_name(code)}; the loader found no usable driver (libze_intel_gpu.so.1)",
-            Fix(f"install the GPU's driver{need_note(look, 'driver')}", renew),
-        )
+        summary = "install compatible releases of the driver and the kernel driver"
+        return "the driver initialises, but lists no GPU", todo(summary, *renew)
     if code is None:
-        return "the device enumeration ended without a result", Fix(
-            "reinstall the loader and the driver", renew
-        )
-    return (
-        f"{found.ending.stage}: {result_name(code)}" + (f"; the driver is {path}" if path else ""),
-        Fix("install compatible releases of the loader, the driver and the kernel driver", renew),
-    )
+        fix = todo("reinstall the loader and the driver", *renew)
+        return "the device enumeration ended without a result", fix
+    if code == UNINITIALIZED and not path and chosen:
+        why = f"{_ALTERNATIVE}={chosen} limits the loader to that driver"
+        fix = todo("unset it, or set it to the GPU's driver", f"unset {_ALTERNATIVE}")
+        return f"zeInit: {result_name(code)}; {why}", fix
+    if code == UNINITIALIZED and not path:
+        why = "the loader found no usable driver (libze_intel_gpu.so.1)"
+        fix = todo(f"install the GPU's driver{need_note(look, 'driver')}", *renew)
+        return f"zeInit: {result_name(code)}; {why}", fix
+    summary = "install compatible releases of the loader, the driver and the kernel driver"
+    beside = f"; the driver is {path}" if path else ""
+    return f"{found.ending.stage}: {result_name(code)}{beside}", todo(summary, *renew)
 
 
 @check(
     "level_zero.versions",
     profiles=RUN,
-    needs=("level_zero.loader",),
+    needs="level_zero.loader",
     live=True,
     families=_FAMILIES,
     deadline_s=20,
@@ -201,45 +186,77 @@ def level_zero_versions(look: Look) -> Outcome:
     found = unmasked(look)
     loader, spec = found.loader_version, found.loader_spec
     apis = [str(driver["api"]) for driver in found.drivers]
-    evidence = {"loader": loader, "spec": spec, "drivers": apis, "lacks": found.ending.value("lacks", [])}
-    newer = [api for api in apis if spec and older(spec, api)]
-    fix = Fix("install a newer loader from the repository of the driver", install_loader(look))
-    if newer:
-        return finding(
-            f"the loader {loader} supports version {spec} of Level Zero, the driver has {newer[0]}",
-            fix,
-            **evidence,
-        )
-    lacks = [str(name) for name in evidence["lacks"]]
+    lacks = [str(name) for name in found.ending.value("lacks", [])]
+    evidence = {"loader": loader, "spec": spec, "drivers": apis, "lacks": lacks}
+    if newer := [api for api in apis if spec and older(spec, api)]:
+        fix = todo("install a newer loader from the repository of the driver", *install_need(look, "loader"))
+        detail = f"the loader {loader} supports version {spec} of Level Zero, the driver has {newer[0]}"
+        return finding(detail, fix, **evidence)
     if lacks or (loader and older(loader, COMPLETE_LOADER)):
-        return _too_old(look, loader, lacks, evidence)
+        severe, why = _weight(look, lacks)
+        what = f"lacks {commas(lacks)}" if lacks else f"is older than {COMPLETE_LOADER}"
+        detail = f"the loader {loader} {what}, which SYCL runtimes of oneAPI 2025.0 and later need{why}"
+        return (finding if severe else warn)(detail, recent_loader(look), **evidence)
     if not loader:
         return skip("the loader does not state its version", **evidence)
-    return ok(f"loader {loader}, driver API {', '.join(apis) or 'unknown'}", **evidence)
+    return ok(f"loader {loader}, driver API {commas(apis) or 'unknown'}", **evidence)
 
 
-def _too_old(look: Look, loader: str, lacks: Sequence[str], evidence: Mapping[str, Any]) -> Outcome:
-    what = f"lacks {', '.join(lacks)}" if lacks else f"is older than {COMPLETE_LOADER}"
-    detail = f"the loader {loader} {what}, which SYCL runtimes of oneAPI 2025.0 and later need"
-    unneeded = old_runtime(look)
-    if unneeded:
-        return warn(f"{detail}; {unneeded}", recent_loader(look), **evidence)
+def _weight(look: Look, lacks: Sequence[str]) -> tuple[bool, str]:
+    """Return whether a loader that is too old is a failure, and why."""
+    if unneeded := old_runtime(look):
+        return False, f"; {unneeded}"
     if needed := loader_needed_by(look):
-        return finding(f"{detail}; {needed}", recent_loader(look), **evidence)
+        return True, f"; {needed}"
     if _LINKED in lacks:
-        what = f"their Level Zero adapter cannot be loaded without {_LINKED}, and no GPU is listed"
-        return finding(f"{detail}: {what}", recent_loader(look), **evidence)
-    return warn(detail, recent_loader(look), **evidence)
+        return True, f": their Level Zero adapter cannot be loaded without {_LINKED}, and no GPU is listed"
+    return False, ""
 
 
 def recent_loader(look: Look) -> Fix:
     """Return what brings a loader that is new enough, where the distribution or Intel has one."""
     if why := lacking_here(look, "recent-loader"):
-        return Fix(f"a loader from {COMPLETE_LOADER} on is needed: {why}")
+        return todo(f"a loader from {COMPLETE_LOADER} on is needed: {why}")
     if commands := install_second_lts(look):
-        return Fix(
-            "the first LTS driver (2350) brings an older loader: move to the second (2523), loader and driver"
-            " together",
-            commands,
-        )
-    return Fix(f"install a loader from {COMPLETE_LOADER} on", install_need(look, "recent-loader"))
+        summary = "the first LTS driver (2350) brings an older loader: move to the second (2523), loader and"
+        return todo(f"{summary} driver together", *commands)
+    return todo(f"install a loader from {COMPLETE_LOADER} on", *install_need(look, "recent-loader"))
+
+
+def older(one: str, other: str) -> bool:
+    """Whether a version of numbers and dots comes before another: 1.8.0 before 1.19.2."""
+    first, second = ([int(number) for number in re.findall(r"\d+", item)] for item in (one, other))
+    return first < second
+
+
+def loader_needed_by(look: Look) -> str:
+    """Say what needs a recent loader: a recipe for oneAPI 2025.0 or later; empty where nothing does."""
+    recipe = _wants(look)
+    return recipe if recipe and not _before_2025(look) else ""
+
+
+def old_runtime(look: Look) -> str:
+    """Say which recipe or torch uses a SYCL runtime from before oneAPI 2025.0, or nothing."""
+    if look.wanted is not None and look.wanted.target == "xpu":
+        return _wants(look) if _before_2025(look) else ""
+    torch = torch_of(look)
+    elf = libraries.elf_of(torch.folder / "lib" / "libc10_xpu.so") if torch else None
+    majors = {libraries.sycl_major(name) for name in elf.needed} - {None} if elf else set()
+    if torch is None or majors != {_OLD_MAJOR}:
+        return ""
+    return f"torch {torch.version} needs libsycl.so.{_OLD_MAJOR}, of oneAPI 2024"
+
+
+def _wants(look: Look) -> str:
+    """Return which oneAPI the recipe uses, in words, or nothing."""
+    recipe = look.wanted
+    if recipe is None or recipe.needs.oneapi is None or recipe.target != "xpu":
+        return ""
+    return f"the recipe {recipe.name} uses oneAPI {recipe.needs.oneapi}"
+
+
+def _before_2025(look: Look) -> bool:
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only with a recipe
+
+    allowed = SpecifierSet(look.wanted.needs.oneapi or "" if look.wanted else "")
+    return allowed.contains(_BEFORE) or not any(allowed.contains(version) for version in _AFTER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xpubuild.doctor.checks.python import interpreter
-from xpubuild.doctor.kit import Fix, Look, Outcome, check, finding, ok, skip
+from xpubuild.doctor.kit import Look, Outcome, check, finding, ok, skip, todo
 from xpubuild.machine.readers import UNKNOWN, entries
 
 _ARCHITECTURE = "x86_64"
@@ -18,14 +18,15 @@ _GLIBC = {
     "ld-linux.so.2": "i686",
 }
 _MUSL = ("ld-musl-", ".so.1")
-_ELSEWHERE = Fix(
+_ELSEWHERE = todo(
     "use an x86_64 host or container image with glibc (Debian, Ubuntu, RHEL, SUSE) and a 64-bit"
     " Python: oneAPI and PyTorch for XPU support no other platform",
-    ("uname -m", "ldd --version"),
+    "uname -m",
+    "ldd --version",
 )
 
 
-@check("machine.platform", families=("F-wrong-torch-or-triton-package",))
+@check("machine.platform", families="F-wrong-torch-or-triton-package")
 def machine_platform(look: Look) -> Outcome:
     """PyTorch for XPU supports this platform.
 

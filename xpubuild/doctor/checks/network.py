@@ -1,20 +1,25 @@
-"""Whether a recipe's servers are reachable, and whether the proxy variables are valid."""
+"""Whether a recipe's servers and prebuilt wheels can be reached, and the proxy variables are valid."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip, warn
-from xpubuild.doctor.look.pip import indexes, settings
-from xpubuild.doctor.look.reach import Reached, reach_all, server_of, unreadable
+from xpubuild.doctor.checks.python import interpreter
+from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip, todo, warn
+from xpubuild.errors import ToolchainError
+from xpubuild.supply.index.pipconf import pip_settings, switched_on
 
 if TYPE_CHECKING:
     from xpubuild.recipe.model import Recipe
 
+_FAMILIES = "H-torch-xpu-ops-and-submodule-checkout Q-triton-llvm-download S-network-proxy-certificate"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
 _SCHEMES = ("http", "https", "socks5", "socks5h", "socks4", "socks4a")
 # Written so that what masks passwords in URLs leaves it readable.
@@ -22,16 +27,7 @@ _WITH_USER = "put a user name and password in front of HOST, as USER:PASSWORD@HO
 _CIDR = re.compile(r"\d+(\.\d+){3}/\d+")
 
 
-@check(
-    "network.proxy",
-    profiles=BUILD,
-    live=True,
-    families=(
-        "H-torch-xpu-ops-and-submodule-checkout",
-        "Q-triton-llvm-download",
-        "S-network-proxy-certificate",
-    ),
-)
+@check("network.proxy", profiles=BUILD, live=True, families=_FAMILIES)
 def network_proxy(look: Look) -> Outcome:
     """The proxy variables are valid.
 
@@ -42,37 +38,28 @@ def network_proxy(look: Look) -> Outcome:
     has a proxy, and `no_proxy` has entries that only some programs support (`*.domain`, networks such
     as 10.0.0.0/8, spaces). Users and passwords in the values are never shown.
     """
-    wrong = dict(_malformed(look))
+    names = [spelling for name in _PROXIES for spelling in (name, name.upper())]
+    values = {name: value for name in names if (value := look.environ.get(name))}
+    wrong = {name: problem for name, value in values.items() if (problem := _problem(value))}
     if wrong:
         told = "; ".join(f"{name} {text}" for name, text in wrong.items())
-        fix = Fix(
-            f"write them as http://HOST:PORT; {_WITH_USER}",
-            tuple(f"export {name}=http://HOST:PORT" for name in wrong),
-        )
+        lines = (f"export {name}=http://HOST:PORT" for name in wrong)
+        fix = todo(f"write them as http://HOST:PORT; {_WITH_USER}", *lines)
         return finding(told, fix, variables=sorted(wrong))
-    odd = [*_odd(look)]
+    odd = [*_differing(look.environ), *_one_of_two(look.environ), *_no_proxy(look.environ)]
     if odd:
-        return warn("; ".join(detail for detail, _ in odd), _joined([fix for _, fix in odd]))
-    used = sorted({_without_user(value) for value in _values(look).values()})
+        fixes = [fix for _, fix in odd]
+        summary = "; ".join(dict.fromkeys(fix.summary for fix in fixes))
+        commands = (command for fix in fixes for command in fix.commands)
+        return warn("; ".join(detail for detail, _ in odd), todo(summary, *commands))
+    used = sorted({_without_user(value) for value in values.values()})
     return ok(f"proxy {', '.join(used)}" if used else "no proxy is set")
-
-
-def _values(look: Look) -> dict[str, str]:
-    names = [spelling for name in _PROXIES for spelling in (name, name.upper())]
-    return {name: look.environ[name] for name in names if look.environ.get(name)}
 
 
 def _without_user(value: str) -> str:
     """Return a sound proxy as scheme://host:port."""
     scheme, _, rest = (value if "://" in value else f"http://{value}").partition("://")
     return f"{scheme}://{rest.rpartition('@')[2].rstrip('/')}"
-
-
-def _malformed(look: Look) -> Iterator[tuple[str, str]]:
-    for name, value in _values(look).items():
-        problem = _problem(value)
-        if problem:
-            yield name, problem
 
 
 def _problem(value: str) -> str:
@@ -90,82 +77,62 @@ def _problem(value: str) -> str:
         (password, "has a password with characters that must be written as %40 (@), %2F (/), %23 (#)"),
         (re.search(r"[/#?]", rest), "has extra text after its port"),
         (not parts.hostname or re.search(r"[\s'\"$]", parts.hostname), "has no host"),
-        (_port(parts) == 0, "has a port that is not a number between 1 and 65535"),
+        (not _sound_port(text), "has a port that is not a number between 1 and 65535"),
     ):
         if wrong:
             return problem
     return ""
 
 
-def _port(parts: SplitResult) -> int | None:
-    """Return the port of a URL: None if there is none, 0 if it is invalid."""
+def _sound_port(url: str) -> bool:
+    """Whether the port of a URL, if there is one, is a number from 1 on; False where the URL is none."""
     try:
-        return parts.port
+        return urlsplit(url).port != 0
     except ValueError:
-        return 0
+        return False
 
 
-def _odd(look: Look) -> Iterator[tuple[str, Fix]]:
-    environ = look.environ
+def _differing(environ: Mapping[str, str]) -> Iterator[tuple[str, Fix]]:
     for name in (*_PROXIES, "no_proxy"):
         lower, upper = environ.get(name), environ.get(name.upper())
         if lower and upper and lower != upper:
-            fix = Fix("set both spellings to the same value", (f'export {name.upper()}="${name}"',))
+            fix = todo("set both spellings to the same value", f'export {name.upper()}="${name}"')
             yield f"{name} and {name.upper()} differ", fix
-    yield from _one_of_two(environ)
-    name = "no_proxy" if environ.get("no_proxy") else "NO_PROXY"
-    entries = environ.get(name, "").split(",")
-    unclear = [item for item in entries if item != _clear(item) or _CIDR.fullmatch(item)]
-    if unclear:
-        told = ", ".join(map(repr, unclear[:4]))
-        value = shlex.quote(",".join(map(_clear, entries)))
-        known = value == shlex.quote(",".join(entries))
-        fix = Fix(
-            f"in {name}, separate entries with commas only, write .domain instead of *.domain, and list the"
-            " hosts of a network one by one",
-            () if known else (f"export no_proxy={value} NO_PROXY={value}",),
-        )
-        yield f"{name} has entries that some programs do not support: {told}", fix
 
 
 def _one_of_two(environ: Mapping[str, str]) -> Iterator[tuple[str, Fix]]:
     """Yield that only one of http and https has a proxy."""
     has = {
         name: next((item for item in (f"{name}_proxy", f"{name.upper()}_PROXY") if environ.get(item)), None)
-        for name in ("http", "https")
+        for name in ("http", "https", "all")
     }
     for name, other in (("http", "https"), ("https", "http")):
-        from_, to = has[name], has[other]
-        if from_ and not to and not (environ.get("all_proxy") or environ.get("ALL_PROXY")):
-            command = f'export {other}_proxy="${from_}" {other.upper()}_PROXY="${from_}"'
-            yield (
-                f"there is no proxy for {other}, but one for {name}",
-                Fix(f"set the proxy for {other} too", (command,)),
-            )
+        if has[name] and not has[other] and not has["all"]:
+            command = f'export {other}_proxy="${has[name]}" {other.upper()}_PROXY="${has[name]}"'
+            fix = todo(f"set the proxy for {other} too", command)
+            yield f"there is no proxy for {other}, but one for {name}", fix
 
 
-def _clear(entry: str) -> str:
-    """Return an entry of no_proxy without what only some programs understand; a network stays."""
-    plain = ",".join(entry.split())
-    return plain[1:] if plain.startswith("*.") else plain
+def _no_proxy(environ: Mapping[str, str]) -> Iterator[tuple[str, Fix]]:
+    """Yield that no_proxy has entries that only some programs understand."""
+    name = "no_proxy" if environ.get("no_proxy") else "NO_PROXY"
+    entries = environ.get(name, "").split(",")
+    clear = [re.sub(r"^\*(?=\.)", "", ",".join(entry.split())) for entry in entries]
+    unclear = [
+        item for item, plain in zip(entries, clear, strict=True) if item != plain or _CIDR.fullmatch(item)
+    ]
+    if unclear:
+        value = shlex.quote(",".join(clear))
+        fix = todo(
+            f"in {name}, separate entries with commas only, write .domain instead of *.domain, and list the"
+            " hosts of a network one by one",
+            *([] if clear == entries else [f"export no_proxy={value} NO_PROXY={value}"]),
+        )
+        told = ", ".join(map(repr, unclear[:4]))
+        yield f"{name} has entries that some programs do not support: {told}", fix
 
 
-def _joined(fixes: Sequence[Fix]) -> Fix:
-    summary = "; ".join(dict.fromkeys(fix.summary for fix in fixes))
-    return Fix(summary, tuple(command for fix in fixes for command in fix.commands))
-
-
-@check(
-    "network.reach",
-    profiles=BUILD,
-    needs=("network.proxy",),
-    live=True,
-    families=(
-        "H-torch-xpu-ops-and-submodule-checkout",
-        "Q-triton-llvm-download",
-        "S-network-proxy-certificate",
-    ),
-)
+@check("network.reach", profiles=BUILD, needs="network.proxy", live=True, families=_FAMILIES)
 def network_reach(look: Look) -> Outcome:
     """The servers that the recipe downloads from are reachable.
 
@@ -187,51 +154,52 @@ def network_reach(look: Look) -> Outcome:
     For a host without network access, install from a mirror that was filled with `xpubuild fetch`
     elsewhere.
     """
-    recipe = look.wanted
-    if recipe is None and "network.reach" not in look.asked:
+    if look.recipe is None and "network.reach" not in look.asked:
         return skip("needs a recipe (--recipe)")
-    recipe = recipe or _newest()
+    recipe = look.wanted or _newest()
+    try:
+        indexes = _indexes(look.environ)
+    except ToolchainError as error:
+        return finding(f"{error.what}: {error.why}", todo(error.fix, *error.commands))
     needed: dict[str, bool] = {}
-    urls = tuple(_urls(look, recipe)) if recipe else ()
-    if any(unreadable(url) for url, _ in urls):
-        return _unreadable(look)
-    for url, must in urls:
+    for url, must in (*(_urls(recipe) if recipe else ()), *((index, True) for index in indexes)):
         if server := server_of(url):
             needed[server] = must or needed.get(server, False)
-    servers = list(needed)
-    if not servers:
+    if not needed:
         return skip("the recipe downloads nothing")
-    answers = reach_all(servers, look.environ)
-    bad = [answer for answer in answers if answer.cause]
-    evidence = {"servers": {answer.server: answer.cause or "ok" for answer in answers}}
+    answers = reach_all(needed, look.environ)
+    bad = {server: detail for server, (cause, detail) in answers.items() if cause}
+    evidence = {"servers": {server: cause or "ok" for server, (cause, _) in answers.items()}}
     if not bad:
         of = f"; these are the servers of {recipe.name}" if recipe and look.recipe is None else ""
-        return ok(f"{', '.join(servers)} responded{of}", **evidence)
-    told = "; ".join(f"{answer.server}: {answer.detail}{_through(answer)}" for answer in bad)
-    if any(needed[answer.server] for answer in bad):
-        return finding(told, _fix(bad), **evidence)
-    return warn(told, _fix(bad), **evidence)
-
-
-def _unreadable(look: Look) -> Outcome:
-    origins = [
-        item.origin
-        for item in settings(look)
-        if item.name in ("index-url", "extra-index-url") and any(map(unreadable, item.value.split()))
-    ]
-    where = " and ".join(dict.fromkeys(origins)) or "the recipe"
-    fix = Fix(
-        f"use the form https://HOST/simple or https://HOST:PORT/simple; {_WITH_USER}",
-        tuple(
-            f"export {name}=https://HOST/simple" if name.startswith("PIP_") else f"cat {shlex.quote(name)}"
-            for name in dict.fromkeys(origins)
-        ),
+        return ok(f"{', '.join(needed)} responded{of}", **evidence)
+    told = "; ".join(f"{server}: {detail}" for server, detail in bad.items())
+    cause, server = min((list(_FIXES).index(answers[server][0]), server) for server in bad)
+    summary, *commands = list(_FIXES.values())[cause]
+    host = shlex.quote(urlsplit(server).hostname or "")
+    fix = todo(summary, *(line.replace("{host}", host) for line in commands))
+    return (
+        finding(told, fix, **evidence) if any(needed[name] for name in bad) else warn(told, fix, **evidence)
     )
-    return finding(f"{where} contains a server address that is not a URL", fix, origins=origins)
 
 
-def _through(answer: Reached) -> str:
-    return f" (through {answer.proxy})" if answer.proxy else ""
+def _indexes(environ: Mapping[str, str]) -> list[str]:
+    """Return the package indexes that pip is configured with.
+
+    Raises:
+        ToolchainError: a file cannot be read, or an index is no URL.
+    """
+    settings = pip_settings(environ)
+    names = () if switched_on(settings.get("no-index")) else ("index-url", "extra-index-url")
+    urls = " ".join(settings.get(name, "") for name in names).split()
+    if not all(map(_sound_port, urls)):
+        raise ToolchainError(
+            "pip's configuration has what is not the URL of a package index",
+            why="index-url and extra-index-url have the form https://HOST/simple or https://HOST:PORT/simple",
+            fix=f"correct it; {_WITH_USER}",
+            commands=("pip config debug",),
+        )
+    return urls
 
 
 def _newest() -> Recipe | None:
@@ -241,7 +209,7 @@ def _newest() -> Recipe | None:
     return next((item.recipe for item in releases() if item.pinned and item.recipe.release), None)
 
 
-def _urls(look: Look, recipe: Recipe) -> Iterator[tuple[str, bool]]:
+def _urls(recipe: Recipe) -> Iterator[tuple[str, bool]]:
     """Yield (URL, whether a build cannot do without it)."""
     for component in recipe.components.values():
         if component.optional or recipe.target not in component.targets:
@@ -254,42 +222,189 @@ def _urls(look: Look, recipe: Recipe) -> Iterator[tuple[str, bool]]:
             for clone in component.source.configure_time:
                 if clone.when == "always" or recipe.target == "xpu":
                     yield clone.url, True
-    yield from ((index, True) for index in indexes(look))
 
 
-_FIXES: dict[str, Fix] = {
-    "tls": Fix(
-        "a proxy that intercepts TLS has its own CA: get its bundle (PEM) and configure git and pip to"
-        " use it",
-        (
-            "export SSL_CERT_FILE=/path/to/ca-bundle.pem REQUESTS_CA_BUNDLE=/path/to/ca-bundle.pem",
-            "export GIT_SSL_CAINFO=/path/to/ca-bundle.pem PIP_CERT=/path/to/ca-bundle.pem",
-        ),
-    ),
-    "proxy-auth": Fix(
-        "put the user name and password into the proxy variables",
-        (
-            "login=USER:PASSWORD",
-            'export https_proxy=http://"$login"@HOST:PORT http_proxy=http://"$login"@HOST:PORT',
-        ),
-    ),
-    "proxy": Fix("correct or unset the proxy variables", ("env | grep -i _proxy=",)),
-    "dns": Fix(
-        "fix name resolution, or set the proxy that this network needs",
-        ("getent hosts {host}", "export https_proxy=http://HOST:PORT http_proxy=http://HOST:PORT"),
-    ),
-}
-_OTHERWISE = Fix(
-    "set the proxy that this network needs, or fill a mirror on a host with network access and install"
-    " from it",
-    ("export https_proxy=http://HOST:PORT http_proxy=http://HOST:PORT", "xpubuild fetch --help"),
+_PROXY_LINE = "export https_proxy=http://HOST:PORT http_proxy=http://HOST:PORT"
+_ELSEWHERE = (
+    "set the proxy that this network needs, or install from a mirror that a host with network access filled",
+    _PROXY_LINE,
+    "xpubuild fetch --help",
 )
+#: Cause -> what to do and what to type; of several causes the first counts.
+_FIXES: dict[str, tuple[str, ...]] = {
+    "tls": (
+        "a proxy that intercepts TLS has its own CA: get its bundle (PEM) and have git and pip use it",
+        "export SSL_CERT_FILE=/path/to/ca-bundle.pem REQUESTS_CA_BUNDLE=/path/to/ca-bundle.pem",
+        "export GIT_SSL_CAINFO=/path/to/ca-bundle.pem PIP_CERT=/path/to/ca-bundle.pem",
+    ),
+    "proxy-auth": (
+        "put the user name and password into the proxy variables",
+        "login=USER:PASSWORD",
+        'export https_proxy=http://"$login"@HOST:PORT http_proxy=http://"$login"@HOST:PORT',
+    ),
+    "proxy": ("correct or unset the proxy variables", "env | grep -i _proxy="),
+    "dns": (
+        "fix name resolution, or set the proxy that this network needs",
+        "getent hosts {host}",
+        _PROXY_LINE,
+    ),
+    **dict.fromkeys(("refused", "timeout", "server", "unreachable"), _ELSEWHERE),
+}
+#: What stands in the exception of a request, with those behind it -> cause, and how it is told.
+_CAUSES = (
+    (r"Tunnel connection failed: 407", "proxy-auth", "the proxy requires a user name and a password (407)"),
+    (
+        r"Tunnel connection failed: (\d+)",
+        "proxy",
+        "the proxy does not forward the connection: it responded with {1}",
+    ),
+    (r"ProxyError.*refused", "proxy", "the proxy {proxy} refused the connection"),
+    (r"gaierror|NameResolutionError", "dns", "the host name {host} cannot be resolved"),
+    (r"CERTIFICATE_VERIFY_FAILED\] certificate verify failed: (.*?) \(_ssl", "tls", "{1}"),
+    (r"invalid path: (.*?)['\")]", "tls", "the certificates in {1} cannot be read"),
+    (r"SSL", "tls", "no TLS connection"),
+    (r"refused", "refused", "{host} refused the connection"),
+    (r"[Tt]imed? ?out", "timeout", "{host} does not respond"),
+    (r"BadStatusLine|InvalidHeader|HTTP/0\.9|RemoteDisconnected", "server", "the response is not HTTP"),
+    (r"", "unreachable", "{host} cannot be reached ({error})"),
+)
+DEADLINE_S = 5.0
+_PORTS = {"https": 443, "http": 80, "git": 9418, "ssh": 22}
+_CA_FILES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "GIT_SSL_CAINFO")
+_PROXY_AUTHENTICATION, _SERVER_ERROR = 407, 500
 
 
-def _fix(bad: list[Reached]) -> Fix:
-    for cause, fix in _FIXES.items():
-        server = next((answer.server for answer in bad if answer.cause == cause), None)
-        if server is not None:
-            host = shlex.quote(urlsplit(server).hostname or "")
-            return Fix(fix.summary, tuple(line.replace("{host}", host) for line in fix.commands))
-    return _OTHERWISE
+def server_of(url: str) -> str:
+    """Return scheme://host[:port] of a URL, without user and password; empty where it names no server."""
+    if not _sound_port(url):
+        return ""
+    parts = urlsplit(url)
+    if not parts.hostname or parts.scheme not in _PORTS:
+        return ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
+
+
+def proxy_for(server: str, environ: Mapping[str, str]) -> str:
+    """Return the proxy for a server from the variables, as curl, git and requests read them, or ""."""
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # noqa: PLC0415 - http
+
+    parts = urlsplit(server)
+    exempt = environ.get("no_proxy") or environ.get("NO_PROXY", "")
+    if proxy_bypass_environment(parts.hostname or "", {"no": exempt}):
+        return ""
+    names = [f"{parts.scheme}_proxy", "all_proxy"]
+    # HTTP_PROXY in capitals is not read by curl and git: a CGI script would get it from a header.
+    capitals = [name.upper() for name in names if name != "http_proxy"]
+    return next((environ[name] for name in (*names, *capitals) if environ.get(name)), "")
+
+
+def reach_all(
+    servers: Iterable[str], environ: Mapping[str, str], *, deadline_s: float = DEADLINE_S
+) -> dict[str, tuple[str, str]]:
+    """Contact all servers in parallel; return server -> cause and detail, both empty where it responded."""
+    found: dict[str, tuple[str, str]] = {}
+
+    def ask(server: str) -> None:
+        found[server] = _reach(server, environ, deadline_s)
+
+    # Looking up a name cannot be given a deadline, so a thread that does not come back is left behind.
+    threads = [threading.Thread(target=ask, args=(server,), daemon=True) for server in servers]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + deadline_s + 0.5
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    late = ("timeout", f"no response within {deadline_s:g} s")
+    return {server: found.get(server, late) for server in servers}
+
+
+def _reach(server: str, environ: Mapping[str, str], deadline_s: float) -> tuple[str, str]:
+    """Return why a server, or its proxy, cannot be reached as git and pip would; no text has a password."""
+    import ssl  # noqa: PLC0415 - loads OpenSSL, and few runs have a recipe
+
+    import requests  # noqa: PLC0415
+
+    parts, proxy = urlsplit(server), proxy_for(server, environ)
+    via = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    through = f" (through {server_of(via.geturl()) or 'a proxy'})" if proxy else ""
+    socks = via.scheme.startswith("socks")
+    try:
+        if socks or parts.scheme not in ("http", "https"):
+            place = via if socks else parts
+            port = place.port or (1080 if socks else _PORTS[parts.scheme])
+            socket.create_connection((place.hostname or "", port), deadline_s).close()
+            return "", ""
+        system = ssl.get_default_verify_paths()
+        bundles = (environ.get(name) for name in _CA_FILES)
+        with requests.Session() as session:
+            session.trust_env = False
+            session.verify = next(filter(None, bundles), None) or system.cafile or system.capath or True
+            session.proxies = {parts.scheme: via.geturl()} if proxy else {}
+            status = session.head(f"{server}/", timeout=deadline_s, allow_redirects=False).status_code
+    except (OSError, ValueError) as error:
+        text = f"{'ProxyError ' if socks else ''}{error!r}"
+        pattern, cause, told = next(item for item in _CAUSES if re.search(item[0], text))
+        groups = re.search(pattern, text)
+        words = {"host": parts.netloc, "proxy": f"{via.hostname}:{via.port}", "error": type(error).__name__}
+        return cause, told.format(
+            groups and groups[0], *(groups.groups() if groups else ()), **words
+        ) + through
+    if status == _PROXY_AUTHENTICATION:
+        return "proxy-auth", f"the proxy requires a user name and a password (407){through}"
+    return (
+        ("proxy", f"the proxy responded with {status}{through}")
+        if proxy and status >= _SERVER_ERROR
+        else ("", "")
+    )
+
+
+@check(
+    "network.wheels",
+    profiles=BUILD,
+    needs="python.version network.reach",
+    live=True,
+    recipe=True,
+    families="F-wrong-torch-or-triton-package T-package-resolver",
+    deadline_s=30,
+)
+def network_wheels(look: Look) -> Outcome:
+    """The prebuilt wheels of the recipe exist for this Python.
+
+    Some recipes take a component as a prebuilt wheel; quickstart takes torch so. This check asks the
+    package indexes and wheel folders that pip is configured with, and then those of the recipe, whether
+    they have that wheel for the selected Python. uv asks, and nothing is downloaded. Without it, `xpubuild install` ends before its first step (exit code 30).
+
+    The fix names the versions of Python for which the wheel is there: choose one with `--python`.
+    """
+    facts, recipe = interpreter(look), look.wanted
+    if facts is None or facts.error or look.recipe is None or recipe is None:
+        return skip("no Python was found")
+    from xpubuild.recipe.load import requirement_file  # noqa: PLC0415 - pydantic, and only with a recipe
+    from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415
+    from xpubuild.supply.uv.ask import Asker  # noqa: PLC0415
+    from xpubuild.supply.uv.program import find_uv  # noqa: PLC0415
+
+    loaded = look.recipe
+    needed = [
+        item for item in recipe.components.values() if not item.optional and recipe.target in item.targets
+    ]
+    wheels = prebuilt(needed, lambda name: requirement_file(loaded, name).read_text("utf-8"))
+    if not wheels:
+        return skip("the recipe takes no prebuilt wheel")
+    uv = find_uv(look.environ)
+    if uv.why:
+        return finding(uv.why, todo("install uv beside xpubuild", *([uv.remedy] if uv.remedy else [])))
+    error = Asker(uv.path, facts.version, look.environ).first_lacking(wheels, hasty=True)
+    if error is None:
+        told = ", ".join(f"{item.dist} {item.version}" for item in wheels)
+        return ok(f"{told} for Python {facts.version}", python=facts.version)
+    others = error.evidence.get("other_pythons") or ()
+    told = f"there is one for Python {', '.join(others)}" if others else error.why
+    found = (
+        item.executable
+        for item in look.host.python.found
+        if any(item.version.startswith(f"{other}.") for other in others)
+    )
+    lines = [f"xpubuild install {shlex.quote(recipe.name)} --python {shlex.quote(path)}" for path in found]
+    return finding(f"{error.what}; {told}", todo(error.fix, *(lines[:1] or error.commands)), **error.evidence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xpubuild.doctor.fixes import install_oneapi_packages
-from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip, warn
+from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip, todo, warn
 from xpubuild.doctor.look.toolkits import (
     ANY_VERSION,
     Installed,
@@ -26,9 +26,9 @@ from xpubuild.machine.oneapi_finding import Finding
 from xpubuild.machine.oneapi_stack import mixed_stack
 
 _CPU = "the recipe builds for the CPU and needs no oneAPI"
-_CLEAN = Fix(
+_CLEAN = todo(
     "use a shell without oneAPI: xpubuild finds and sources the release that a recipe needs",
-    ('env -i HOME="$HOME" USER="$USER" TERM="$TERM" PATH=/usr/local/bin:/usr/bin:/bin bash --norc',),
+    'env -i HOME="$HOME" USER="$USER" TERM="$TERM" PATH=/usr/local/bin:/usr/bin:/bin bash --norc',
 )
 
 
@@ -37,13 +37,13 @@ def install_fix(look: Look, summary: str = "") -> Fix:
     needs = needs_of(look)
     package = load_bundles().package_for(specifier(needs.versions if needs else ANY_VERSION))
     text = summary or f"install {package} from Intel's repository, or set ONEAPI_ROOT to an installation"
-    return Fix(text, install_oneapi_packages(look, package))
+    return todo(text, *install_oneapi_packages(look, package))
 
 
 @check(
     "oneapi.installed",
     profiles=BUILD,
-    families=("C-oneapi-not-found-silent-cpu-build", "G-pin-mismatch-or-broken-main"),
+    families="C-oneapi-not-found-silent-cpu-build G-pin-mismatch-or-broken-main",
 )
 def oneapi_installed(look: Look) -> Outcome:
     """A oneAPI compiler is installed.
@@ -97,13 +97,9 @@ def _fits(compiler: Component, wanted: str) -> bool:
 @check(
     "oneapi.components",
     profiles=BUILD,
-    needs=("oneapi.installed",),
+    needs="oneapi.installed",
     recipe=True,
-    families=(
-        "C-oneapi-not-found-silent-cpu-build",
-        "P-missing-build-component",
-        "L-onednn-or-mkl-shadowing",
-    ),
+    families="C-oneapi-not-found-silent-cpu-build P-missing-build-component L-onednn-or-mkl-shadowing",
 )
 def oneapi_components(look: Look) -> Outcome:
     """The recipe's oneAPI components are installed.
@@ -118,7 +114,7 @@ def oneapi_components(look: Look) -> Outcome:
         return skip(_CPU)
     chosen = selection(look)
     if isinstance(chosen, XpuBuildError):
-        fix = Fix(chosen.fix or "install the components", chosen.commands or install_fix(look).commands)
+        fix = todo(chosen.fix or "install the components", *(chosen.commands or install_fix(look).commands))
         detail = f"{chosen.what}: {chosen.why}" if chosen.why else chosen.what
         return finding(detail, fix, **chosen.evidence)
     versions = {item.name: item.version for item in chosen.components}
@@ -126,7 +122,7 @@ def oneapi_components(look: Look) -> Outcome:
     return ok(told, root=look.shown(chosen.root.real), components=versions)
 
 
-@check("oneapi.mixed", families=("B-two-sycl-runtimes-or-stale-jit-cache", "L-onednn-or-mkl-shadowing"))
+@check("oneapi.mixed", families="B-two-sycl-runtimes-or-stale-jit-cache L-onednn-or-mkl-shadowing")
 def oneapi_mixed(look: Look) -> Outcome:
     """Only one oneAPI release is in use.
 
@@ -150,7 +146,7 @@ def oneapi_mixed(look: Look) -> Outcome:
         return finding(problem, _CLEAN, environment=evidence)
     drift = [finding for place in toolkits(look) for finding in _drift(place)]
     if drift:
-        fix = Fix("install all components from one release, or correct the links", _list_links(look))
+        fix = todo("install all components from one release, or correct the links", *_list_links(look))
         told = "; ".join(str(item) for item in drift)
         return warn(told, fix, findings=plain(drift))
     if not toolkits(look) and not now:
@@ -190,9 +186,9 @@ def _list_links(look: Look) -> tuple[str, ...]:
 
 @check(
     "oneapi.sourced",
-    needs=("oneapi.mixed",),
+    needs="oneapi.mixed",
     live=True,
-    families=("C-oneapi-not-found-silent-cpu-build", "G-pin-mismatch-or-broken-main"),
+    families="C-oneapi-not-found-silent-cpu-build G-pin-mismatch-or-broken-main",
 )
 def oneapi_sourced(look: Look) -> Outcome:
     """The oneAPI environment of this shell is usable.
@@ -214,7 +210,7 @@ def oneapi_sourced(look: Look) -> Outcome:
         return finding(f"CMPLR_ROOT is {root}, which does not exist", _CLEAN, CMPLR_ROOT=root)
     if not now:
         if look.environ.get("SETVARS_COMPLETED"):
-            fix = Fix("unset the marker of setvars.sh", ("unset SETVARS_COMPLETED",))
+            fix = todo("unset the marker of setvars.sh", "unset SETVARS_COMPLETED")
             return warn("SETVARS_COMPLETED is set, but no oneAPI component is sourced", fix)
         return ok("no oneAPI is sourced; xpubuild sources what it needs")
     told = f"compiler {' and '.join(compilers)}" if compilers else "components without the compiler"
@@ -227,7 +223,7 @@ def oneapi_sourced(look: Look) -> Outcome:
     return ok(f"sourced: {told}", sourced=list(compilers))
 
 
-@check("oneapi.set_u", severity="warn", profiles=BUILD, live=True, families=("Z-single",))
+@check("oneapi.set_u", severity="warn", profiles=BUILD, live=True, families="Z-single")
 def oneapi_set_u(look: Look) -> Outcome:
     """SHELLOPTS exports neither nounset nor errexit.
 
@@ -240,6 +236,6 @@ def oneapi_set_u(look: Look) -> Outcome:
     options = look.environ.get("SHELLOPTS", "").split(":")
     bad = [name for name in ("nounset", "errexit") if name in options]
     if bad:
-        fix = Fix("do not export SHELLOPTS", ("export -n SHELLOPTS", "set +u +e"))
+        fix = todo("do not export SHELLOPTS", "export -n SHELLOPTS", "set +u +e")
         return finding(f"SHELLOPTS exports {' and '.join(bad)}", fix, SHELLOPTS=options)
     return ok("neither nounset nor errexit is exported")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.doctor.fixes import as_root
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip
+from xpubuild.doctor.kit import RUN, Look, Outcome, check, commas, finding, ok, skip, todo
 from xpubuild.doctor.probes.machine import integrated, intel_gpus, named
 from xpubuild.machine.gpus import GpuFacts
 from xpubuild.machine.readers import read_int, read_text
@@ -20,7 +20,7 @@ _SMALL_WINDOW = 256 * _MIB
 _PREFETCHABLE = 0x2000  # IORESOURCE_PREFETCH (include/linux/ioport.h)
 
 
-@check("gpu.pcie_link", severity="warn", profiles=RUN, needs=("gpu.supported",))
+@check("gpu.pcie_link", severity="warn", profiles=RUN, needs="gpu.supported")
 def gpu_pcie_link(look: Look) -> Outcome:
     """The PCI Express link runs at the card's full speed and width.
 
@@ -30,8 +30,7 @@ def gpu_pcie_link(look: Look) -> Outcome:
     while idle: run something on it and check again.
     """
     gpus = [gpu for gpu in intel_gpus(look) if not integrated(gpu)]
-    slow: list[str] = []
-    known: dict[str, str] = {}
+    slow, known = [], {}
     for gpu in gpus:
         for place in _downstream_ends(look, gpu):
             now, best = _link(place, "current"), _link(place, "max")
@@ -40,23 +39,17 @@ def gpu_pcie_link(look: Look) -> Outcome:
             known[place.name] = f"{now[0]:g} GT/s x{now[1]}"
             if now[0] < best[0] or now[1] < best[1]:
                 at = "" if place.name == gpu.pci_address else f" (port {place.name} of its card)"
-                slow.append(f"{named(gpu)}{at}: {now[0]:g} GT/s x{now[1]} of {best[0]:g} GT/s x{best[1]}")
+                slow.append(f"{named(gpu)}{at}: {known[place.name]} of {best[0]:g} GT/s x{best[1]}")
     if slow:
-        return finding(
-            "; ".join(slow),
-            Fix(
-                "check again while the GPU is busy; then check the slot, risers, the seating of the"
-                " card and"
-                " the firmware settings of the slot",
-                as_root(
-                    look, *(f"lspci -vv -s {gpu.pci_address} | grep -E 'LnkCap|LnkSta'" for gpu in gpus[:1])
-                ),
-            ),
-            links=known,
+        line = f"lspci -vv -s {gpus[0].pci_address} | grep -E 'LnkCap|LnkSta'"
+        summary = (
+            "check again while the GPU is busy; then check the slot, risers, the seating of the card and"
         )
+        fix = todo(f"{summary} the firmware settings of the slot", *as_root(look, line))
+        return finding("; ".join(slow), fix, links=known)
     if not known:
         return skip("no link state in sysfs: a virtual machine, or an integrated GPU")
-    return ok(", ".join(f"{name}: {state}" for name, state in known.items()), links=known)
+    return ok(commas(f"{name}: {state}" for name, state in known.items()), links=known)
 
 
 def _downstream_ends(look: Look, gpu: GpuFacts) -> Iterator[Path]:
@@ -64,17 +57,13 @@ def _downstream_ends(look: Look, gpu: GpuFacts) -> Iterator[Path]:
 
     Ends alternate on the way up: GPU, port above it, upstream port of the switch, port above that, and so on.
     """
-    try:
-        place = look.path(f"/sys/bus/pci/devices/{gpu.pci_address}")
-        place = place.resolve() if look.live else place
-    except OSError:
-        return
+    place = look.path(f"/sys/bus/pci/devices/{gpu.pci_address}").resolve()
     chain = [place]
     for parent in place.parents:
         if not _FUNCTION.fullmatch(parent.name) or (read_int(parent / "class", 16) or 0) >> 8 != _BRIDGE:
             break
         chain.append(parent)
-    yield from chain[::2] if len(chain) > 1 else chain
+    yield from chain[::2]
 
 
 def _link(place: Path, kind: str) -> tuple[float, int] | None:
@@ -88,8 +77,8 @@ def _link(place: Path, kind: str) -> tuple[float, int] | None:
     "gpu.bar",
     severity="warn",
     profiles=RUN,
-    needs=("gpu.supported",),
-    families=("E-level-zero-driver-or-loader-version",),
+    needs="gpu.supported",
+    families="E-level-zero-driver-or-loader-version",
 )
 def gpu_bar(look: Look) -> Outcome:
     """The CPU can address all GPU memory (resizable BAR).
@@ -99,30 +88,23 @@ def gpu_bar(look: Look) -> Outcome:
     ZE_RESULT_ERROR_UNINITIALIZED), and transfers are slow on others. Enable Above 4G Decoding and
     Resizable BAR in the firmware.
     """
-    sizes = {gpu: _window(look, gpu) for gpu in intel_gpus(look) if not integrated(gpu)}
-    known = {gpu.pci_address: size for gpu, size in sizes.items() if size}
+    gpus = {gpu.pci_address: gpu for gpu in intel_gpus(look) if not integrated(gpu)}
+    known = {address: size for address in gpus if (size := _window(look, address))}
     if not known:
         return skip("no discrete GPU with a known memory window (BAR)")
-    small = [gpu for gpu, size in sizes.items() if size and size <= _SMALL_WINDOW]
+    small = [address for address, size in known.items() if size <= _SMALL_WINDOW]
     if small:
-        return finding(
-            "; ".join(
-                f"{named(gpu)}: a memory window (BAR) of {known[gpu.pci_address] // _MIB} MiB"
-                for gpu in small
-            ),
-            Fix(
-                "enable Above 4G Decoding and Resizable BAR in the machine's firmware settings",
-                as_root(look, f"lspci -vv -s {small[0].pci_address} | grep -i region"),
-            ),
-            bytes=known,
-        )
-    return ok(", ".join(f"{name}: {size // _MIB} MiB" for name, size in known.items()), bytes=known)
+        told = (f"{named(gpus[name])}: a memory window (BAR) of {known[name] // _MIB} MiB" for name in small)
+        lines = as_root(look, f"lspci -vv -s {small[0]} | grep -i region")
+        summary = "enable Above 4G Decoding and Resizable BAR in the machine's firmware settings"
+        return finding("; ".join(told), todo(summary, *lines), bytes=known)
+    return ok(commas(f"{name}: {size // _MIB} MiB" for name, size in known.items()), bytes=known)
 
 
-def _window(look: Look, gpu: GpuFacts) -> int:
+def _window(look: Look, address: str) -> int:
     """Return the size in bytes of the largest prefetchable window, 0 where it is not known."""
     largest = 0
-    for line in (read_text(look.path(f"/sys/bus/pci/devices/{gpu.pci_address}/resource")) or "").splitlines():
+    for line in (read_text(look.path(f"/sys/bus/pci/devices/{address}/resource")) or "").splitlines():
         try:
             start, end, flags = (int(word, 16) for word in line.split())
         except ValueError:

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import configparser
+import os
 import re
 import shlex
+from collections.abc import Iterator
+from pathlib import Path
 
 from xpubuild.doctor.fixes import as_root, install_command, recipe_options
-from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, once, skip, warn
-from xpubuild.doctor.look.pip import Setting, settings
+from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, once, skip, todo, warn
 from xpubuild.doctor.look.sites import facts_of, site
+from xpubuild.frozen import frozen
 from xpubuild.machine.pythons import PythonFacts, probe_python
 from xpubuild.machine.readers import UNKNOWN, read_text
 from xpubuild.recipe.versions import fits, parse
-
-_SETUPTOOLS = "setuptools"
 
 
 @once
 def interpreter(look: Look) -> PythonFacts | None:
     """Return the facts about the interpreter; one that is not in the report is run."""
     known = facts_of(look)
-    if known is None and look.live and look.python is not None:
-        return probe_python(look.python)
-    return known
+    return probe_python(look.python) if known is None and look.live and look.python is not None else known
 
 
-@check("python.runs", live=True, families=("M-python-build-tools",))
+@check("python.runs", live=True, families="M-python-build-tools")
 def python_runs(look: Look) -> Outcome:
     """The selected Python interpreter runs.
 
@@ -41,16 +41,17 @@ def python_runs(look: Look) -> Outcome:
         return skip("no Python was found")
     if not facts.error:
         return ok(f"{facts.executable} runs", executable=facts.executable)
-    fix = Fix(
+    fix = todo(
         "select a working interpreter with --python, or recreate the environment",
-        (f"{shlex.quote(facts.executable)} -I -c 'import sys; print(sys.version)'", *_other(look)),
+        f"{shlex.quote(facts.executable)} -I -c 'import sys; print(sys.version)'",
+        *_other(look),
     )
     told = f"{facts.executable} is not a working Python: {facts.error}"
     # The first python3 on PATH is a guess: it was not selected.
     return finding(told, fix) if look.python is not None else warn(told, fix)
 
 
-@check("python.version", profiles=BUILD, recipe=True, families=("M-python-build-tools",))
+@check("python.version", profiles=BUILD, recipe=True, families="M-python-build-tools")
 def python_version(look: Look) -> Outcome:
     """The recipe supports the Python version.
 
@@ -60,13 +61,13 @@ def python_version(look: Look) -> Outcome:
     facts = interpreter(look)
     if facts is None:
         return skip("no Python was found")
-    name_another = Fix("select another interpreter with --python", _other(look))
+    name_another = todo("select another interpreter with --python", *_other(look))
     if facts.error:
         # One cause, one failure: python.runs reports it, machine.platform a 32-bit Python.
         return skip(f"{facts.executable} is not a working Python: {facts.error}")
     if facts.implementation not in ("CPython", UNKNOWN):
         return finding(f"{facts.executable} is {facts.implementation}, not CPython", name_another)
-    wanted = look.recipe.recipe.needs.python if look.recipe else ""
+    wanted = look.wanted.needs.python if look.wanted else ""
     if fits(facts.version, wanted) == "no":
         detail = f"{facts.executable} is Python {facts.version}, the recipe needs {wanted}"
         return finding(detail, name_another, found=facts.version, wanted=wanted)
@@ -74,15 +75,12 @@ def python_version(look: Look) -> Outcome:
 
 
 def _other(look: Look) -> tuple[str, ...]:
-    wanted = look.recipe.recipe.needs.python if look.recipe else ""
+    wanted = look.wanted.needs.python if look.wanted else ""
     found = [item.executable for item in look.host.python.found if fits(item.version, wanted) == "yes"]
-    named = recipe_options(look)
-    return (f"xpubuild doctor{named} --python {found[0]}",) if found else ()
+    return (f"xpubuild doctor{recipe_options(look)} --python {found[0]}",) if found else ()
 
 
-@check(
-    "python.headers", families=("M-python-build-tools", "N-run-time-jit-headers", "AH-missing-system-package")
-)
+@check("python.headers", families="M-python-build-tools N-run-time-jit-headers AH-missing-system-package")
 def python_headers(look: Look) -> Outcome:
     """Python.h is installed.
 
@@ -96,22 +94,15 @@ def python_headers(look: Look) -> Outcome:
     if facts.headers:
         return ok(f"{facts.include}/Python.h", include=facts.include)
     short = ".".join(facts.version.split(".")[:2])
-    joined = short.replace(".", "")
-    fix = Fix(
-        f"install the headers of Python {short}",
-        install_command(
-            look,
-            debian=[f"python{short}-dev"],
-            rhel=[
-                "python3-devel" if facts.executable.startswith("/usr/bin/python3") else f"python{short}-devel"
-            ],
-            suse=[f"python{joined}-devel"],
-        ),
+    rhel = "python3-devel" if facts.executable.startswith("/usr/bin/python3") else f"python{short}-devel"
+    commands = install_command(
+        look, debian=[f"python{short}-dev"], rhel=[rhel], suse=[f"python{short.replace('.', '')}-devel"]
     )
+    fix = todo(f"install the headers of Python {short}", *commands)
     return finding(f"{facts.include}/Python.h does not exist", fix, include=facts.include)
 
 
-@check("python.setuptools", severity="warn", profiles=BUILD, families=("M-python-build-tools",))
+@check("python.setuptools", severity="warn", profiles=BUILD, families="M-python-build-tools")
 def python_setuptools(look: Look) -> Outcome:
     """The installed setuptools is compatible.
 
@@ -122,24 +113,22 @@ def python_setuptools(look: Look) -> Outcome:
     `pkg_resources` if a torch is installed.
     """
     python = site(look)
-    dist = python.get(_SETUPTOOLS) if python else None
+    dist = python.get("setuptools") if python else None
     if python is None or dist is None:
         return skip("setuptools is not installed in the selected Python")
     wanted = _range(look)
-    if wanted:
-        if fits(dist.version, wanted) == "no":
-            fix = Fix(
-                "xpubuild install is not affected; for a manual build, install a version in the"
-                " recipe's range",
-                (f"{python.executable} -m pip install 'setuptools{wanted}'",),
-            )
-            detail = f"setuptools {dist.version} is installed, the recipe needs {wanted}"
-            return finding(f"{detail}; xpubuild installs its own", fix, version=dist.version, wanted=wanted)
-    elif python.package("torch") is not None and fits(dist.version, ">=82") == "yes":
-        fix = Fix(
-            "install an older version to compile such extensions",
-            (f"{python.executable} -m pip install 'setuptools<82'",),
+    if wanted and fits(dist.version, wanted) == "no":
+        fix = todo(
+            "xpubuild install is not affected; for a manual build, install a version in the recipe's range",
+            f"{python.executable} -m pip install 'setuptools{wanted}'",
         )
+        detail = (
+            f"setuptools {dist.version} is installed, the recipe needs {wanted}; xpubuild installs its own"
+        )
+        return finding(detail, fix, version=dist.version, wanted=wanted)
+    if not wanted and python.package("torch") is not None and fits(dist.version, ">=82") == "yes":
+        line = f"{python.executable} -m pip install 'setuptools<82'"
+        fix = todo("install an older version to compile such extensions", line)
         return finding(f"setuptools {dist.version} has no pkg_resources, which older extensions need", fix)
     return ok(f"setuptools {dist.version}", version=dist.version)
 
@@ -148,17 +137,15 @@ def _range(look: Look) -> str:
     """Return the range that the recipe's requirement files are made from, else the major that they pin."""
     if look.recipe is None:
         return ""
-    pinned = ""
-    for name in look.recipe.recipe.toolchain.requirements:
-        for folder in look.recipe.folders:
-            source = read_text((folder / name).with_suffix(".in")) or ""
-            if found := re.search(r"^setuptools([<>=!~][^\s#;]*)", source, re.MULTILINE):
-                return found[1]
-            text = read_text(folder / name) or ""
-            if found := re.search(r"^setuptools==([0-9.]+)", text, re.MULTILINE):
-                pinned = found[1]
-    version = parse(pinned) if pinned else None
-    return f"<{version.major + 1}" if version else ""
+    names = look.recipe.recipe.toolchain.requirements
+    files = [folder / name for name in names for folder in look.recipe.folders]
+    for pattern, suffix in ((r"^setuptools([<>=!~][^\s#;]*)", ".in"), (r"^setuptools==([0-9.]+)", "")):
+        for file in files:
+            text = read_text(file.with_suffix(suffix) if suffix else file) or ""
+            if found := re.search(pattern, text, re.MULTILINE):
+                version = None if suffix else parse(found[1])
+                return f"<{version.major + 1}" if version else found[1]
+    return ""
 
 
 #: Settings that make pip install into another place, nothing, or without dependencies.
@@ -175,12 +162,30 @@ _SWITCHES = {
     "no-binary": "builds everything from source",
 }
 _LISTS = {"constraint": "limits versions", "requirement": "adds requirements", "no-binary": "forbids wheels"}
+_TRUE = frozenset({"1", "yes", "true", "on", "y", "t"})
+#: Sections that count for what xpubuild runs: pip install, pip wheel, pip download.
+_SECTIONS = ("global", "install", "wheel", "download")
+
+
+@frozen
+class _Setting:
+    """One setting of pip: ``name`` as its long option without dashes, ``section`` is "" for a variable."""
+
+    name: str
+    value: str
+    origin: str
+    section: str = ""
+
+    @property
+    def meaning(self) -> str:
+        """What is wrong with it, or nothing."""
+        if self.value.strip() and (found := _ELSEWHERE.get(self.name) or _LISTS.get(self.name)):
+            return found
+        return _SWITCHES.get(self.name, "") if self.value.strip().lower() in _TRUE else ""
 
 
 @check(
-    "python.pip_constraints",
-    profiles=BUILD,
-    families=("F-wrong-torch-or-triton-package", "M-python-build-tools"),
+    "python.pip_constraints", profiles=BUILD, families="F-wrong-torch-or-triton-package M-python-build-tools"
 )
 def python_pip_constraints(look: Look) -> Outcome:
     """No setting changes what pip installs.
@@ -192,36 +197,58 @@ def python_pip_constraints(look: Look) -> Outcome:
     they may be intended; a constraint on torch or triton decides which build a later `pip install` puts
     in place of the XPU build.
     """
-    found = [item for item in settings(look) if _meaning(item)]
+    found = [item for item in (*_of_files(look), *_of_variables(look)) if item.meaning]
     if not found:
         return ok("no setting changes what pip installs")
-    told = "; ".join(f"{item.name} ({item.origin}) {_meaning(item)}" for item in found)
-    hard = [item for item in found if item.from_file and item.name not in _LISTS]
-    commands = tuple(dict.fromkeys(line for item in found for line in _take_out(look, item)))
+    told = "; ".join(f"{item.name} ({item.origin}) {item.meaning}" for item in found)
+    commands = dict.fromkeys(line for item in found for line in _take_out(look, item))
     evidence = {"settings": [f"{item.name} ({item.origin})" for item in found]}
-    fix = Fix("remove these settings while a workspace is built", commands)
+    fix = todo("remove these settings while a workspace is built", *commands)
+    # A file applies to every pip, including that of a build.
+    hard = any(item.section and item.name not in _LISTS for item in found)
     return finding(told, fix, **evidence) if hard else warn(told, fix, **evidence)
 
 
-def _take_out(look: Look, item: Setting) -> tuple[str, ...]:
+def _take_out(look: Look, item: _Setting) -> tuple[str, ...]:
     """Return the command that removes a setting from its file or the environment."""
-    if not item.from_file:
+    if not item.section:
         return (f"unset {item.origin}",)
-    if not item.level:
-        # pip config would use another file and report that the key does not exist.
-        line = f'"${{EDITOR:-vi}}" {shlex.quote(item.origin)}   # remove {item.name} from [{item.section}]'
-        return as_root(look, line) if item.origin.startswith("/etc/") else (line,)
-    pip = "pip"
-    if item.level == "--site":
-        python = site(look)
-        pip = f"{shlex.quote(str(python.executable))} -m pip" if python else pip
-    line = f"{pip} config {item.level} unset {item.section}.{item.name}"
-    return as_root(look, line) if item.level == "--global" else (line,)
+    line = f'"${{EDITOR:-vi}}" {shlex.quote(item.origin)}   # remove {item.name} from [{item.section}]'
+    return as_root(look, line) if item.origin.startswith("/etc/") else (line,)
 
 
-def _meaning(item: Setting) -> str:
-    if item.name in _ELSEWHERE and item.value.strip():
-        return _ELSEWHERE[item.name]
-    if item.name in _LISTS and item.value.strip():
-        return _LISTS[item.name]
-    return _SWITCHES[item.name] if item.name in _SWITCHES and item.on else ""
+def _of_files(look: Look) -> Iterator[_Setting]:
+    """Yield the settings in files, in the order of pip's documentation ("Configuration")."""
+    for path in _files(look):
+        parser = configparser.RawConfigParser(strict=False)
+        try:
+            parser.read_string(read_text(path, look.root) or "")
+        except configparser.Error:
+            continue
+        for section in filter(parser.has_section, _SECTIONS):
+            for name, value in parser.items(section):
+                yield _Setting(name.replace("_", "-"), value, look.shown(path), section)
+
+
+def _files(look: Look) -> Iterator[Path]:
+    named, config = look.environ.get("PIP_CONFIG_FILE", ""), look.environ.get("XDG_CONFIG_HOME", "")
+    if named == os.devnull:
+        return
+    folders = (look.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
+    yield from (look.path(named),) if named else ()
+    yield from (look.path(folder) / "pip" / "pip.conf" for folder in folders)
+    yield look.path("/etc/pip.conf")
+    if look.home is not None:
+        yield look.home / ".pip" / "pip.conf"
+    mine = look.path(config) if config else look.home and look.home / ".config"
+    if mine:
+        yield mine / "pip" / "pip.conf"
+    python = site(look)
+    if python is not None and python.prefixes[0].name != "usr":
+        yield python.prefixes[0] / "pip.conf"
+
+
+def _of_variables(look: Look) -> Iterator[_Setting]:
+    for name, value in look.environ.items():
+        if name.startswith("PIP_") and name != "PIP_CONFIG_FILE" and value:
+            yield _Setting(name.removeprefix("PIP_").lower().replace("_", "-"), value, name)

@@ -1,22 +1,30 @@
-"""The render node of each GPU: whether it exists, and whether this user can open it."""
+"""The render node of each GPU: whether it exists, and whether this user can open it; if not, why."""
 
 from __future__ import annotations
 
 import errno
+import grp
 import os
+import pwd
+import struct
 from pathlib import Path
 from typing import Any
 
 from xpubuild.doctor.fixes import as_root
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip, warn
-from xpubuild.doctor.probes.access import Opened, explain, open_node
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
 from xpubuild.doctor.probes.machine import bound_usable, contained, listed, wsl
-from xpubuild.machine.readers import exists
+from xpubuild.frozen import frozen
+from xpubuild.machine.readers import exists, read_text
 
-_FAMILIES = ("D-device-node-access",)
+_FAMILIES = "D-device-node-access"
+#: What the kernel shows for an owner that the user namespace does not map (proc(5), overflowgid).
+_NOBODY = 65534
+_ACL_USER, _ACL_GROUP = 0x02, 0x08
+_OWNER, _GROUP, _OTHERS = 0o600, 0o060, 0o006  # read and write
+_ENTRY_BYTES, _HEADER_BYTES = 8, 4
 
 
-@check("gpu.render_node", profiles=RUN, needs=("gpu.kernel_driver",), families=_FAMILIES)
+@check("gpu.render_node", profiles=RUN, needs="gpu.kernel_driver", families=_FAMILIES)
 def gpu_render_node(look: Look) -> Outcome:
     """Each GPU has a render node in /dev/dri.
 
@@ -32,22 +40,20 @@ def gpu_render_node(look: Look) -> Outcome:
     without = [gpu for gpu in gpus if gpu.render_node is None]
     absent = [gpu for gpu in gpus if gpu.render_node and not exists(look.path(gpu.render_node))]
     if absent and not look.live:
-        return skip(
-            "device nodes are created when a system starts; a recorded file tree has none", nodes=nodes
-        )
+        why = "device nodes are created when a system starts; a recorded file tree has none"
+        return skip(why, nodes=nodes)
     if without:
-        detail = f"{without[0].kernel_driver} is bound, but created no render node: {listed(without)}"
-        fix = Fix(
-            "find the reason in the kernel log; nomodeset and missing firmware are the usual ones",
-            as_root(
-                look, f"dmesg | grep -iE '{without[0].kernel_driver}|{without[0].pci_address}' | tail -30"
-            ),
-        )
+        driver = without[0].kernel_driver
+        detail = f"{driver} is bound, but created no render node: {listed(without)}"
+        line = f"dmesg | grep -iE '{driver}|{without[0].pci_address}' | tail -30"
+        summary = "find the reason in the kernel log; nomodeset and missing firmware are the usual ones"
+        fix = todo(summary, *as_root(look, line))
     elif absent:
-        detail = f"the kernel has {absent[0].render_node}, but it is missing in /dev/dri: {listed(absent)}"
-        fix = _absent(look, str(absent[0].render_node))
+        node = str(absent[0].render_node)
+        detail = f"the kernel has {node}, but it is missing in /dev/dri: {listed(absent)}"
+        fix = _absent(look, node)
     else:
-        return ok(", ".join(f"{gpu.pci_address}: {gpu.render_node}" for gpu in gpus), nodes=nodes)
+        return ok(commas(f"{address}: {node}" for address, node in nodes.items()), nodes=nodes)
     if rest := [gpu for gpu in gpus if gpu not in (*without, *absent)]:
         return warn(f"{detail}; programs can only use {listed(rest)}", fix, nodes=nodes)
     return finding(detail, fix, nodes=nodes)
@@ -55,20 +61,17 @@ def gpu_render_node(look: Look) -> Outcome:
 
 def _absent(look: Look, node: str) -> Fix:
     if contained(look):
-        return Fix(
+        return todo(
             "start the container with the devices",
-            (
-                "docker run --device /dev/dri --group-add $(stat -c %g /dev/dri/renderD128) ...",
-                "podman run --device /dev/dri --group-add keep-groups ...",
-                "apptainer exec --bind /dev/dri ...",
-            ),
+            "docker run --device /dev/dri --group-add $(stat -c %g /dev/dri/renderD128) ...",
+            "podman run --device /dev/dri --group-add keep-groups ...",
+            "apptainer exec --bind /dev/dri ...",
         )
-    return Fix(
-        f"make udev create {node}", as_root(look, "udevadm trigger --subsystem-match=drm", "ls -l /dev/dri")
-    )
+    lines = as_root(look, "udevadm trigger --subsystem-match=drm", "ls -l /dev/dri")
+    return todo(f"make udev create {node}", *lines)
 
 
-@check("gpu.render_access", profiles=RUN, needs=("gpu.render_node",), live=True, families=_FAMILIES)
+@check("gpu.render_access", profiles=RUN, needs="gpu.render_node", live=True, families=_FAMILIES)
 def gpu_render_access(look: Look) -> Outcome:
     """This user can open the render nodes.
 
@@ -82,36 +85,27 @@ def gpu_render_access(look: Look) -> Outcome:
     it.
     """
     nodes = [gpu.render_node for gpu in bound_usable(look) if gpu.render_node]
-    if wsl(look):
-        nodes = ["/dev/dxg"]
+    nodes = ["/dev/dxg"] if wsl(look) else nodes
     if not nodes:
         return skip("no render node")
     tried = [open_node(Path(node)) for node in nodes]
     evidence = {item.node: item.to_json() for item in tried}
     failed = [item for item in tried if item.error]
-    if failed:
-        return _closed(look, tried, failed, evidence)
-    seat = next((item for item in tried if item.by_list_only), None)
-    if seat is not None:
-        return warn(
-            f"{seat.node} is accessible to this user only through the access control list of a local"
-            " login; an SSH"
-            " session, a service or a batch job will have no access",
-            Fix(
-                "add this user to the node's group, then log in again",
-                as_root(look, f"usermod -aG {seat.group} $USER"),
-            ),
-            nodes=evidence,
+    if not failed:
+        seat = next((item for item in tried if item.by_list_only), None)
+        if seat is None:
+            return ok(f"opened {commas(nodes)}", nodes=evidence)
+        detail = (
+            f"{seat.node} is accessible to this user only through the access control list of a local login"
         )
-    return ok(f"opened {', '.join(item.node for item in tried)}", nodes=evidence)
-
-
-def _closed(
-    look: Look, tried: list[Opened], failed: list[Opened], evidence: dict[str, dict[str, Any]]
-) -> Outcome:
+        line = as_root(look, f"usermod -aG {seat.group} $USER")
+        fix = todo("add this user to the node's group, then log in again", *line)
+        more = "; an SSH session, a service or a batch job will have no access"
+        return warn(detail + more, fix, nodes=evidence)
     first = failed[0]
     why, fix = explain(look, first)
-    detail = f"{first.node} cannot be opened ({_error(first.error)}): {why}"
+    name = f"{errno.errorcode.get(first.error, first.error)}, {os.strerror(first.error)}"
+    detail = f"{first.node} cannot be opened ({name}): {why}"
     if len(failed) == len(tried):
         more = f"; the same for {len(failed) - 1} more" if len(failed) > 1 else ""
         return finding(detail + more, fix, nodes=evidence)
@@ -124,5 +118,148 @@ def _closed(
     return warn(f"{share}; {detail}; programs can only use {rest}", fix, nodes=evidence)
 
 
-def _error(number: int) -> str:
-    return f"{errno.errorcode.get(number, number)}, {os.strerror(number)}"
+@frozen
+class Opened:
+    """One attempt to open a node; ``error`` is the errno or 0, ``listed`` its access control list."""
+
+    node: str
+    error: int
+    mode: int = 0
+    uid: int = 0
+    gid: int = 0
+    listed: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def group(self) -> str:
+        """The name of the node's group, or its number if it has no name."""
+        try:
+            return grp.getgrgid(self.gid).gr_name
+        except KeyError:
+            return str(self.gid)
+
+    @property
+    def by_list_only(self) -> bool:
+        """Whether neither ownership nor group gave the access, but an entry for this user."""
+        mine = self.gid in groups_of_process() or os.geteuid() in (0, self.uid) or _allows(self.mode, _OTHERS)
+        return not self.error and not mine and ("u", os.geteuid()) in {item[:2] for item in self.listed}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what was seen, for the evidence."""
+        error = errno.errorcode.get(self.error, "") if self.error else ""
+        mode = f"{self.mode & 0o7777:04o}"
+        seen = {"opened": not self.error, "error": error, "mode": mode}
+        return {**seen, "owner": self.uid, "group": self.group, "gid": self.gid}
+
+
+def open_node(path: Path) -> Opened:
+    """Open a node for reading and writing; never raises."""
+    number = 0
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        number = error.errno or errno.EIO
+    try:
+        info = path.stat()
+    except OSError:
+        return Opened(str(path), number)
+    return Opened(str(path), number, info.st_mode, info.st_uid, info.st_gid, _access_list(path))
+
+
+def groups_of_process() -> frozenset[int]:
+    """Return the groups that this process really has."""
+    return frozenset((os.getegid(), *os.getgroups()))
+
+
+def _access_list(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return (u or g, id, permissions) of the named entries of a POSIX access list (acl(5), version 2)."""
+    try:
+        raw = os.getxattr(path, "system.posix_acl_access")
+    except OSError:
+        return ()
+    named = {_ACL_USER: "u", _ACL_GROUP: "g"}
+    whole = len(raw) % _ENTRY_BYTES == _HEADER_BYTES
+    entries = struct.iter_unpack("<HHI", raw[_HEADER_BYTES:]) if whole else ()
+    return tuple((named[tag], number, allowed) for tag, allowed, number in entries if tag in named)
+
+
+def explain(look: Look, opened: Opened) -> tuple[str, Fix]:
+    """Return why a node could not be opened and what to do, from what this process can see."""
+    if opened.error == errno.EPERM:
+        return (
+            "the device rules of this container's or job's cgroup forbid access, not its permission bits",
+            todo(
+                "start the container with the device, or request a GPU from the batch system",
+                f"docker run --device {opened.node} ...",
+                "srun --gres=gpu:1 ...",
+            ),
+        )
+    if opened.error not in (errno.EACCES, errno.ENOENT):
+        line = "dmesg | grep -iE 'i915|xe ' | tail -30"
+        return "the driver rejects it", todo("read the kernel log", *as_root(look, line))
+    if not _may(opened):
+        return _by_group(look, opened)
+    if read_text(look.path("/sys/fs/selinux/enforce")) == "1":
+        lines = as_root(look, "ausearch -m avc -ts recent", "setsebool -P container_use_devices on")
+        return "owner and group allow it, but SELinux is enforcing", todo(
+            "allow containers to use devices, or start this one without the SELinux label",
+            *lines,
+            "podman run --security-opt label=disable ...",
+        )
+    why = "owner and group allow it, but a parent folder, the mount (nodev) or a security module does not"
+    return why, todo(
+        "check its parent folders and the mount", f"namei -l {opened.node}", "findmnt -T /dev/dri"
+    )
+
+
+def _may(opened: Opened) -> bool:
+    """Whether the permission bits allow it to this process."""
+    if os.geteuid() == opened.uid:
+        return _allows(opened.mode, _OWNER)
+    return _allows(opened.mode, _GROUP if opened.gid in groups_of_process() else _OTHERS)
+
+
+def _by_group(look: Look, opened: Opened) -> tuple[str, Fix]:
+    user, group, gid = _user_name(), opened.group, opened.gid
+    who = f"it belongs to the group {group} (gid {gid}, mode {opened.mode & 0o777:04o})"
+    if gid == _NOBODY:
+        why = f"its group is not mapped into this user namespace ({who}); rootless containers drop groups"
+        summary = "keep the groups of the user who starts the container (needs crun)"
+        return why, todo(summary, "podman run --group-add keep-groups --device /dev/dri ...")
+    if contained(look):
+        why = f"{who}, but the process in this container is not in it; group names differ on host and image"
+        return why, todo(
+            "start the container with the number of the group",
+            f"docker run --device /dev/dri --group-add {gid} ...",
+            "podman run --device /dev/dri --group-add keep-groups ...",
+            f"# Kubernetes: securityContext.supplementalGroups: [{gid}]",
+        )
+    if not _allows(opened.mode, _GROUP):
+        line = as_root(look, "udevadm trigger --subsystem-match=drm")
+        why = f"{who}, and that group has no read and write permission"
+        return why, todo("restore the usual mode of the node", *line)
+    if _member(user, gid):
+        why = f"{who}; {user} is a member, but this login session is older"
+        return why, todo("log in again, or start a shell with that group", f"newgrp {group}")
+    line = as_root(look, f"usermod -aG {group} {user}")
+    return f"{who}, and {user} is not a member", todo(
+        f"add {user} to the group {group}, then log in again", *line
+    )
+
+
+def _allows(mode: int, bits: int) -> bool:
+    return mode & bits == bits
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _member(user: str, gid: int) -> bool:
+    """Whether the group database lists the user, which takes effect at the next login."""
+    try:
+        return user in grp.getgrgid(gid).gr_mem or pwd.getpwnam(user).pw_gid == gid
+    except KeyError:
+        return False

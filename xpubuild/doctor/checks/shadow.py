@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from xpubuild.doctor.kit import BUILD, RUN, Fix, Look, Outcome, check, finding, ok, real, skip
+from xpubuild.doctor.kit import BUILD, RUN, Look, Outcome, check, finding, ok, real, skip, todo
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.sites import Site, library_folders, site
 from xpubuild.doctor.look.toolkits import sourced, version_of
@@ -42,11 +42,8 @@ class Double:
 @check(
     "shadow.libraries",
     live=True,
-    families=(
-        "B-two-sycl-runtimes-or-stale-jit-cache",
-        "E-level-zero-driver-or-loader-version",
-        "L-onednn-or-mkl-shadowing",
-    ),
+    families="B-two-sycl-runtimes-or-stale-jit-cache E-level-zero-driver-or-loader-version"
+    " L-onednn-or-mkl-shadowing",
 )
 def shadow_libraries(look: Look) -> Outcome:
     """LD_LIBRARY_PATH and LD_PRELOAD hide no library.
@@ -75,9 +72,9 @@ def shadow_libraries(look: Look) -> Outcome:
         f"{item.first} takes precedence over {item.hidden} ({item.family})" for item in doubles[:3]
     )
     more = f"; and {len(doubles) - 3} more" if len(doubles) > 3 else ""  # noqa: PLR2004 - as many as shown
-    fix = Fix(
+    fix = todo(
         "remove these folders from the shell that runs torch; activating a workspace sets what it needs",
-        ("unset LD_LIBRARY_PATH LD_PRELOAD",),
+        "unset LD_LIBRARY_PATH LD_PRELOAD",
     )
     found = [
         {"family": item.family, "first": str(item.first), "hidden": str(item.hidden)} for item in doubles
@@ -160,7 +157,7 @@ def _preloads(look: Look, preloaded: list[Path]) -> Iterator[Double]:
 @check(
     "shadow.sycl_soname",
     profiles=RUN,
-    families=("B-two-sycl-runtimes-or-stale-jit-cache", "N-run-time-jit-headers"),
+    families="B-two-sycl-runtimes-or-stale-jit-cache N-run-time-jit-headers",
 )
 def shadow_sycl_soname(look: Look) -> Outcome:
     """Only one SYCL runtime is in use.
@@ -186,10 +183,11 @@ def shadow_sycl_soname(look: Look) -> Outcome:
     if not others:
         return ok(f"libsycl.so.{torch} everywhere", **evidence)
     told = ", ".join(f"libsycl.so.{major} by {place}" for place, major in sorted(others.items())[:3])
-    fix = Fix(
+    fix = todo(
         "run torch in a shell without that oneAPI, or with the release that torch was built with; then"
         " empty the compile caches",
-        ("unset LD_LIBRARY_PATH CMPLR_ROOT", "rm -rf ~/.triton/cache /tmp/torchinductor_$USER"),
+        "unset LD_LIBRARY_PATH CMPLR_ROOT",
+        "rm -rf ~/.triton/cache /tmp/torchinductor_$USER",
     )
     return finding(f"torch needs libsycl.so.{torch}, but also found: {told}", fix, **evidence)
 
@@ -198,7 +196,7 @@ def _without_torch(look: Look, asked: Mapping[Path, int]) -> Outcome:
     """Tell of packages that would bring two runtimes into one process."""
     first = {major: look.shown(place) for place, major in reversed(tuple(asked.items()))}
     told = ", ".join(f"libsycl.so.{major} by {place}" for major, place in sorted(first.items()))
-    fix = Fix("import them in different processes, or install builds that were made with one oneAPI release")
+    fix = todo("import them in different processes, or install builds that were made with one oneAPI release")
     found = {look.shown(place): major for place, major in asked.items()}
     return finding(f"installed packages need more than one SYCL runtime: {told}", fix, found=found)
 
@@ -250,11 +248,7 @@ def _offers(look: Look) -> Iterator[tuple[str, int]]:
     "shadow.conda",
     severity="warn",
     profiles=BUILD,
-    families=(
-        "B-two-sycl-runtimes-or-stale-jit-cache",
-        "L-onednn-or-mkl-shadowing",
-        "K-overlinked-oneapi-libs",
-    ),
+    families="B-two-sycl-runtimes-or-stale-jit-cache L-onednn-or-mkl-shadowing K-overlinked-oneapi-libs",
 )
 def shadow_conda(look: Look) -> Outcome:
     """No conda or pip package conflicts with oneAPI.
@@ -268,13 +262,15 @@ def shadow_conda(look: Look) -> Outcome:
     conda = look.environ.get("CONDA_PREFIX", "")
     active = sorted(_conda_packages(look, Path(conda))) if conda.startswith("/") else []
     if active:
-        fix = Fix(
-            "build outside this conda environment, or in one without these packages", ("conda deactivate",)
+        fix = todo(
+            "build outside this conda environment, or in one without these packages", "conda deactivate"
         )
         return finding(f"the active conda environment has {', '.join(active)}", fix, conda=active)
     clashing = [*_beside_compiler(look)]
     if clashing:
-        fix = Fix("compile extensions in an environment with the same release, or without the sourced oneAPI")
+        fix = todo(
+            "compile extensions in an environment with the same release, or without the sourced oneAPI"
+        )
         return finding("; ".join(clashing), fix, pip=clashing)
     return ok("no package in the active environment conflicts with oneAPI")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xpubuild.doctor.fixes import install_command
-from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, real
+from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, real, todo
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.toolkits import compiler_of, sourced
 
 
-@check("shadow.system", severity="warn", profiles=BUILD, families=("L-onednn-or-mkl-shadowing",))
+@check("shadow.system", severity="warn", profiles=BUILD, families="L-onednn-or-mkl-shadowing")
 def shadow_system(look: Look) -> Outcome:
     """No oneDNN or MKL from the distribution is installed.
 
@@ -35,7 +35,7 @@ def shadow_system(look: Look) -> Outcome:
     if not found:
         return ok("neither oneDNN nor MKL is in the system folders")
     names = ["libdnnl-dev", "libmkl-dev"]
-    fix = Fix("remove the development packages during the build", _remove(look, names))
+    fix = todo("remove the development packages during the build", *_remove(look, names))
     return finding(f"the system has {', '.join(found)}", fix, found=found)
 
 
@@ -57,7 +57,7 @@ def _remove(look: Look, names: list[str]) -> tuple[str, ...]:
     severity="warn",
     profiles=BUILD,
     live=True,
-    families=("L-onednn-or-mkl-shadowing", "J-host-compiler-version", "K-overlinked-oneapi-libs", "Z-single"),
+    families="L-onednn-or-mkl-shadowing J-host-compiler-version K-overlinked-oneapi-libs Z-single",
 )
 def shadow_variables(look: Look) -> Outcome:
     """No environment variable changes compiler flags or search paths.
@@ -72,7 +72,7 @@ def shadow_variables(look: Look) -> Outcome:
     if not found:
         return ok("none of the known variables is set")
     names = list(dict.fromkeys(text.partition(" ")[0] for text in found))
-    fix = Fix("unset them for manual builds; xpubuild does not pass them on", (f"unset {' '.join(names)}",))
+    fix = todo("unset them for manual builds; xpubuild does not pass them on", f"unset {' '.join(names)}")
     return finding("; ".join(found), fix, variables=names)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, real, skip
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, real, skip, todo
 from xpubuild.doctor.look import libraries
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import entries
@@ -25,9 +25,9 @@ _OWN = ("opt/mpi/libfabric/lib", "libfabric/lib")
     "shadow.libfabric",
     severity="warn",
     profiles=RUN,
-    needs=("gpu.present",),
+    needs="gpu.present",
     live=True,
-    families=("Z-single", "AB-distributed-start"),
+    families="Z-single AB-distributed-start",
 )
 def shadow_libfabric(look: Look) -> Outcome:
     """MPI and oneCCL load one libfabric with its own providers.
@@ -131,7 +131,9 @@ def _fix(found: _Fabric) -> Fix:
     chosen = found.own or found.first
     folder = chosen.parent if chosen else Path()
     named = (f"export {_PATH}={folder}/prov",) if (folder / "prov").is_dir() else (f"unset {_PATH}",)
-    return Fix(
+    return todo(
         "make one libfabric the first for both, with its own providers: Intel's or the site's",
-        (f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH", f"export {_CCL}={chosen}", *named),
+        f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH",
+        f"export {_CCL}={chosen}",
+        *named,
     )

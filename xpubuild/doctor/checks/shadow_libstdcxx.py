@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.doctor.fixes import install_command
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, real, skip, warn
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, real, skip, todo, warn
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.sites import Site, library_folders, site
 from xpubuild.machine.readers import UNKNOWN
 from xpubuild.machine.tools import probe_tool
 
 
-@check("shadow.libstdcxx", profiles=RUN, families=("A-conda-or-mixed-libstdcxx",))
+@check("shadow.libstdcxx", profiles=RUN, families="A-conda-or-mixed-libstdcxx")
 def shadow_libstdcxx(look: Look) -> Outcome:
     """The libstdc++ that is found first is new enough for the driver.
 
@@ -65,12 +65,12 @@ def _fix(look: Look, first: Path | None, system: Path | None) -> Fix:
     if first is not None and (first.parent.parent / "conda-meta").is_dir():
         preload = (f"export LD_PRELOAD={look.shown(system)}",) if system else ()
         commands = ("conda install -c conda-forge 'libstdcxx-ng>=13'", *preload)
-        return Fix("upgrade conda's libstdc++, or make the system's the first", commands)
+        return todo("upgrade conda's libstdc++, or make the system's the first", *commands)
     if first is not None:
         return of_this_shell_no_more(look)
-    return Fix(
+    return todo(
         "upgrade the system's libstdc++, or install driver packages for this distribution's release",
-        install_command(look, debian=["libstdc++6"], rhel=["libstdc++"], suse=["libstdc++6"]),
+        *install_command(look, debian=["libstdc++6"], rhel=["libstdc++"], suse=["libstdc++6"]),
     )
 
 
@@ -82,8 +82,8 @@ def of_the_shell(look: Look) -> Path | None:
 def of_this_shell_no_more(look: Look) -> Fix:
     """Return what takes that libstdc++ out of this shell."""
     if _preloaded(look):
-        return Fix("do not preload that libstdc++", ("unset LD_PRELOAD",))
-    return Fix("remove the folder of that libstdc++ from LD_LIBRARY_PATH", ("unset LD_LIBRARY_PATH",))
+        return todo("do not preload that libstdc++", "unset LD_PRELOAD")
+    return todo("remove the folder of that libstdc++ from LD_LIBRARY_PATH", "unset LD_LIBRARY_PATH")
 
 
 def held_up(look: Look, program: str) -> str:

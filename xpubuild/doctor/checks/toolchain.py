@@ -13,7 +13,7 @@ from packaging.version import Version
 from xpubuild.doctor.checks.shadow_libstdcxx import held_up, instead
 from xpubuild.doctor.fixes import install_command, install_oneapi_packages
 from xpubuild.doctor.gcc import another_gcc
-from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip, warn
+from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip, todo, warn
 from xpubuild.doctor.look.toolkits import compiler_of, for_cpu, needs_of, selection, version_of
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import probe
@@ -61,9 +61,9 @@ def _candidates(look: Look) -> Iterator[Icpx]:
 @check(
     "toolchain.icpx",
     profiles=BUILD,
-    needs=("oneapi.installed",),
+    needs="oneapi.installed",
     live=True,
-    families=("C-oneapi-not-found-silent-cpu-build", "G-pin-mismatch-or-broken-main"),
+    families="C-oneapi-not-found-silent-cpu-build G-pin-mismatch-or-broken-main",
     deadline_s=20.0,
 )
 def toolchain_icpx(look: Look) -> Outcome:
@@ -85,9 +85,10 @@ def toolchain_icpx(look: Look) -> Outcome:
     for item in found.values():
         problem, version = _ask(item, look)
         if problem:
-            by_hand = Fix(
+            by_hand = todo(
                 "run it manually; the usual cause is a missing library or a partly removed installation",
-                (shlex.join([str(item.path), "--version"]), f"ldd {shlex.quote(str(item.path))}"),
+                shlex.join([str(item.path), "--version"]),
+                f"ldd {shlex.quote(str(item.path))}",
             )
             return finding(f"{item.path} ({item.origin}) {problem}", by_hand, path=str(item.path))
         versions[str(item.path)] = version
@@ -95,7 +96,7 @@ def toolchain_icpx(look: Look) -> Outcome:
     own = versions.get(str(chosen.path / "bin" / "icpx")) if chosen else None
     if wanted and own and not specifier(wanted.versions).contains(Version(own), prereleases=True):
         detail = f"icpx is {own}, the recipe needs {wanted.versions}"
-        return finding(detail, Fix("install the release that the recipe requires"), versions=versions)
+        return finding(detail, todo("install the release that the recipe requires"), versions=versions)
     return _read_sycl(look, next(iter(found.values())), versions)
 
 
@@ -106,7 +107,7 @@ def _read_sycl(look: Look, item: Icpx, versions: dict[str, str]) -> Outcome:
         return ok(f"icpx {', '.join(dict.fromkeys(versions.values()))} runs", versions=versions)
     said = (result.stderr or result.stdout).strip()[-300:] or "it printed nothing"
     detail = f"{item.path} reports its version, but cannot parse an empty SYCL source: {said}"
-    return warn(detail, Fix("run it manually", (shlex.join(argv),)), versions=versions)
+    return warn(detail, todo("run it manually", shlex.join(argv)), versions=versions)
 
 
 def _environment(item: Icpx, look: Look) -> dict[str, str]:
@@ -136,8 +137,8 @@ def _ask(item: Icpx, look: Look) -> tuple[str, str]:
 @check(
     "toolchain.sycl_cmake",
     profiles=BUILD,
-    needs=("oneapi.installed",),
-    families=("C-oneapi-not-found-silent-cpu-build", "P-missing-build-component", "N-run-time-jit-headers"),
+    needs="oneapi.installed",
+    families="C-oneapi-not-found-silent-cpu-build P-missing-build-component N-run-time-jit-headers",
 )
 def toolchain_sycl_cmake(look: Look) -> Outcome:
     """CMake can find SYCL and PTI.
@@ -169,7 +170,7 @@ def _pti(look: Look) -> Outcome | None:
     if pti is None or any(pti.path.glob("lib*/cmake/pti/PtiConfig.cmake")):
         return None
     detail = f"{look.shown(pti.path)} has no lib/cmake/pti/PtiConfig.cmake"
-    fix = Fix("install PTI's development files", install_oneapi_packages(look, "intel-pti-dev"))
+    fix = todo("install PTI's development files", *install_oneapi_packages(look, "intel-pti-dev"))
     return finding(detail, fix, folder=look.shown(pti.path))
 
 
@@ -198,13 +199,13 @@ def _reinstall(look: Look) -> Fix:
     chosen = compiler_of(look)
     line = ".".join(version_of(chosen.version).split(".")[:2]) if chosen else ""
     name = f"intel-oneapi-compiler-dpcpp-cpp-{line}" if line else "intel-oneapi-compiler-dpcpp-cpp"
-    return Fix(
+    return todo(
         "reinstall the compiler component, or set SYCL_ROOT and CMPLR_ROOT to a complete one",
-        install_oneapi_packages(look, name),
+        *install_oneapi_packages(look, name),
     )
 
 
-@check("toolchain.gcc", profiles=BUILD, families=("J-host-compiler-version", "G-pin-mismatch-or-broken-main"))
+@check("toolchain.gcc", profiles=BUILD, families="J-host-compiler-version G-pin-mismatch-or-broken-main")
 def toolchain_gcc(look: Look) -> Outcome:
     """The host compiler is compatible.
 
@@ -229,7 +230,7 @@ def toolchain_gcc(look: Look) -> Outcome:
     lost = _losses(look, compiler)
     if lost:
         newer = another_gcc(look)
-        fix = Fix(f"accept this, or build with a newer GCC: {newer.summary}", newer.commands)
+        fix = todo(f"accept this, or build with a newer GCC: {newer.summary}", *newer.commands)
         return warn(f"GCC {compiler.version}: the build will lack {', '.join(lost)}", fix, lost=lost)
     return ok(told, kind=compiler.kind, version=compiler.version)
 
@@ -240,7 +241,7 @@ def _compiler(look: Look, needs: Needs | None) -> CompilerFacts | Outcome:
         try:
             return choose_compilers(wanted, caller=look.environ, system=look.host.os).cxx
         except XpuBuildError as error:
-            return finding(f"{error.what}: {error.why}", Fix(error.fix, error.commands))
+            return finding(f"{error.what}: {error.why}", todo(error.fix, *error.commands))
     facts = next((item for item in look.host.compilers if item.name == "g++"), None)
     if facts is None:
         return _without(look)
@@ -256,9 +257,9 @@ def _compiler(look: Look, needs: Needs | None) -> CompilerFacts | Outcome:
 def _without(look: Look) -> Outcome:
     if not look.live:
         return skip("the version of a compiler in an image cannot be read from files")
-    fix = Fix(
+    fix = todo(
         "install a C and C++ compiler",
-        install_command(look, debian=["gcc", "g++"], rhel=["gcc", "gcc-c++"], suse=["gcc", "gcc-c++"]),
+        *install_command(look, debian=["gcc", "g++"], rhel=["gcc", "gcc-c++"], suse=["gcc", "gcc-c++"]),
     )
     if look.recipe is None and not look.to_build:
         return warn("no g++ on PATH; builds and torch.compile need one", fix)
@@ -284,7 +285,7 @@ def _losses(look: Look, compiler: CompilerFacts) -> list[str]:
     profiles=BUILD,
     live=True,
     recipe=True,
-    families=("M-python-build-tools", "C-oneapi-not-found-silent-cpu-build"),
+    families="M-python-build-tools C-oneapi-not-found-silent-cpu-build",
 )
 def toolchain_cmake(look: Look) -> Outcome:
     """The CMake on PATH is compatible.
@@ -302,19 +303,19 @@ def toolchain_cmake(look: Look) -> Outcome:
     if facts.version == UNKNOWN:
         if told := held_up(look, facts.path):
             return instead(look, told)
-        fix = Fix("run it manually, or remove it from PATH", (f"{shlex.quote(facts.path)} --version",))
+        fix = todo("run it manually, or remove it from PATH", f"{shlex.quote(facts.path)} --version")
         return finding(f"{facts.path} does not report its version", fix)
     if fits(facts.version, wanted) != "no":
         return ok(f"CMake {facts.version} ({facts.path})", version=facts.version)
-    fix = Fix(
+    fix = todo(
         "xpubuild install is not affected; for a manual build, install a compatible version",
-        (f"python -m pip install 'cmake{wanted}'",),
+        f"python -m pip install 'cmake{wanted}'",
     )
     detail = f"CMake on PATH is {facts.version}, the recipe needs {wanted}; xpubuild installs its own"
     return finding(detail, fix, version=facts.version, wanted=wanted)
 
 
-@check("toolchain.ninja", severity="warn", profiles=BUILD, live=True, families=("M-python-build-tools",))
+@check("toolchain.ninja", severity="warn", profiles=BUILD, live=True, families="M-python-build-tools")
 def toolchain_ninja(look: Look) -> Outcome:
     """The ninja on PATH runs.
 
@@ -327,7 +328,7 @@ def toolchain_ninja(look: Look) -> Outcome:
     if facts.version == UNKNOWN:
         if told := held_up(look, facts.path):
             return instead(look, told)
-        fix = Fix("reinstall it, or remove it from PATH", (f"{shlex.quote(facts.path)} --version",))
+        fix = todo("reinstall it, or remove it from PATH", f"{shlex.quote(facts.path)} --version")
         return finding(f"{facts.path} does not report its version", fix)
     return ok(f"ninja {facts.version} ({facts.path})", version=facts.version)
 
@@ -336,7 +337,7 @@ def toolchain_ninja(look: Look) -> Outcome:
     "toolchain.git",
     profiles=BUILD,
     live=True,
-    families=("H-torch-xpu-ops-and-submodule-checkout", "AH-missing-system-package"),
+    families="H-torch-xpu-ops-and-submodule-checkout AH-missing-system-package",
 )
 def toolchain_git(look: Look) -> Outcome:
     """git is new enough.
@@ -346,7 +347,7 @@ def toolchain_git(look: Look) -> Outcome:
     submodules.
     """
     path = locate(("git",), look.environ.get("PATH", "")).get("git")
-    install = Fix("install git", install_command(look, debian=["git"], rhel=["git"], suse=["git"]))
+    install = todo("install git", *install_command(look, debian=["git"], rhel=["git"], suse=["git"]))
     if path is None:
         return finding("git is not on PATH", install)
     version = probe_tool(path, base_environment(look.environ)).version

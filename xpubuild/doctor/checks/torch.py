@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import InstalledDist
 from xpubuild.doctor.checks.shadow import SHADOWING
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip, todo
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.companions import companion_version, index_of
 from xpubuild.doctor.look.sites import Site, library_folders, public, required, requirements, site
@@ -30,7 +30,7 @@ def _pip(python: Site) -> str:
 @check(
     "torch.xpu_build",
     profiles=RUN,
-    families=("F-wrong-torch-or-triton-package", "C-oneapi-not-found-silent-cpu-build"),
+    families="F-wrong-torch-or-triton-package C-oneapi-not-found-silent-cpu-build",
 )
 def torch_xpu_build(look: Look) -> Outcome:
     """The installed torch is an XPU build.
@@ -51,18 +51,16 @@ def torch_xpu_build(look: Look) -> Outcome:
     evidence = {"version": torch.version, "kind": torch.kind, "folder": look.shown(torch.folder)}
     if torch.xpu:
         return ok(f"torch {torch.version} is built for XPU", **evidence)
-    fix = Fix(
+    fix = todo(
         "install the XPU wheel of the same version, or build one",
-        (
-            f"{_pip(torch.python)} install --force-reinstall 'torch=={public(torch.version)}' {_FROM}",
-            "xpubuild recipes list",
-        ),
+        f"{_pip(torch.python)} install --force-reinstall 'torch=={public(torch.version)}' {_FROM}",
+        "xpubuild recipes list",
     )
     detail = f"torch {torch.version} in {evidence['folder']} is built for {torch.kind}, not for XPU"
     return finding(detail, fix, **evidence)
 
 
-@check("torch.one_triton", profiles=RUN, families=("F-wrong-torch-or-triton-package",))
+@check("torch.one_triton", profiles=RUN, families="F-wrong-torch-or-triton-package")
 def torch_one_triton(look: Look) -> Outcome:
     """The triton that torch requires is installed, and no other.
 
@@ -112,17 +110,13 @@ def _one_triton(torch: Torch, found: list[InstalledDist]) -> Fix:
     commands = [f"{_pip(torch.python)} uninstall -y {names}"] if names else []
     if torch.xpu:
         commands.append(f"{_pip(torch.python)} install --force-reinstall --no-deps '{again}' {_FROM}")
-    return Fix("uninstall all of them, then install the one that torch requires", tuple(commands))
+    return todo("uninstall all of them, then install the one that torch requires", *tuple(commands))
 
 
 @check(
     "torch.runtime_packages",
     profiles=RUN,
-    families=(
-        "F-wrong-torch-or-triton-package",
-        "B-two-sycl-runtimes-or-stale-jit-cache",
-        "N-run-time-jit-headers",
-    ),
+    families="F-wrong-torch-or-triton-package B-two-sycl-runtimes-or-stale-jit-cache N-run-time-jit-headers",
 )
 def torch_runtime_packages(look: Look) -> Outcome:
     """The runtime packages that torch requires are installed.
@@ -147,7 +141,7 @@ def torch_runtime_packages(look: Look) -> Outcome:
         return ok("all are installed, or none is required")
     told = ", ".join(f"{wanted} (installed: {has})" for wanted, has in missing)
     again = " ".join(f"'{wanted}'" for wanted, _ in missing)
-    fix = Fix("install the packages that torch requires", (f"{_pip(torch.python)} install {again} {_FROM}",))
+    fix = todo("install the packages that torch requires", f"{_pip(torch.python)} install {again} {_FROM}")
     return finding(f"torch {torch.version} requires {told}", fix, missing=dict(missing))
 
 
@@ -176,13 +170,10 @@ _LINKED = (
 @check(
     "torch.libraries",
     profiles=RUN,
-    needs=("shadow.sycl_soname",),
+    needs="shadow.sycl_soname",
     live=True,
-    families=(
-        "K-overlinked-oneapi-libs",
-        "E-level-zero-driver-or-loader-version",
-        "C-oneapi-not-found-silent-cpu-build",
-    ),
+    families="K-overlinked-oneapi-libs E-level-zero-driver-or-loader-version"
+    " C-oneapi-not-found-silent-cpu-build",
 )
 def torch_libraries(look: Look) -> Outcome:
     """All libraries that torch needs are found.
@@ -199,10 +190,11 @@ def torch_libraries(look: Look) -> Outcome:
     if not missing:
         return ok("all are found")
     told = ", ".join(f"{name} (needed by {user})" for name, user in missing.items())
-    fix = Fix(
+    fix = todo(
         "activate the workspace, source the components that torch was built with, or install the runtime"
         " packages of the wheel",
-        ("xpubuild env --help", f"{_pip(torch.python)} check"),
+        "xpubuild env --help",
+        f"{_pip(torch.python)} check",
     )
     return finding(f"not found: {told}", fix, missing=missing)
 
@@ -225,7 +217,7 @@ def _unfound(look: Look, torch: Torch) -> Iterator[tuple[str, str]]:
 _COMPANIONS = ("torchvision", "torchaudio", "intel-extension-for-pytorch")
 
 
-@check("torch.vision_pairing", profiles=RUN, families=("O-vision-audio-abi", "Z-single", "AM-extension-abi"))
+@check("torch.vision_pairing", profiles=RUN, families="O-vision-audio-abi Z-single AM-extension-abi")
 def torch_vision_pairing(look: Look) -> Outcome:
     """torchvision and torchaudio match the installed torch.
 
@@ -255,17 +247,18 @@ def _paired(torch: Torch, names: list[str]) -> Fix:
     pins = {name: version for name in names if (version := companion_version(torch, name))}
     away = [f"{_pip(torch.python)} uninstall -y {' '.join(names)}"]
     if not pins:
-        return Fix(
+        return todo(
             f"uninstall {' and '.join(names)}: no release is known that was built for torch {torch.version}"
             f" ({torch.kind})",
-            tuple(away),
+            *tuple(away),
         )
     exact = " ".join(f"'{name}=={version}'" for name, version in pins.items())
     left = [name for name in names if name not in pins]
     rest = f"; nothing is known for {' and '.join(left)}" if left else ""
-    return Fix(
+    return todo(
         f"install the releases that were built for this torch{rest}",
-        (*away, f"{_pip(torch.python)} install --no-deps {exact} --index-url {index_of(torch)}"),
+        *away,
+        f"{_pip(torch.python)} install --no-deps {exact} --index-url {index_of(torch)}",
     )
 
 

@@ -1,11 +1,12 @@
-"""Environment variables that decide which devices programs see: masks, selectors, the tile hierarchy."""
+"""Which devices programs see: masks, selectors, the tile hierarchy, and whether all layers agree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from xpubuild.doctor.checks.level_zero import unanswered
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, warn
+from xpubuild.doctor.checks.runtimes import ended, not_imported
+from xpubuild.doctor.kit import RUN, Look, Outcome, check, commas, finding, ok, todo, warn
 from xpubuild.doctor.probes.level_zero import (
     HIERARCHY,
     MASK,
@@ -15,18 +16,24 @@ from xpubuild.doctor.probes.level_zero import (
     result_name,
     unmasked,
 )
-from xpubuild.doctor.probes.machine import intel_gpus
-from xpubuild.doctor.probes.selector import SELECTOR, SelectorError, selector_for, visible, whole
+from xpubuild.doctor.probes.machine import bound_gpus, intel_gpus, listed, supported
+from xpubuild.doctor.probes.runtimes import opencl_gpus, sycl_devices, torch_count
+from xpubuild.doctor.probes.selector import (
+    SELECTOR,
+    SelectorError,
+    seen_by_sycl,
+    selector_for,
+    visible,
+    whole,
+)
 
-_FAMILIES = ("Z-single",)
+_FAMILIES = "Z-single"
 _HIERARCHIES = ("FLAT", "COMPOSITE", "COMBINED")
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "FLUX_JOB_ID", "COBALT_JOBID")
 _RANKS = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 
 
-@check(
-    "gpu.hidden", profiles=RUN, needs=("level_zero.enumerate",), live=True, families=_FAMILIES, deadline_s=20
-)
+@check("gpu.hidden", profiles=RUN, needs="level_zero.enumerate", live=True, families=_FAMILIES, deadline_s=20)
 def gpu_hidden(look: Look) -> Outcome:
     """No environment variable hides GPUs.
 
@@ -40,10 +47,10 @@ def gpu_hidden(look: Look) -> Outcome:
     """
     everything = unmasked(look).gpus
     mask, selector = look.environ.get(MASK, ""), look.environ.get(SELECTOR, "")
-    left = enumeration(look).gpus if mask else everything
-    unset = Fix("unset it, or set it to the devices that programs should use", (f"unset {MASK}",))
-    evidence = {"all": len(everything), MASK: mask, SELECTOR: selector, "after_mask": len(left)}
     masked = enumeration(look)
+    left = masked.gpus if mask else everything
+    unset = todo("unset it, or set it to the devices that programs should use", f"unset {MASK}")
+    evidence = {"all": len(everything), MASK: mask, SELECTOR: selector, "after_mask": len(left)}
     if mask and masked.ending.how == "missing":
         return unanswered(masked)
     if mask and (trouble := _trouble(masked)):
@@ -53,16 +60,14 @@ def gpu_hidden(look: Look) -> Outcome:
     try:
         seen = visible(selector, [len(device.get("tiles", ())) for device in left])
     except SelectorError as error:
-        fix = Fix(
-            "correct it; with this value every SYCL program fails with an exception", (f"unset {SELECTOR}",)
+        fix = todo(
+            "correct it; with this value every SYCL program fails with an exception", f"unset {SELECTOR}"
         )
         return finding(f"{SELECTOR}={selector}: {error}", fix, **evidence)
     evidence["visible"] = seen
     if not seen:
-        fix = Fix(
-            "unset it, or select Level Zero's GPUs",
-            (f"unset {SELECTOR}", f"export {SELECTOR}=level_zero:gpu"),
-        )
+        line = f"export {SELECTOR}=level_zero:gpu"
+        fix = todo("unset it, or select Level Zero's GPUs", f"unset {SELECTOR}", line)
         return finding(f"{SELECTOR}={selector} hides all {len(left)} devices from PyTorch", fix, **evidence)
     return _some(look, len(everything), seen, evidence)
 
@@ -70,22 +75,20 @@ def gpu_hidden(look: Look) -> Outcome:
 def _some(look: Look, everything: int, seen: int, evidence: dict[str, object]) -> Outcome:
     names = [name for name in (MASK, SELECTOR) if evidence[name]]
     told = f"{' and '.join(f'{name}={evidence[name]}' for name in names)}: {seen} of {everything} devices"
-    if evidence[MASK] and any(_ranks(look)):
-        return warn(
-            f"{told}; a different {MASK} for each rank hides the other ranks' devices from oneCCL, whose"
-            " collectives then hang",
-            Fix("select the device by its index, xpu:LOCAL_RANK", (f"unset {MASK}",)),
-            **evidence,
-        )
+    ranks = [value for name in _RANKS if (value := look.environ.get(name, "")).isdigit()]
+    if evidence[MASK] and any(int(value) > 1 for value in ranks):
+        fix = todo("select the device by its index, xpu:LOCAL_RANK", f"unset {MASK}")
+        why = f"a different {MASK} for each rank hides the other ranks' devices from oneCCL, whose"
+        return warn(f"{told}; {why} collectives then hang", fix, **evidence)
     if seen >= everything:
         return ok(f"all {everything} devices are visible", **evidence)
     if any(look.environ.get(name) for name in _JOBS):
         return ok(f"{told}, in a batch job", **evidence)
     unset = f"unset {' '.join(names)}"
     if cut := _cut_cards(look):
-        fix = Fix("select every tile of the card, or unset it to use all devices", (cut, unset))
+        fix = todo("select every tile of the card, or unset it to use all devices", cut, unset)
         return warn(f"{told}; a part of a card's tiles is left", fix, **evidence)
-    return warn(told, Fix("unset it to use all devices", (unset,)), **evidence)
+    return warn(told, todo("unset it to use all devices", unset), **evidence)
 
 
 def _cut_cards(look: Look) -> str:
@@ -93,8 +96,8 @@ def _cut_cards(look: Look) -> str:
     value = look.environ.get(SELECTOR, "")
     cards = [device.get("pci_address") for device in enumeration(look).gpus]
     seen = whole(value, len(cards)) if value else ()
-    some = {cards[number] for number in seen}
-    numbers = [number for number, card in enumerate(cards) if card is not None and card in some]
+    some = {cards[number] for number in seen} - {None}
+    numbers = [number for number, card in enumerate(cards) if card in some]
     return f"export {SELECTOR}={selector_for(numbers)}" if len(numbers) > len(seen) else ""
 
 
@@ -110,13 +113,7 @@ def _trouble(found: Enumeration) -> str:
     return ""
 
 
-def _ranks(look: Look) -> Iterator[bool]:
-    for name in _RANKS:
-        value = look.environ.get(name, "")
-        yield value.isdigit() and int(value) > 1
-
-
-@check("gpu.hierarchy", severity="warn", profiles=RUN, needs=("gpu.supported",), families=_FAMILIES)
+@check("gpu.hierarchy", severity="warn", profiles=RUN, needs="gpu.supported", families=_FAMILIES)
 def gpu_hierarchy(look: Look) -> Outcome:
     """Each GPU tile is a separate device (ZE_FLAT_DEVICE_HIERARCHY).
 
@@ -126,22 +123,118 @@ def gpu_hierarchy(look: Look) -> Outcome:
     device that knows its card. Launchers that expect one mode compute wrong local ranks in another:
     derive ranks from `torch.xpu.device_count()`. Other values are ignored without a message.
     """
-    value = look.environ.get(HIERARCHY, "")
-    gpus = intel_gpus(look)
+    value, gpus = look.environ.get(HIERARCHY, ""), intel_gpus(look)
     tiles = sum(gpu.tiles or 1 for gpu in gpus)
     counts = {"cards": len(gpus), "tiles": tiles, HIERARCHY: value}
-    fix = Fix("unset it, unless a program requires it", (f"unset {HIERARCHY}",))
+    fix = todo("unset it, unless a program requires it", f"unset {HIERARCHY}")
     if value and value.upper() not in _HIERARCHIES:
-        return finding(
-            f"{HIERARCHY}={value} is not one of {', '.join(_HIERARCHIES)}; the driver uses its default",
-            fix,
-            **counts,
-        )
+        detail = f"{HIERARCHY}={value} is not one of {commas(_HIERARCHIES)}; the driver uses its default"
+        return finding(detail, fix, **counts)
     if value.upper() == "COMPOSITE" and tiles > len(gpus):
-        return finding(
-            f"{HIERARCHY}={value}: {len(gpus)} devices, one for each card, instead of {tiles}, one for"
-            " each tile",
-            fix,
-            **counts,
+        told = (
+            f"{HIERARCHY}={value}: {len(gpus)} devices, one for each card, instead of {tiles}, one for each"
         )
+        return finding(f"{told} tile", fix, **counts)
     return ok(f"{value or 'FLAT, by default'}: {tiles} devices on {len(gpus)} cards", **counts)
+
+
+@dataclass
+class _Story:
+    """The GPUs of each layer, the reasons for differences, and differences without a reason."""
+
+    counts: dict[str, int | None] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+
+@check(
+    "gpu.agreement",
+    profiles=RUN,
+    needs="level_zero.enumerate gpu.render_access gpu.hidden",
+    live=True,
+    families="E-level-zero-driver-or-loader-version A-conda-or-mixed-libstdcxx Z-single",
+    deadline_s=80,
+)
+def gpu_agreement(look: Look) -> Outcome:
+    """PCI, DRM, Level Zero, OpenCL, SYCL and torch report the same GPUs.
+
+    Counts the GPUs that each layer reports. A difference may have a known reason: no kernel driver, a
+    render node that cannot be opened, tiles reported as separate devices, a mask or a selector, an
+    integrated GPU that PyTorch ignores if there is a discrete one, or a torch that is not built for
+    XPU. A difference without such a reason is a failure: Level Zero lists fewer cards than can be
+    opened (a driver that does not support the card, or a bug such as the one with several Battlemage
+    cards in compute-runtime 25.44), or torch reports fewer devices than Level Zero (its SYCL runtime
+    could not load the Level Zero adapter: run with `SYCL_UR_TRACE=1`).
+    """
+    story = _Story()
+    pci, bound = intel_gpus(look), bound_gpus(look)
+    closed = sum(1 for gpu in bound if not gpu.accessible)
+    story.counts.update({"PCI": len(pci), "DRM": sum(1 for gpu in bound if gpu.render_node)})
+    if len(bound) < len(pci):
+        story.reasons.append(f"{len(pci) - len(bound)} without a kernel driver")
+    if closed:
+        story.reasons.append(f"{closed} with a render node that this user cannot open")
+    seen = _level_zero(look, story)
+    story.counts["OpenCL"] = len(opencl_gpus(look).gpus)
+    if not story.counts["OpenCL"]:
+        story.reasons.append("OpenCL has no GPU, but PyTorch does not need it")
+    sycl = sycl_devices(look)
+    story.counts["SYCL"] = sycl.count("level_zero") if sycl.program else None
+    _torch(look, story, seen)
+    evidence = {"counts": story.counts, "reasons": story.reasons, "unexplained": story.open}
+    because = f" ({'; '.join(story.reasons)})" if story.reasons else ""
+    told = commas(f"{name} {count}" for name, count in story.counts.items() if count is not None)
+    if not story.open:
+        return ok(f"{told}{because}", **evidence)
+    fix = todo(
+        "install compatible releases of loader, driver and kernel driver, and check what the SYCL runtime"
+        " loads",
+        "SYCL_UR_TRACE=1 sycl-ls",
+        "ZE_ENABLE_LOADER_DEBUG_TRACE=1 sycl-ls",
+    )
+    return finding(f"{'; '.join(story.open)}; {told}{because}", fix, **evidence)
+
+
+def _level_zero(look: Look, story: _Story) -> int:
+    """Compare cards by PCI address; return how many devices a SYCL program should see."""
+    devices = unmasked(look).gpus
+    cards = {str(device["pci_address"]) for device in devices}
+    openable = [gpu for gpu in bound_gpus(look) if gpu.accessible]
+    story.counts["Level Zero"] = len(devices)
+    missing = [gpu for gpu in openable if gpu.pci_address not in cards]
+    if "None" in cards:  # an old driver does not report addresses
+        missing = openable[len(devices) :]
+    if unknown := [gpu for gpu in missing if not supported(gpu)]:
+        story.reasons.append(f"the driver does not support {listed(unknown)}")
+    if lost := [gpu for gpu in missing if supported(gpu)]:
+        story.open.append(f"Level Zero does not list {listed(lost)}")
+    if len(devices) > len(cards):
+        story.reasons.append(f"{len(devices)} tiles of {len(cards)} cards are separate devices")
+    elif any(len(device.get("tiles", ())) > 1 for device in devices):
+        chosen = look.environ.get(HIERARCHY)
+        told = f"{HIERARCHY}={chosen}" if chosen else f"{HIERARCHY} is not set"
+        story.reasons.append(f"{told}: a card is one device")
+    seen = seen_by_sycl(look, enumeration(look).gpus)
+    if seen < len(devices):
+        story.reasons.append(f"{MASK} or {SELECTOR} hides {len(devices) - seen}")
+    return seen
+
+
+def _torch(look: Look, story: _Story, seen: int) -> None:
+    torch = torch_count(look)
+    if not_imported(torch):
+        story.reasons.append("torch cannot be imported, see torch.import")
+    if torch.version is None:
+        return
+    name = f"torch {torch.version}"
+    if torch.ending is not None and torch.ending.how != "ok":
+        story.open.append(ended(torch.ending, name))
+        return
+    story.counts["torch"] = torch.count
+    integrated = sum(1 for device in enumeration(look).gpus if device["integrated"])
+    if not torch.built:
+        story.reasons.append(f"{name} is not built for XPU")
+    elif torch.count == seen - integrated != seen:
+        story.reasons.append("PyTorch ignores integrated GPUs if there is a discrete one")
+    elif torch.count < seen:
+        story.open.append(f"{name} reports {torch.count} of {seen} devices")

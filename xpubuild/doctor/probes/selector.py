@@ -8,8 +8,10 @@ everything else stays. Names are not case-sensitive. ``level_zero:0.1`` makes a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from xpubuild.doctor.kit import Look
 from xpubuild.frozen import frozen
 
 SELECTOR = "ONEAPI_DEVICE_SELECTOR"
@@ -57,6 +59,14 @@ def visible(value: str, tiles: Sequence[int]) -> int:
             seen += _whole(index, filters)
             seen += max((item.tiles(index, count) for item in filters if not item.away), default=0)
     return seen
+
+
+def seen_by_sycl(look: Look, devices: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many of these devices of Level Zero a SYCL program sees; all where the selector is none."""
+    try:
+        return visible(look.environ.get(SELECTOR, ""), [len(item.get("tiles", ())) for item in devices])
+    except SelectorError:
+        return len(devices)
 
 
 def whole(value: str, devices: int) -> tuple[int, ...]:
