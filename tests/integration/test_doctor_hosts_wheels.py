@@ -32,6 +32,7 @@ def asked(world: World, folder: Path, version: str, *others: PythonFacts) -> Out
     host = EnvHost(folder / "host")
     host.python(version)
     host.facts["python"] = replace(host.facts["python"], found=others)
+    del host.environ["PIP_NO_INDEX"]
     host.environ.update(PIP_INDEX_URL="http://127.0.0.1:1/simple", PIP_CONFIG_FILE="/dev/null")
     return network_wheels(host.context(load(str(world.recipe))))
 

@@ -373,7 +373,8 @@ def network_wheels(look: Look) -> Outcome:
 
     Some recipes take a component as a prebuilt wheel; quickstart takes torch so. This check asks the
     package indexes and wheel folders that pip is configured with, and then those of the recipe, whether
-    they have that wheel for the selected Python. uv asks, and nothing is downloaded. Without it, `xpubuild install` ends before its first step (exit code 30).
+    they have that wheel for the selected Python. uv asks, and nothing is downloaded. Without it,
+    `xpubuild install` ends before its first step (exit code 30).
 
     The fix names the versions of Python for which the wheel is there: choose one with `--python`.
     """
