@@ -15,7 +15,6 @@ from support.small_elf import library
 from xpubuild.doctor.checks import (
     build,
     driver,
-    network,
     oneapi,
     python,
     runtimes,
@@ -25,6 +24,7 @@ from xpubuild.doctor.checks import (
     shadow_libstdcxx,
     toolchain,
     torch,
+    wheels,
 )
 from xpubuild.doctor.kit import Check, Look
 from xpubuild.doctor.look.filesystem import Written
@@ -244,7 +244,7 @@ SELDOM: dict[str, tuple[Prepared, Check, str]] = {
     "no Python that runs": (without_python, python.python_runs, "skip"),
     "no Python with a version": (without_python, python.python_version, "skip"),
     "no Python with headers": (without_python, python.python_headers, "skip"),
-    "no Python for wheels": (without_python, network.network_wheels, "skip"),
+    "no Python for wheels": (without_python, wheels.network_wheels, "skip"),
     "no Python with torch": (without_python, torch.torch_vision_pairing, "skip"),
     "free space that is not known": (with_a_disk_of_unknown_size, build.build_disk, "skip"),
     "oneAPI without a compiler": (without_a_compiler, oneapi.oneapi_installed, "warn"),
