@@ -10,21 +10,20 @@ from pathlib import Path
 import pytest
 from support.conda_channel import Tiny, archive
 from support.conda_environments import work
-from support.conda_tools import RATTLER, front, served
+from support.conda_tools import served
 
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.supply.conda.archives import Supply, fetch, in_folder, missing_packages
 from xpubuild.supply.conda.channels import resolve
-from xpubuild.supply.conda.engines import Engines
-from xpubuild.supply.conda.install import make_conda_env
-from xpubuild.supply.conda.lockfile import packages_of, read_lock, write_lock
+from xpubuild.supply.conda.environment import make_conda_env
+from xpubuild.supply.conda.lockfile import read_lock, write_lock
 from xpubuild.supply.conda.proofs import CondaEnvironmentProof
 
 
 def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
     channel, text = conda
     elsewhere = text.replace(channel.as_uri(), "https://conda.example.invalid/forge")
-    packages = packages_of(elsewhere)
+    packages = read_lock(elsewhere).packages
     with pytest.raises(FetchError, match=f"{packages[0].filename} and {len(packages) - 1} others") as caught:
         make_conda_env(work(env, elsewhere, tmp_path))
     assert caught.value.exit_code == 30
@@ -34,10 +33,10 @@ def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) 
         place.parent.mkdir(parents=True)
         shutil.copy(channel / package.subdir / package.filename, place)
     find = in_folder(tmp_path / "mirror")
-    assert missing_packages(packages, Supply(tmp_path, find)) == packages[-1:]
+    assert missing_packages(packages, Supply(tmp_path, find)) == list(packages[-1:])
     with pytest.raises(FetchError, match=packages[-1].filename):
         make_conda_env(work(env, elsewhere, tmp_path, find=find))
-    place = tmp_path / "mirror" / packages[-1].sha256
+    place = tmp_path / "mirror" / packages[-1].filename
     shutil.copy(channel / packages[-1].subdir / packages[-1].filename, place)
     assert make_conda_env(work(env, elsewhere, tmp_path, find=find)) is True
     CondaEnvironmentProof(str(env), read_lock(elsewhere)).check()
@@ -51,37 +50,33 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("engine", ["rattler", "conda"])
 @pytest.mark.parametrize("damage", sorted(DAMAGE))
 def test_a_wrong_archive_in_a_folder_is_found_where_rattler_would_take_it(
-    conda: tuple[Path, str], env: Path, tmp_path: Path, damage: str, engine: str
+    conda: tuple[Path, str], env: Path, tmp_path: Path, damage: str
 ) -> None:
     channel = tmp_path / "copy"
     shutil.copytree(conda[0], channel)
     text = conda[1].replace(conda[0].as_uri(), channel.as_uri())
     path = channel / "linux-64" / "cmake-3.31.2-0.conda"
     path.write_bytes(DAMAGE[damage](path.read_bytes()))
-    engines = RATTLER if engine == "rattler" else Engines(conda=front(tmp_path / "bin"))
     with pytest.raises(
         SourceIntegrityError, match=r"cmake-3\.31\.2-0\.conda does not match the lock"
     ) as caught:
-        make_conda_env(work(env, text, tmp_path, engines))
+        make_conda_env(work(env, text, tmp_path))
     assert caught.value.exit_code == 31
     assert not (env / "bin").exists()
     shutil.copy(conda[0] / "linux-64" / path.name, path)
-    assert make_conda_env(work(env, text, tmp_path, engines)) is True
+    assert make_conda_env(work(env, text, tmp_path)) is True
 
 
-@pytest.mark.parametrize("kind", ["sha256", "md5"])
-@pytest.mark.parametrize("index", range(8))
+@pytest.mark.parametrize("index", [0, 3, 7])
 def test_any_changed_hash_of_the_lock_is_found(
-    conda: tuple[Path, str], env: Path, tmp_path: Path, index: int, kind: str
+    conda: tuple[Path, str], env: Path, tmp_path: Path, index: int
 ) -> None:
     lock = read_lock(conda[1])
     packages = list(lock.packages)
-    right: str = getattr(packages[index], kind)
-    wrong = ("0" if right[0] != "0" else "1") + right[1:]
-    packages[index] = replace(packages[index], **{kind: wrong})  # type: ignore[arg-type]
+    right = packages[index].sha256
+    packages[index] = replace(packages[index], sha256=("0" if right[0] != "0" else "1") + right[1:])
     with pytest.raises(SourceIntegrityError, match=packages[index].filename):
         make_conda_env(work(env, write_lock(replace(lock, packages=tuple(packages))), tmp_path))
 
@@ -95,7 +90,7 @@ class TestOverHttp:
             text = text.replace(channel.as_uri(), url)
             assert make_conda_env(work(env, text, tmp_path / "cache", offline=False)) is True
             copies = sorted((tmp_path / "cache").glob("*/*"))
-            assert len(copies) == len(packages_of(text))
+            assert len(copies) == len(read_lock(text).packages)
             copies[0].write_bytes(copies[0].read_bytes()[:-3])
             shutil.rmtree(env)
             assert make_conda_env(work(env, text, tmp_path / "cache", offline=False)) is True
@@ -116,7 +111,7 @@ class TestOverHttp:
     def test_a_token_is_used_and_not_shown(self, conda: tuple[Path, str], tmp_path: Path) -> None:
         channel, text = conda
         with served(channel, password="tk-secret-77") as url:
-            package = packages_of(text.replace(channel.as_uri(), url))[0]
+            package = read_lock(text.replace(channel.as_uri(), url)).packages[0]
             with pytest.raises(FetchError) as caught:
                 fetch(package, tmp_path)
             assert "404" in caught.value.why

@@ -16,17 +16,17 @@ import pytest
 from support.cli import Xpubuild
 from support.conda_channel import MINOR, SITE, VERSION, Tiny, from_wheel, make_channel, usual
 from support.conda_environments import dist, work
-from support.conda_tools import RATTLER, front, solved
+from support.conda_tools import RATTLER, solved
 
 from xpubuild.artifacts.installed_repair import repair
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import run
 from xpubuild.errors import RecipeError, ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.machine.envmark import MARK
-from xpubuild.supply.conda.engines import Engines
-from xpubuild.supply.conda.install import make_conda_env, read_lock_file
+from xpubuild.supply.conda.environment import make_conda_env, read_lock_file
 from xpubuild.supply.conda.lockfile import read_lock, write_lock
 from xpubuild.supply.conda.proofs import CondaEnvironmentProof, mkl_proof
+from xpubuild.supply.conda.tools import Engines
 
 NOTHING = Engines()
 
@@ -63,19 +63,6 @@ def test_an_environment_is_made_once_and_is_proved(
     records = "".join(path.read_text() for path in (env / "conda-meta").iterdir())
     assert channel.as_uri() in records
     assert ".env.conda" not in records
-
-
-def test_the_same_bytes_whichever_program_installs(
-    conda: tuple[Path, str], env: Path, tmp_path: Path
-) -> None:
-    _, text = conda
-    make_conda_env(work(env, text, tmp_path))
-    first = content(env)
-    shutil.rmtree(env)
-    conda = Engines(conda=front(tmp_path / "bin"))
-    make_conda_env(work(env, text, tmp_path, conda))
-    assert content(env) == first
-    CondaEnvironmentProof(str(env), read_lock(text)).check()
 
 
 def test_conda_packages_do_not_look_like_a_half_done_pip(
@@ -125,9 +112,9 @@ KILLED = """
 import os, signal, sys, threading
 from pathlib import Path
 sys.path[:0] = sys.argv[5:]
-from xpubuild.supply.conda import install
+from xpubuild.supply.conda import environment as install
 from xpubuild.supply.conda.archives import Supply
-from xpubuild.supply.conda.engines import Engines
+from xpubuild.supply.conda.tools import Engines
 from xpubuild.engine.environment import base_environment
 lock = install.read_lock_file(Path(sys.argv[2]))
 supply = Supply(cache=Path(sys.argv[3]), offline=True)

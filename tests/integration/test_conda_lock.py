@@ -23,9 +23,9 @@ from support.conda_tools import CONDA_LOCK, RATTLER, TOOLCHAIN, front, served, s
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, RecipeError, ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.supply.conda.channels import resolve
-from xpubuild.supply.conda.engines import Engines, find_engines
-from xpubuild.supply.conda.lockfile import packages_of, read_lock, write_lock
+from xpubuild.supply.conda.lockfile import read_lock, write_lock
 from xpubuild.supply.conda.solve import Wanted, make_lock, spec_name
+from xpubuild.supply.conda.tools import Engines, find_engines
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_conda_lock_reads_what_we_wrote(channel: Path, tmp_path: Path) -> None:
     argv = [str(CONDA_LOCK), "render", "--kind", "explicit", "--platform", "linux-64", "conda-lock.yml"]
     subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True)
     rendered = (tmp_path / "conda-linux-64.lock").read_text()
-    for package in packages_of(text):
+    for package in read_lock(text).packages:
         assert f"{package.url}#{package.md5}" in rendered
     assert len([line for line in rendered.splitlines() if line.startswith("file:")]) == 7
 
@@ -84,7 +84,7 @@ def test_rattler_reads_what_we_wrote(channel: Path, tmp_path: Path) -> None:
         for platform in environment.platforms()
         for package in environment.packages(platform) or ()
     }
-    assert names == {package.name for package in packages_of(text)}
+    assert names == {package.name for package in read_lock(text).packages}
 
 
 def test_two_homes_and_two_folders_give_the_same_bytes(channel: Path, tmp_path: Path) -> None:
@@ -166,9 +166,9 @@ class TestLibstdcxx:
         ]  # fmt: skip
         channel = make_channel(tmp_path / "channel", packages)
         plain = solved(("tool",), [str(channel)], RATTLER, tmp_path / "cache")
-        assert {p.title for p in packages_of(plain)} == {"tool 2.0", "libstdcxx-ng 11.2.0"}
+        assert {p.title for p in read_lock(plain).packages} == {"tool 2.0", "libstdcxx-ng 11.2.0"}
         fit = solved(("tool",), [str(channel)], RATTLER, tmp_path / "cache", "GLIBCXX_3.4.32")
-        assert {p.title for p in packages_of(fit)} == {"tool 1.0", "libstdcxx-ng 14.2.0"}
+        assert {p.title for p in read_lock(fit).packages} == {"tool 1.0", "libstdcxx-ng 14.2.0"}
         # The same question, whatever this machine needs.
         assert read_lock(fit).content_hash == read_lock(plain).content_hash
 
@@ -190,7 +190,7 @@ class TestCredentials:
             text = make_lock(
                 wanted, RATTLER, environment=base_environment(), cache=tmp_path / "cache", report=lines.append
             )
-        assert packages_of(text)[0].url.startswith(f"{url}/linux-64/")
+        assert read_lock(text).packages[0].url.startswith(f"{url}/linux-64/")
         assert self.TOKEN not in text + "".join(lines)
         assert not [p for p in (tmp_path / "cache").rglob("*") if p.name in ("job.json", "environment.yml")]
 
@@ -252,7 +252,7 @@ def test_the_plumbing_command(
     argv = ("plumbing", "conda-lock", *TOOLCHAIN, "--channel", "conda-forge")
     options = ("--cache", str(tmp_path / "cache"), "--output", str(output))
     xpubuild.ok(*argv, *options, CONDARC=str(tmp_path / "condarc"))
-    assert len(packages_of(output.read_text())) == 7
+    assert len(read_lock(output.read_text()).packages) == 7
     result = xpubuild(*argv, "gxx_linux-64", *options, CONDARC=str(tmp_path / "condarc"))
     assert result.status == 22
     monkeypatch.setenv("PATH", f"{Path(front(tmp_path / 'bin')).parent}:{os.environ['PATH']}")

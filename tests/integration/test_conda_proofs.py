@@ -14,8 +14,8 @@ from support.conda_environments import work
 from support.conda_tools import RATTLER, solved
 
 from xpubuild.errors import ToolchainError
-from xpubuild.supply.conda.host_libstdcxx import CxxNeed, machine_need, provided
-from xpubuild.supply.conda.install import make_conda_env
+from xpubuild.supply.conda.environment import make_conda_env
+from xpubuild.supply.conda.libstdcxx import CxxNeed, machine_need, provided
 from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.conda.proofs import CondaEnvironmentProof, mkl_proof
 

@@ -10,9 +10,9 @@ from support.conda_channel import SITE, Tiny, make_channel, usual
 from support.conda_tools import RATTLER, TOOLCHAIN, solved
 from xpubuild.engine.environment import base_environment
 from xpubuild.supply.conda.archives import Supply
-from xpubuild.supply.conda.engines import Engines
-from xpubuild.supply.conda.install import Installation
+from xpubuild.supply.conda.environment import Installation
 from xpubuild.supply.conda.lockfile import read_lock
+from xpubuild.supply.conda.tools import Engines
 
 #: What ``channel_and_lock`` makes.
 CHANNEL, LOCK = "chän nel", "conda-lock.yml"

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import RecipeError, ToolchainError
-from xpubuild.supply.conda.channels import Channel, read_condarc, resolve, with_access
-from xpubuild.supply.conda.urls import redactor, without_credentials
+from xpubuild.supply.conda.channels import (
+    Channel,
+    read_condarc,
+    redactor,
+    resolve,
+    with_access,
+    without_credentials,
+)
 
 
 @pytest.fixture

@@ -8,8 +8,18 @@ import pytest
 from support.small_elf import library
 
 from xpubuild.errors import AuditError
-from xpubuild.supply.conda.host_libstdcxx import DRIVER, FOLDERS, STDLIB, CxxNeed, machine_need, provided
-from xpubuild.supply.conda.libstdcxx import FIRST_GCC, gcc_for, glibcxx, newest
+from xpubuild.supply.conda.libstdcxx import (
+    DRIVER,
+    FIRST_GCC,
+    FOLDERS,
+    STDLIB,
+    CxxNeed,
+    gcc_for,
+    glibcxx,
+    machine_need,
+    newest,
+    provided,
+)
 
 
 def test_the_newest_version_of_all_counts(tmp_path: Path) -> None:

@@ -10,22 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.said import Program, program, sleeper
 
 from xpubuild.errors import RecipeError, XpuBuildError
-from xpubuild.supply.conda import archives, install
-from xpubuild.supply.conda.archives import Supply, bring, explicit_lines, fetch, hashes, in_folder
-from xpubuild.supply.conda.engines import Engines
-from xpubuild.supply.conda.install import Installation, lock_digest, python_version, read_lock_file
-from xpubuild.supply.conda.model import CondaLock, CondaPackage
-from xpubuild.supply.conda.prefix import (
+from xpubuild.supply.conda import archives
+from xpubuild.supply.conda.archives import Supply, bring, fetch, in_folder
+from xpubuild.supply.conda.environment import (
     Installed,
-    activation_scripts,
     installed,
     mend_records,
     problems,
+    read_lock_file,
     tidy,
 )
+from xpubuild.supply.conda.model import CondaLock, CondaPackage
 
 
 def package(
@@ -99,12 +96,6 @@ def test_what_differs_from_the_lock_is_told(tmp_path: Path) -> None:
     assert problems(tmp_path, [CMAKE, PYTHON]) == [
         "cmake is 1.0 with sha256 0123456789ab", "python is 1.0 with sha256 unknown",
     ]  # fmt: skip
-    assert activation_scripts(tmp_path) == []
-    scripts = tmp_path / "etc" / "conda" / "activate.d"
-    scripts.mkdir(parents=True)
-    for name in ("b.sh", "a.sh"):
-        (scripts / name).write_text("")
-    assert activation_scripts(tmp_path) == ["a.sh", "b.sh"]
 
 
 def test_record_files_become_true(tmp_path: Path) -> None:
@@ -135,7 +126,7 @@ def test_archives_come_from_a_mirror_the_cache_or_a_folder(tmp_path: Path) -> No
     packages = [package(name, name.encode(), channel.as_uri()) for name in "abcdefg"]
     a, b, c, d, e, f, g = packages
     for path in (
-        mirror / a.sha256 / a.filename, mirror / b.sha256, mirror / "linux-64" / c.filename,
+        mirror / a.sha256 / a.filename, mirror / b.sha256 / b.filename, mirror / "linux-64" / c.filename,
         mirror / d.filename, cache / e.sha256 / e.filename, channel / "linux-64" / f.filename,
         cache / g.sha256 / g.filename, channel / "linux-64" / g.filename,
     ):  # fmt: skip
@@ -152,10 +143,6 @@ def test_archives_come_from_a_mirror_the_cache_or_a_folder(tmp_path: Path) -> No
     bring(packages, tmp_path / "into", supply, report=lambda _: None)
     found = {path.name: path.read_bytes() for path in (tmp_path / "into" / "linux-64").iterdir()}
     assert found == {item.filename: item.name.encode() for item in packages}
-    assert hashes([a, b]) == {a.filename: a.sha256, b.filename: b.sha256}
-    assert explicit_lines([a], tmp_path) == (
-        f"@EXPLICIT\n{(tmp_path / 'linux-64' / a.filename).as_uri()}#{a.md5}\n"
-    )
 
 
 def refuses(action: Callable[[], object]) -> None:
@@ -178,80 +165,23 @@ def test_archives_that_cannot_be_had(tmp_path: Path) -> None:
     (tmp_path / "linux-64" / here.filename).write_bytes(b"wrong")
     refuses(lambda: fetch(here, tmp_path / "other"))
     assert list((tmp_path / "other" / here.sha256).iterdir()) == []
-    refuses(lambda: bring([replace(here, md5="0" * 32)], into, Supply(into), report=lambda _: None))
     said: list[str] = []
     refuses(lambda: bring([gone], into, Supply(tmp_path / "cache"), report=said.append))
     assert said == [f"fetching {gone.filename}"]
     assert archives.missing_packages([here, gone], Supply(tmp_path / "cache")) == [gone]
 
 
-def test_an_archive_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(_: Path) -> bytes:
-        raise PermissionError(13, "Permission denied")
-
-    (tmp_path / CMAKE.filename).write_bytes(b"data")
-    monkeypatch.setattr(archives, "_read", forbidden)
-    refuses(lambda: bring([CMAKE], tmp_path, Supply(tmp_path, in_folder(tmp_path)), report=lambda _: None))
-
-
 LOCK = CondaLock((CMAKE, PYTHON), ("conda-forge",), "0" * 64)
 
 
-def work(tmp_path: Path, engine: Program, lock: CondaLock = LOCK) -> tuple[Installation, list[str]]:
-    said: list[str] = []
-    env = tmp_path / "env"
-    (env / "conda-meta").mkdir(parents=True, exist_ok=True)
-    made = Installation(env, lock, Supply(tmp_path), Engines(conda=engine.path), {"A": "b"}, said.append)
-    made.scratch.mkdir()
-    return made, said
-
-
-def test_a_conda_links_from_a_list_without_a_network(tmp_path: Path) -> None:
-    tool = program(tmp_path / "bin", "micromamba")
-    made, said = work(tmp_path, tool)
-    install._link(made)
-    (call,) = tool.calls()
-    file = made.scratch / "explicit.txt"
-    assert call["argv"] == [
-        "install", "--prefix", str(made.env), "--offline", "--yes", "--quiet", "--file", str(file),
-    ]  # fmt: skip
-    assert call["cwd"] == str(made.scratch)
-    wanted = {
-        "A": "b", "CONDA_PKGS_DIRS": str(made.scratch / "unpacked"),
-        "MAMBA_ROOT_PREFIX": str(made.scratch / "root"),
-    }  # fmt: skip
-    assert call["env"].items() >= wanted.items()
-    assert file.read_text() == explicit_lines(LOCK.packages, made.scratch / "channel")
-    assert said == ["micromamba links 2 packages"]
-    assert (made.env / "conda-meta" / "history").read_bytes() == b""
-    assert {path.name for path in (made.scratch / "channel").iterdir()} == {"linux-64", "noarch"}
-
-
-@pytest.mark.parametrize("says", ["for i in 1 2 3 4 5 6; do echo $i; echo; done; exit 1", "exit 3", "sleep"])
-def test_one_that_fails_is_told(tmp_path: Path, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool = program(tmp_path / "bin", "conda", says)
-    if says == "sleep":
-        monkeypatch.setattr(install, "_DEADLINE_S", 0.3)
-        tool = sleeper(tmp_path / "bin", "conda")
-    made, _ = work(tmp_path, tool)
-    refuses(lambda: install._link(made))
-
-
-def test_an_environment_that_is_not_the_lock_is_told(tmp_path: Path) -> None:
-    made, _ = work(tmp_path, program(tmp_path / "bin", "conda"), replace(LOCK, packages=(CMAKE,) * 5))
-    refuses(lambda: install._require_whole(made))
-    note(made.env, CMAKE)
-    install._require_whole(made)
-
-
 def test_the_python_and_the_digest_of_a_lock(tmp_path: Path) -> None:
-    assert python_version(LOCK) == "1.0"
-    refuses(lambda: python_version(replace(LOCK, packages=(CMAKE,))))
-    assert lock_digest(LOCK) == lock_digest(replace(LOCK, packages=(PYTHON, CMAKE)))
+    assert LOCK.python == "1.0"
+    refuses(lambda: replace(LOCK, packages=(CMAKE,)).python)
+    assert LOCK.digest == replace(LOCK, packages=(PYTHON, CMAKE)).digest
     moved = replace(CMAKE, url=f"file:///elsewhere/{CMAKE.filename}")
-    assert lock_digest(LOCK) == lock_digest(replace(LOCK, packages=(moved, PYTHON)))
+    assert LOCK.digest == replace(LOCK, packages=(moved, PYTHON)).digest
     assert (
-        lock_digest(LOCK)
+        LOCK.digest
         == hashlib.sha256(
             f"{CMAKE.filename} {CMAKE.sha256}\n{PYTHON.filename} {PYTHON.sha256}".encode()
         ).hexdigest()

@@ -24,7 +24,7 @@ from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.errors import XpuBuildError
 from xpubuild.machine.pythons import PythonFacts
 from xpubuild.supply.conda import proofs as conda_proofs
-from xpubuild.supply.conda.host_libstdcxx import CxxNeed
+from xpubuild.supply.conda.libstdcxx import CxxNeed
 from xpubuild.supply.conda.model import CondaLock
 from xpubuild.supply.conda.proofs import CondaEnvironmentProof
 
@@ -249,7 +249,7 @@ def test_another_torch_than_was_asked_for(
 def conda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CondaEnvironmentProof:
     """Return the check of an environment whose packages are as locked, and whose Python is 3.12.1."""
     monkeypatch.setattr(conda_proofs, "problems", lambda *_given: [])
-    monkeypatch.setattr(conda_proofs, "python_version", lambda _lock: "3.12")
+    monkeypatch.setattr(CondaLock, "python", "3.12")
     monkeypatch.setattr(conda_proofs, "probe_python", lambda *_given, **_more: PythonFacts("p", "3.12.1"))
     (tmp_path / "conda-meta").mkdir()
     return CondaEnvironmentProof(str(tmp_path), CondaLock((), (), "", ("intel-openmp",)), "/host")

@@ -21,13 +21,12 @@ from xpubuild.install.target import Choice, Target
 from xpubuild.machine.envmark import MARK
 from xpubuild.recipe.model import Toolchain
 from xpubuild.supply.conda.channels import read_condarc, resolve
-from xpubuild.supply.conda.engines import find_engines
-from xpubuild.supply.conda.host_libstdcxx import machine_need
-from xpubuild.supply.conda.install import lock_digest, python_version
+from xpubuild.supply.conda.libstdcxx import machine_need
 from xpubuild.supply.conda.lockfile import read_lock, split_filename
 from xpubuild.supply.conda.model import CondaLock
 from xpubuild.supply.conda.proofs import CondaEnvironmentProof, mkl_proof
 from xpubuild.supply.conda.solve import Wanted, make_lock
+from xpubuild.supply.conda.tools import find_engines
 from xpubuild.supply.conda.traps import kind_of
 from xpubuild.supply.mirror.store import Mirror
 
@@ -141,7 +140,7 @@ def _read(path: Path) -> str:
 
 def python_of(lock: str) -> str:
     """Return the version of Python in the text of a conda-lock.yml, such as 3.12.4."""
-    return python_version(read_lock(lock))
+    return read_lock(lock).python
 
 
 #: What conda installs as a program or library that pip has a wheel of, too.
@@ -165,7 +164,7 @@ def conda_files(target: Target) -> dict[str, str]:
 
 def conda_digest(target: Target) -> str:
     """Return one number for what conda installs."""
-    return lock_digest(read_lock(target.conda_lock or ""))
+    return read_lock(target.conda_lock or "").digest
 
 
 def specifications(tools: Toolchain, python: str) -> tuple[str, ...]:
@@ -186,7 +185,7 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
 
 def _environment_step(target: Target, lock: CondaLock) -> Step:
     env, path = target.layout.env, str(target.layout.root / NAME)
-    cache, python = str(target.cache / "conda"), python_version(lock)
+    cache, python = str(target.cache / "conda"), lock.python
     mkl = mkl_proof(str(env), lock)
     command = Command(
         argv=(XPUBUILD, "plumbing", "conda-env", str(env), "--lock", path, "--cache", cache),
@@ -210,7 +209,7 @@ def _environment_step(target: Target, lock: CondaLock) -> Step:
             str(env / MARK),
             *(str(env / "conda-meta" / f"{stem}.json") for stem in records),
         ),
-        relevant={"python": python, "lock": lock_digest(lock)},
+        relevant={"python": python, "lock": lock.digest},
     )
 
 

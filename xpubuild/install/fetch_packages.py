@@ -23,7 +23,7 @@ from xpubuild.install.conda_environment import file_name
 from xpubuild.install.planner import Inputs
 from xpubuild.supply.archives.model import Archive
 from xpubuild.supply.archives.supply import remote_file
-from xpubuild.supply.conda.lockfile import packages_of
+from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.index.choice import can_install, checked_pythons
 from xpubuild.supply.index.download import download
 from xpubuild.supply.index.files import RemoteFile
@@ -183,7 +183,7 @@ def conda_files(conda_lock_text: str) -> list[RemoteFile]:
     """
     return [
         RemoteFile(item.name, item.version, item.filename, item.sha256, item.size, item.url)
-        for item in packages_of(conda_lock_text)
+        for item in read_lock(conda_lock_text).packages
     ]
 
 

@@ -31,7 +31,6 @@ from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.pythons import probe_python
 from xpubuild.recipe.load import load
 from xpubuild.recipe.pythons import python_lines
-from xpubuild.supply.conda.install import python_version
 from xpubuild.supply.conda.lockfile import read_lock as read_conda_lock
 from xpubuild.supply.git.bare import RepositoryStore
 
@@ -124,7 +123,7 @@ def _target(
         python = probe_python(resolve_python(options.python, base_environment()))
         executable, version = python.executable, python.version
     else:
-        executable, version = str(choice.layout.python), python_version(read_conda_lock(conda))
+        executable, version = str(choice.layout.python), read_conda_lock(conda).python
     return Target(
         **vars(choice),
         python=executable,

@@ -1,23 +1,31 @@
-"""Resolves the name of a channel to a URL, with the user's settings in ``.condarc``.
+"""Channels: a name, a folder or a URL, without the credentials that a URL may carry.
 
+conda knows two kinds of credentials in a URL: ``https://USER:PASSWORD@HOST/…`` and ``https://HOST/t/TOKEN/…``.
 Only ``channel_alias``, ``custom_channels`` and ``default_channels`` of ``.condarc`` are used. The list of
 channels comes from the recipe or ``--conda-channel``, never from ``.condarc``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 import yaml
 
-from xpubuild.errors import ToolchainError
+from xpubuild.engine.redact import Redactor
+from xpubuild.errors import RecipeError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
-from xpubuild.supply.conda.urls import address, without_credentials
 from xpubuild.untrusted import read_text
+
+SCHEMES = ("http", "https", "file")
+_TOKEN = re.compile(r"/t/(?P<token>[^/]+)(?=/|$)")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")
+_FIX = "correct it in the recipe's toolchain.conda.channels or in --conda-channel"
 
 
 @frozen
@@ -41,6 +49,24 @@ class Condarc:
     defaults: tuple[str, ...] = field(default=(), repr=False)
 
 
+def without_credentials(url: str) -> str:
+    """Return a URL without user, password, token, query and fragment."""
+    parts = _split(url)
+    # A folder of this machine may well be named "t".
+    path = parts.path if parts.scheme == "file" else _TOKEN.sub("", parts.path, count=1)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
+
+
+def redactor(urls: Iterable[str]) -> Redactor:
+    """Return what takes the credentials of these channels out of a text, as written and unescaped."""
+    found = []
+    for parts in map(_split, urls):
+        user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+        token = None if parts.scheme == "file" else _TOKEN.search(parts.path)
+        found += [password or user, token["token"] if token else "", parts.query]
+    return Redactor(form for item in found if item for form in (item, unquote(item)))
+
+
 def resolve(names: Iterable[str], settings: Condarc | None = None) -> tuple[Channel, ...]:
     """Return the channels of a recipe or command line, in order, each once.
 
@@ -48,7 +74,7 @@ def resolve(names: Iterable[str], settings: Condarc | None = None) -> tuple[Chan
         RecipeError: one is neither name, folder nor URL.
     """
     known = settings or Condarc()
-    found = (Channel(place) for name in names for place in _places(address(name), known))
+    found = (Channel(place) for name in names for place in _places(_address(name), known))
     return tuple(dict.fromkeys(found))
 
 
@@ -57,11 +83,36 @@ def _places(name: str, known: Condarc) -> Iterator[str]:
         yield name
     elif name == "defaults" and known.defaults:
         for item in known.defaults:
-            yield from _places(address(item), Condarc(known.alias, known.custom))
+            yield from _places(_address(item), Condarc(known.alias, known.custom))
     elif (base := known.custom.get(name.partition("/")[0])) is not None:
-        yield f"{address(base)}/{name}"
+        yield f"{_address(base)}/{name}"
     else:
-        yield f"{address(known.alias)}/{name}" if known.alias else name
+        yield f"{_address(known.alias)}/{name}" if known.alias else name
+
+
+def _address(text: str) -> str:
+    """Return a channel as a tool is given it: a URL (of a folder too), or a name that the tool looks up."""
+    given = text.strip()
+    if given.startswith(("/", "./", "../", "~")):
+        return Path(given).expanduser().absolute().as_uri()
+    if "://" in given:
+        parts = _split(given)
+        if parts.scheme in SCHEMES and (parts.hostname or parts.scheme == "file"):
+            return given.rstrip("/")
+    elif _NAME.fullmatch(given):
+        return given
+    raise RecipeError(
+        f"'{without_credentials(given) if '://' in given else given}' is not a conda channel",
+        why="a channel is a name such as conda-forge, a folder, or a URL with http, https or file",
+        fix=_FIX,
+    )
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise RecipeError("a conda channel cannot be read as a URL", why=str(error), fix=_FIX) from error
 
 
 def with_access(url: str, channels: Sequence[Channel]) -> str:
@@ -76,7 +127,7 @@ def read_condarc(environment: Mapping[str, str]) -> Condarc:
     """Return the user's settings; a nearer file counts more.
 
     Raises:
-        ToolchainError: a file is there and is no YAML mapping.
+        ToolchainError: a file is there and is no YAML mapping of such settings.
     """
     home = Path(environment.get("HOME") or "~").expanduser()
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
@@ -89,50 +140,39 @@ def read_condarc(environment: Mapping[str, str]) -> Condarc:
     merged: dict[str, Any] = {}
     for place in places:
         merged.update(_read(place))
+    custom = (merged.get("custom_channels") or {}).items()
     return Condarc(
         _text(merged.get("channel_alias"), environment).rstrip("/"),
-        {
-            str(name): _text(base, environment).rstrip("/")
-            for name, base in (merged.get("custom_channels") or {}).items()
-        },
+        {str(name): _text(base, environment).rstrip("/") for name, base in custom},
         tuple(_text(item, environment) for item in merged.get("default_channels") or ()),
     )
 
 
 def _read(place: Path) -> dict[str, Any]:
     try:
-        text = read_text(place)
+        document = read_yaml(read_text(place)) or {}
     except OSError:
         return {}
-    except ValueError as error:
-        raise _unusable(place, str(error)) from None
-    try:
-        document = read_yaml(text) or {}
-    except yaml.YAMLError as error:
+    except (ValueError, yaml.YAMLError) as error:
         # PyYAML's own message quotes the line, which may hold a password.
         mark = getattr(error, "problem_mark", None)
-        raise _unusable(place, f"line {mark.line + 1} is not YAML" if mark else "it is not YAML") from None
-    if not isinstance(document, dict):
-        raise _unusable(place, "it is not a mapping of settings")
-    for key, kind in (("custom_channels", dict), ("default_channels", list), ("channel_alias", str)):
-        if not isinstance(document.get(key) or kind(), kind):
-            raise _unusable(place, f"{key} has a value that conda does not accept")
-    return document
-
-
-def _unusable(place: Path, why: str) -> ToolchainError:
-    return ToolchainError(
-        f"{place} cannot be read",
-        why=why,
-        fix="correct it, or set HOME or CONDARC to use another file",
+        document, why = None, f"line {mark.line + 1} is not YAML" if mark else "it is not YAML"
+    else:
+        why = "it is not a mapping of settings that conda accepts"
+    kinds = (("custom_channels", dict), ("default_channels", list), ("channel_alias", str))
+    if isinstance(document, dict) and all(
+        isinstance(document.get(key) or kind(), kind) for key, kind in kinds
+    ):
+        return document
+    raise ToolchainError(
+        f"{place} cannot be read", why=why, fix="correct it, or set HOME or CONDARC to use another file"
     )
 
 
 def _text(value: object, environment: Mapping[str, str]) -> str:
     """Return a setting with ``$NAME`` and ``${NAME}`` filled, as conda does it: tokens are given so."""
-    text = str(value or "")
-    for name in sorted(environment, key=len, reverse=True):
-        text = text.replace(f"${{{name}}}", environment[name])
-        if f"${name}" in text:
-            text = text.replace(f"${name}", environment[name])
-    return text
+    return re.sub(
+        r"\$(?:\{(\w+)\}|(\w+))",
+        lambda found: environment.get(found[1] or found[2], found[0]),
+        str(value or ""),
+    )

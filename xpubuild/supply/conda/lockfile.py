@@ -7,47 +7,31 @@ Format: conda-lock's ``lockfile/v1/models.py``; additional data of ours is in it
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+import itertools
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from xpubuild.errors import RecipeError
 from xpubuild.safe_yaml import read_yaml
+from xpubuild.supply.conda.channels import SCHEMES, without_credentials
 from xpubuild.supply.conda.model import EXTENSIONS, PLATFORM, CondaLock, CondaPackage
-from xpubuild.supply.conda.urls import SCHEMES, without_credentials
 
 _HEAD = "# conda-lock.yml, format version 1; kept in order by xpubuild, read by conda-lock and rattler.\n"
 _SIZE, _LEFT_OUT = "size/", "xpubuild.left_out"
 _DASHES = 2
 
 
-def _matches(pattern: str, what: str) -> AfterValidator:
-    compiled = re.compile(pattern)
-
-    def check(value: str) -> str:
-        if not compiled.fullmatch(value):
-            raise ValueError(f"'{value[:80]}' is not a valid {what}")
-        return value
-
-    return AfterValidator(check)
-
-
-_Name = Annotated[str, _matches(r"[a-z0-9_][a-z0-9_.+-]*", "package name")]
-
-
 class _Hash(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    md5: Annotated[str, _matches("[0-9a-f]{32}", "MD5")]
-    sha256: Annotated[str, _matches("[0-9a-f]{64}", "SHA-256, and every package needs one")]
+    md5: str = Field(pattern="^[0-9a-f]{32}$")
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
 class _Package(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-    name: _Name
-    version: Annotated[str, _matches(r"[A-Za-z0-9_.+!-]+", "version")]
+    name: str = Field(pattern=r"^[a-z0-9_][a-z0-9_.+-]*$")
+    version: str = Field(pattern=r"^[A-Za-z0-9_.+!-]+$")
     manager: Literal["conda"]
     platform: str
     dependencies: dict[str, str] = Field(default_factory=dict)
@@ -56,7 +40,6 @@ class _Package(BaseModel):
 
 
 class _Meta(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     content_hash: dict[str, str]
     channels: list[dict[str, Any]]
     platforms: list[str]
@@ -64,7 +47,6 @@ class _Meta(BaseModel):
 
 
 class _Document(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     version: Literal[1]
     metadata: _Meta
     package: list[_Package]
@@ -85,27 +67,20 @@ def read_lock(text: str, *, name: str = "conda-lock.yml") -> CondaLock:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise _invalid(name, f"{place}: {first['msg']}") from error
-    sizes = document.metadata.custom_metadata or {}
-    entries = [entry for entry in document.package if entry.platform == PLATFORM]
-    if not entries:
+    extra = document.metadata.custom_metadata or {}
+    packages = [_package(entry, extra, name) for entry in document.package if entry.platform == PLATFORM]
+    names = sorted(item.name for item in packages)
+    if not packages:
         raise _invalid(name, f"it has no packages for {PLATFORM}")
-    packages = tuple(sorted((_package(entry, sizes, name) for entry in entries), key=lambda item: item.name))
-    _require_once(packages, name)
+    if twice := [one for one, other in itertools.pairwise(names) if one == other]:
+        raise _invalid(name, f"{twice[0]} is listed twice")
+    urls = [str(item.get("url", "")) for item in document.metadata.channels]
     return CondaLock(
-        packages=packages,
-        channels=tuple(_channel(str(item.get("url", ""))) for item in document.metadata.channels),
+        packages=tuple(sorted(packages, key=lambda item: item.name)),
+        channels=tuple(without_credentials(url) if "://" in url else url for url in urls),
         content_hash=document.metadata.content_hash.get(PLATFORM, ""),
-        left_out=tuple((sizes.get(_LEFT_OUT) or "").split()),
+        left_out=tuple((extra.get(_LEFT_OUT) or "").split()),
     )
-
-
-def packages_of(conda_lock_text: str) -> list[CondaPackage]:
-    """Return the packages of a lock, by name: what an installation needs and a mirror must have.
-
-    Raises:
-        RecipeError: as ``read_lock``.
-    """
-    return list(read_lock(conda_lock_text).packages)
 
 
 def write_lock(lock: CondaLock) -> str:
@@ -121,23 +96,16 @@ def write_lock(lock: CondaLock) -> str:
     }
     if extra:
         metadata["custom_metadata"] = dict(sorted(extra.items()))
-    packages = sorted(lock.packages, key=lambda item: item.name)
-    document = {"version": 1, "metadata": metadata, "package": [_entry(item) for item in packages]}
+    packages = [
+        {
+            "name": item.name, "version": item.version, "manager": "conda", "platform": PLATFORM,
+            "dependencies": dict(sorted(item.dependencies.items())), "url": item.url,
+            "hash": {"md5": item.md5, "sha256": item.sha256}, "category": "main", "optional": False,
+        }
+        for item in sorted(lock.packages, key=lambda item: item.name)
+    ]  # fmt: skip
+    document = {"version": 1, "metadata": metadata, "package": packages}
     return _HEAD + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=4096)
-
-
-def _entry(package: CondaPackage) -> dict[str, Any]:
-    return {
-        "name": package.name,
-        "version": package.version,
-        "manager": "conda",
-        "platform": PLATFORM,
-        "dependencies": dict(sorted(package.dependencies.items())),
-        "url": package.url,
-        "hash": {"md5": package.md5, "sha256": package.sha256},
-        "category": "main",
-        "optional": False,
-    }
 
 
 def split_filename(filename: str) -> tuple[str, str, str] | None:
@@ -168,18 +136,6 @@ def _package(entry: _Package, sizes: Mapping[str, str], name: str) -> CondaPacka
         size=int(size) if size.isdecimal() else None,
         dependencies=entry.dependencies,
     )
-
-
-def _channel(url: str) -> str:
-    return without_credentials(url) if "://" in url else url
-
-
-def _require_once(packages: Iterable[CondaPackage], name: str) -> None:
-    seen: set[str] = set()
-    for package in packages:
-        if package.name in seen:
-            raise _invalid(name, f"{package.name} is listed twice")
-        seen.add(package.name)
 
 
 def _invalid(name: str, why: str) -> RecipeError:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import field
 
+from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
 
 #: The platform of every lock: XPU builds are for 64-bit x86 Linux.
@@ -61,3 +63,25 @@ class CondaLock:
     channels: tuple[str, ...]
     content_hash: str
     left_out: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """One number for what the lock installs."""
+        lines = sorted(f"{item.filename} {item.sha256}" for item in self.packages)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    @property
+    def python(self) -> str:
+        """The version of Python in the lock.
+
+        Raises:
+            RecipeError: it has none.
+        """
+        for package in self.packages:
+            if package.name == "python":
+                return package.version
+        raise RecipeError(
+            "the conda lock has no python",
+            why="everything else is installed into and built with the environment's Python",
+            fix="add python to the recipe's toolchain.conda.packages",
+        )

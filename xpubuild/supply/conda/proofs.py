@@ -9,11 +9,9 @@ from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.mkl import DISTRIBUTIONS, MklStaticProof
 from xpubuild.machine.pythons import PATIENT_S, probe_python
-from xpubuild.supply.conda.host_libstdcxx import STDLIB, machine_need, provided
-from xpubuild.supply.conda.install import lock_digest, python_version
-from xpubuild.supply.conda.libstdcxx import gcc_for, glibcxx
+from xpubuild.supply.conda.environment import installed, problems
+from xpubuild.supply.conda.libstdcxx import STDLIB, gcc_for, glibcxx, machine_need, provided
 from xpubuild.supply.conda.model import CondaLock
-from xpubuild.supply.conda.prefix import activation_scripts, installed, problems
 from xpubuild.supply.conda.traps import kind_of
 
 
@@ -34,7 +32,7 @@ class CondaEnvironmentProof:
 
     def key(self) -> dict[str, Any]:
         """Return what the check depends on."""
-        return {"proof": "conda-environment", "env": self.env, "lock": lock_digest(self.lock)}
+        return {"proof": "conda-environment", "env": self.env, "lock": self.lock.digest}
 
     def check(self) -> dict[str, Any]:
         """Return Python's version, the hashes and what the packages would have run.
@@ -48,7 +46,7 @@ class CondaEnvironmentProof:
         wrong += [f"{name} is installed: {reason}" for name in installed(env) if (reason := kind_of(name))]
         if wrong:
             raise self._error("; ".join(wrong[:3]), {"problems": wrong[:50]})
-        wanted = python_version(self.lock)
+        wanted = self.lock.python
         facts = probe_python(env / "bin" / "python", deadline_s=PATIENT_S)
         if facts.error or not facts.version.startswith(wanted):
             raise self._error(facts.error or f"its Python is {facts.version}, the lock says {wanted}", {})
@@ -56,7 +54,7 @@ class CondaEnvironmentProof:
             "python": facts.version,
             "packages": {item.filename: item.sha256 for item in self.lock.packages},
             "left_out": list(self.lock.left_out),
-            "activation_scripts_not_run": activation_scripts(env),
+            "activation_scripts_not_run": sorted(path.name for path in env.glob("etc/conda/activate.d/*")),
             "libstdcxx": self._libstdcxx(env),
         }
 

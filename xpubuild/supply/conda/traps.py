@@ -14,7 +14,7 @@ require are excluded from the lock; those scripts remove them afterwards.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from xpubuild.errors import UnsatisfiableError
@@ -37,7 +37,6 @@ _SHADOW = re.compile(
     r"intel-pti|oneccl(-devel)?|impi[-_](rt|devel)|mpich|openmpi|level-zero(-devel)?|"
     r"intel-compute-runtime|intel-graphics-compiler|onednn(-[a-z-]+)?|mkl-dnn|libhwloc-intel"
 )
-_MOST_IN_CHAIN = 8
 
 
 def kind_of(name: str) -> str | None:
@@ -55,21 +54,31 @@ def keep_out(lock: CondaLock, roots: Iterable[str]) -> CondaLock:
     Raises:
         UnsatisfiableError: a harmful package was asked for, or something needs it.
     """
-    wanted = list(roots)
-    by_name = {package.name: package for package in lock.packages}
-    left_out = {
-        name
-        for parent in STATIC_MKL
-        if parent in by_name
-        for name in by_name[parent].dependencies
-        if kind_of(name) and name in by_name and name not in wanted
-    }
-    kept = _reachable(by_name, wanted, left_out)
-    for name in sorted(kept):
-        if kind_of(name):
-            raise _refused(by_name[name], _chain(by_name, wanted, name, left_out))
-    gone = sorted(set(by_name) - kept)
-    packages = tuple(package for package in lock.packages if package.name in kept)
+    wanted, by_name = list(roots), {package.name: package for package in lock.packages}
+
+    def needs(name: str) -> list[str]:
+        """Return what a package brings in; what harms is left out below static MKL only."""
+        below = [need for need in by_name[name].dependencies if need in by_name]
+        skipped = name in STATIC_MKL
+        return [need for need in below if not (skipped and need not in wanted and kind_of(need))]
+
+    came_by: dict[str, str | None] = {name: None for name in wanted if name in by_name}
+    ahead = list(came_by)
+    while ahead:
+        parent = ahead.pop(0)
+        for need in needs(parent):
+            if need not in came_by:
+                came_by[need] = parent
+                ahead.append(need)
+    for name in sorted(filter(kind_of, came_by)):
+        chain: list[str] = []
+        step: str | None = name
+        while step is not None:
+            chain.insert(0, step)
+            step = came_by[step]
+        raise _refused(by_name[name], chain)
+    gone = set(by_name) - set(came_by)
+    packages = tuple(package for package in lock.packages if package.name in came_by)
     return replace(lock, packages=packages, left_out=tuple(sorted({*lock.left_out, *gone})))
 
 
@@ -83,44 +92,6 @@ def refuse(packages: Sequence[CondaPackage]) -> None:
         if kind_of(package.name):
             askers = sorted(item.name for item in packages if package.name in item.dependencies)
             raise _refused(package, [*askers[:1], package.name])
-
-
-def _reachable(by_name: Mapping[str, CondaPackage], roots: Iterable[str], left_out: set[str]) -> set[str]:
-    found: set[str] = set()
-    ahead = [name for name in roots if name in by_name]
-    while ahead:
-        name = ahead.pop()
-        if name in found:
-            continue
-        found.add(name)
-        ahead += _needs(by_name, name, left_out)
-    return found
-
-
-def _needs(by_name: Mapping[str, CondaPackage], name: str, left_out: set[str]) -> list[str]:
-    """Return what a package brings in; what is left out is so below static MKL only."""
-    below = [need for need in by_name[name].dependencies if need in by_name]
-    return [need for need in below if not (name in STATIC_MKL and need in left_out)]
-
-
-def _chain(
-    by_name: Mapping[str, CondaPackage], roots: Sequence[str], name: str, left_out: set[str]
-) -> list[str]:
-    """Return how a package came in, from what was asked for down to it."""
-    before: dict[str, str | None] = {root: None for root in roots if root in by_name}
-    ahead = list(before)
-    while ahead and name not in before:
-        parent = ahead.pop(0)
-        for need in _needs(by_name, parent, left_out):
-            if need not in before:
-                before[need] = parent
-                ahead.append(need)
-    chain: list[str] = []
-    step: str | None = name
-    while step is not None and len(chain) < _MOST_IN_CHAIN:
-        chain.insert(0, step)
-        step = before.get(step)
-    return chain
 
 
 def _refused(package: CondaPackage, chain: Sequence[str]) -> UnsatisfiableError:
