@@ -27,9 +27,10 @@ def site(tmp_path: Path) -> Path:
     return folder
 
 
-def refuses(action: Callable[[], object]) -> None:
-    with pytest.raises(XpuBuildError):
+def refuses(action: Callable[[], object], said: str) -> None:
+    with pytest.raises(XpuBuildError) as caught:
         action()
+    assert said in f"{caught.value.what}: {caught.value.why}"
 
 
 def test_it_is_written_down_once_and_proved(site: Path, tmp_path: Path) -> None:
@@ -58,12 +59,12 @@ def test_the_key_is_of_names_and_hashes_below_site_packages(site: Path) -> None:
 
 
 def test_what_is_not_there_or_damaged_is_not_held(site: Path, tmp_path: Path) -> None:
-    refuses(lambda: hold(site, "triton", tmp_path / "x"))
+    refuses(lambda: hold(site, "triton", tmp_path / "x"), "triton is not installed in")
     record = site / "torch-2.8.0+xpu.dist-info" / "RECORD"
     record.write_text("one,two\n")
-    refuses(lambda: hold(site, "torch", tmp_path / "x"))
+    refuses(lambda: hold(site, "torch", tmp_path / "x"), "the RECORD of torch cannot be used")
     record.unlink()
-    refuses(lambda: hold(site, "torch", tmp_path / "x"))
+    refuses(lambda: hold(site, "torch", tmp_path / "x"), "the RECORD of torch cannot be used")
 
 
 def test_another_build_is_let_go(site: Path, tmp_path: Path) -> None:
@@ -91,13 +92,22 @@ def test_two_owners_are_told(site: Path, tmp_path: Path) -> None:
     hold(site, "torch", file)
     install_by_hand(site, "torch-other", "1.0", {"torch/__init__.py": b"other"})
     (site / "left-1.0.dist-info").mkdir()
-    refuses(HeldProof(str(site), (str(file),)).check)
-    refuses(HeldProof(str(site), ()).check)
-    refuses(HeldProof(str(site), (str(file), str(tmp_path / "torch-other.txt"))).check)
+    for held in ((str(file),), ()):
+        refuses(
+            HeldProof(str(site), held).check,
+            "2 distributions contain torch/: torch 2.8.0+xpu, torch-other 1.0",
+        )
 
 
-@pytest.mark.parametrize("how", ["gone", "other version", "other build", "no record"])
-def test_what_was_replaced_is_told(site: Path, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ("gone", "nothing is installed"), ("other version", "torch 2.9.0 is installed"),
+        ("other build", "another build of torch 2.8.0+xpu is"),
+        ("no record", "a torch with an unusable RECORD"),
+    ],
+)  # fmt: skip
+def test_what_was_replaced_is_told(site: Path, tmp_path: Path, how: str, found: str) -> None:
     file = tmp_path / "torch.txt"
     hold(site, "torch", file)
     info = site / "torch-2.8.0+xpu.dist-info"
@@ -108,7 +118,9 @@ def test_what_was_replaced_is_told(site: Path, tmp_path: Path, how: str) -> None
         (info / "RECORD").write_text("one,two\n")
     else:
         info.rename(site / ("torch-2.9.0.dist-info" if how == "other version" else "x-1.dist-info"))
-    refuses(HeldProof(str(site), (str(file),)).check)
+    refuses(
+        HeldProof(str(site), (str(file),)).check, f"torch 2.8.0+xpu was replaced by a later pip step: {found}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,16 +139,16 @@ def test_who_asks_for_another_version_is_told(site: Path, tmp_path: Path, requir
     if fits:
         proof.check()
     else:
-        refuses(proof.check)
+        refuses(proof.check, "vision 0.1 requires torch")
 
 
 def test_notes_that_are_gone_or_changed_are_told(site: Path, tmp_path: Path) -> None:
     file = tmp_path / "a note.txt"
     proof = HeldProof(str(site), (str(file),))
-    refuses(proof.check)
+    refuses(proof.check, "a note.txt was removed")
     for text in ("torch==1\n", f"# RECORD sha256={'0' * 64}\n", f"# RECORD sha256={'0' * 63}\ntorch==1\n"):
         file.write_text(text)
-        refuses(proof.check)
+        refuses(proof.check, "a note.txt was changed")
 
 
 def test_the_same_constraint_without_xpubuild(tmp_path: Path) -> None:

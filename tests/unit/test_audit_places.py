@@ -30,8 +30,8 @@ from xpubuild.artifacts.wheel import metadata_problems, parse_name, read_wheel, 
 from xpubuild.errors import XpuBuildError
 
 
-def refuses(action: Callable[[], object]) -> None:
-    with pytest.raises(XpuBuildError):
+def refuses(action: Callable[[], object], said: str) -> None:
+    with pytest.raises(XpuBuildError, match=said):
         action()
 
 
@@ -50,15 +50,15 @@ def test_environments_and_what_is_none(tmp_path: Path, site: Path) -> None:
     (env / "lib" / "python3.1").symlink_to("python3.12")
     assert site_packages_of(env) == site == runtime_folder(env)
     (env / "pyvenv.cfg").unlink()
-    refuses(lambda: site_packages_of(env))
-    refuses(lambda: runtime_folder(env))
+    refuses(lambda: site_packages_of(env), "is not a complete Python environment")
+    refuses(lambda: runtime_folder(env), "is neither a Python environment nor")
     assert prefix_of(site) == site
     (env / "conda-meta").mkdir()
     assert is_environment(env)
     site.rmdir()
-    refuses(lambda: site_packages_of(env))
+    refuses(lambda: site_packages_of(env), "is not a complete Python environment")
     target = tmp_path / "target"
-    refuses(lambda: runtime_folder(target))
+    refuses(lambda: runtime_folder(target), "is neither a Python environment nor")
     install_by_hand(target, "demo", "1.0", {})
     assert runtime_folder(target) == target
 
@@ -243,7 +243,7 @@ def test_wheels_that_would_fill_the_disk(tmp_path: Path, monkeypatch: pytest.Mon
     wheel = pack(tmp_path, "demo", "1.0", {"a": bytes(100_000)})
     monkeypatch.setattr("xpubuild.artifacts.wheel._HARMLESS_BYTES", 100_000)
     assert [item.kind for item in read_wheel(wheel).problems] == ["bomb", "metadata"]
-    refuses(lambda: record_of(wheel))
+    refuses(lambda: record_of(wheel), "is not a readable wheel")
     monkeypatch.setattr("xpubuild.artifacts.wheel._HARMLESS_BYTES", 200_000)
     assert read_wheel(wheel).problems == ()
     monkeypatch.setattr("xpubuild.artifacts.wheel._MOST_MEMBERS", 3)
@@ -255,7 +255,7 @@ def test_wheels_that_would_fill_the_disk(tmp_path: Path, monkeypatch: pytest.Mon
         *(f"demo-1.0.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD")),
     }
     twice = pack(tmp_path, "demo", "1.0", {}, record=[("a", "", ""), ("a", "", "")])
-    refuses(lambda: record_of(twice))
+    refuses(lambda: record_of(twice), "is not a readable wheel")
     assert record_text([("a", "b", "1")]) == "a,b,1\n"
 
 

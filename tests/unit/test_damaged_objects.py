@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,11 +21,6 @@ else:
     from backports.zstd import compress
 
 PVC = native("12.60.7", 0xC08)
-
-
-def refuses(action: Callable[[], object]) -> None:
-    with pytest.raises(XpuBuildError):
-        action()
 
 
 def nested(depth: int) -> bytes:
@@ -148,8 +142,9 @@ def test_symbols_by_their_binding(
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    refuses(lambda: read_shared_object(tmp_path / "gone.so"))
-    refuses(lambda: read_device_images(tmp_path / "gone.so"))
+    for read in (read_shared_object, read_device_images):
+        with pytest.raises(XpuBuildError, match=r"gone\.so cannot be read"):
+            read(tmp_path / "gone.so")
 
 
 def test_a_system_without_ldconfig_has_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
