@@ -16,7 +16,7 @@ from xpubuild.supply.git import discover as discovering
 from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
 from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
 from xpubuild.supply.git.discover import discover
-from xpubuild.supply.git.edits import Ours
+from xpubuild.supply.git.edits import MoveTraces
 from xpubuild.supply.git.fetching import Retry
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.gitmodules import list_tree, read_links
@@ -269,22 +269,22 @@ def test_a_file_is_ours_only_as_git_writes_it(upstream: Upstream) -> None:
     git("update-index", "--add", "--cacheinfo", f"160000,{NOBODY},sub", cwd=top)
     git("commit", "--quiet", "-m", "x", cwd=top)
     repository = inspect(Git.open(), "", top, top / ".git")
-    ours = Ours(Git.open(), repository, [head(upstream), NOBODY])
+    traces = MoveTraces(Git.open(), repository, [head(upstream), NOBODY])
     (top / "sub").mkdir(exist_ok=True)
-    assert [ours.wrote(name) for name in ("a.txt", "link", "sub", "none")] == [True, True, True, False]
+    assert [traces.wrote(name) for name in ("a.txt", "link", "sub", "none")] == [True, True, True, False]
     (top / "sub").rmdir()
     (top / "sub").symlink_to("/")
     (top / "a.txt").unlink()
-    assert ours.wrote("a.txt"), "git was stopped before it wrote it"
+    assert traces.wrote("a.txt"), "git was stopped before it wrote it"
     (top / "a.txt").symlink_to("link")
     (top / "link").unlink()
     (top / "link").symlink_to("other")
-    assert [ours.wrote(name) for name in ("a.txt", "link", "sub")] == [False, False, False]
+    assert [traces.wrote(name) for name in ("a.txt", "link", "sub")] == [False, False, False]
     (top / "link").unlink()
     (top / "link").write_text("a.txt")
     (top / "a.txt").unlink()
     (top / "a.txt").mkdir()
-    assert [ours.wrote(name) for name in ("a.txt", "link")] == [False, False]
+    assert [traces.wrote(name) for name in ("a.txt", "link")] == [False, False]
 
 
 def test_notes_come_back_and_damaged_ones_are_none(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from support.locks import example
 
 from xpubuild.artifacts.elf import ElfObject
 from xpubuild.artifacts.repair_decide import Decider, Platforms, fits, hashed_name, library_folder
-from xpubuild.artifacts.repair_model import Decision, Wish
+from xpubuild.artifacts.repair_model import Decision, RepairRequest
 from xpubuild.artifacts.repair_runtime import Runtime, component_of, is_runtime, loaded_by
 from xpubuild.errors import XpuBuildError
 from xpubuild.install import lock_model as model
@@ -75,7 +75,7 @@ LIBRARIES = ("libc.so.6", "libsycl.so.8", "libc10.so", "libinside.so")
 
 
 def decided(site: Path, wish: dict[str, Any], needed: tuple[str, ...]) -> Decision:
-    asked = Wish(**{"runtime": site, **wish})
+    asked = RepairRequest(**{"runtime": site, **wish})
     objects = {
         "demo/_C.so": elf(*needed, runpath=("/build/lib", "$ORIGIN/lib")), "demo/lib/libinside.so": elf(),
     }  # fmt: skip

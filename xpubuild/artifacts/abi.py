@@ -233,8 +233,8 @@ class AbiCount:
 
     def to_json(self) -> dict[str, Any]:
         """Return the count for reports."""
-        told = {"verdict": self.verdict, "confidence": self.confidence, "mixed": self.mixed}
-        return {**told, **plain(self)}
+        summary = {"verdict": self.verdict, "confidence": self.confidence, "mixed": self.mixed}
+        return {**summary, **plain(self)}
 
 
 def classify(source: ElfObject | Symbols) -> AbiCount:

@@ -310,7 +310,7 @@ def _reason(name: str, requested: str | None, found: str, warnings: Iterable[Mes
     if not differs:
         return asked
     words = (name, *_WORDS.get(name, ()))
-    told = [message for message in warnings if any(word in message.text for word in words)]
-    if not told:
+    about = [message for message in warnings if any(word in message.text for word in words)]
+    if not about:
         return "changed by CMake; the log has no message about it"
-    return f"{told[0].text} (line {told[0].lines[0][0]} of the log)"
+    return f"{about[0].text} (line {about[0].lines[0][0]} of the log)"

@@ -1,4 +1,4 @@
-"""One device image: what it is made of, and the GPUs that it has native code for.
+"""One device image: its format, and the GPUs that it has native code for.
 
 An image is SPIR-V, which the driver compiles at first use, or native code, either of one GPU or, where ocloc
 was given several, an ar archive with one member for each. ``--offload-compress`` packs it with zstd.

@@ -58,7 +58,7 @@ def named(targets: Iterable[str]) -> tuple[str, ...]:
 
 
 def known(target: str) -> bool:
-    """Whether it can be told from an image if it is for this target: names and versions, not device ids."""
+    """Whether an image shows if it is for this target: names and versions, not device ids."""
     return target in _TARGETS or _VERSION.fullmatch(target) is not None
 
 

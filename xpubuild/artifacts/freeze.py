@@ -1,7 +1,7 @@
 """Keeps installed packages: later pip steps must not replace torch or triton.
 
 After a component is installed, its version is written to a constraints file, with the hash of its RECORD in a
-comment. Each later pip gets these files. pip can be told to ignore dependencies, and two distributions of
+comment. Each later pip gets these files. pip can be made to ignore dependencies, and two distributions of
 different names can contain the same package, so the installed packages are checked after each step as well.
 """
 
@@ -23,9 +23,9 @@ from xpubuild.engine.files import write_atomic
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
-#: Import packages that several distributions bring under different names.
+#: Import packages that several distributions have under different names.
 PACKAGES = ("torch", "triton")
-#: The distributions that bring ``triton/``: CUDA's, and the XPU one under its names up to 2.9 and from 2.10.
+#: The distributions with ``triton/``: CUDA's, and the XPU one under its names up to 2.9 and from 2.10.
 TRITON = ("pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "triton", "triton-xpu")
 _KEY = re.compile(r"^# RECORD sha256=([0-9a-f]{64})$", re.MULTILINE)
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)$", re.MULTILINE)
@@ -69,7 +69,7 @@ def hold(site_packages: Path, name: str, file: Path) -> str:
 
 
 def let_go(site_packages: Path, file: Path) -> str | None:
-    """Remove a distribution that is no longer what was held, so that pip installs it anew; say what was done.
+    """Remove a distribution that is no longer what was held, so that pip installs it again; return a line.
 
     pip looks at the version alone, and takes another build of the same version for the right one.
     """
@@ -100,7 +100,7 @@ def portable_hold(python: str, name: str, file: str) -> tuple[str, ...]:
 
 @frozen
 class HeldProof:
-    """torch and triton are still what was installed, and nobody else brings their files.
+    """torch and triton are still what was installed, and no other distribution has their files.
 
     ``held`` are the constraints files that ``hold`` wrote in the steps before.
     """
@@ -214,7 +214,7 @@ def _find(site_packages: Path, name: str) -> InstalledDist | None:
 
 
 def _owners(dists: Iterable[InstalledDist], package: str) -> list[InstalledDist]:
-    """Return the distributions with files below ``package/``; one without a RECORD cannot be told."""
+    """Return the distributions with files below ``package/``; one without a RECORD is left out."""
     found = []
     for dist in dists:
         try:

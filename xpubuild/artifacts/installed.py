@@ -36,7 +36,7 @@ from xpubuild.frozen import frozen
 _THREADS = 3
 _LARGE = 1 << 20
 _MOST_SHOWN = 3
-# What pip writes beside the wheel's own files, and what it makes anew at every installation.
+# What pip writes beside the wheel's own files, and what it writes at every installation.
 _INSTALLERS_OWN = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 
 

@@ -24,7 +24,7 @@ from xpubuild.artifacts.site_packages import (
 )
 from xpubuild.engine.files import explained
 
-#: Without pip nothing could be installed anew; an environment with a damaged pip is made again instead.
+#: Without pip nothing could be installed again; an environment with a damaged pip is recreated instead.
 KEEP = frozenset({"pip"})
 
 

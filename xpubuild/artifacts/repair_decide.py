@@ -1,4 +1,4 @@
-"""Decides what a repair does: who brings each library that a wheel needs, and what follows from it.
+"""Decides what a repair does: where each library comes from that a wheel needs, and what follows from it.
 
 Nothing is written here. A library is looked for in this order: in the wheel, in the system as manylinux
 promises it, with torch, in the distributions of the environment, with the driver, at last as the loader does.
@@ -20,7 +20,7 @@ from auditwheel.policy import Policy, WheelPolicies
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, ORIGIN, Closure, Linker
 from xpubuild.artifacts.record import hash_file
-from xpubuild.artifacts.repair_model import Bundled, Decision, Edit, Expected, Pin, Wish
+from xpubuild.artifacts.repair_model import Bundled, Decision, Edit, Expected, Pin, RepairRequest
 from xpubuild.artifacts.repair_runtime import Owned, Runtime, is_runtime, loaded_by
 from xpubuild.errors import AuditError, UnsatisfiableError
 
@@ -37,9 +37,14 @@ class Decider:
     """
 
     def __init__(
-        self, dist: str, elves: Mapping[str, ElfObject], wish: Wish, runtime: Runtime, platforms: Platforms
+        self,
+        dist: str,
+        elves: Mapping[str, ElfObject],
+        request: RepairRequest,
+        runtime: Runtime,
+        platforms: Platforms,
     ) -> None:
-        self._dist, self._wish, self._runtime, self._platforms = dist, wish, runtime, platforms
+        self._dist, self._request, self._runtime, self._platforms = dist, request, runtime, platforms
         self.elves = dict(elves)
         self._folder = library_folder(dist, elves)
         self._bundled: dict[str, Bundled] = {}
@@ -56,7 +61,7 @@ class Decider:
             UnsatisfiableError: a library is nowhere, or Intel's runtime is no installed distribution.
             AuditError: the result would have a second SYCL runtime.
         """
-        search = (*self._runtime.folders(), *self._wish.search)
+        search = (*self._runtime.folders(), *self._request.search)
         linker = Linker(dict(self.elves), search=search, allowed=DRIVER_LIBRARIES)
         for member in tuple(self.elves):
             self._object(member, linker.closure(member))
@@ -84,10 +89,10 @@ class Decider:
             self._expected["system"][library] = None
         elif of_torch and self._dist != "torch":
             self._expected["torch"][library] = None
-        elif self._wish.kind == "site":
+        elif self._request.kind == "site":
             who = "driver" if fits(library, DRIVER_LIBRARIES) else "site"
             self._expected[who][library] = None
-        elif owned is not None and not self._wish.bundle:
+        elif owned is not None and not self._request.bundle:
             self._pin(owned)
             self._lead_out(member, owned)
         elif owned is not None or not fits(library, DRIVER_LIBRARIES):
@@ -124,7 +129,7 @@ class Decider:
         provider = closure.found.get(library)
         source = owned.path if owned is not None else Path(provider.path) if provider is not None else None
         intel = is_runtime(library) or owned is not None
-        if source is None or (intel and not self._wish.bundle):
+        if source is None or (intel and not self._request.bundle):
             self._missing.append((member, library))
             return
         # Others find torch's libgomp by its own name, as upstream's wheels have it.
@@ -186,7 +191,7 @@ class Decider:
         if ours and self._expected["torch"]:
             raise AuditError(
                 f"the wheel would have a second SYCL runtime: {ours[0]}",
-                why=f"it needs torch ({', '.join(self._expected['torch'])}), which brings its own",
+                why=f"it needs torch ({', '.join(self._expected['torch'])}), which has its own",
                 fix="repair it without --bundle, with --runtime for an environment that has Intel's wheels",
                 evidence={"libraries": ours},
             )
@@ -253,7 +258,7 @@ class Platforms:
     def tag(self, elves: Mapping[str, ElfObject], system: Iterable[str], *, whole: bool) -> str:
         """Return the oldest platform that has all symbol versions and libraries that the objects need.
 
-        ``system`` are the libraries that the system brings: versions count for them alone. A wheel that is
+        ``system`` are the libraries of the system: versions count for them alone. A wheel that is
         not ``whole``, because it expects libraries that no policy has, gets the plain tag of Linux.
         """
         if not whole:

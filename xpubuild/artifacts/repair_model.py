@@ -14,7 +14,7 @@ Kind = Literal["portable", "site"]
 
 
 @frozen
-class Wish:
+class RepairRequest:
     """What was asked for.
 
     ``runtime`` is the site-packages folder of an environment with what the wheel needs: Intel's, torch.
@@ -61,7 +61,7 @@ class Edit:
 
 @frozen
 class Expected:
-    """Libraries that are neither in the wheel nor in a pinned distribution, by who brings them."""
+    """Libraries that are neither in the wheel nor in a pinned distribution, by where they come from."""
 
     system: tuple[str, ...] = ()
     driver: tuple[str, ...] = ()

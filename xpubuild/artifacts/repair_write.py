@@ -38,7 +38,7 @@ _PLATFORM = re.compile(r"(?m)^(Tag: *[^-\r\n]+-[^-\r\n]+-)[^\r\n]+")
 _BLANK_LINE = re.compile(r"\r?\n\r?\n")
 #: Shorter ones, such as / or /usr, are no mark of the machine that built it.
 _SHORTEST = 5
-# A library of PyTorch with GPU code has several GB, which are written anew.
+# A library of PyTorch with GPU code has several GB, which are rewritten.
 _DEADLINE_S = 900.0
 
 

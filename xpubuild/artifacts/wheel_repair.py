@@ -16,7 +16,7 @@ from xpubuild.artifacts.audit_report import AuditPolicy, AuditReport, Finding, r
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.record import hash_file, is_record_file
 from xpubuild.artifacts.repair_decide import TORCH_LIBRARIES, Decider, Platforms, wanted_versions
-from xpubuild.artifacts.repair_model import Decision, Wish
+from xpubuild.artifacts.repair_model import Decision, RepairRequest
 from xpubuild.artifacts.repair_runtime import Runtime
 from xpubuild.artifacts.repair_write import (
     as_bytes,
@@ -39,7 +39,7 @@ NOTE = "xpubuild-repair.json"
 _MENDED = frozenset({"missing-library", "missing-version", "unresolved-symbol", "rpath", "not-on-rpath"})
 
 
-def repair_wheel(wheel: Path, wish: Wish, output: Path) -> dict[str, Any]:
+def repair_wheel(wheel: Path, request: RepairRequest, output: Path) -> dict[str, Any]:
     """Repair one wheel into the folder ``output``; return its part of the document.
 
     Raises:
@@ -47,25 +47,27 @@ def repair_wheel(wheel: Path, wish: Wish, output: Path) -> dict[str, Any]:
         UnsatisfiableError: a library that it needs is nowhere, or pins contradict its requirements.
         NoSpaceError, ToolchainError: a file cannot be written or changed.
     """
-    runtime = Runtime(wish.runtime)
-    before = audit_wheel(wheel, _policy(), search=(*runtime.folders(), *wish.search))
+    runtime = Runtime(request.runtime)
+    before = audit_wheel(wheel, _policy(), search=(*runtime.folders(), *request.search))
     raise_for(wheel.name, [item for item in before.errors if item.kind not in _MENDED], before.policy)
     with explained(output, "making the folder for repaired wheels"):
         output.mkdir(parents=True, exist_ok=True)
     # Beside the result: a wheel of PyTorch may not fit into the folder for temporary files.
     with scratch_folder("repair", output) as folder:
-        return _repair(wheel, wish, runtime, before, folder)
+        return _repair(wheel, request, runtime, before, folder)
 
 
-def _policy(wish: Wish | None = None) -> AuditPolicy:
+def _policy(request: RepairRequest | None = None) -> AuditPolicy:
     """Return what holds before a repair, or after it."""
-    site = ("*",) if wish is not None and wish.kind == "site" else ()
+    site = ("*",) if request is not None and request.kind == "site" else ()
     return AuditPolicy(
-        allow_missing=(*TORCH_LIBRARIES, *site), absolute_rpath="warning" if wish is None else "error"
+        allow_missing=(*TORCH_LIBRARIES, *site), absolute_rpath="warning" if request is None else "error"
     )
 
 
-def _repair(wheel: Path, wish: Wish, runtime: Runtime, before: AuditReport, folder: Path) -> dict[str, Any]:
+def _repair(
+    wheel: Path, request: RepairRequest, runtime: Runtime, before: AuditReport, folder: Path
+) -> dict[str, Any]:
     elves: dict[str, ElfObject] = {}
     copies: dict[str, Path] = {}
 
@@ -88,7 +90,7 @@ def _repair(wheel: Path, wish: Wish, runtime: Runtime, before: AuditReport, fold
     # Without shared objects there is nothing to repair: such a wheel is portable.
     if elves:
         platforms = Platforms(elf.machine for elf in elves.values())
-        decider = Decider(contents.claimed.name, elves, wish, runtime, platforms)
+        decider = Decider(contents.claimed.name, elves, request, runtime, platforms)
         decision = decider.decide()
         for item in decision.bundled:
             copy(item.member, item.source)
@@ -96,7 +98,7 @@ def _repair(wheel: Path, wish: Wish, runtime: Runtime, before: AuditReport, fold
             patch(copies[member], edit, decider.elves[member], member)
         platform = platforms.tag(decider.elves, decision.expected.system, whole=not decision.expected.site)
         versions = wanted_versions(decider.elves, decision.expected.system)
-    note = _note(wish, decision, before, platform, versions)
+    note = _note(request, decision, before, platform, versions)
     new = {
         f"{info}/METADATA": with_pins(read_text(wheel, f"{info}/METADATA"), decision.pins, wheel.name),
         f"{info}/WHEEL": with_platform(read_text(wheel, f"{info}/WHEEL"), platform),
@@ -106,8 +108,8 @@ def _repair(wheel: Path, wish: Wish, runtime: Runtime, before: AuditReport, fold
     changed |= {item.member: copies[item.member] for item in decision.bundled}
     target = folder / f"{stem}-{platform}.whl"
     rewrite(wheel, target, changed | {name: as_bytes(text) for name, text in new.items()}, info)
-    found = list(builder_findings({**texts, **new}, copies, _builder(wish)))
-    after = _audited(target, wish, runtime, found)
+    found = list(builder_findings({**texts, **new}, copies, _builder(request)))
+    after = _audited(target, request, runtime, found)
     place = publish_file(target, folder.parent)
     return {
         "wheel": str(place), "source": str(wheel), **note,
@@ -116,26 +118,30 @@ def _repair(wheel: Path, wish: Wish, runtime: Runtime, before: AuditReport, fold
     }  # fmt: skip
 
 
-def _builder(wish: Wish) -> tuple[Path, ...]:
+def _builder(request: RepairRequest) -> tuple[Path, ...]:
     """Return the folders that must not be named: the user's own, the environments, those that were passed."""
     home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.home() raises where there is none
-    runtime = (wish.runtime,) if wish.runtime is not None else ()
+    runtime = (request.runtime,) if request.runtime is not None else ()
     ours = (Path(sys.prefix),) if sys.prefix != sys.base_prefix else ()
-    return (home, *ours, *runtime, *wish.search, *wish.builder)
+    return (home, *ours, *runtime, *request.search, *request.builder)
 
 
-def _audited(target: Path, wish: Wish, runtime: Runtime, found: list[Finding]) -> AuditReport:
+def _audited(target: Path, request: RepairRequest, runtime: Runtime, found: list[Finding]) -> AuditReport:
     """Hold the new wheel against what it must be, as if it lay in the environment of the runtime."""
-    portable = wish.kind == "portable"
-    search = () if portable else (*runtime.folders(), *wish.search)
-    report = audit_wheel(target, _policy(wish), search=search, installed_in=runtime.site_packages)
+    portable = request.kind == "portable"
+    search = () if portable else (*runtime.folders(), *request.search)
+    report = audit_wheel(target, _policy(request), search=search, installed_in=runtime.site_packages)
     report = report.with_findings(found)
     raise_for_findings(report)
     return report
 
 
 def _note(
-    wish: Wish, decision: Decision, before: AuditReport, platform: str, versions: Mapping[str, str]
+    request: RepairRequest,
+    decision: Decision,
+    before: AuditReport,
+    platform: str,
+    versions: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return what goes into the wheel: what was done, and no path of this machine."""
     bundled = [
@@ -145,9 +151,9 @@ def _note(
         }
         for item in decision.bundled
     ]  # fmt: skip
-    way = ("bundled" if wish.bundle else "pinned") if wish.kind == "portable" else "site"
+    way = ("bundled" if request.bundle else "pinned") if request.kind == "portable" else "site"
     return {
-        "kind": wish.kind, "runtime": way, "platform": platform, "symbol_versions": dict(versions),
+        "kind": request.kind, "runtime": way, "platform": platform, "symbol_versions": dict(versions),
         "pins": plain(decision.pins), "bundled": bundled, "expected": plain(decision.expected),
         "source_sha256": before.sha256, "xpubuild": __version__,
     }  # fmt: skip

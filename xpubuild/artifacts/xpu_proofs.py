@@ -90,7 +90,7 @@ class XpuWheelProof:
 class XpuInstalledProof:
     """The torch that the interpreter imports was compiled for XPU and the requested GPUs.
 
-    ``arch`` are AOT targets, empty where none were named; ``version`` is what the build was told to be, if
+    ``arch`` are AOT targets, empty where none were named; ``version`` is what the build was asked to be, if
     anything; ``env`` and ``path_prefix`` are the oneAPI environment, which a torch built on it needs.
     """
 
@@ -114,26 +114,26 @@ class XpuInstalledProof:
         Raises:
             NoXpuError: it cannot be imported, or is not what was asked for.
         """
-        said = self._ask()
-        if not said["compiled"]:
+        answer = self._ask()
+        if not answer["compiled"]:
             raise _no_xpu(
-                f"the installed torch {said['version']} is not compiled for XPU",
-                f"torch.xpu._is_compiled() of {said['file']} is {said['compiled']}",
+                f"the installed torch {answer['version']} is not compiled for XPU",
+                f"torch.xpu._is_compiled() of {answer['file']} is {answer['compiled']}",
             )
-        wrong = _OTHER_VARIANTS.search(said["version"]) is not None
-        if wrong or (self.version is not None and said["version"] != self.version):
+        wrong = _OTHER_VARIANTS.search(answer["version"]) is not None
+        if wrong or (self.version is not None and answer["version"] != self.version):
             wanted = f", {self.version} was built" if self.version else ""
             raise _no_xpu(
-                f"the installed torch is {said['version']}{wanted}",
-                f"another torch replaced it: {said['file']}",
+                f"the installed torch is {answer['version']}{wanted}",
+                f"another torch replaced it: {answer['file']}",
             )
-        missing = [] if said["arch"] is None else sorted(_targets(self.arch) - set(said["arch"]))
+        missing = [] if answer["arch"] is None else sorted(_targets(self.arch) - set(answer["arch"]))
         if missing:
             raise _no_xpu(
                 f"the installed torch has no kernels for {', '.join(missing)}",
-                f"it was compiled ahead of time for: {' '.join(said['arch']) or 'no GPU'}",
+                f"it was compiled ahead of time for: {' '.join(answer['arch']) or 'no GPU'}",
             )
-        return {"torch": said}
+        return {"torch": answer}
 
     def _ask(self) -> dict[str, Any]:
         env = {**base_environment(), **self.env}
@@ -143,8 +143,8 @@ class XpuInstalledProof:
         _, mark, text = result.stdout.rpartition("\x1e")
         if not result.ok or not mark:
             raise _not_imported(self.python, result)
-        said: dict[str, Any] = json.loads(text)
-        return said
+        answer: dict[str, Any] = json.loads(text)
+        return answer
 
 
 def _targets(arch: tuple[str, ...]) -> set[str]:

@@ -71,11 +71,11 @@ def leave_out(env: Path, names: tuple[str, ...]) -> int:
 @click.option("--builder", multiple=True, type=click.Path(path_type=Path))
 def make_portable(wheels: Path, dist: str, output: Path, runtime: Path, builder: tuple[Path, ...]) -> int:
     """Repair the wheel of a distribution for other machines."""
-    from xpubuild.artifacts.repair_model import Wish
+    from xpubuild.artifacts.repair_model import RepairRequest
     from xpubuild.artifacts.step_proofs import find_wheel
     from xpubuild.artifacts.wheel_repair import repair_wheel
 
-    done = repair_wheel(find_wheel(wheels, dist), Wish(runtime=runtime, builder=builder), output)
+    done = repair_wheel(find_wheel(wheels, dist), RepairRequest(runtime=runtime, builder=builder), output)
     for pin in done["pins"]:
         _say(f"requires {pin['name']}=={pin['version']} for {', '.join(pin['libraries'])}")
     for item in done["bundled"]:

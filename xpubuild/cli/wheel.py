@@ -73,7 +73,7 @@ def repair(
     the environment of --runtime), or brings them with --bundle. Other libraries that manylinux systems lack
     are put into it. A site wheel loses the builder's paths alone.
     """
-    from xpubuild.artifacts.repair_model import Wish
+    from xpubuild.artifacts.repair_model import RepairRequest
     from xpubuild.artifacts.site_packages import runtime_folder
     from xpubuild.artifacts.wheel_repair import repair_wheel
     from xpubuild.errors import UsageError
@@ -91,14 +91,14 @@ def repair(
         from xpubuild.install.repair_locked import require_locked
 
         require_locked(site_packages, read_lock(lock_file))
-    wish = Wish(
+    request = RepairRequest(
         kind="site" if kind == "site" else "portable",
         bundle=bundle,
         runtime=site_packages,
         search=tuple(folder.absolute() for folder in search),
         builder=tuple(folder.absolute() for folder in builder),
     )
-    done = [repair_wheel(wheel, wish, output) for wheel in wheels]
+    done = [repair_wheel(wheel, request, output) for wheel in wheels]
     if as_json:
         print_json({"schema": "xpubuild.wheel-repair/1", "wheels": done})
     else:

@@ -26,7 +26,7 @@ Family = Literal["C++", "SYCL", "link", "AOT"]
 
 @frozen
 class CompileCache:
-    """The program, and what it is told beside what the plan knows (workspace, component).
+    """The program, and what it needs beside what the plan knows (workspace, component).
 
     ``hashed`` are files that decide what the host compiler makes, beside the compiler itself; ``sycl_hashed``
     are those of the SYCL compiler. ``launched`` is False where CC and CXX lead to the program already.
@@ -164,9 +164,9 @@ def _outcome(counters: Sequence[str]) -> str:
 def _sccache(path: Path) -> Iterator[tuple[str, bool]]:
     for line in _lines(path):
         if found := _SCCACHE_RESULT.search(line):
-            said = found[1]
-            hit = said.startswith(_SCCACHE_HIT)
-            yield ("hit" if hit else "new" if said.startswith(_SCCACHE_MISS) else said), False
+            result = found[1]
+            hit = result.startswith(_SCCACHE_HIT)
+            yield ("hit" if hit else "new" if result.startswith(_SCCACHE_MISS) else result), False
         elif parsed := _SCCACHE_PARSED.search(line):
             yield (parsed[2].strip('"') if parsed[2] else _LINK), False
 

@@ -155,7 +155,7 @@ class BareRepository:
                 if self._holds(commit):
                     return
             failure = problem or _INCOMPLETE
-            # What git says of a damaged repository has many forms: an old mirror gets one more chance anew.
+            # What git says of a damaged repository has many forms: an old mirror is recreated once.
             if failure.reason != "damaged" and not (is_old and failure.reason == "unknown"):
                 break
             self._set_aside(report)

@@ -71,14 +71,14 @@ def configure_time_pins(
 
 
 def _pin(git: Git, git_dir: Path, commit: str, item: ConfigureItem) -> ConfigurePin:
-    said = None
+    stated = None
     if item.pin_file is not None:
         answer = git.query(["cat-file", "blob", f"{commit}:{item.pin_file}"], git_dir=git_dir)
-        said = asked_by(answer.stdout.decode("utf-8", "replace"), item.url) if answer.ok else None
-    if said is not None and is_id(said):
-        return ConfigurePin(item.url, said, None, item.path)
-    if said is not None and is_ref(said):
-        return ConfigurePin(item.url, item.commit, said, item.path)
+        stated = asked_by(answer.stdout.decode("utf-8", "replace"), item.url) if answer.ok else None
+    if stated is not None and is_id(stated):
+        return ConfigurePin(item.url, stated, None, item.path)
+    if stated is not None and is_ref(stated):
+        return ConfigurePin(item.url, item.commit, stated, item.path)
     if item.commit is not None or item.ref is not None:
         return ConfigurePin(item.url, item.commit, item.ref, item.path)
     note = f"{item.pin_file or 'the tree'} does not state which commit of {item.url} the build clones"

@@ -32,7 +32,7 @@ class Edit:
     repository: str
 
 
-class Ours:
+class MoveTraces:
     """Knows what a half-done move may have left in one repository."""
 
     def __init__(self, git: Git, repository: Repository, commits: Iterable[str]) -> None:
@@ -89,10 +89,10 @@ def find_edits(
             edits += [Edit(item.path, "untracked", item.path)] if item.files else []
             continue
         edits += _moved_head(item, expected.get(item.path, ()))
-        ours = None if moving is None else Ours(git, item, moving.get(item.path, ()))
+        traces = None if moving is None else MoveTraces(git, item, moving.get(item.path, ()))
         for change in item.changes:
             place, kind = item.place(change.path), change.kind
-            if not _is_edit(item, change, ours):
+            if not _is_edit(item, change, traces):
                 continue
             if change.extra and built.explains(place, kind):
                 hidden = "" if built.running == EDITABLE else shadows.of(top, place)
@@ -109,15 +109,15 @@ def _moved_head(item: Repository, expected: Collection[str]) -> list[Edit]:
     return [Edit(item.path or ".", f"at commit {item.head}", item.path)]
 
 
-def _is_edit(item: Repository, change: Change, ours: Ours | None) -> bool:
+def _is_edit(item: Repository, change: Change, traces: MoveTraces | None) -> bool:
     if change.path in item.links() and change.kind == "modified" and not change.staged:
         return False  # a submodule at another commit is judged where it is looked at itself
-    if ours is None or change.kind in ("hidden", "unmerged"):
+    if traces is None or change.kind in ("hidden", "unmerged"):
         return True
-    return not ours.wrote(change.path)
+    return not traces.wrote(change.path)
 
 
-def in_the_way(repository: Repository, target: Sequence[TreeEntry], ours: Ours | None) -> list[Edit]:
+def in_the_way(repository: Repository, target: Sequence[TreeEntry], traces: MoveTraces | None) -> list[Edit]:
     """Return files that git does not track and a checkout of ``target`` would overwrite without a word."""
     new = {entry.path for entry in target} - {entry.path for entry in repository.entries}
     above = {"/".join(path.split("/")[:end]) for path in new for end in range(1, path.count("/") + 1)}
@@ -125,7 +125,7 @@ def in_the_way(repository: Repository, target: Sequence[TreeEntry], ours: Ours |
     for change in repository.changes:
         parts = change.path.split("/")
         below = any("/".join(parts[:end]) in new for end in range(1, len(parts) + 1))
-        if change.extra and (below or change.path in above) and not (ours and ours.wrote(change.path)):
+        if change.extra and (below or change.path in above) and not (traces and traces.wrote(change.path)):
             found.append(Edit(repository.place(change.path), change.kind, repository.path))
     return found
 

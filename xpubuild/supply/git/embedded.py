@@ -95,7 +95,7 @@ def _write(git: Git, bundle: Path, commit: str, place: Path) -> None:
             remove_leftovers(place)
             _unbundle(git, bundle, commit, place)
             return
-        remove_tree(place)  # damaged; everything in it can be made again
+        remove_tree(place)  # damaged; everything in it can be recreated
     with explained(place, "writing the embedded sources"):
         for leftover in place.parent.glob(f".{place.name}.*"):
             remove_tree(leftover)

@@ -24,7 +24,7 @@ _LINES_SHOWN = 8
 class Failure:
     """One failed git command. ``reason`` is a word of ``_TABLE``; ``transient`` where a retry may help.
 
-    ``lines`` are git's last words, ``cause`` is the one that told.
+    ``lines`` are git's last words, ``cause`` is the line that shows why.
     """
 
     reason: str
@@ -91,17 +91,17 @@ def require(answer: Answer, doing: str) -> None:
     )
 
 
-def _read(said: Sequence[str]) -> Failure:
-    lines = _last_words(said)
+def _read(output: Sequence[str]) -> Failure:
+    lines = _last_words(output)
     for reason, transient, pattern in _TABLE:
-        for line in said:
+        for line in output:
             if re.search(pattern, line):
                 return Failure(reason, transient, lines, line.strip())
     return Failure("unknown", False, lines, lines[-1] if lines else "")
 
 
-def _last_words(said: Sequence[str]) -> tuple[str, ...]:
-    return tuple(line for line in said if line.strip() and not _is_progress(line))[-_LINES_SHOWN:]
+def _last_words(output: Sequence[str]) -> tuple[str, ...]:
+    return tuple(line for line in output if line.strip() and not _is_progress(line))[-_LINES_SHOWN:]
 
 
 def _is_progress(line: str) -> bool:
@@ -177,10 +177,10 @@ def error_for(failure: Failure, url: str, commit: str) -> XpuBuildError:
         )
     why, fix = _EXPLAINED.get(failure.reason, _EXPLAINED["unknown"])
     what = f"commit {commit} is not in {url}" if failure.reason == "commit" else f"{url} could not be fetched"
-    said = f" (git said: {failure.cause})" if failure.cause else ""
+    quoted = f" (git said: {failure.cause})" if failure.cause else ""
     folder = re.search(r"ownership in repository at '(.*)'", failure.cause)
     trust = [f"git config --global --add safe.directory {shlex.quote(folder[1])}"] if folder else []
-    return FetchError(what, why=why + said, fix=fix, commands=trust, evidence=evidence)
+    return FetchError(what, why=why + quoted, fix=fix, commands=trust, evidence=evidence)
 
 
 def _no_space(doing: str, failure: Failure, evidence: Mapping[str, Any]) -> NoSpaceError:

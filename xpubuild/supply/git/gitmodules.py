@@ -34,7 +34,7 @@ class TreeEntry:
 
 @frozen
 class Link:
-    """A submodule: the commit its parent names, and where that is said to be found."""
+    """A submodule: the commit its parent names, and where that can be found."""
 
     path: str
     name: str

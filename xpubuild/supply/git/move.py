@@ -4,7 +4,7 @@ For workspaces in a new folder, see ``workspace.moved``.
 
 The order makes it safe against a kill: check for local changes, fetch all objects, check for ignored files
 that would be overwritten, record the move in ``.git``, and only then change a file. While the note is there,
-files that hold what one of the noted commits has are ours, and the same call carries on.
+files that hold what one of the noted commits has are traces, and the same call carries on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xpubuild.supply.git import notes
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.built import read_built
 from xpubuild.supply.git.discover import SourceTree, discover
-from xpubuild.supply.git.edits import Edit, Ours, find_edits, in_the_way, refuse
+from xpubuild.supply.git.edits import Edit, MoveTraces, find_edits, in_the_way, refuse
 from xpubuild.supply.git.git import Report
 from xpubuild.supply.git.gitmodules import list_tree
 from xpubuild.supply.git.leftovers import remove_leftovers
@@ -80,7 +80,7 @@ class Move:
         self._require_room(tree, repositories, moving)
         notes.write_move(self.git_dir, _commits(tree, repositories, moving))
         for path in leaving:
-            populate.take_away(path)
+            populate.remove_submodule(path)
         populate.everything(self.jobs)
         populate.empty_trash()
         sync_filesystems([self.place, self.store.cache])
@@ -138,8 +138,8 @@ class Move:
         for node in tree.nodes:
             item = repositories.get(node.path)
             if item is not None and item.head != node.commit:
-                ours = None if moving is None else Ours(git, item, moving.get(node.path, ()))
-                edits += in_the_way(item, list_tree(git, item.git_dir, node.commit), ours)
+                traces = None if moving is None else MoveTraces(git, item, moving.get(node.path, ()))
+                edits += in_the_way(item, list_tree(git, item.git_dir, node.commit), traces)
 
         self._refuse(edits)
 

@@ -84,7 +84,7 @@ class Populate:
         mirror = self.tree.mirror(self.store, node)
         mirror.deliver(node.commit, git_dir, ref=node.ref, report=self._for(node), hold=self.hold)
 
-    def take_away(self, path: str) -> None:
+    def remove_submodule(self, path: str) -> None:
         """Remove the work tree of a submodule that the pin has not; its repository stays in ``.git``."""
         trash = self._top_git_dir() / _TRASH
         with explained(trash, "removing a submodule"):
@@ -94,7 +94,7 @@ class Populate:
         self.empty_trash()
 
     def empty_trash(self) -> None:
-        """Remove what ``take_away`` put aside, also what a killed run left there."""
+        """Remove what ``remove_submodule`` put aside, also what a killed run left there."""
         remove_tree(self._top_git_dir() / _TRASH)
 
     def _check_out(self, node: Node) -> None:

@@ -198,7 +198,7 @@ def _require_whole(git: Git, git_dir: Path, item: Served) -> None:
     found = git.query(["rev-parse", "--quiet", "--verify", f"{item.asked_for}^{{commit}}"], git_dir=git_dir)
     if found.text != item.commit:
         raise _broken(git_dir, f"{item.asked_for} of {item.url} is not at {item.commit}")
-    # Of whatever name: a clone brings what branches reach.
+    # Of whatever name: a clone has what branches reach.
     heads = git.query(["for-each-ref", f"--points-at={item.commit}", "refs/heads"], git_dir=git_dir)
     if not heads.text:
         raise _broken(git_dir, f"no branch of {item.url} is at {item.commit}")

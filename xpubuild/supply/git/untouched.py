@@ -16,7 +16,7 @@ from pathlib import Path
 from xpubuild.supply.git import notes
 from xpubuild.supply.git.worktree import find_git_dir
 
-#: git writes it anew to look faster, and it holds nothing of its own but what was staged as objects.
+#: git rewrites it to look faster, and it holds nothing of its own but what was staged as objects.
 _CACHES = frozenset({"index"})
 # A file that changed shortly before it was looked at can change again within the same tick of the clock.
 _SETTLED_NS = 2_000_000_000

@@ -20,7 +20,7 @@ _TRACKED_FIELDS = {"1": 8, "2": 9, "u": 10}  # columns before the path in porcel
 class Change:
     """A path that is not as HEAD has it. ``kind`` is modified, untracked, ignored, unmerged or hidden.
 
-    ``hidden`` are files that git was told not to look at (assume-unchanged, skip-worktree): their content is
+    ``hidden`` are files that git passes over on request (assume-unchanged, skip-worktree): their content is
     not known to be the tree's. ``staged`` where the index differs from HEAD.
     """
 
