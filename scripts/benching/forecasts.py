@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.activity import Activity
-from xpubuild.engine.edges import History
 from xpubuild.engine.estimate import Estimate
 from xpubuild.engine.events import NullSink, StepOutput, StepProgress, StepStarted
-from xpubuild.engine.forecast import Forecaster
+from xpubuild.engine.forecast import Forecaster, edge_key
 from xpubuild.engine.model import Step
 from xpubuild.workspace.ninja_log import read
 
@@ -45,8 +44,13 @@ def builds(folder: Path) -> list[Build]:
     return found
 
 
+def weights_of(build: Build) -> dict[str, float]:
+    """Return the seconds of each edge."""
+    return {edge_key(output): end - start for output, start, end in build.edges}
+
+
 def error_at(
-    build: Build, part: float, *, expected: float | None = None, history: History | None = None
+    build: Build, part: float, *, expected: float | None = None, history: Mapping[str, float] | None = None
 ) -> float | None:
     """Return the error of a forecast, as a part of the whole time, when a part has passed; None: unknown."""
     now = part * build.seconds
@@ -80,7 +84,7 @@ def report(every: Iterable[Build]) -> list[dict[str, Any]]:
                 "by count, expected half as long": _errors(build, expected=build.seconds / 2),
                 **{
                     f"by the edges of {other.name}": _errors(
-                        build, expected=other.seconds, history=History.of(other.edges)
+                        build, expected=other.seconds, history=weights_of(other)
                     )
                     for other in known
                     if other is not build and _same(other, build)
@@ -92,7 +96,7 @@ def report(every: Iterable[Build]) -> list[dict[str, Any]]:
 
 
 def _same(one: Build, other: Build) -> bool:
-    names = [History.of(item.edges).seconds.keys() for item in (one, other)]
+    names = [weights_of(item).keys() for item in (one, other)]
     return len(names[0] & names[1]) * 2 > min(map(len, names))
 
 

@@ -14,7 +14,7 @@ from integration.mirror_world import WHEELS, World, world
 from support.cli import Xpubuild
 from support.indexes import PackageIndex
 
-from xpubuild.install.lock_file import is_lock
+from xpubuild.install.options import is_lock
 from xpubuild.schema.fetch import FetchDocument
 
 _WHEEL = "demo-1.0-py3-none-any.whl"

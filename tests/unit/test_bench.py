@@ -10,10 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
-from benching.forecasts import Build, builds, error_at, report
+from benching.forecasts import Build, builds, error_at, report, weights_of
 from benching.measure import Row, Side, measure
-
-from xpubuild.engine.edges import History
 
 LOGS = Path(__file__).parents[2] / "benchmarks" / "ninja-logs"
 
@@ -79,7 +77,7 @@ def test_the_edges_of_an_earlier_build_tell_of_large_files_at_the_end() -> None:
     edges = [(f"s/{number}.o", float(number), number + 1.0) for number in range(50)]
     edges += [(f"l/{number}.o", 50 + 10.0 * number, 60 + 10.0 * number) for number in range(15)]
     build = Build("late", edges)
-    slower = History.of([(name, 2 * start, 2 * end) for name, start, end in edges])
+    slower = weights_of(Build("slow", [(name, 2 * start, 2 * end) for name, start, end in edges]))
     by_count, by_edges = error_at(build, 0.25), error_at(build, 0.25, history=slower)
     assert by_count is not None
     assert by_count < -0.5

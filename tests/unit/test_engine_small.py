@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from xpubuild.engine import files
 from xpubuild.engine.admit import Ledger, Setting, place
 from xpubuild.engine.disk import disk_usage
-from xpubuild.engine.edges import Counted, History, edge_key, edge_of, wall_shares
 from xpubuild.engine.environment import base_environment, usable_path
 from xpubuild.engine.estimate import UNKNOWN, Estimate, span, total
 from xpubuild.engine.executables import resolve_executable
@@ -80,58 +78,10 @@ def test_files_count_once_and_links_are_not_followed(tmp_path: Path) -> None:
     assert disk_usage() == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ("Building CXX object a/b/c/d.o", "b/c/d.o"),
-        ("g++ -o /w/a/b/c.o -c x.cpp", "a/b/c.o"),
-        ("g++ -o '/w/a b/c d.o' -c x.cpp", "w/a b/c d.o"),
-        ('g++ -o "/w/a b/c d.o" -c x.cpp', "w/a b/c d.o"),
-        ("linking x  ", "x"),
-    ],
-)
-def test_an_edge_is_named_by_the_end_of_its_output(text: str, key: str) -> None:
-    assert edge_of(text) == key
-    assert edge_key(f"'{key}'") == edge_key(f'"{key}"') == key
-
-
-def test_time_is_shared_by_what_runs_side_by_side() -> None:
-    assert wall_shares([]) == []
-    assert wall_shares([(0, 4), (2, 4), (6, 7)]) == [3.0, 1.0, 1.0]
-    assert History.of([("/x/a", 0, 2), ("b", 2, 3), ("/x/a", 3, 4)]).seconds == {"/x/a": 3.0, "b": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("history", "done", "total_", "finished", "fraction"),
-    [
-        (None, 0, 0, (), 0.0),
-        (None, 1, 4, (), 0.25),
-        ({"a": 1.0, "b": 3.0}, 1, 2, (), 0.5),
-        ({"a": 1.0, "b": 3.0}, 1, 2, ("a",), 0.25),
-        ({"a": 1.0, "b": 3.0}, 1, 2, ("b",), 0.75),
-        ({"a": 1.0, "b": 3.0}, 1, 2, ("c",), 0.5),
-        ({"a": 1.0, "b": 3.0}, 2, 2, ("a", "b"), 1.0),
-        ({"a": 1.0, "b": 3.0}, 1, 4, ("a",), 0.125),
-        ({"a": 0.0}, 1, 2, ("a",), 0.5),
-        ({"a": 1.0, "b": 3.0}, 2, 3, ("a",), 0.5),
-    ],
-)
-def test_how_far_a_build_is(
-    history: Mapping[str, float] | None, done: int, total_: int, finished: tuple[str, ...], fraction: float
-) -> None:
-    counted = Counted(None if history is None else History(history), done, total_)
-    for key in finished:
-        counted.finished(key)
-    assert counted.fraction() == fraction
-
-
 def test_steps_take_the_time_of_the_longest_way() -> None:
     before: dict[str, tuple[str, ...]] = {"a": (), "b": ("a", "gone"), "c": ("a",), "d": ("b", "c")}
     assert span(before, {"a": 1, "b": 2, "c": 5, "d": 1}) == 7
-    assert span(before, {"a": 1, "b": 2, "c": 5}, width=1) == 8
     assert span({}, {}) == 0
-    five = dict.fromkeys("abcde", ())
-    assert span(five, dict.fromkeys("abcde", 1.0)) == 2
     steps = [
         Step(id="a", title=""),
         Step(id="b", title="", needs=("a",)),

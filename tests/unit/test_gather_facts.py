@@ -9,14 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.plan_files import _LOCK, target_for
+from support.plan_files import _LOCK
 from support.plans import chosen, pinned
 
-from xpubuild.engine.edges import History
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.install import release, resolve
 from xpubuild.install.build_jobs import capacity, inherited_jobserver
-from xpubuild.install.earlier import _edges, _has_pin, histories_of, known_of
 from xpubuild.install.options import Options
 from xpubuild.install.release import Chosen, choose_release, named
 from xpubuild.install.stores import read_only_because
@@ -29,7 +27,6 @@ from xpubuild.recipe.situation import Situation
 from xpubuild.resources import recipes_dir
 from xpubuild.supply.conda.lockfile import write_lock
 from xpubuild.supply.mirror.store import Mirror
-from xpubuild.workspace.layout import Layout
 
 GIB = 1 << 30
 
@@ -58,43 +55,6 @@ def test_what_pip_is_told(
     page = (tmp_path / "a mirror" / "wheels.html").as_uri()
     assert {name: found[name].replace(page, "{mirror}") for name in told} == told
     assert offline or set(found) == set(told)
-
-
-LOG = "# ninja log v6\n0\t2000\t0\ta.o\t1\n1000\t3000\t0\tb.o\t2\n500\t1500\t0\tc.o\t3\n"
-
-
-def logged(folder: Path, text: str) -> None:
-    folder.mkdir(parents=True)
-    (folder / ".ninja_log").write_text(text)
-
-
-def test_edges_of_the_largest_build_of_a_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    other = tmp_path / "data" / "xpubuild" / "other"
-    logged(other / "build" / "ops", LOG)
-    (other / "journal.db").touch()
-    own = tmp_path / "ws"
-    logged(own / "src" / "ops" / "build", LOG[: LOG.index("1000")])
-    logged(own / "build" / "ops" / "x", "something else")
-    target = target_for("quickstart", workspace=str(own))
-    # The second run of ninja begins where the first one ended.
-    edges = [("a.o", 0.0, 2.0), ("b.o", 1.0, 3.0), ("c.o", 3.5, 4.5)]
-    assert _edges(Layout(other), "ops") == edges
-    assert histories_of(target, ["ops.wheel", "ops.install", "ops.source", "torch.wheel", "verify"]) == {
-        "ops.wheel": History.of(edges), "ops.install": History.of(edges),
-    }  # fmt: skip
-
-
-def test_commits_that_are_cached_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    known = known_of(target_for("2.13", workspace=str(tmp_path / "ws"), facts={"cache": tmp_path}))
-    assert (known.earlier, known.cached) == ([], {"ops"})
-    (tmp_path / "packed-refs").write_text("abc refs/pins/1\n")
-    (tmp_path / "refs" / "pins").mkdir(parents=True)
-    (tmp_path / "refs" / "pins" / "2").touch()
-    pins = [name for name in ("1", "2", "3") if _has_pin(tmp_path, f"refs/pins/{name}")]
-    assert pins == ["1", "2"]
-    assert not _has_pin(tmp_path / "nothing", "refs/pins/1")
 
 
 HOST: Any = SimpleNamespace(

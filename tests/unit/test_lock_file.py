@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from support.locks import example, locks, machine
 
 from xpubuild.errors import LockMismatchError, RecipeError
-from xpubuild.install.lock_file import dump, is_lock, load, lock_digest, machine_digest, read_lock, write_lock
+from xpubuild.install.lock_file import dump, load, lock_digest, machine_digest, read_lock, write_lock
 from xpubuild.install.lock_model import Lock
+from xpubuild.install.options import is_lock
 
 TEXT = dump(example())
 

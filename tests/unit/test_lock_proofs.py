@@ -17,11 +17,12 @@ from xpubuild.install import locked_options as options
 from xpubuild.install.lock import _places, short_version
 from xpubuild.install.lock_check import Verdict
 from xpubuild.install.lock_compare import Difference, compare, differences
-from xpubuild.install.lock_file import dump, is_lock
+from xpubuild.install.lock_file import dump
 from xpubuild.install.lock_parts import clean_environment, recipe_part
 from xpubuild.install.locked_archives import LockedArchivesProof, borrowed_archives, locked_archives
 from xpubuild.install.locked_options import mismatch, options_of, require_tree, resolved_of, with_known_hashes
 from xpubuild.install.open_wheels import LockedWheelProof
+from xpubuild.install.options import is_lock
 from xpubuild.install.planner import Archive as Wanted
 from xpubuild.recipe.model import Recipe
 

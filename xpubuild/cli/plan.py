@@ -103,7 +103,6 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
 
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import needed_for
-    from xpubuild.install.earlier import known_of
     from xpubuild.install.estimate import estimates
     from xpubuild.install.kept import with_stores
     from xpubuild.install.obstacles import foreseen
@@ -121,7 +120,7 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
     todo = [name for name, state in states.items() if not state.done]
     plan = with_stores(replace(prepared, plan=plan), set(states).difference(todo)).plan
     obstacles = foreseen(prepared, todo, Cancel())
-    guesses = estimates(prepared.target, plan, todo, known_of(prepared.target)) if todo else {}
+    guesses = estimates(replace(prepared, plan=plan), todo)
     if form == "json":
         print_json(plan_document(plan, states, obstacles, guesses))
     else:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import graphlib
-import heapq
 from collections.abc import Collection, Mapping, Sequence
 
 from xpubuild.engine.model import Step
 from xpubuild.frozen import frozen
-
-#: Steps that run at the same time, at most.
-WIDTH = 4
 
 
 @frozen
@@ -39,7 +35,7 @@ class Total:
 
 
 def total(steps: Sequence[Step], estimates: Mapping[str, Estimate]) -> Total:
-    """Return what the steps that have an estimate take, side by side as a run runs them."""
+    """Return what the steps that have an estimate take, on the longest way through the plan."""
     wanted = [step.id for step in steps if step.id in estimates]
     seconds = {name: estimates[name].seconds or 0.0 for name in wanted}
     return Total(
@@ -50,23 +46,13 @@ def total(steps: Sequence[Step], estimates: Mapping[str, Estimate]) -> Total:
     )
 
 
-def span(before: Mapping[str, Collection[str]], seconds: Mapping[str, float], width: int = WIDTH) -> float:
+def span(before: Mapping[str, Collection[str]], seconds: Mapping[str, float]) -> float:
     """Return the seconds until all steps are done; ``before`` names for each the steps that come first.
 
     A step that ``seconds`` lacks takes no time, since it is done already.
     """
-    sorter = graphlib.TopologicalSorter(
-        {name: [other for other in others if other in before] for name, others in before.items()}
-    )
-    sorter.prepare()
-    ready: list[str] = []
-    running: list[tuple[float, str]] = []
-    now = 0.0
-    while sorter.is_active():
-        ready.extend(sorter.get_ready())
-        while ready and len(running) < width:
-            name = ready.pop(0)
-            heapq.heappush(running, (now + seconds.get(name, 0.0), name))
-        now, name = heapq.heappop(running)
-        sorter.done(name)
-    return now
+    ends: dict[str, float] = {}
+    for name in graphlib.TopologicalSorter(before).static_order():
+        begin = max((ends[other] for other in before.get(name, ())), default=0.0)
+        ends[name] = begin + seconds.get(name, 0.0)
+    return max(ends.values(), default=0.0)

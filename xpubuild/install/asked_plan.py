@@ -7,8 +7,7 @@ from pathlib import Path
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import RecipeError, UsageError
-from xpubuild.install.lock_file import is_lock
-from xpubuild.install.options import LockOptions, Options
+from xpubuild.install.options import LockOptions, Options, is_lock
 from xpubuild.install.resolve import prepare
 from xpubuild.install.target import Prepared
 from xpubuild.recipe.load import load

@@ -1,139 +1,118 @@
-"""Guesses what each step of a plan will take: from earlier builds, else from the recipe. Pure."""
+"""What the steps of a plan will take: what they took the last time, else what the recipe says."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from xpubuild.engine.estimate import UNKNOWN, Estimate
-from xpubuild.engine.model import Plan, Step
-from xpubuild.frozen import frozen
+from xpubuild.engine.events import Sink
+from xpubuild.engine.forecast import Forecaster, edge_key
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.model import Step
+from xpubuild.engine.runner import needed_for
+from xpubuild.engine.state import StepState
+from xpubuild.errors import XpuBuildError
 from xpubuild.install.build_jobs import jobs_of
-from xpubuild.install.target import Target
+from xpubuild.install.options import default_workspace
+from xpubuild.install.target import Prepared, Target
 from xpubuild.recipe.facts import fact_of
+from xpubuild.workspace import ninja_log
+from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.overview import workspaces_in
 
-_MB = 1_000_000
+#: Workspaces that are read, the ones that were used last.
+_MOST = 20
 #: A wheel from a store is copied, hashed and audited: that of ops on a busy machine.
 _TAKEN_S = 3.0
-#: Steps, or their part of a component, that download nothing.
-_LOCAL = ("env", "wheel", "portable", "install", "verify")
 
 
-@frozen
-class Earlier:
-    """A step as it was done before, in some workspace of this user."""
-
-    step: str
-    recipe: str
-    target: str
-    """Of the whole plan; empty where nothing tells."""
-    fingerprint: str
-    """Empty where the step was done again since."""
-    workspace: str
-    seconds: float
-    cpu_s: float
-    jobs: int | None
-    """Compile jobs that it was given; None for a step that compiles nothing, or where nothing tells."""
-    download_bytes: int | None = None
-    disk_bytes: int | None = None
-
-    def with_jobs(self, jobs: int, cores: int | None = None) -> float:
-        """Return the seconds with another number of jobs: what the processors did is divided among them.
-
-        Jobs beyond the ``cores`` of this machine, where it was done too, change nothing.
-        """
-        now = side_by_side(jobs, cores)
-        before = side_by_side(self.jobs, cores) if self.jobs else now
-        compiling = self.cpu_s / before
-        return max(0.0, self.seconds - compiling) + min(self.seconds, compiling) * before / now
-
-
-def side_by_side(jobs: int, cores: int | None) -> int:
-    """Return how many of so many jobs run at a time; all where the cores are not known."""
-    return jobs if cores is None else min(jobs, cores)
-
-
-@frozen
-class Known:
-    """What was found for estimates: earlier steps, newest first, and components whose commit is cached."""
-
-    earlier: Sequence[Earlier] = ()
-    cached: Collection[str] = ()
-
-
-def estimates(target: Target, plan: Plan, todo: Collection[str], known: Known) -> dict[str, Estimate]:
+def estimates(prepared: Prepared, todo: Collection[str]) -> dict[str, Estimate]:
     """Return step -> estimate for the steps that are to do, in the order of the plan."""
-    return {step.id: _estimate(target, plan, step, known) for step in plan.steps if step.id in todo}
+    last: dict[str, Estimate] = {}
+    for root in reversed(_roots(prepared.target) if todo else []):
+        last |= last_time(root)
+    found = {}
+    for step in (step for step in prepared.plan.steps if step.id in todo):
+        found[step.id] = last.get(step.id) or _by_recipe(prepared.target, step)
+        kept = step.keeper.to_json() if step.keeper is not None else {}
+        if kept.get("answer") == "kept":
+            found[step.id] = replace(
+                UNKNOWN, seconds=_TAKEN_S, source=f"taken from the store {kept['store']}"
+            )
+    return found
 
 
-def _estimate(target: Target, plan: Plan, step: Step, known: Known) -> Estimate:
-    jobs = jobs_of(step)
-    found = _nearest(target, plan, step, known.earlier)
-    cores = target.cores
-    guess = _of_recipe(target, step, jobs or 1)
-    if found is not None:
-        guess = _of_earlier(found, jobs, cores, guess)
-    kept = step.keeper.to_json() if step.keeper is not None else {}
-    if kept.get("answer") == "kept":
-        guess = replace(guess, seconds=_TAKEN_S, source=f"taken from the store {kept['store']}")
-    component, _, part = step.id.partition(".")
-    if part in _LOCAL or step.id in _LOCAL or (part == "source" and component in known.cached):
-        guess = replace(guess, download_bytes=0)
-    return guess
+def last_time(root: Path) -> dict[str, Estimate]:
+    """Return what the steps took in the last run of a workspace in which their commands ended well.
 
-
-def _nearest(target: Target, plan: Plan, step: Step, earlier: Sequence[Earlier]) -> Earlier | None:
-    """Return the same step, the same of this recipe, or of another one; of builds the one that did most.
-
-    A build that finds part of its work done, in its folder or in a compile cache, is quicker than the next.
+    A build goes on where the run before it ended: of its runs the longest counts. Nothing is known where the
+    journal cannot be read.
     """
-    mine = [item for item in earlier if item.step == step.id and item.target in ("", target.device)]
-    for same in (
-        [item for item in mine if item.fingerprint == plan.fingerprints[step.id]],
-        [item for item in mine if item.recipe == plan.recipe],
-        mine,
-    ):
-        if same:
-            return max(same, key=lambda item: item.cpu_s) if jobs_of(step) else same[0]
-    return None
+    found: dict[str, Estimate] = {}
+    with contextlib.suppress(XpuBuildError), Journal(Layout(root).journal, read_only=True) as journal:
+        took: dict[tuple[int, str], tuple[float, bool]] = {}
+        for item in journal.commands():
+            key = item["run"], item["step"]
+            took[key] = took.get(key, (0.0, True))[0] + item["duration_s"], item["returncode"] == 0
+        amounts = journal.amounts()
+        for (run, step), (seconds, ok) in took.items():
+            amount, before = amounts.get((run, step)), found.get(step, UNKNOWN).seconds or 0.0
+            if ok and amount is not None:
+                whole = max(seconds, before) if amount.tuning.get("MAX_JOBS") else seconds
+                source = f"last time, in {root.name}"
+                found[step] = Estimate(whole, amount.downloaded_bytes, amount.disk_bytes, source)
+    return found
 
 
-def _of_earlier(found: Earlier, jobs: int | None, cores: int | None, otherwise: Estimate) -> Estimate:
-    told = f"earlier build in {found.workspace}"
-    if jobs and found.jobs and jobs != found.jobs:
-        told += f" with {found.jobs} jobs, scaled to {_crowd(jobs, cores) or jobs}"
-    return Estimate(
-        seconds=found.with_jobs(jobs, cores) if jobs else found.seconds,
-        download_bytes=otherwise.download_bytes if found.download_bytes is None else found.download_bytes,
-        disk_bytes=otherwise.disk_bytes if found.disk_bytes is None else found.disk_bytes,
-        source=told,
-    )
+def _roots(target: Target) -> list[Path]:
+    """Return the workspaces of this user, that of the target first, then those that were used last."""
+    own, every = target.layout.root, workspaces_in(default_workspace("x").parent)
+    return [own, *sorted((root for root in every if root != own), key=_used, reverse=True)][:_MOST]
 
 
-def _of_recipe(target: Target, step: Step, jobs: int) -> Estimate:
+def _used(root: Path) -> float:
+    with contextlib.suppress(OSError):
+        return Layout(root).journal.stat().st_mtime
+    return 0.0
+
+
+def _by_recipe(target: Target, step: Step) -> Estimate:
     cost = target.recipe.costs.get(step.id)
     if cost is None:
         return UNKNOWN
-    work = cost.core_minutes.get(target.device)
-    cores = target.cores
-    divided = None if work is None else work / side_by_side(jobs, cores)
-    minutes = [value for value in (cost.minutes, divided) if value is not None]
-    crowd = _crowd(jobs, cores) if work is not None else ""
-    value = f"core_minutes.{target.device}" if work is not None else "minutes"
-    fact = fact_of(f"costs.{step.id}.{value}", target.recipe.facts)
-    return Estimate(
-        seconds=60 * sum(minutes) if minutes else None,
-        download_bytes=_bytes(cost.download_mb),
-        disk_bytes=_bytes(cost.disk_mb),
-        source=(f"recipe: {fact.source}" if fact is not None else "recipe")
-        + (f", with {crowd}" if crowd else ""),
-    )
+    work, jobs = cost.core_minutes.get(target.device), min(jobs_of(step) or 1, target.cores or 1 << 20)
+    minutes = [value for value in (cost.minutes, work and work / jobs) if value is not None]
+    key = f"core_minutes.{target.device}" if work is not None else "minutes"
+    fact = fact_of(f"costs.{step.id}.{key}", target.recipe.facts)
+    download, disk = (mb if mb is None else round(mb * 1e6) for mb in (cost.download_mb, cost.disk_mb))
+    seconds = 60 * sum(minutes) if minutes else None
+    return Estimate(seconds, download, disk, f"recipe: {fact.source}" if fact else "recipe")
 
 
-def _crowd(jobs: int, cores: int | None) -> str:
-    """Return the words for more jobs than run at a time, "" where all of them do."""
-    return "" if cores is None or jobs <= cores else f"{jobs} jobs on {cores} core{'s' * (cores > 1)}"
+def edge_weights(target: Target, step: str) -> Mapping[str, float]:
+    """Return the seconds of each edge that ninja logged of a component's build the last time."""
+    for root in _roots(target):
+        layout, name = Layout(root), step.partition(".")[0]
+        for path in ninja_log.find(iter((layout.build / name, layout.src / name / "build"))):
+            with contextlib.suppress(OSError):
+                runs = ninja_log.read(path)
+                return {edge_key(edge.output): edge.duration_s for run in runs for edge in run.edges}
+    return {}
 
 
-def _bytes(megabytes: float | None) -> int | None:
-    return None if megabytes is None else round(megabytes * _MB)
+@contextlib.contextmanager
+def forecasting(
+    prepared: Prepared, states: Mapping[str, StepState], sink: Sink, until: str | None
+) -> Iterator[Sink]:
+    """Return a sink that also says what is left; the sink itself where nothing is to do."""
+    steps = needed_for(prepared.plan, until)
+    todo = [step.id for step in steps if not states[step.id].done]
+    if not todo:
+        yield sink
+        return
+    weights = {step.id: edge_weights(prepared.target, step.id) for step in steps if jobs_of(step)}
+    with Forecaster(sink, steps, estimates(prepared, todo), weights) as forecaster:
+        yield forecaster

@@ -24,7 +24,7 @@ from xpubuild.engine.runner import needed_for, notify, run_plan
 from xpubuild.engine.state import StepState, plan_states
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import NoSpaceError, UsageError, XpuBuildError
-from xpubuild.install.expected import forecasting
+from xpubuild.install.estimate import forecasting
 from xpubuild.install.kept import unanswered, with_stores
 from xpubuild.install.modulefiles import Modules
 from xpubuild.install.obstacles import before_steps

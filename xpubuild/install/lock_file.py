@@ -8,7 +8,6 @@ the machine out.
 from __future__ import annotations
 
 import json
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +28,11 @@ from xpubuild.untrusted import UntrustedError, read_text
 HEADER = """\
 # The closed lock of a build: every input of it. "xpubuild lock" writes this file; an edit by hand is refused.
 """
-#: Both, so that a lock which somebody reformatted is reported as an edited one.
-_SCHEMA_LINE = (f"schema: {SCHEMA.partition('/')[0]}/", f'schema: "{SCHEMA.partition("/")[0]}/')
-_HEAD_LINES = 20
 _MOST_NAMED = 8
 #: Fields that a person knows an item of a list by.
 _NAMING = ("path", "name", "component", "url")
 #: Wider than any value: a line per value makes a difference of two locks readable.
 _WIDTH = 1 << 20
-
-
-def is_lock(argument: str) -> bool:
-    """Whether an argument is the file of a lock, valid or not."""
-    try:
-        with Path(argument).open("r", encoding="utf-8") as stream:
-            return any(line.startswith(_SCHEMA_LINE) for line in islice(stream, _HEAD_LINES))
-    except (OSError, UnicodeDecodeError):
-        return False
 
 
 def lock_digest(lock: Lock) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 EnvKind = Literal["venv", "conda"]
 #: What is asked to install hashed requirement files.
 InstallerKind = Literal["auto", "uv", "pip"]
+#: A lock is known by a line near its beginning, so that no other command imports what reads one.
+_SCHEMA_LINE = ("schema: xpubuild.lock/", 'schema: "xpubuild.lock/')
+_HEAD_LINES = 20
 #: More than any machine has cores; a larger number is a slip of the hand.
 MOST_JOBS = 4096
 
@@ -119,3 +123,12 @@ class LockOptions:
 def default_workspace(recipe: str) -> Path:
     """Return ``$XDG_DATA_HOME/xpubuild/<recipe>``."""
     return platformdirs.user_data_path("xpubuild") / recipe
+
+
+def is_lock(argument: str) -> bool:
+    """Whether an argument is the file of a lock, valid or not."""
+    try:
+        with Path(argument).open("r", encoding="utf-8") as stream:
+            return any(line.startswith(_SCHEMA_LINE) for line in islice(stream, _HEAD_LINES))
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -18,11 +18,11 @@ from xpubuild.errors import LockMismatchError
 from xpubuild.frozen import frozen
 from xpubuild.install.choose import choose
 from xpubuild.install.conda_environment import file_name
-from xpubuild.install.lock_file import is_lock, read_lock
+from xpubuild.install.lock_file import read_lock
 from xpubuild.install.lock_model import Lock
 from xpubuild.install.lock_parts import clean_url
 from xpubuild.install.locked_options import options_of, resolved_of
-from xpubuild.install.options import EnvKind, Options, Resolved
+from xpubuild.install.options import EnvKind, Options, Resolved, is_lock
 from xpubuild.install.planner import Inputs, inputs_of
 from xpubuild.install.resolve import conda_lock_of, prepare, requirement_texts
 from xpubuild.install.supplies import resolve_commits

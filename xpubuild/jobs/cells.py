@@ -88,7 +88,7 @@ def _recipe(options: Options, plan: Plan) -> str:
 
 
 def _lock(options: Options, lock: LockOptions, plan: Plan) -> str | None:
-    from xpubuild.install.lock_file import is_lock  # noqa: PLC0415 - a look into the file
+    from xpubuild.install.options import is_lock  # noqa: PLC0415 - a look into the file
 
     if lock.file is not None:
         return str(lock.file)
