@@ -4,7 +4,7 @@
 Each mutant replaces the kernels of one operator (all overloads, in-place and out= too) for the device
 through the dispatcher, so that the result is slightly wrong. A recorded map says which cases call the
 operator in a way in which that shows; they run until the first one fails. References come from the unbroken
-torch. With --ops the pairs of the suite ops that call the operator run for what is left. Needs torch 2.10 or
+torch. With --ops the pairs of the suite operators that call it run for what is left. Needs torch 2.10 or
 newer in this interpreter, and for --ops numpy and expecttest. Results are appended to OUT as they come, and
 what all runs share (references, the map) to a folder: the same command goes on where it stopped.
 --processes spreads all of it over processes of this machine.
@@ -52,7 +52,7 @@ def attempt(bench: Bench, name: str, mutation: str) -> dict[str, Any]:
 
 
 def _by_database(database: Any, bench: Bench, name: str, mutation: str) -> dict[str, Any]:
-    """Return which pair of the suite ops notices a mutant, nothing where none does."""
+    """Return which pair of the suite operators notices a mutant, nothing where none does."""
     began, met = time.monotonic(), 0
     for pair in database.pairs(name, mutation):
         broken = Broken(bench.torch, name, mutation, bench.backend.dispatch_key)
@@ -182,7 +182,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--pick", action="append", default=[], help="OPERATOR/MUTATION/TABLE, and /CASE for that one alone"
     )
-    parser.add_argument("--ops", action="store_true", help="run the suite ops for what the tables leave")
+    parser.add_argument(
+        "--ops", action="store_true", help="run the suite operators for what the tables leave"
+    )
     parser.add_argument("--conditions", action="store_true", help="print what is met, and run no mutants")
     parser.add_argument("--summary", action="store_true", help="print the table of OUT alone")
     parser.add_argument("--processes", type=int, default=1, help="how many share the work (default: 1)")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Collect which operators torch-xpu-ops skips in its own tests, for ``verify --suite ops``.
+"""Collect which operators torch-xpu-ops skips in its own tests, for ``verify --suite operators``.
 
 Reads the skip lists of release branches from a clone of intel/torch-xpu-ops (``--clone``), takes those
 tests that do what the suite does, and writes xpubuild/verify/suite/database_known.json: operators, types and

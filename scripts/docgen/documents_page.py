@@ -25,7 +25,7 @@ _MADE_BY = {
     "status": "`xpubuild status --json`",
     "report": "`xpubuild report --json`",
     "verify": "`xpubuild verify --json`, `xpubuild verify --output FILE`",
-    "verify-operators": "`operators.json` in the folder of `xpubuild verify --suite ops --results DIR`",
+    "verify-operators": "`operators.json` in the folder of `xpubuild verify --suite operators --results DIR`",
     "verify-checks": "`xpubuild verify --list --json`",
     "audit": "`xpubuild audit --json`",
     "wheel-repair": "`xpubuild wheel repair --json`",

@@ -15,8 +15,7 @@ multiples.
 ## Rounding
 
 `u` is the largest relative error of one rounding. 16-bit types are accumulated in float32 by every backend,
-so the final rounding of the result is the largest part of their error. There is one
-[exception](#sums-stored-in-the-result-type).
+so the final rounding of the result is the largest part of their error.
 """
 _SUMS = """
 ## Sums and products
@@ -40,32 +39,13 @@ rounding of the result is added. If TF32 is enabled, both inputs are rounded wit
 
 The limits for float32, relative to `sum|a b|`:
 """
-_STORED = """
-## Sums stored in the result type
-
-On a CPU torch uses oneDNN for convolutions in the types that oneDNN supports there: float32, bfloat16 with
-AVX-512, float16 with avx512_fp16 (or both with avx_ne_convert). `verify` queries them from torch;
-`ONEDNN_MAX_CPU_ISA` restricts them. For other types torch uses ATen's kernels. The fused operators exist only
-in oneDNN, so they are not compared in these types, and the check reports it. ATen's gradient of a convolution
-by its input stores one product for each position of the kernel and adds them in the result's type.
-
-{stored}
-
-For k = 9 (a 3x3 kernel) that adds `{factor:.3g} u rms`. torch 2.13 in float16 was off by up to 4.5 `u rms`
-beyond the rounding of the result; the root mean square of the error, 1.05 `u rms`, is that of 9 products and
-their running sums with independent roundings.
-"""
 _FUNCTIONS = """
 ## Functions
 
 Errors in units in the last place: the limits of the OpenCL C specification (full profile) for single
-functions, which SYCL uses; compositions add their roundings. 16-bit results are computed in float32 and
-rounded once more. If reference and result are both float64, twice as much is allowed.
+functions, which SYCL uses; compositions add their roundings.
 """
 _REST = """
-The CPU library of torch 2.11 computes {short} for 16-bit types from a polynomial of small absolute error,
-which is a large relative error near 0: {bound:.1e} more is allowed there.
-
 ## Exact results
 
 Operations that move, sort, count or compare elements, integer arithmetic, conversions and rounding have no
@@ -73,7 +53,7 @@ tolerance: they are compared with Python's integers, sorting and IEEE arithmetic
 
 ## Random numbers
 
-Means over n = 2^20 draws may differ by `c deviation / sqrt(n)`, which is exceeded by chance once in 10^15.
+Means and variances over n = 2^20 draws may differ by c of their deviations.
 
 ## Whole networks
 
@@ -102,12 +82,9 @@ def page() -> str:
                 confidence=t.CONFIDENCE, split=t.SPLIT_ROUNDINGS, tf32=f"u = {_power(t.TF32_ROUNDOFF)}"
             ),
             md.table(("n", "c sqrt(n) u"), lengths),
-            _STORED.format(stored=_body(t.stored_sums_limit.__doc__), factor=t.stored_sums_limit(9, 1.0)),
             _FUNCTIONS,
             md.table(("function", "units in the last place"), functions),
             _REST.format(
-                short=", ".join(map(md.code, t.SHORT_ABSOLUTE)),
-                bound=max(t.SHORT_ABSOLUTE.values()),
                 network=_body(t.network_limit.__doc__),
                 gradient=_body(t.gradient_limit.__doc__),
             ),

@@ -21,7 +21,7 @@ backends.
 - `--suite smoke` (the default) takes less than a minute; `full` runs all groups except those listed below.
 - `--suite speed` runs only the group speed.
 - `--suite dynamo` and `--suite upstream` run scripts and tests from a PyTorch source tree.
-- `--suite ops` runs [PyTorch's operator database](#pytorchs-operator-database).
+- `--suite operators` runs [PyTorch's operator database](#pytorchs-operator-database).
 - `--no-gpu` runs the checks that need no device: for building images.
 - `--only` selects ids, groups or patterns (`model.*`); the checks that they need run too.
 """
@@ -74,8 +74,7 @@ a kernel on this device, such as a backend of attention, are named in the detail
 `scripts/operator-mutants.py` measures what the tables notice: it replaces an operator's kernels by
 slightly wrong ones and runs the cases that call it; with `--conditions` it prints which operators never get
 what a mutant would change. `scripts/verify-good-runs.py` runs verify again and again on a good torch: what
-fails there is a false alarm. `scripts/workload-proof.py` shows the kernels of each workload, and which of the
-operators that it calls it notices when they are broken. Results:
+fails there is a false alarm. Results:
 [mutants](../evidence/operator-mutants/README.md), [runs](../evidence/verify-runs/README.md).
 
 On a GPU with eight cores or more, groups that only compute run beside each other, in three lanes
@@ -135,20 +134,20 @@ missing result, and a wrong result.
 
 _DATABASE = """
 ```console
-$ xpubuild verify --suite ops --minutes 10
-$ xpubuild verify --suite ops --baseline max1550.json --update-baseline
-$ xpubuild verify --suite ops --baseline max1550.json --operators sort,nn.functional.conv2d
+$ xpubuild verify --suite operators --minutes 10
+$ xpubuild verify --suite operators --baseline max1550.json --update-baseline
+$ xpubuild verify --suite operators --baseline max1550.json --operators sort,nn.functional.conv2d
 ```
 
 Every torch wheel contains the database of operators that PyTorch's own tests use: about 700 operators with
-the types that a device should have, sample inputs and tolerances. `--suite ops` runs each operator in each
-of its types: forward, with inputs that are not contiguous, with empty inputs, in place and with `out=` where
-it has these, gradients, and forward-mode derivatives in the long types. Elementwise operators, reductions and
-others that scale get one input above 2^16 elements too, reductions also one with that many results. The
-first sample is repeated with other numbers, and one has a NaN, which has to arrive where it does on the CPU.
-Up to {most} of upstream's samples are used per type. The database imports numpy, expecttest and, in older
-releases, packaging; if one is missing, nothing runs (exit code 40), and the command that adds it is shown.
-
+the types that a device should have, sample inputs and tolerances. `--suite operators` runs each operator in
+each of its types: forward, with inputs that are not contiguous, with empty inputs, in place and with `out=`
+where it has these, gradients, and forward-mode derivatives in the long types. Elementwise operators,
+reductions and others that scale get one input above 2^16 elements too, reductions also one with that many
+results. The first sample is repeated with other numbers, and one has a NaN, which has to arrive where it
+does on the CPU. Up to {most} of upstream's samples are used per type. The database imports numpy,
+expecttest and, in older releases, packaging; if one is missing, nothing runs (exit code 40), and the
+command that adds it is shown.
 References come from another process on the CPU: the function of NumPy in the database if there is one, else
 the same operator in double precision. That process is started without `PYTHONPATH`. A result may be off by
 upstream's tolerance for the operator (at most {slack:g} times `torch.testing`'s, since intermediate results
@@ -174,16 +173,16 @@ the device refuses all samples |
 | timed out | it took longer than three minutes |
 | not run | the time of `--minutes` was over, or the operator crashed in another type |
 
-`operators.json` ([xpubuild.verify-operators/1](documents.md#xpubuildverify-operators1)) and the picture
-`operators.html` are in the folder of `--results` (a workspace: `build/verify-ops`); `--output` contains the
-table too. `results.jsonl` in the same folder has one line for each finished pair: after an interruption the
-same command goes on where it stopped. The folder is for one torch, device and driver; remove it to start
-again. With `--python` and no `--results`, nothing is kept.
+`operators.json` ([xpubuild.verify-operators/1](documents.md#xpubuildverify-operators1)) is in the folder of
+`--results` (a workspace: `build/verify-operators`); `--output` contains the table too, and the page of the
+workspace draws it. `results.jsonl` in the same folder has one line for each finished pair: after an
+interruption the same command goes on where it stopped. The folder is for one torch, device and driver;
+remove it to start again. With `--python` and no `--results`, nothing is kept.
 
 Operators are spread over processes, and over all devices. A crash or a hang ends one process and costs one
 operator. With `--minutes N` no operator starts after N minutes. The most used ones run first: the order is
-how often training steps of resnet50, Llama, Bert, T5 and ViT call them, counted by
-`scripts/count-operators.py` into `xpubuild/verify/suite/database_order.json`.
+how often training steps of resnet50, Llama, Bert, T5 and ViT call them
+(`xpubuild/verify/suite/database_order.json`).
 
 Known failures are in `xpubuild/verify/suite/database_known*.json`, with operators, types, parts, device,
 releases, issue, source and the day on which an entry expires. `scripts/update-known-failures.py` takes those

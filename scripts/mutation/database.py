@@ -1,4 +1,4 @@
-"""The suite ops as a judge of broken operators: which of its pairs call one, and what they say of it."""
+"""The suite operators as a judge of broken operators: which of its pairs call one, and what they say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mutation.tables import SUITE, Bench, digest
 _MOST = 60
 _DEADLINE_S = 120.0
 _SHORT = ("float16", "bfloat16")
-_PARTS = ("context", "database", "database_samples", "database_trial", "database_worker")
+_PARTS = ("context", "database", "database_samples", "database_trial", "references")
 
 
 class Database:
@@ -38,7 +38,7 @@ class Database:
         # Of this process alone: references arrive there under numbers.
         self._arriving = self._folder / f"arriving-{os.getpid()}"
         self._arriving.mkdir(parents=True, exist_ok=True)
-        worker = self._part["database_worker"]
+        worker = self._part["references"]
         self._references = worker.References(self.torch, self.device, self._arriving, _DEADLINE_S)
         self._good: dict[tuple[str, str], bool] = {}
         self._map: dict[str, list[str]] = {}
@@ -106,10 +106,10 @@ class Database:
         """Return the references of a pair, which are made once."""
         stored = self._folder / f"{' '.join(pair)}.pt"
         if not stored.is_file():
-            self._references.ask(pair[0], [pair[1]])
+            self._references.ask("operator", *pair)
             try:
-                made = self._references.get(*pair)
-            except self._part["context"].CheckFailedError:
+                made = self._references.get("operator", *pair)
+            except self._part["context"].CheckFaultError:
                 made = []
             self.torch.save(made, self._arriving / stored.name)
             (self._arriving / stored.name).rename(stored)

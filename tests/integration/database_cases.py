@@ -1,4 +1,4 @@
-"""Compares made tensors as the suite ops does, and prints what it says of each as JSON (run with torch)."""
+"""Compares made tensors as the suite operators does, and prints what it says as JSON (run with torch)."""
 
 import json
 import math
@@ -9,10 +9,8 @@ import torch
 
 from xpubuild.verify.suite import database_choice as choice
 from xpubuild.verify.suite.database_compare import WrongError
-from xpubuild.verify.suite.database_forms import Forms
 from xpubuild.verify.suite.database_samples import _on_cpu, _reduces, _with_nan, leaves
-from xpubuild.verify.suite.database_trial import Trial
-from xpubuild.verify.suite.database_worker import _verdict
+from xpubuild.verify.suite.database_trial import Forms, Trial, _verdict
 
 
 def said(name, source, results, reference, *args, kind="upstream", **kwargs):

@@ -130,7 +130,7 @@ def test_what_cannot_be_read_is_named(xpubuild: Xpubuild, copy: Path, tmp_path: 
     (copy / "build" / "plan.json").write_text("[" * 100_000)
     (copy / "build" / "verify.json").write_text("[]")
     (copy / "receipt.json").write_text('{"host": 5}')
-    (copy / "build" / "verify-ops" / "operators.json").write_text("{")
+    (copy / "build" / "verify-operators" / "operators.json").write_text("{")
     numbers = b"1\t" + b"9" * 400 + b"\t3\ta.o\tb\n"
     (copy / "build" / "lib" / ".ninja_log").write_bytes(b"# ninja log v7\n\xff\n" + numbers)
     file = tmp_path / "page.html"

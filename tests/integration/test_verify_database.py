@@ -1,4 +1,4 @@
-"""The suite ops on a real torch of which some operators are broken: wrong, crashing, and known to fail."""
+"""The suite operators on a real torch, some of it broken: wrong, crashing, and known to fail."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def packages(torch_env: TorchEnv, tmp_path_factory: pytest.TempPathFactory) -> P
 def ops(env: TorchEnv, work: Path, *path: Path, **options: object) -> VerifyReport:
     environ: Mapping[str, str] = {**env.environ, "PYTHONPATH": python_path(*path)}
     given = {name: str(value) for name, value in options.items()}
-    return run_suite(env.python, device="cpu", env=environ, work=work, suite="ops", options=given)
+    return run_suite(env.python, device="cpu", env=environ, work=work, suite="operators", options=given)
 
 
 def states(report: VerifyReport) -> dict[str, str]:
@@ -86,7 +86,6 @@ def test_what_is_broken_is_found_and_a_second_run_goes_on(
     assert check.metrics["restarts"] == 1
     assert check.metrics["total"] == 9
     assert any("known failures that pass: neg int32" in warning for warning in check.warnings)
-    assert "sign int32: failed" in (results / "operators.html").read_text("utf-8")
 
     # The second run knows the first one's states, though nothing is broken any more, and runs what is new.
     accepted = tmp_path / "baseline.json"

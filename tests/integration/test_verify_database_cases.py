@@ -1,4 +1,4 @@
-"""What the suite ops says of made tensors: results that are not unique, longer types, refusals."""
+"""What the suite operators says of made tensors: results that are not unique, longer types, refusals."""
 
 from __future__ import annotations
 

@@ -38,11 +38,11 @@ run.loader.exec_module(module)
 module._load_suite()
 from xpubuild_verify_suite.backends import BACKENDS
 from xpubuild_verify_suite.context import SuiteContext
-from xpubuild_verify_suite.placement import DeviceMemory
+from xpubuild_verify_suite.placement import on_device
 for field in ("streams", "allocator_statistics"):
     object.__setattr__(BACKENDS["cpu"], field, True)
 context = SuiteContext(BACKENDS["cpu"], frozenset())
-with DeviceMemory(context, 4 * 1000):
+with on_device(context, 4 * 1000):
     {work}
 print(context.metrics)
 """

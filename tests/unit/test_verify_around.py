@@ -21,7 +21,8 @@ from xpubuild.verify.child import require_interpreter
 from xpubuild.verify.harness import run_suite
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.reports import failure, write_reports
-from xpubuild.verify.suite import source_tree, triton_pairing
+from xpubuild.verify.suite import check_upstream as source_tree
+from xpubuild.verify.suite import triton_pairing
 from xpubuild.verify.suite.backends import BACKENDS
 from xpubuild.verify.suite.context import CheckFailedError, CheckSkippedError, SuiteContext
 from xpubuild.verify.target import Target, check_options, resolve_target

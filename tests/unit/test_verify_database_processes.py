@@ -7,12 +7,12 @@ import os
 import signal
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from xpubuild.verify.suite import children, database_shards, elf, run
+from xpubuild.verify.suite import children, database_shards, run
 from xpubuild.verify.suite.children import Ended, Talking, run_beside
 from xpubuild.verify.suite.database_shards import Limits, Pool
 
@@ -182,44 +182,21 @@ def test_a_program_that_talks(tmp_path: Path, *, group: bool) -> None:
 
 def test_the_program_is_each_of_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Any, ...]] = []
-    torch = SimpleNamespace(save=lambda value, path: path.write_text(value))
     modules: dict[str, dict[str, Any]] = {
-        "settling": {"settle": lambda found: seen.append(("settle", found))},
-        "references": {"compute": lambda _, name: f"references of {name}"},
-        "database_worker": {
-            "serve_references": lambda *words: seen.append(("references", *words)),
-            "serve_trials": lambda *words: seen.append(("trials", *words)),
-        },
+        "references": {"serve": lambda *words: seen.append(("references", *words))},
+        "database_trial": {"serve_trials": lambda *words: seen.append(("trials", *words))},
     }
     for name, content in modules.items():
         module = ModuleType(name)
         vars(module).update(content)
         monkeypatch.setitem(sys.modules, f"xpubuild_verify_suite.{name}", module)
-    monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(run, "_load_suite", lambda: seen.append(("load",)))
     monkeypatch.setattr(run, "_prepare_process", lambda: seen.append(("prepare",)))
     monkeypatch.setattr(sys, "path", ["/first"])
-    assert run.main(["--references", "one,two", "/home of torch", str(tmp_path)]) == 0
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
-        "one.pt": "references of one", "two.pt": "references of two",
-    }  # fmt: skip
-    assert run.main(["--database-references", "/f", f"/a{os.pathsep}/b", "xpu"]) == 0
+    assert run.main(["--references", "/f", f"/a{os.pathsep}/b", "xpu"]) == 0
     assert run.main(["--database-trials", "cpu", "/f", "1.5"]) == 0
-    assert sys.path == ["/first", "/home of torch", "/a", "/b"]
+    assert sys.path == ["/first", "/a", "/b"]
     assert seen == [
-        ("prepare",), ("load",), ("settle", torch), ("prepare",), ("load",), ("references", "/f", "xpu"),
-        ("prepare",), ("load",), ("trials", "cpu", "/f", 1.5),
+        ("prepare",), ("load",), ("references", "/f", "xpu"), ("prepare",), ("load",),
+        ("trials", "cpu", "/f", 1.5),
     ]  # fmt: skip
-
-
-def test_folders_that_the_linker_is_told(tmp_path: Path) -> None:
-    (tmp_path / "d").mkdir()
-    main, found = tmp_path / "ld.so.conf", list[str]()
-    main.write_text(f"/a # a note\n\n# /no\ninclude d/*.conf\ninclude {main}\n /b more\n")
-    (tmp_path / "d" / "2.conf").write_text("/two\n")
-    (tmp_path / "d" / "1.conf").write_text(f"/one\ninclude {main}\n")
-    elf._configured(main, found, set())
-    assert found == ["/a", "/one", "/two", "/b"]
-    elf._configured(tmp_path / "none", found, set())
-    assert len(found) == 4
-    assert elf.system_folders()[-4:] == ["/lib64", "/usr/lib64", "/lib", "/usr/lib"]

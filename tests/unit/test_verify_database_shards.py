@@ -11,7 +11,7 @@ import pytest
 from xpubuild.verify.suite import database_shards
 from xpubuild.verify.suite.database_shards import Limits, Pool
 
-#: Speaks the protocol of ``database_worker.py``; operators are named after what they do.
+#: Speaks the protocol of ``database_trial.py``; operators are named after what they do.
 WORKER = """\
 import json, os, sys, time
 

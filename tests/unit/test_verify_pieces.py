@@ -1,4 +1,4 @@
-"""Parts of verify that need no target: tables of runs, records, lists of checks, linked libraries, triton."""
+"""Parts of verify that need no target: tables of runs, records, lists of checks, triton."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from support.artifacts import tiny_elf
 
 from xpubuild.documents import plain
 from xpubuild.verify import harness
@@ -19,7 +18,6 @@ from xpubuild.verify.model import CheckResult
 from xpubuild.verify.reports import checks_document
 from xpubuild.verify.suite import triton_pairing
 from xpubuild.verify.suite.database_table import Table
-from xpubuild.verify.suite.elf import Dynamic, ElfError, _file_offset, closure, read_dynamic
 
 
 def test_the_table_of_operators_is_that_of_the_check_that_wrote_it(tmp_path: Path) -> None:
@@ -55,44 +53,6 @@ def test_the_list_of_checks_and_of_cells() -> None:
     assert json.loads(json.dumps(document)) == document
     cells = [("a", "float32"), ("b", "int64")]
     assert Table(cells, {"device": "d", "driver": "1", "type": "cpu", "torch": "2.9"}).cells() == cells
-
-
-def write(path: Path, *needed: str) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(tiny_elf(soname=path.name, needed=needed))
-    return path
-
-
-def test_libraries_that_others_bring_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = write(tmp_path / "liba.so", "libb.so", "libnone.so"), write(tmp_path / "x" / "libb.so")
-    assert read_dynamic(first) == Dynamic(("libb.so", "libnone.so"), "liba.so")
-    found = closure([first])
-    assert (found.found, found.missing) == ({}, {"libb.so": first, "libnone.so": first})
-    monkeypatch.setenv("LD_LIBRARY_PATH", f":{tmp_path}/x")
-    assert closure([first]).found == {"libb.so": second}
-    named = write(tmp_path / "libc.so", str(second), str(tmp_path / "none"))
-    assert closure([named]).found == {str(second): second}
-    assert closure([named]).missing == {str(tmp_path / "none"): named}
-    for start in (b"\x7fELF\x01\x01", b"\x7fELF\x02\x02", b"else"):
-        second.write_bytes(start)
-        assert closure([first]).found == {}
-    second.write_bytes(b"\x7fELF\x02\x01")
-    damaged = closure([first])
-    assert damaged.found == {"libb.so": second}
-    assert [text.partition(": ")[0] for text in damaged.damaged] == [f"{second} is damaged"]
-
-
-def test_a_name_is_in_a_segment_of_the_file(tmp_path: Path) -> None:
-    segment = (1, 5, 0x100, 0x1000, 0, 0x10, 0, 0)
-    assert [_file_offset(at, [segment], tmp_path) for at in (0x1000, 0x100F)] == [0x100, 0x10F]
-    for outside in (0xFFF, 0x1010):
-        with pytest.raises(ElfError, match=r"is damaged: its names are in no segment$"):
-            _file_offset(outside, [segment], tmp_path)
-    data = bytearray(tiny_elf())
-    # Without a dynamic section nothing is needed.
-    data[64 + 56 : 64 + 60] = bytes(4)
-    (tmp_path / "lib.so").write_bytes(data)
-    assert read_dynamic(tmp_path / "lib.so") == Dynamic()
 
 
 @pytest.mark.parametrize("backends", [None, {"intel": 1, "nvidia": 2}])

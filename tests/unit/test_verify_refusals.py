@@ -46,12 +46,14 @@ def test_a_baseline_to_update_must_be_usable_or_absent(tmp_path: Path) -> None:
 
 def test_the_command_that_runs_failing_checks_again_has_the_options_of_the_run() -> None:
     report = VerifyReport(
-        "ops", "/p", (CheckResult("a.c0", "title", "a", "fail", 1.5, "wrong"),), device={"type": "cpu"}
+        "operators", "/p", (CheckResult("a.c0", "title", "a", "fail", 1.5, "wrong"),), device={"type": "cpu"}
     )
     error = failure(report, (), ["--operators", "add,mul", "--results", "/w s"])
     assert error is not None
     (command,) = error.commands
-    words = "--python /p --device cpu --suite ops --operators add,mul --results '/w s' --only a.c0 --json"
+    words = (
+        "--python /p --device cpu --suite operators --operators add,mul --results '/w s' --only a.c0 --json"
+    )
     assert command == f"xpubuild verify {words}"
 
 
@@ -60,8 +62,8 @@ def test_the_command_that_runs_failing_checks_again_has_the_options_of_the_run()
     [
         (("--source", "/tmp"), "--source has no effect without --suite dynamo or upstream"),
         (("--suite", "upstream", "--models", "x"), "--models has no effect without --suite dynamo"),
-        (("--minutes", "1"), "--minutes has no effect without --suite ops"),
-        (("--suite", "ops", "--minutes", "0"), "'--minutes'"),
+        (("--minutes", "1"), "--minutes has no effect without --suite operators"),
+        (("--suite", "operators", "--minutes", "0"), "'--minutes'"),
         (("--no-gpu", "--suite", "full"), "--no-gpu runs the checks of an image"),
         (("--no-gpu", "--results", "/tmp"), "--results has no effect"),
         (("--only", ","), "--only is empty"),

@@ -13,9 +13,9 @@ _OF_SUITES = {
     "source": ("dynamo", "upstream"),
     "models": ("dynamo",),
     "tests": ("upstream",),
-    "operators": ("ops",),
-    "minutes": ("ops",),
-    "results": ("ops",),
+    "operators": ("operators",),
+    "minutes": ("operators",),
+    "results": ("operators",),
 }
 
 
@@ -33,11 +33,11 @@ _OF_SUITES = {
 )
 @options.option(
     "--suite",
-    type=click.Choice(["smoke", "full", "speed", "dynamo", "upstream", "ops"]),
+    type=click.Choice(["smoke", "full", "speed", "dynamo", "upstream", "operators"]),
     default="smoke",
     show_default=True,
-    help="Which tests to run: smoke takes about a minute; dynamo and upstream run PyTorch's own scripts, ops"
-    " its operator database.",
+    help="Which tests to run: smoke takes about a minute; dynamo and upstream run PyTorch's own scripts,"
+    " operators its operator database.",
 )
 @options.option(
     "--no-gpu",
@@ -58,14 +58,14 @@ _OF_SUITES = {
 )  # fmt: skip
 @options.names_option("--models", help="Models for dynamo (default: a few per suite).", envvar=None)
 @options.names_option("--tests", help="Test files for upstream (default: a selection).", envvar=None)
-@options.names_option("--operators", help="Operators for ops (default: all).", envvar=None)
+@options.names_option("--operators", help="Operators for the suite operators (default: all).", envvar=None)
 @options.option(
     "--minutes", type=click.FloatRange(min=0, min_open=True), default=None, metavar="N", envvar=None,
-    help="Start no operator of ops after N minutes; the most used run first.",
+    help="Start no operator of the suite operators after N minutes; the most used run first.",
 )  # fmt: skip
 @options.path_option(
     "--results", metavar="DIR", default=None, envvar=None,
-    help="Folder for the table of ops; what is in it is not run again (default: in the workspace).",
+    help="Folder for the table of operators; what is in it is not run again (default: in the workspace).",
 )  # fmt: skip
 @options.path_option(
     "--baseline", metavar="FILE", default=None, envvar=None,

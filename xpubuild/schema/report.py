@@ -58,7 +58,7 @@ class ReportDocument(Document):
     verify: VerifyDocument | None
     """The last verify of an install; null where there is none."""
     operators: VerifyOperatorsDocument | None
-    """The operator database, where `verify --suite ops` ran in the workspace."""
+    """The operator database, where `verify --suite operators` ran in the workspace."""
     explanations: list[StepExplanation]
     """Of the steps that failed."""
     missing: list[str]

@@ -111,4 +111,4 @@ class VerifyDocument(Document):
     summary: VerifyCounts
     checks: list[CheckResult]
     operators: VerifyOperatorsDocument | None = None
-    """Of the suite ops alone."""
+    """Of the suite operators alone."""

@@ -63,7 +63,7 @@ class VerifyReport:
     device: Mapping[str, Any] = field(default_factory=dict)
     duration_s: float = 0.0
     operators: Mapping[str, Any] | None = None
-    """Of the suite ops: the ``xpubuild.verify-operators/1`` document."""
+    """Of the suite operators: the ``xpubuild.verify-operators/1`` document."""
 
     @property
     def status(self) -> str:

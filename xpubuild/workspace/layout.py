@@ -75,8 +75,8 @@ class Layout:
 
     @property
     def verify_operators(self) -> Path:
-        """The states of operators of ``verify --suite ops``, its table and picture."""
-        return self.build / "verify-ops"
+        """The states of operators of ``verify --suite operators``, and its table."""
+        return self.build / "verify-operators"
 
     def pip_report(self, step: str, requirements: str) -> Path:
         """Return where pip says what it installed of a requirements file in a step; that folder exists."""

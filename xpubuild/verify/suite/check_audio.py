@@ -7,13 +7,13 @@ import math
 from typing import Any
 
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
-from .registry import check
-from .tolerance import excess, gamma, unit_roundoff
+from .registry import SMOKE, check
+from .tolerance import gamma, near, unit_roundoff
 
 _NEEDS = ("device.availability", "audio.import")
 
 
-@check("audio.import", "torchaudio can be imported", needs=("import.torch",))
+@check("audio.import", "torchaudio can be imported", needs=("import.torch",), suites=SMOKE)
 def import_audio(context: SuiteContext) -> None:
     """Import torchaudio; its extension fails with a torch that it was not built for."""
     if importlib.util.find_spec("torchaudio") is None:
@@ -33,12 +33,10 @@ def _wave(context: SuiteContext, length: int) -> Any:
     return 0.5 * torch.sin(2 * math.pi * 440 * time) + 0.05 * noise
 
 
-@check("audio.lfilter", "lfilter agrees with its difference equation", needs=_NEEDS)
+@check("audio.lfilter", "lfilter agrees with its difference equation", needs=_NEEDS, suites=SMOKE)
 def lfilter(context: SuiteContext) -> None:
     """Compare a stable second-order filter with the recursion in plain Python."""
     from torchaudio.functional import lfilter as recursive
-
-    from .placement import require_placed
 
     torch = context.torch
     wave = _wave(context, 800)
@@ -46,7 +44,6 @@ def lfilter(context: SuiteContext) -> None:
     found = recursive(
         wave.to(context.device), after.to(context.device), before.to(context.device), clamp=False
     )
-    require_placed(context, "the result is", (found,))
     a, b, x = after.tolist(), before.tolist(), wave.tolist()
     y: list[float] = []
     for n in range(len(x)):
@@ -55,25 +52,20 @@ def lfilter(context: SuiteContext) -> None:
     wanted = torch.tensor(y, dtype=torch.float64)
     # Poles of radius sqrt(0.5): an error is damped by 0.7 a step, all of them add up to less than 10 of one.
     limit = torch.full_like(wanted, 10 * gamma(5, unit_roundoff(torch, torch.float32)) * 2)
-    error = excess(torch, found, wanted, limit)
-    context.metric("error_of_allowed", error)
-    require(error <= 1, f"lfilter is off by {error:.3g} times the allowed error")
+    near(context, "lfilter", found, wanted, limit)
 
 
-@check("audio.mel_spectrogram", "a mel spectrogram agrees with double precision", needs=_NEEDS)
+@check("audio.mel_spectrogram", "a mel spectrogram agrees with double precision", needs=_NEEDS, suites=SMOKE)
 def mel_spectrogram(context: SuiteContext) -> None:
     """Compare with the definition: windowed Fourier transforms as products in float64, then the mel
     filters."""
     from torchaudio.transforms import MelSpectrogram
-
-    from .placement import require_placed
 
     torch = context.torch
     size, hop = 256, 128
     wave = _wave(context, 4096)
     transform = MelSpectrogram(sample_rate=8000, n_fft=size, hop_length=hop, n_mels=32, center=False)
     found = transform.to(context.device)(wave.to(context.device))
-    require_placed(context, "the spectrogram is", (found,))
     frames = wave.double().unfold(0, size, hop) * torch.hann_window(size, dtype=torch.float64)
     angle = (
         2 * math.pi / size * torch.outer(torch.arange(size).double(), torch.arange(size // 2 + 1).double())
@@ -85,9 +77,7 @@ def mel_spectrogram(context: SuiteContext) -> None:
     energy = (size * frames.square().sum(dim=1)).unsqueeze(0)
     weight = filters.sum(dim=0).unsqueeze(1)
     limit = gamma(size, unit_roundoff(torch, torch.float32)) * energy * weight
-    error = excess(torch, found, wanted, limit)
-    context.metric("error_of_allowed", error)
-    require(error <= 1, f"the spectrogram is off by {error:.3g} times the allowed error")
+    near(context, "the spectrogram", found, wanted, limit)
     peak = int(found.mean(dim=1).argmax())
     require(peak == int(wanted.mean(dim=1).argmax()), f"the tone is in mel filter {peak}")
 
@@ -109,7 +99,7 @@ def _transducer_loss(logits: Any, targets: list[int], torch: Any) -> float:
     return -float(alpha[-1, -1] + scores[-1, -1, blank])
 
 
-@check("audio.rnnt_loss", "the RNN-T loss agrees with its definition", needs=_NEEDS)
+@check("audio.rnnt_loss", "the RNN-T loss agrees with its definition", needs=_NEEDS, suites=SMOKE)
 def rnnt_loss(context: SuiteContext) -> None:
     """Compare with the sum over alignments in float64, and check that the gradient sums to zero."""
     torchaudio_functional = __import__("torchaudio.functional", fromlist=["rnnt_loss"])

@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from . import database
+from .check_upstream import need_packages
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
-from .database_order import by_use
-from .database_picture import page
 from .database_shards import Limits, Pool
 from .database_table import BAD, STATES, Table, known_failures
-from .database_worker import SAME_ORDER
 from .hardware import has_float64
+from .references import SAME_ORDER
 from .registry import PACKAGES, check
-from .source_tree import need_packages
 
 _MOST_NAMED = 4
 #: The options of the check: ``results`` (folder), ``minutes``, ``operators`` and ``types`` (names),
@@ -37,7 +35,7 @@ _REPORT_S = 20.0
 @check(
     "database.operators",
     "PyTorch's operator database passes on the device",
-    suites=("ops",),
+    suites=("operators",),
     deadline_s=_DEADLINE_S,
 )
 def operators(context: SuiteContext) -> None:
@@ -66,7 +64,7 @@ def _chosen(context: SuiteContext, infos: Mapping[str, Any]) -> dict[str, list[s
     require(not unknown, f"this torch's database has no operator {', '.join(unknown)}")
     limited = [name for name in context.options.get("types", "").split(",") if name]
     found = {}
-    for name in by_use(wanted or list(infos)):
+    for name in database.by_use(wanted or list(infos)):
         kinds = database.types_of(context.torch, infos[name], context.backend.name)
         found[name] = [kind for kind in kinds if not limited or kind in limited]
     return {name: kinds for name, kinds in found.items() if kinds}
@@ -132,12 +130,11 @@ class _Results:
         self._keep(record)
 
     def finish(self) -> dict[str, Any]:
-        """Write table and picture, and return the table."""
+        """Write the table, and return it."""
         document = self.table.document()
-        for name, text in (("json", json.dumps(document, indent=1) + "\n"), ("html", page(document))):
-            draft = self._folder / f"operators.{name}.new"
-            draft.write_text(text, "utf-8")
-            draft.replace(self._folder / f"operators.{name}")
+        draft = self._folder / "operators.json.new"
+        draft.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+        draft.replace(self._folder / "operators.json")
         return document
 
 

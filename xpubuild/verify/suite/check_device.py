@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
-from .registry import check
+from .registry import SMOKE, check
 
 _PROPERTIES = (
     "total_memory", "driver_version", "platform_name", "max_compute_units", "gpu_eu_count",
@@ -16,7 +16,7 @@ _PROPERTIES = (
 )  # fmt: skip
 
 
-@check("device.availability", "the device is available", needs=("import.torch",))
+@check("device.availability", "the device is available", needs=("import.torch",), suites=SMOKE)
 def availability(context: SuiteContext) -> None:
     """Distinguish a torch without the backend from a machine without the device."""
     name = context.backend.name
@@ -32,7 +32,7 @@ def availability(context: SuiteContext) -> None:
     torch.ones(1, device=context.device).item()
 
 
-@check("device.count", "every device can be used")
+@check("device.count", "every device can be used", suites=SMOKE)
 def count(context: SuiteContext) -> None:
     """Run a small computation on each device of `device_count()`."""
     number = context.module.device_count()
@@ -44,7 +44,7 @@ def count(context: SuiteContext) -> None:
     context.note(f"{number} device{'s' if number > 1 else ''}")
 
 
-@check("device.properties", "device properties are reported")
+@check("device.properties", "device properties are reported", suites=SMOKE)
 def properties(context: SuiteContext) -> None:
     """Record name, memory and the properties of the backend."""
     facts = _processor(context) if context.backend.name == "cpu" else _accelerator(context)
@@ -81,7 +81,7 @@ def _processor(context: SuiteContext) -> dict[str, Any]:
     }
 
 
-@check("device.synchronize", "synchronize() waits for all queued work")
+@check("device.synchronize", "synchronize() waits for all queued work", suites=SMOKE)
 def synchronize(context: SuiteContext) -> None:
     """Queue some milliseconds of work; after synchronize() an event recorded after it must be complete."""
     torch, module = context.torch, context.module
@@ -97,7 +97,7 @@ def synchronize(context: SuiteContext) -> None:
     require(abs(values.sum().item() / side - 1.0) < 1e-3, "the result after synchronize() is wrong")
 
 
-@check("device.round_trip", "tensors are unchanged after a copy to the device and back")
+@check("device.round_trip", "tensors are unchanged after a copy to the device and back", suites=SMOKE)
 def round_trip(context: SuiteContext) -> None:
     """Copy to, within and from the device, with common dtypes and unusual shapes; bits must not change."""
     torch = context.torch
@@ -117,7 +117,7 @@ def round_trip(context: SuiteContext) -> None:
     context.metric("dtypes", len(dtypes))
 
 
-@check("device.stream_event", "events synchronize work on different streams")
+@check("device.stream_event", "events synchronize work on different streams", suites=SMOKE)
 def stream_event(context: SuiteContext) -> None:
     """Fill a tensor on one stream, wait for the event on another, and read the time between two events.
 
@@ -154,7 +154,11 @@ def stream_event(context: SuiteContext) -> None:
     require(elapsed > 0, f"{steps} products of {side} x {side} took {elapsed} ms by the events")
 
 
-@check("device.out_of_bounds", "an index out of bounds raises a Python error and the device stays usable")
+@check(
+    "device.out_of_bounds",
+    "an index out of bounds raises a Python error and the device stays usable",
+    suites=SMOKE,
+)
 def out_of_bounds(context: SuiteContext) -> None:
     """Access an element and a device that do not exist, then compute something."""
     torch = context.torch

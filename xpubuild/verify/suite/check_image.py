@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,9 @@ from .registry import IMAGE, check
 
 #: Parts of the driver, which the machine that runs the image brings.
 _DRIVER = re.compile(r"^(libcuda\.so|libnvidia-|libze_intel|libze_loader\.so|libigdrcl|libhsa-runtime)")
+_LOADER = re.compile(r"ld(-linux[-\w]*|64|-[\d.]+)?\.so")
+#: A line of what it lists, as ldd has it do: name, and file or "not found".
+_LISTED = re.compile(r"^\t(\S+) => (not found|.+?)(?: \(0x[0-9a-f]+\))?$", re.MULTILINE)
 #: Set up beside each other in one environment.
 _PACKAGES = ("torch", "triton", "torchvision", "torchaudio", "xpubuild_ops", "intel_extension_for_pytorch")
 
@@ -18,6 +25,38 @@ _PACKAGES = ("torch", "triton", "torchvision", "torchaudio", "xpubuild_ops", "in
 def _is_xpu(context: SuiteContext) -> bool:
     xpu = getattr(context.torch, "xpu", None)
     return bool(xpu is not None and xpu._is_compiled())
+
+
+@dataclass
+class Needed:
+    """Libraries that others need: found (name -> file), or missing (name -> file that needs it)."""
+
+    found: dict[str, Path] = field(default_factory=dict)
+    missing: dict[str, Path] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+
+
+def needed(libraries: Iterable[Path]) -> Needed:
+    """Have the dynamic linker list what libraries need, directly and indirectly; it starts none of them.
+
+    Libraries of one process satisfy each other: torch loads its own by their path before what needs them.
+    """
+    made, own = Needed(), {path.name: path for path in libraries}
+    loader = next(path for path in _mapped() if _LOADER.match(Path(path).name))
+    for path in own.values():
+        said = subprocess.run(
+            [loader, str(path)], env={**os.environ, "LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True,
+            text=True, errors="replace", check=False,
+        )  # fmt: skip
+        listed = _LISTED.findall(said.stdout)
+        if said.returncode and not listed:
+            made.damaged.append((said.stderr.strip() or f"{path} cannot be read").splitlines()[0])
+        for name, where in listed:
+            if name in own or where != "not found":
+                made.found[name] = own.get(name) or Path(where)
+            else:
+                made.missing.setdefault(name, path)
+    return made
 
 
 def _libraries(context: SuiteContext) -> list[Path]:
@@ -43,30 +82,22 @@ def _is_elf(path: Path) -> bool:
     deadline_s=120,
 )
 def linkage(context: SuiteContext) -> None:
-    """Resolve the dependencies of torch's libraries from their files; nothing is loaded, the driver may
-    be missing."""
-    from .elf import closure
-
+    """List what torch's libraries need; nothing is loaded, the driver may be missing."""
     libraries = _libraries(context)
     own = Path(context.torch.__file__).parent / "lib"
     require(any(path.parent == own for path in libraries), f"{own} contains no libraries")
-    found = closure(libraries)
-    require(not found.damaged, "; ".join(found.damaged[:3]))
-    driver = {name: path for name, path in found.missing.items() if _DRIVER.match(name)}
+    seen = needed(libraries)
+    require(not seen.damaged, "; ".join(seen.damaged[:3]))
+    driver = sorted(name for name in seen.missing if _DRIVER.match(name))
     missing = [
-        f"{name}, which {path.name} needs" for name, path in found.missing.items() if name not in driver
+        f"{name}, which {path.name} needs" for name, path in seen.missing.items() if name not in driver
     ]
-    context.metric("libraries", len(libraries))
-    context.metric("needed", len(found.found))
-    context.metric("from_the_driver", sorted(driver))
-    require(
-        not missing,
-        f"not found: {'; '.join(missing[:4])}"
-        + (f" and {len(missing) - 4} more" if len(missing) > 4 else ""),
-    )
-    context.note(f"{len(libraries)} libraries need {len(found.found)} others")
+    context.metrics.update(libraries=len(libraries), needed=len(seen.found), from_the_driver=driver)
+    more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
+    require(not missing, f"not found: {'; '.join(missing[:4])}{more}")
+    context.note(f"{len(libraries)} libraries need {len(seen.found)} others")
     if driver:
-        context.note(f"the driver has to provide {', '.join(sorted(driver))}")
+        context.note(f"the driver has to provide {', '.join(driver)}")
 
 
 @check(
@@ -74,17 +105,14 @@ def linkage(context: SuiteContext) -> None:
 )
 def one_libsycl(context: SuiteContext) -> None:
     """Search for libsycl among the needed libraries and those that this process has loaded."""
-    from .elf import closure
-
-    needed = {path.resolve() for name, path in closure(_libraries(context)).found.items() if _is_sycl(name)}
+    wanted = {path.resolve() for name, path in needed(_libraries(context)).found.items() if _is_sycl(name)}
     loaded = {Path(line) for line in _mapped() if _is_sycl(Path(line).name)}
-    names = sorted(str(path) for path in needed | {path.resolve() for path in loaded})
+    names = sorted(str(path) for path in wanted | {path.resolve() for path in loaded})
     context.metric("libsycl", names)
     if not _is_xpu(context):
         require(not loaded, f"this torch is not an XPU build, but loads {', '.join(map(str, loaded))}")
-        raise CheckSkippedError(
-            f"this torch ({context.torch.__version__}) is not an XPU build: it needs no libsycl"
-        )
+        version = context.torch.__version__
+        raise CheckSkippedError(f"this torch ({version}) is not an XPU build: it needs no libsycl")
     require(names, "this torch is an XPU build, but none of its libraries needs libsycl")
     require(len(names) == 1, f"{len(names)} SYCL runtimes found: {', '.join(names)}")
     context.note(names[0])

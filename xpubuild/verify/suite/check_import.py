@@ -18,7 +18,7 @@ _CHECK_FAIL = {
 }
 
 
-@check("import.torch", "torch can be imported", needs=(), deadline_s=120)
+@check("import.torch", "torch can be imported", needs=(), suites=SMOKE, deadline_s=120)
 def import_torch(context: SuiteContext) -> None:
     """Import torch and record its build information."""
     torch = context.torch
@@ -37,9 +37,11 @@ def import_torch(context: SuiteContext) -> None:
 
 
 @check(
-    "import.abi", "the C++ ABI of libc10 matches what torch reports", needs=("import.torch",),
+    "import.abi",
+    "the C++ ABI of libc10 matches what torch reports",
+    needs=("import.torch",),
     suites=(*SMOKE, *IMAGE),
-)  # fmt: skip
+)
 def import_abi(context: SuiteContext) -> None:
     """Compare `torch.compiled_with_cxx11_abi()` with the symbols that libc10 exports."""
     torch = context.torch

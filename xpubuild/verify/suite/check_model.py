@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .context import SuiteContext, require
-from .registry import FULL, check
+from .registry import SMOKE, check
 from .tolerance import network_limit, relative_error, unit_roundoff
 
 _SIDE = 224
@@ -21,7 +21,7 @@ def _first_activation_bytes(batch: int, side: int) -> int:
 def _infer(context: SuiteContext, dtype: Any) -> None:
     """Run inference under autocast to ``dtype`` (None: without) and compare it with float64 on the CPU."""
     torch = context.torch
-    from .placement import DeviceMemory, require_placed
+    from .placement import on_device, require_placed
     from .workload import LAYERS, WIDEST, build, images, inference_reference
 
     context.full_precision()
@@ -31,7 +31,7 @@ def _infer(context: SuiteContext, dtype: Any) -> None:
     with torch.inference_mode():
         there, data = model.to(context.device), batch.to(context.device)
         with (
-            DeviceMemory(context, _first_activation_bytes(2, side)),
+            on_device(context, _first_activation_bytes(2, side)),
             torch.autocast(context.backend.name, dtype=dtype, enabled=dtype is not None),
         ):
             result, again, single = there(data), there(data), there(data[:1])
@@ -47,34 +47,34 @@ def _infer(context: SuiteContext, dtype: Any) -> None:
     context.within("batch_dependence", relative_error(torch, single, result[:1]), limit)
 
 
-@check("model.resnet50_inference", "resnet50 inference, float32", deadline_s=180)
+@check("model.resnet50_inference", "resnet50 inference, float32", suites=SMOKE, deadline_s=180)
 def resnet50_inference(context: SuiteContext) -> None:
     """The output must be finite, reproducible, independent of the batch, and agree with float64 on the
     CPU."""
     _infer(context, None)
 
 
-@check("model.resnet50_inference_bf16", "resnet50 inference, autocast to bfloat16", deadline_s=180)
+@check(
+    "model.resnet50_inference_bf16", "resnet50 inference, autocast to bfloat16", suites=SMOKE, deadline_s=180
+)
 def resnet50_inference_bf16(context: SuiteContext) -> None:
     """Check the same as float32 inference, with the tolerance of bfloat16."""
     _infer(context, context.torch.bfloat16)
 
 
-@check(
-    "model.resnet50_inference_fp16", "resnet50 inference, autocast to float16", suites=FULL, deadline_s=180
-)
+@check("model.resnet50_inference_fp16", "resnet50 inference, autocast to float16")
 def resnet50_inference_fp16(context: SuiteContext) -> None:
     """Check the same as float32 inference, with the tolerance of float16."""
     _infer(context, context.torch.float16)
 
 
-@check("model.resnet50_compile", "resnet50 inference, torch.compile", suites=FULL, deadline_s=600)
+@check("model.resnet50_compile", "resnet50 inference, torch.compile", deadline_s=600)
 def resnet50_compile(context: SuiteContext) -> None:
     """Compile the network with inductor and compare it with the eager run."""
     torch = context.torch
     from torch._dynamo.utils import counters
 
-    from .placement import DeviceMemory, require_placed
+    from .placement import on_device, require_placed
     from .workload import LAYERS, WIDEST, build, images
 
     context.full_precision()
@@ -84,7 +84,7 @@ def resnet50_compile(context: SuiteContext) -> None:
     with torch.inference_mode():
         there, data = model.to(context.device), batch.to(context.device)
         eager = there(data)
-        with DeviceMemory(context, _first_activation_bytes(2, _SIDE)):
+        with on_device(context, _first_activation_bytes(2, _SIDE)):
             compiled = torch.compile(there)(data)
     require(int(counters["stats"]["unique_graphs"]) > before, "the network ran without being compiled")
     require_placed(context, "the output is", (compiled,))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .context import SuiteContext, require
-from .registry import FULL, check
+from .registry import SMOKE, check
 from .tolerance import gradient_limit, network_limit, relative_error, trajectory_limit, unit_roundoff
 
 _BATCH = 8
@@ -105,7 +105,7 @@ def _limits(context: SuiteContext, dtype: Any) -> tuple[float, float]:
 
 def _check_training(context: SuiteContext, dtype: Any) -> None:
     torch = context.torch
-    from .placement import DeviceMemory, require_placed
+    from .placement import on_device, require_placed
     from .workload import build, images, labels
 
     context.full_precision()
@@ -114,7 +114,7 @@ def _check_training(context: SuiteContext, dtype: Any) -> None:
     there = copy.deepcopy(model).to(context.device)
     data = images(_BATCH, side, seed=3).to(context.device)
     target = labels(_BATCH).to(context.device)
-    with DeviceMemory(context, 2 * _parameter_bytes(model)):
+    with on_device(context, 2 * _parameter_bytes(model)):
         found = _train(torch, there, data, target, dtype)
     require_placed(context, "parameters are", there.parameters())
     require_placed(context, "gradients are", found.gradients)
@@ -152,18 +152,13 @@ def _gradient_error(torch: Any, found: list[Any], reference: list[Any]) -> float
     return relative_error(torch, *flat)
 
 
-@check("model.resnet50_train_step", "resnet50 training steps, float32", deadline_s=240)
+@check("model.resnet50_train_step", "resnet50 training steps, float32", suites=SMOKE, deadline_s=240)
 def resnet50_train_step(context: SuiteContext) -> None:
     """Train a few steps on fixed data; losses and gradients must agree with float64 on the CPU."""
     _check_training(context, None)
 
 
-@check(
-    "model.resnet50_train_amp",
-    "resnet50 training steps, autocast with GradScaler",
-    suites=FULL,
-    deadline_s=300,
-)
+@check("model.resnet50_train_amp", "resnet50 training steps, autocast with GradScaler", deadline_s=300)
 def resnet50_train_amp(context: SuiteContext) -> None:
     """Train the same in float16 (bfloat16 on the CPU); the scaler's factor must not appear in the
     gradients."""
@@ -197,7 +192,7 @@ def _tensors(tree: Any, path: str = "") -> dict[str, Any]:
     return {name: leaf for part in parts for name, leaf in part.items()}
 
 
-@check("model.checkpoint", "a checkpoint can be loaded and training resumed", suites=FULL)
+@check("model.checkpoint", "a checkpoint can be loaded and training resumed")
 def checkpoint(context: SuiteContext) -> None:
     """Save model and optimizer from the device, load on the CPU and on the device, and take one more step."""
     torch = context.torch

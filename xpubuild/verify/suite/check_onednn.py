@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .context import CheckSkippedError, SuiteContext, require
-from .hardware import has_float64, has_kernel
+from .hardware import has_float64
 from .registry import FULL, check
 from .tolerance import (
     TF32_ROUNDOFF,
     accumulator,
     bilinear_limit,
     excess,
+    near,
     relative_error,
     rounded_inputs_limit,
     unit_roundoff,
@@ -42,15 +43,6 @@ def _numbers(context: SuiteContext, *shape: int, seed: int, dtype: Any) -> Any:
 def _kept(context: SuiteContext, dtype: Any) -> dict[str, Any]:
     """Return what a result of ``dtype`` is kept and accumulated in."""
     return {"result_dtype": dtype, "accumulate": accumulator(context.torch, dtype)}
-
-
-def _near(context: SuiteContext, what: str, result: Any, reference: Any, limit: Any) -> None:
-    """Fail unless the result is on the device and within its limit; keep the largest error as a figure."""
-    where = result.device.type
-    require(where == context.backend.name, f"{what}: the result is on {where}")
-    error = excess(context.torch, result, reference, limit)
-    require(error <= 1, f"{what} is off by {error:.3g} times the allowed error")
-    context.metric("error_of_allowed", max(error, context.metrics.get("error_of_allowed", 0.0)))
 
 
 def _convolve(context: SuiteContext, dtype: Any, extra: Callable[..., Any] | None = None) -> None:
@@ -80,7 +72,7 @@ def _convolve(context: SuiteContext, dtype: Any, extra: Callable[..., Any] | Non
                 **arguments,
             )
             require(result.dtype == dtype, f"a convolution of {dtype} is {result.dtype}")
-            _near(context, f"convolution {name}, {dtype}, {_name(layout)}", result, exact, limit)
+            near(context, f"convolution {name}, {dtype}, {_name(layout)}", result, exact, limit)
 
 
 def _name(layout: Any) -> str:
@@ -106,79 +98,32 @@ def _multiply(context: SuiteContext, dtype: Any, extra: Callable[..., Any] | Non
         biased = exact + bias.double()
         wider = limit + unit_roundoff(torch, dtype) * (biased.abs() + bias.double().abs())
         size = f"{rows}x{inner} @ {inner}x{columns}, {dtype}"
-        _near(context, f"mm {size}", a @ b, exact, limit)
-        _near(context, f"mm of a transposed matrix {size}", a @ b.t().contiguous().t(), exact, limit)
-        _near(context, f"addmm {size}", torch.addmm(c, a, b), biased, wider)
-        _near(context, f"linear {size}", torch.nn.functional.linear(a, b.t(), c), biased, wider)
+        near(context, f"mm {size}", a @ b, exact, limit)
+        near(context, f"mm of a transposed matrix {size}", a @ b.t().contiguous().t(), exact, limit)
+        near(context, f"addmm {size}", torch.addmm(c, a, b), biased, wider)
+        near(context, f"linear {size}", torch.nn.functional.linear(a, b.t(), c), biased, wider)
         both = torch.bmm(a.expand(3, -1, -1), b.expand(3, -1, -1))
-        _near(context, f"bmm {size}", both[2], exact, limit)
+        near(context, f"bmm {size}", both[2], exact, limit)
         scaled = torch.addmm(c, a, b, alpha=0.5, beta=2.0)
-        _near(context, f"scaled addmm {size}", scaled, 0.5 * exact + 2 * bias.double(), 2 * wider)
+        near(context, f"scaled addmm {size}", scaled, 0.5 * exact + 2 * bias.double(), 2 * wider)
 
 
-@check("onednn.conv_fp32", "convolutions in float32 agree with double precision", suites=FULL, deadline_s=180)
-def conv_fp32(context: SuiteContext) -> None:
-    """Convolve with all common kernel shapes, in both memory layouts."""
-    context.full_precision()
-    _convolve(context, context.torch.float32)
+def _declare(name: str, what: str, compute: Callable[[SuiteContext, Any], None], deadline_s: float) -> None:
+    for short, kind in (("fp32", "float32"), ("bf16", "bfloat16"), ("fp16", "float16"), ("fp64", "float64")):
+
+        def run(context: SuiteContext, kind: str = kind) -> None:
+            if kind == "float64" and not has_float64(context):
+                raise CheckSkippedError("the device has no float64")
+            with _tf32(context, on=False):
+                compute(context, getattr(context.torch, kind))
+
+        run.__doc__ = f"Compare {what} of many sizes, layouts and forms; short types accumulate in float32."
+        title = f"{what} in {kind} agree with {'the CPU' if kind == 'float64' else 'double precision'}"
+        check(f"onednn.{name}_{short}", title, suites=FULL, deadline_s=deadline_s)(run)
 
 
-@check(
-    "onednn.conv_bf16", "convolutions in bfloat16 agree with double precision", suites=FULL, deadline_s=180
-)
-def conv_bf16(context: SuiteContext) -> None:
-    """Convolve in bfloat16; kernels accumulate in float32."""
-    _convolve(context, context.torch.bfloat16)
-
-
-@check("onednn.conv_fp16", "convolutions in float16 agree with double precision", suites=FULL, deadline_s=180)
-def conv_fp16(context: SuiteContext) -> None:
-    """Convolve in float16; kernels accumulate in float32."""
-    _convolve(context, context.torch.float16)
-
-
-@check("onednn.conv_fp64", "convolutions in float64 agree with the CPU", suites=FULL, deadline_s=180)
-def conv_fp64(context: SuiteContext) -> None:
-    """Convolve in float64, if the hardware supports it."""
-    _need_float64(context)
-    _convolve(context, context.torch.float64)
-
-
-@check(
-    "onednn.gemm_fp32", "matrix products in float32 agree with double precision", suites=FULL, deadline_s=120
-)
-def gemm_fp32(context: SuiteContext) -> None:
-    """Multiply with odd and extreme sizes, transposed, in batches, with bias and scale."""
-    with _tf32(context, on=False):
-        _multiply(context, context.torch.float32)
-
-
-@check(
-    "onednn.gemm_bf16", "matrix products in bfloat16 agree with double precision", suites=FULL, deadline_s=120
-)
-def gemm_bf16(context: SuiteContext) -> None:
-    """Multiply in bfloat16; kernels accumulate in float32."""
-    _multiply(context, context.torch.bfloat16)
-
-
-@check(
-    "onednn.gemm_fp16", "matrix products in float16 agree with double precision", suites=FULL, deadline_s=120
-)
-def gemm_fp16(context: SuiteContext) -> None:
-    """Multiply in float16; kernels accumulate in float32."""
-    _multiply(context, context.torch.float16)
-
-
-@check("onednn.gemm_fp64", "matrix products in float64 agree with the CPU", suites=FULL, deadline_s=120)
-def gemm_fp64(context: SuiteContext) -> None:
-    """Multiply in float64, if the hardware supports it."""
-    _need_float64(context)
-    _multiply(context, context.torch.float64)
-
-
-def _need_float64(context: SuiteContext) -> None:
-    if not has_float64(context):
-        raise CheckSkippedError("the device has no float64")
+_declare("conv", "convolutions", _convolve, 180)
+_declare("gemm", "matrix products", _multiply, 120)
 
 
 class _tf32:  # noqa: N801 - a context manager, used like a function
@@ -213,12 +158,7 @@ class _tf32:  # noqa: N801 - a context manager, used like a function
             setattr(holder, switch, value)
 
 
-@check(
-    "onednn.tf32",
-    "TF32 has the expected precision and can be disabled",
-    suites=FULL,
-    deadline_s=180,
-)
+@check("onednn.tf32", "TF32 has the expected precision and can be disabled")
 def tf32(context: SuiteContext) -> None:
     """Multiply and convolve float32 with TF32 allowed, then without, within the error bound of each."""
     torch = context.torch
@@ -248,24 +188,3 @@ def tf32(context: SuiteContext) -> None:
     )
     context.metric("in_effect", loose > 1)
     context.note("TF32 was used" if loose > 1 else "TF32 was allowed, but not used for this product")
-
-
-@check("onednn.int8", "int8 products are exact", suites=FULL, deadline_s=120)
-def int8(context: SuiteContext) -> None:
-    """Multiply int8 matrices into int32 and compare with integers."""
-    torch = context.torch
-    if not has_kernel(context, "aten::_int_mm"):
-        raise CheckSkippedError(f"torch {torch.__version__} has no int8 product for {context.backend.name}")
-    generator = torch.Generator().manual_seed(131)
-    for rows, inner, columns in ((32, 64, 24), (128, 1024, 256), (24, 8, 8)):
-        left = torch.randint(-128, 128, (rows, inner), generator=generator).to(torch.int8)
-        right = torch.randint(-128, 128, (inner, columns), generator=generator).to(torch.int8)
-        for layout, second in (("plain", right), ("transposed", right.t().contiguous().t())):
-            result = torch._int_mm(left.to(context.device), second.to(context.device))
-            require(result.dtype == torch.int32, f"a product of int8 is {result.dtype}")
-            require(result.device.type == context.backend.name, f"the product is on {result.device}")
-            wrong = int((result.cpu().double() != left.double() @ right.double()).sum())
-            require(
-                wrong == 0,
-                f"{rows}x{inner} @ {inner}x{columns}, {layout}: {wrong} elements of the product are wrong",
-            )

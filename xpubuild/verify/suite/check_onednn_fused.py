@@ -1,21 +1,14 @@
-"""Group ``onednn``: convolutions and products with fused operations, and their gradients."""
+"""Group ``onednn``: convolutions and products with fused operations."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .check_onednn import _kept, _near, _numbers
+from .check_onednn import _kept, _numbers
 from .context import SuiteContext, require
-from .hardware import float_types, has_float64, has_kernel, onednn_computes_in
-from .registry import FULL, check
-from .tolerance import (
-    SPLIT_ROUNDINGS,
-    accumulator,
-    bilinear_limit,
-    gamma,
-    stored_sums_limit,
-    unit_roundoff,
-)
+from .hardware import float_types, has_kernel, onednn_computes_in
+from .registry import check
+from .tolerance import bilinear_limit, near, unit_roundoff
 
 
 def _has_fused(context: SuiteContext, operator: str, dtype: Any) -> bool:
@@ -58,12 +51,7 @@ def _fused_types(context: SuiteContext) -> tuple[Any, ...]:
     return float_types(context)[:3]
 
 
-@check(
-    "onednn.fused_linear",
-    "linear layers with an activation agree with double precision",
-    suites=FULL,
-    deadline_s=120,
-)
+@check("onednn.fused_linear", "linear layers with an activation agree with double precision")
 def fused_linear(context: SuiteContext) -> None:
     """Compare separate operators and this torch's fused kernels for the device with float64 on the CPU."""
     context.full_precision()
@@ -81,7 +69,7 @@ def fused_linear(context: SuiteContext) -> None:
         forms = _linear_forms(context, *(part.to(context.device) for part in (x, weight, bias)))
         for name, (result, finish) in forms.items():
             require(result.dtype == dtype, f"{name} of {dtype} is {result.dtype}")
-            _near(context, f"{name}, {dtype}", result, finish(exact), limit)
+            near(context, f"{name}, {dtype}", result, finish(exact), limit)
         seen.update(forms)
     context.metric("forms", sorted(seen))
     _say_what_is_lacking(context, "fused kernels were not compared")
@@ -127,12 +115,7 @@ def _conv_forms(
     return forms
 
 
-@check(
-    "onednn.fused_conv",
-    "convolutions with fused add and activation agree with double precision",
-    suites=FULL,
-    deadline_s=180,
-)
+@check("onednn.fused_conv", "convolutions with fused add and activation agree with double precision")
 def fused_conv(context: SuiteContext) -> None:
     """Compare separate operators and this torch's fused kernels for the device with float64 on the CPU."""
     context.full_precision()
@@ -153,56 +136,7 @@ def fused_conv(context: SuiteContext) -> None:
         forms = _conv_forms(context, *(part.to(context.device) for part in (x, weight, bias, other)))
         for name, (result, finish) in forms.items():
             require(result.dtype == dtype, f"{name} of {dtype} is {result.dtype}")
-            _near(context, f"{name}, {dtype}", result, finish(exact), limit)
+            near(context, f"{name}, {dtype}", result, finish(exact), limit)
         seen.update(forms)
     context.metric("forms", sorted(seen))
     _say_what_is_lacking(context, "fused kernels were not compared")
-
-
-@check(
-    "onednn.backward",
-    "gradients of convolutions and products agree with double precision",
-    suites=FULL,
-    deadline_s=180,
-)
-def backward(context: SuiteContext) -> None:
-    """Compare the gradients by input, weight and bias with those in float64 on the CPU."""
-    context.full_precision()
-    torch = context.torch
-    for dtype in float_types(context) if has_float64(context) else _fused_types(context):
-        x = _numbers(context, 2, 16, 11, 12, seed=161, dtype=dtype)
-        weight = _numbers(context, 24, 16, 3, 3, seed=162, dtype=dtype)
-        bias = _numbers(context, 24, seed=163, dtype=dtype)
-        grad = _numbers(context, 2, 24, 11, 12, seed=164, dtype=dtype)
-        exact = _gradients(torch, x.double(), weight.double(), bias.double(), grad.double())
-        sizes = _gradients(
-            torch, x.double().abs(), weight.double().abs(), bias.double().abs(), grad.double().abs()
-        )
-        found = _gradients(torch, *(part.to(context.device) for part in (x, weight, bias, grad)))
-        terms = (24 * 9, 2 * 11 * 12, 2 * 11 * 12)
-        limits = [_gradient_limit(context, dtype, *sums) for sums in zip(exact, sizes, terms)]
-        if not onednn_computes_in(context, dtype):
-            # ATen's kernel stores one product for each of the kernel's 9 positions, and adds them.
-            squares = _gradients(torch, *(part.double().square() for part in (x, weight, bias, grad)))
-            limits[0] = limits[0] + stored_sums_limit(9, unit_roundoff(torch, dtype)) * squares[0].sqrt()
-        for name, result, reference, limit in zip(("input", "weight", "bias"), found, exact, limits):
-            _near(context, f"the gradient of a convolution by its {name}, {dtype}", result, reference, limit)
-    _say_what_is_lacking(context, "gradients are from ATen's kernels")
-
-
-def _gradients(torch: Any, x: Any, weight: Any, bias: Any, grad: Any) -> tuple[Any, ...]:
-    leaves = [part.detach().clone().requires_grad_() for part in (x, weight, bias)]
-    result = torch.nn.functional.conv2d(*leaves, padding=1)
-    return tuple(torch.autograd.grad(result, leaves, grad))
-
-
-def _gradient_limit(context: SuiteContext, dtype: Any, reference: Any, size: Any, number: int) -> Any:
-    """Return the limit of a sum of ``number`` products whose absolute values sum up to ``size``.
-
-    Of numbers of one size, ``size / sqrt(number)`` is the root mean square of such a sum: partial sums of
-    that size are stored in the result's type by kernels that split the work.
-    """
-    torch = context.torch
-    partial = 2 * SPLIT_ROUNDINGS * size / number**0.5
-    stored = unit_roundoff(torch, dtype) * (reference.abs() + partial)
-    return stored + gamma(number, unit_roundoff(torch, accumulator(torch, dtype))) * size

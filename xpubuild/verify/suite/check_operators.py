@@ -34,18 +34,12 @@ _TABLES = {
         "products and Fourier transforms are correct",
         "Compare products in each dtype, and transforms of each kind.",
     ),
-    "algebra": (
-        "linear algebra is correct",
-        "Solve and decompose batched, large and singular matrices.",
-    ),
+    "algebra": ("linear algebra is correct", "Solve and decompose batched, large and singular matrices."),
     "norms": (
         "normalisation layers are correct",
         "Compare layer, RMS, group, instance and batch norm with their gradients.",
     ),
-    "losses": (
-        "losses are correct",
-        "Compare losses, reduced and not, with ignored classes and weights.",
-    ),
+    "losses": ("losses are correct", "Compare losses, reduced and not, with ignored classes and weights."),
     "convolve": (
         "convolution and pooling are correct",
         "Compare plain, grouped, depthwise and transposed convolution, and pooling.",

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .context import SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 from .tolerance import CONFIDENCE
 
-#: Numbers of a draw: in 16 blocks of 2^14, so that one that is wrong from 2^16 on is seen.
-_BLOCKS, _BLOCK = 16, 2**14
+#: Numbers of a draw: in 64 blocks of 2^14, so that one that is wrong from 2^16 on is seen.
+_BLOCKS, _BLOCK = 64, 2**14
 
 
 def _draws(context: SuiteContext, dtype: Any) -> dict[str, tuple[Callable[[], Any], float, float, float]]:
@@ -46,6 +46,7 @@ def _more_draws(context: SuiteContext) -> dict[str, tuple[Callable[[], Any], flo
     like = torch.ones(size, device=context.device)
     heads = torch.tensor([0.1, 0.2, 0.7], device=context.device).expand(_BLOCKS, 3)
     return {
+        "neighbours of randn": (lambda: _neighbours(torch.randn_like(like)), 0.0, 1.0, 9.0),
         "log_normal_": (lambda: like.clone().log_normal_(0, 0.25).log(), 0.0, 0.0625, 3 * 0.0625**2),
         "geometric_": (lambda: like.clone().geometric_(0.5), 2.0, 2.0, 26.0),
         "cauchy_": (lambda: like.clone().cauchy_().atan(), 0.0, math.pi**2 / 12, math.pi**4 / 80),
@@ -59,6 +60,10 @@ def _more_draws(context: SuiteContext) -> dict[str, tuple[Callable[[], Any], flo
             0.4832,
         ),
     }
+
+
+def _neighbours(drawn: Any) -> Any:
+    return drawn[:, :-1] * drawn[:, 1:]
 
 
 def _unlikely(drawn: Any, mean: float, variance: float, fourth: float) -> str | None:
@@ -76,7 +81,7 @@ def _unlikely(drawn: Any, mean: float, variance: float, fourth: float) -> str | 
     return None
 
 
-@check("operators.random", "random numbers have the statistics of their distributions", suites=FULL)
+@check("operators.random", "random numbers have the statistics of their distributions")
 def random(context: SuiteContext) -> None:
     """Compare mean and variance of all numbers and of blocks; two draws differ, and a seed repeats one."""
     torch = context.torch
@@ -94,6 +99,8 @@ def random(context: SuiteContext) -> None:
             for drawn in (first, second):
                 problem = _unlikely(drawn, *moments)
                 require(problem is None, f"{name} of {dtype}: {problem}")
+                outside = name == "rand" and bool(((drawn < 0) | (drawn >= 1)).any())
+                require(not outside or dtype != torch.float32, "rand gives numbers outside of [0, 1)")
     _permutations(context)
 
 
@@ -133,7 +140,7 @@ def _accumulations(context: SuiteContext) -> dict[str, Callable[[], Any]]:
     }
 
 
-@check("operators.deterministic", "deterministic algorithms give equal bits twice", suites=FULL)
+@check("operators.deterministic", "deterministic algorithms give equal bits twice")
 def deterministic(context: SuiteContext) -> None:
     """Accumulate by index three times with `use_deterministic_algorithms`, and compare with float64."""
     torch = context.torch
@@ -148,7 +155,7 @@ def deterministic(context: SuiteContext) -> None:
         torch.use_deterministic_algorithms(before)
 
 
-@check("operators.grad_scaler", "GradScaler skips a step whose gradients overflow", suites=FULL)
+@check("operators.grad_scaler", "GradScaler skips a step whose gradients overflow")
 def grad_scaler(context: SuiteContext) -> None:
     """Step with finite gradients, then with an infinite one: weights stay, the scale is halved."""
     torch = context.torch

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .context import CheckSkippedError, SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 
 _STEPS = 5
 _SIDE = 512
@@ -39,7 +39,7 @@ def _on_device(context: SuiteContext, profile: Any) -> list[Any]:
     return [event for event in profile.events() if event.device_type.name == context.backend.activity]
 
 
-@check("profiler.kernels", "the profiler records the device's kernels", suites=FULL, deadline_s=120)
+@check("profiler.kernels", "the profiler records the device's kernels")
 def kernels(context: SuiteContext) -> None:
     """Record matrix products and sums; each must be present, take time, and start after the previous one."""
     profile = _recorded(context)
@@ -59,7 +59,7 @@ def kernels(context: SuiteContext) -> None:
     context.note(f"{len(seen)} {what}, the longest {longest.time_range.elapsed_us():.0f} us")
 
 
-@check("profiler.trace", "the profiler's trace file contains the device's work", suites=FULL, deadline_s=120)
+@check("profiler.trace", "the profiler's trace file contains the device's work")
 def trace(context: SuiteContext) -> None:
     """Export a trace as JSON, read it back and count events with a duration."""
     profile = _recorded(context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .context import CheckFailedError, SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 from .runtime import Load, need_api, need_statistics, need_streams
 
 _BYTES = 64 * 2**20
@@ -17,7 +17,7 @@ def _empty(context: SuiteContext, size: int) -> Any:
     return context.torch.empty(size, dtype=context.torch.uint8, device=context.device)
 
 
-@check("runtime.allocator_statistics", "allocator statistics match allocations and frees", suites=FULL)
+@check("runtime.allocator_statistics", "allocator statistics match allocations and frees")
 def allocator_statistics(context: SuiteContext) -> None:
     """Compare the statistics while tensors are allocated and freed."""
     need_statistics(context)
@@ -53,7 +53,7 @@ def allocator_statistics(context: SuiteContext) -> None:
     )
 
 
-@check("runtime.allocator_leak", "repeated work does not leak memory", suites=FULL, deadline_s=120)
+@check("runtime.allocator_leak", "repeated work does not leak memory")
 def allocator_leak(context: SuiteContext) -> None:
     """Run forward, backward and an exception repeatedly; allocated memory must be the same as before."""
     need_statistics(context)
@@ -84,7 +84,7 @@ def allocator_leak(context: SuiteContext) -> None:
     require(grown <= 8 * _MIB, f"50 rounds of the same work made the allocator reserve {grown} bytes more")
 
 
-@check("runtime.allocator_cache", "freed memory is reused, and empty_cache() releases it", suites=FULL)
+@check("runtime.allocator_cache", "freed memory is reused, and empty_cache() releases it")
 def allocator_cache(context: SuiteContext) -> None:
     """Free and allocate the same size, then empty the cache; record the driver's figure too."""
     need_statistics(context)
@@ -129,9 +129,7 @@ def _still_right(context: SuiteContext, when: str) -> None:
     require(total == 2.0**19, f"{when} a sum is {total} instead of {2.0**19}")
 
 
-@check(
-    "runtime.out_of_memory", "an allocation that is too large raises an error that can be caught", suites=FULL
-)
+@check("runtime.out_of_memory", "an allocation that is too large raises an error that can be caught")
 def out_of_memory(context: SuiteContext) -> None:
     """Allocate far more than available several times: the right error, no leak, and the device stays
     usable."""
@@ -157,12 +155,7 @@ def out_of_memory(context: SuiteContext) -> None:
         require(left == 0, f"failed allocations left {left} bytes allocated")
 
 
-@check(
-    "runtime.allocator_limit",
-    "memory can be allocated again after an out-of-memory error",
-    suites=FULL,
-    deadline_s=120,
-)
+@check("runtime.allocator_limit", "memory can be allocated again after an out-of-memory error")
 def allocator_limit(context: SuiteContext) -> None:
     """Set a memory limit for this process, allocate up to it, free, and allocate again.
 
@@ -208,12 +201,7 @@ def _fill(context: SuiteContext, part: int, limit: int) -> int:
     raise CheckFailedError(f"{len(held)} parts of {part} bytes were allocated beyond the limit of {limit}")
 
 
-@check(
-    "runtime.allocator_streams",
-    "memory in use by another stream is not reused (record_stream)",
-    suites=FULL,
-    deadline_s=180,
-)
+@check("runtime.allocator_streams", "memory in use by another stream is not reused (record_stream)")
 def allocator_streams(context: SuiteContext) -> None:
     """Free a tensor with record_stream before a delayed read of it; then fill the next allocation."""
     need_streams(context)

@@ -9,15 +9,17 @@ from pathlib import Path
 from .aot_child import MARK, compiled
 from .children import Ended, python, run_one
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 
 _DEADLINE_S = 240.0
 
 
 @check(
-    "runtime.no_jit", "the driver compiles no kernel when it is first used",
-    needs=("device.availability",), suites=FULL, deadline_s=300,
-)  # fmt: skip
+    "runtime.no_jit",
+    "the driver compiles no kernel when it is first used",
+    needs=("device.availability",),
+    deadline_s=300,
+)
 def no_jit(context: SuiteContext) -> None:
     """Give the driver an empty compiler cache, run kernels of each library in a process of their own, and
     look into the cache after each: it stays empty if all had native code. Not yet run on a Max."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .context import CheckSkippedError, SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 from .runtime import Load, need_devices, need_streams
 
 _NUMBER = 1 << 24
@@ -29,9 +29,7 @@ def _pinned(context: SuiteContext, tensor: Any) -> Any:
     return locked
 
 
-@check(
-    "runtime.copy_pinned", "copies from and to pinned host memory are correct", suites=FULL, deadline_s=120
-)
+@check("runtime.copy_pinned", "copies from and to pinned host memory are correct")
 def copy_pinned(context: SuiteContext) -> None:
     """Copy 64 MiB to the device and back, blocking and non-blocking, also at odd offsets."""
     torch = context.torch
@@ -48,7 +46,7 @@ def copy_pinned(context: SuiteContext) -> None:
             require(torch.equal(back, source[offset:]), f"the copy to the host is wrong ({where})")
 
 
-@check("runtime.copy_async", "non-blocking copies are ordered on their stream", suites=FULL, deadline_s=180)
+@check("runtime.copy_async", "non-blocking copies are ordered on their stream")
 def copy_async(context: SuiteContext) -> None:
     """Copy a result to the host after slow work: the copy returns at once, and is complete after the
     event."""
@@ -73,7 +71,7 @@ def copy_async(context: SuiteContext) -> None:
     require(pending, "a non-blocking copy was blocking")
 
 
-@check("runtime.copy_conversion", "copies that change dtype or layout are correct", suites=FULL)
+@check("runtime.copy_conversion", "copies that change dtype or layout are correct")
 def copy_conversion(context: SuiteContext) -> None:
     """Copy between layouts and dtypes to the device, on it, and back."""
     torch = context.torch
@@ -97,8 +95,7 @@ def copy_conversion(context: SuiteContext) -> None:
                 ("into a part", torch.zeros_like(expected, device=context.device).copy_(view(there))),
             ):
                 require(
-                    torch.equal(found.cpu(), expected),
-                    f"{name}, int32 to {dtype}, {what}: wrong elements",
+                    torch.equal(found.cpu(), expected), f"{name}, int32 to {dtype}, {what}: wrong elements"
                 )
     whole = torch.zeros(20, 600, dtype=torch.int32, device=context.device)
     whole[:, 1::2] = there
@@ -107,7 +104,7 @@ def copy_conversion(context: SuiteContext) -> None:
     require(torch.equal(whole.cpu(), expected), "writing every other column changed other elements")
 
 
-@check("runtime.copy_peer", "copies between devices are correct", suites=FULL, deadline_s=240)
+@check("runtime.copy_peer", "copies between devices are correct")
 def copy_peer(context: SuiteContext) -> None:
     """Copy 64 MiB and a strided part between each pair of devices (tiles are devices), also after slow
     work."""

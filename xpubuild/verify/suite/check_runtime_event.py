@@ -6,18 +6,13 @@ import time
 from typing import Any
 
 from .context import CheckSkippedError, SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 from .runtime import Load, need_streams, timed_event
 
 _TIMES = 4
 
 
-@check(
-    "runtime.event_state",
-    "an event is pending until the work before it is complete",
-    suites=FULL,
-    deadline_s=180,
-)
+@check("runtime.event_state", "an event is pending until the work before it is complete")
 def event_state(context: SuiteContext) -> None:
     """Query an event before, during and after the work that precedes it, and record it a second time."""
     need_streams(context)
@@ -45,9 +40,7 @@ def _elapsed(begin: Any, end: Any, context: SuiteContext) -> float:
         raise
 
 
-@check(
-    "runtime.event_timing", "elapsed_time between two events matches the work", suites=FULL, deadline_s=240
-)
+@check("runtime.event_timing", "elapsed_time between two events matches the work")
 def event_timing(context: SuiteContext) -> None:
     """Compare with the host's clock, and the time of four repetitions with the time of one."""
     need_streams(context)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .context import SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 from .runtime import need_devices
-from .tolerance import mean_limit
-
-_DRAWS = 1 << 20
 
 
 def _draws(context: SuiteContext, generator: Any) -> list[Any]:
@@ -32,7 +29,7 @@ def _differ(context: SuiteContext, left: list[Any], right: list[Any]) -> bool:
     return not any(context.torch.equal(a, b) for a, b in zip(left, right))
 
 
-@check("runtime.generator_seed", "random numbers depend only on the seed", suites=FULL)
+@check("runtime.generator_seed", "random numbers depend only on the seed")
 def generator_seed(context: SuiteContext) -> None:
     """Seed generators and the default one; draw twice."""
     torch = context.torch
@@ -59,7 +56,7 @@ def generator_seed(context: SuiteContext) -> None:
     )
 
 
-@check("runtime.generator_state", "a saved generator state can be restored", suites=FULL)
+@check("runtime.generator_state", "a saved generator state can be restored")
 def generator_state(context: SuiteContext) -> None:
     """Save and restore states; draws from one generator leave another alone."""
     torch = context.torch
@@ -94,42 +91,7 @@ def _default_state(context: SuiteContext) -> tuple[Any, Any]:
     return owner.get_rng_state, owner.set_rng_state
 
 
-@check("runtime.generator_distribution", "random numbers have the right distribution", suites=FULL)
-def generator_distribution(context: SuiteContext) -> None:
-    """Compare ranges, means and spreads with their expectations, within statistical limits."""
-    torch, device = context.torch, context.device
-    generator = torch.Generator(device).manual_seed(77)
-    uniform = torch.rand(_DRAWS, generator=generator, device=device)
-    require(
-        uniform.min().item() >= 0.0 and uniform.max().item() < 1.0,
-        f"uniform numbers lie in [{uniform.min().item()}, {uniform.max().item()}]",
-    )
-    normal = torch.randn(_DRAWS, generator=generator, device=device)
-    integers = torch.randint(-3, 4, (_DRAWS,), generator=generator, device=device)
-    require(
-        sorted(integers.unique().tolist()) == list(range(-3, 4)), f"integers are {integers.unique().tolist()}"
-    )
-    coins = torch.full((_DRAWS,), 0.25, device=device).bernoulli(generator=generator)
-    lagged = normal[:-1] * normal[1:]
-    for name, values, mean, deviation in (
-        ("uniform", uniform, 0.5, 12**-0.5),
-        ("uniform squared", uniform**2, 1 / 3, (4 / 45) ** 0.5),
-        ("normal", normal, 0.0, 1.0),
-        ("normal squared", normal**2, 1.0, 2**0.5),
-        ("normal below 1", (normal < 1).float(), 0.8413447, 0.3653),
-        ("integers", integers.float(), 0.0, 2.0),
-        ("coins", coins, 0.25, 0.1875**0.5),
-        ("neighbours", lagged, 0.0, 1.0),
-    ):
-        found = values.cpu().double().mean().item()
-        context.within(f"mean_of_{name.replace(' ', '_')}", abs(found - mean), mean_limit(deviation, _DRAWS))
-    order = torch.randperm(10007, generator=generator, device=device).cpu()
-    require(
-        torch.equal(order.sort().values, torch.arange(10007)), "a random permutation is not a permutation"
-    )
-
-
-@check("runtime.generator_devices", "each device has its own generator", suites=FULL)
+@check("runtime.generator_devices", "each device has its own generator")
 def generator_devices(context: SuiteContext) -> None:
     """Seed all devices, draw on one; the other generators must not change."""
     number = need_devices(context, 2)

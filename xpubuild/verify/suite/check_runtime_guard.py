@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 from .runtime import leave_by_exception, need_api, need_devices
 
 
-@check("runtime.guard_default", "the default device is restored, also after an exception", suites=FULL)
+@check("runtime.guard_default", "the default device is restored, also after an exception")
 def guard_default(context: SuiteContext) -> None:
     """Create tensors inside ``torch.device`` contexts; leave them normally and by an exception."""
     torch = context.torch
@@ -36,7 +36,7 @@ def guard_default(context: SuiteContext) -> None:
     require(after == before, f"after an exception the default device is {after} instead of {before}")
 
 
-@check("runtime.guard_autocast", "autocast is restored, also after an exception", suites=FULL)
+@check("runtime.guard_autocast", "autocast is restored, also after an exception")
 def guard_autocast(context: SuiteContext) -> None:
     """Multiply inside and outside autocast to bfloat16."""
     torch = context.torch
@@ -56,7 +56,7 @@ def guard_autocast(context: SuiteContext) -> None:
     require(found == torch.float32, f"after an exception autocast is still enabled: a product is {found}")
 
 
-@check("runtime.guard_device", "the current device is restored, also after an exception", suites=FULL)
+@check("runtime.guard_device", "the current device is restored, also after an exception")
 def guard_device(context: SuiteContext) -> None:
     """Enter every device in turn, nested and with an exception; tensors are created on the current one."""
     if not context.backend.device_index_checked:
@@ -96,7 +96,7 @@ def guard_device(context: SuiteContext) -> None:
     require(module.current_device() == before, "making a missing device current changed the current device")
 
 
-@check("runtime.guard_streams_of_devices", "each device has its own current stream", suites=FULL)
+@check("runtime.guard_streams_of_devices", "each device has its own current stream")
 def guard_streams_of_devices(context: SuiteContext) -> None:
     """Enter a stream of the second device from the first and come back."""
     need_devices(context, 2)
@@ -119,7 +119,7 @@ def guard_streams_of_devices(context: SuiteContext) -> None:
     )
 
 
-@check("runtime.properties", "device properties are consistent", suites=FULL)
+@check("runtime.properties", "device properties are consistent")
 def properties(context: SuiteContext) -> None:
     """Compare names, memory figures and counts from the different places that report them."""
     if context.backend.name == "cpu" and not context.backend.device_index_checked:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from .context import SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 from .runtime import Load, leave_by_exception, need_streams
 
 _NEEDS = ("device.availability",)
 
 
-@check("runtime.stream_order", "work on one stream runs in order", suites=FULL, deadline_s=180)
+@check("runtime.stream_order", "work on one stream runs in order")
 def stream_order(context: SuiteContext) -> None:
     """Queue dependent steps after slow work on a side stream; only one order gives the right result."""
     need_streams(context)
@@ -36,7 +36,7 @@ def stream_order(context: SuiteContext) -> None:
     )
 
 
-@check("runtime.stream_async", "kernel launches are asynchronous", suites=FULL, deadline_s=180)
+@check("runtime.stream_async", "kernel launches are asynchronous")
 def stream_async(context: SuiteContext) -> None:
     """Queue slow work: the event after it is pending at first, complete after synchronize(), the result
     right."""
@@ -62,12 +62,7 @@ def stream_async(context: SuiteContext) -> None:
     )
 
 
-@check(
-    "runtime.stream_overlap",
-    "streams run independently of each other",
-    suites=FULL,
-    deadline_s=240,
-)
+@check("runtime.stream_overlap", "streams run independently of each other")
 def stream_overlap(context: SuiteContext) -> None:
     """Start short work on one stream after slow work on another.
 
@@ -102,12 +97,7 @@ def stream_overlap(context: SuiteContext) -> None:
     context.note("overlap observed" if seen else "no overlap observed (not required)")
 
 
-@check(
-    "runtime.stream_wait",
-    "wait_stream and wait_event order work on different streams",
-    suites=FULL,
-    deadline_s=180,
-)
+@check("runtime.stream_wait", "wait_stream and wait_event order work on different streams")
 def stream_wait(context: SuiteContext) -> None:
     """Synchronize streams in every available way; a stream that does not wait reads zeros."""
     need_streams(context)
@@ -139,7 +129,7 @@ def stream_wait(context: SuiteContext) -> None:
         )
 
 
-@check("runtime.stream_priority", "streams have the requested priority", suites=FULL, deadline_s=120)
+@check("runtime.stream_priority", "streams have the requested priority")
 def stream_priority(context: SuiteContext) -> None:
     """Create streams of normal and high priority and compute on both."""
     need_streams(context)
@@ -156,7 +146,7 @@ def stream_priority(context: SuiteContext) -> None:
             require(total.item() == 499500.0, f"a stream of priority {priority} computed {total.item()}")
 
 
-@check("runtime.guard_stream", "the current stream is restored, also after an exception", suites=FULL)
+@check("runtime.guard_stream", "the current stream is restored, also after an exception")
 def guard_stream(context: SuiteContext) -> None:
     """Nest stream contexts and leave one by an exception."""
     need_streams(context)

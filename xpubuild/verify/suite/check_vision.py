@@ -6,16 +6,14 @@ import importlib.util
 from typing import Any
 
 from .context import CheckFailedError, SuiteContext, require
-from .registry import check
-from .tolerance import excess
+from .registry import SMOKE, check
+from .tolerance import near
 
 _NEEDS = ("device.availability", "vision.import")
 
 
 @check(
-    "vision.import",
-    "torchvision and its operators can be imported",
-    needs=("import.torch",),
+    "vision.import", "torchvision and its operators can be imported", needs=("import.torch",), suites=SMOKE
 )
 def import_vision(context: SuiteContext) -> None:
     """Import torchvision; one that was built for another torch or backend has no operators."""
@@ -67,7 +65,7 @@ def _overlap(one: list[float], two: list[float]) -> float:
     return shared / (areas - shared)
 
 
-@check("vision.nms", "nms keeps the right boxes", needs=_NEEDS)
+@check("vision.nms", "nms keeps the right boxes", needs=_NEEDS, suites=SMOKE)
 def nms(context: SuiteContext) -> None:
     """Compare with an implementation in plain Python."""
     from torchvision.ops import nms as suppress
@@ -110,12 +108,10 @@ def _bilinear(plane: Any, y: float, x: float) -> float:
     return float(above * (1 - dy) + below * dy)
 
 
-@check("vision.roi_align", "roi_align and its gradient are correct", needs=_NEEDS)
+@check("vision.roi_align", "roi_align and its gradient are correct", needs=_NEEDS, suites=SMOKE)
 def roi_align(context: SuiteContext) -> None:
     """Compare with bilinear sampling in plain Python; the gradient of the sum is that of averaging."""
     from torchvision.ops import roi_align as align
-
-    from .placement import require_placed
 
     torch = context.torch
     plane = torch.randn(1, 1, 24, 24, generator=torch.Generator().manual_seed(52))
@@ -123,13 +119,10 @@ def roi_align(context: SuiteContext) -> None:
     indexed = torch.tensor([[0.0, *roi] for roi in rois])
     there = plane.to(context.device).requires_grad_()
     found = align(there, indexed.to(context.device), output_size=4, sampling_ratio=2, aligned=True)
-    require_placed(context, "the result is", (found,))
     wanted = torch.tensor([[_aligned(plane[0, 0].tolist(), roi, 4, 2)] for roi in rois], dtype=torch.float64)
     # Coordinates and weights carry a few roundings of numbers up to 24, values are of size 4 and below.
     limit = torch.full_like(wanted, 8 * 24 * float(torch.finfo(torch.float32).eps))
-    error = excess(torch, found, wanted, limit)
-    context.metric("error_of_allowed", error)
-    require(error <= 1, f"roi_align is off by {error:.3g} times the allowed error")
+    near(context, "roi_align", found, wanted, limit)
     (gradient,) = torch.autograd.grad(found.sum(), there)
     total = float(gradient.sum())
     require(

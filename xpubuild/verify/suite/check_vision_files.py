@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
-from .registry import FULL, check
+from .registry import check
 from .tolerance import network_limit, relative_error, unit_roundoff
 
 _SIDE = 96
@@ -30,14 +30,13 @@ _LOSS = 2.0
     "vision.files",
     "resnet50 classifies a folder of JPEG and PNG files",
     needs=("device.availability", "vision.import"),
-    suites=FULL,
     deadline_s=300,
 )
 def files(context: SuiteContext) -> None:
     """Write images (or take those of --data), read and transform them with torchvision, and compare pixels,
     the transformed images and the network's output with float64."""
     torch = context.torch
-    from .placement import DeviceMemory, require_placed
+    from .placement import on_device, require_placed
     from .workload import LAYERS, WIDEST, build
 
     context.full_precision()
@@ -51,7 +50,7 @@ def files(context: SuiteContext) -> None:
     model = build(context)
     with torch.inference_mode():
         there = model.to(context.device)
-        with DeviceMemory(context, 2**16):
+        with on_device(context, 2**16):
             found = torch.cat([there(part) for part in made.split(2)])
         exact = model.cpu().double()(wanted)
     require_placed(context, "the output is", (found,))

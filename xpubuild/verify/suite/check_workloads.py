@@ -40,14 +40,14 @@ _LEAST_BYTES = 2**16
 
 def _declare(name: str, title: str, description: str) -> None:
     def table(context: SuiteContext) -> None:
-        from .placement import DeviceMemory, Recorder
+        from .placement import on_device, recording
 
         # cuBLAS repeats its results only with this, and reads it before its first product.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         if name not in _MAY_FALL_BACK or not context.backend.streams:
-            with DeviceMemory(context, _LEAST_BYTES):
+            with on_device(context, _LEAST_BYTES):
                 return run_table(context, name)
-        with Recorder(context) as recorder:
+        with recording(context) as recorder:
             run_table(context, name)
         require(recorder.names is None or recorder.kernels, "the profiler recorded no kernel on the device")
         for fallback in sorted(set(recorder.fallbacks)):

@@ -33,10 +33,7 @@ class SuiteContext:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        required: frozenset[str],
-        options: Mapping[str, str] | None = None,
+        self, backend: Backend, required: frozenset[str], options: Mapping[str, str] | None = None
     ) -> None:
         self.backend = backend
         self.required = required

@@ -8,9 +8,12 @@ torch's wheels do not require (``registry.PACKAGES``).
 
 from __future__ import annotations
 
+import functools
 import importlib
+import json
 import os
 import unittest
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,6 +41,7 @@ def name_of(info: Any) -> str:
     return f"{info.name}.{variant}" if variant else str(info.name)
 
 
+@functools.cache
 def load() -> dict[str, Any]:
     """Import the database and return its entries by name.
 
@@ -136,3 +140,10 @@ def tolerance(info: Any, dtype: Any, device: str) -> tuple[float, float]:
             elif wider is not None:
                 relative, absolute = max(relative, wider.rtol), max(absolute, wider.atol)
     return float(relative), float(absolute)
+
+
+def by_use(names: list[str]) -> list[str]:
+    """Return names of the database, those that programs use most (``database_order.json``) first."""
+    text = Path(__file__).with_name("database_order.json").read_text("utf-8")
+    uses: dict[str, int] = json.loads(text)["uses"]
+    return sorted(names, key=lambda name: -uses.get(name, 0))

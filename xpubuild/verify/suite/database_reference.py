@@ -2,31 +2,34 @@
 
 A reference is that of the ``OpInfo`` (a function of NumPy) where it has one, else torch's own on the CPU in
 double precision: the inputs are those of the type under test, converted without rounding. Each comes with how
-much it changes with its inputs (``database_change.py``), so that a limit can be what a backward stable
-algorithm keeps to. The same operator on the CPU in the type under test says which types results have.
+much it changes with its inputs, so that a limit can be what a backward stable algorithm keeps to. The same
+operator on the CPU in the type under test says which types results have.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
-from .database import differentiable, name_of, objections
+from .database import differentiable, load, name_of, objections
 from .database_calls import (
     Arguments,
+    call_backward,
     dense,
     differ,
     double_by_default,
+    ends_of,
     own_seeds,
+    pushed,
     quiet,
     results_of,
     sources_of,
     wide,
 )
-from .database_change import SEEDS, backward, spread, tangents
 from .database_choice import has_derivative
 from .database_samples import evenly, leaves, mapped, samples
-from .references import _moved, _rounds
+from .references import CHANGE, _moved, _rounds
 
 #: Samples of a type for which gradients are computed; the others have forward results alone.
 GRADIENTS = 4
@@ -37,8 +40,9 @@ _JUMPS = ("div.floor_rounding", "div.trunc_rounding", "floor_divide", "remainder
 _OTHER_FUNCTIONS = ("std", "var", "fft.ihfft2")
 
 
-def compute(torch: Any, info: Any, dtype: Any, device: str) -> list[dict[str, Any]]:
-    """Return one record for each sample: its tensors, and what is expected of them."""
+def compute(torch: Any, name: str, type_name: str, device: str) -> list[dict[str, Any]]:
+    """Return one record for each sample of an operator in a type: its tensors, and what is expected."""
+    info, dtype = load()[name], getattr(torch, type_name)
     grad = differentiable(torch, info, dtype, device)
     against = objections(torch, info, dtype, device)
     with quiet():
@@ -169,3 +173,80 @@ class Reference:
 
 def _wider(types: dict[Any, Any], torch: Any, one: Any) -> Any:
     return types.get(one, one) if isinstance(one, torch.dtype) else one
+
+
+#: Of the signs by which each input moves.
+SEEDS = (3, 4)
+
+
+def spread(torch: Any, values: list[Any], again: Callable[[int], list[Any]]) -> list[Any]:
+    """Return how much each value changes for a relative change of 1 of the inputs; None: it does not."""
+    rounding = [one.is_floating_point() or one.is_complex() for one in values]
+    found = [torch.zeros_like(one.abs()) if rounds else None for one, rounds in zip(values, rounding)]
+    for seed in SEEDS if any(rounding) else ():
+        try:
+            moved = again(seed)
+        except Exception:  # noqa: BLE001 - inputs at the edge of a domain cannot be moved
+            return [None for _ in values]
+        for number, (one, other) in enumerate(zip(values, moved)):
+            if found[number] is None or one.shape != other.shape:
+                continue
+            change = (dense(torch, other) - one).abs() / CHANGE
+            found[number] = torch.maximum(found[number], torch.nan_to_num(change, 0.0, 0.0, 0.0))
+    return found
+
+
+def backward(sample: Any) -> dict[str, Any]:
+    """Return gradients of the inputs, the weights of the results that they are for, and their spread."""
+    torch = sample.torch
+    weights: list[Any] = []
+
+    def gradients(seed: int | None = None) -> list[Any]:
+        arguments = sample.arguments(seed)
+        with double_by_default(torch):
+            ends = ends_of(torch, results_of(torch, sample.sample, call_backward(sample.info, arguments)))
+            weights[:] = weights or _weights(torch, ends, 977)
+            given = _moved_weights(torch, weights, seed)
+            found = torch.autograd.grad(ends, sources_of(torch, arguments), given, allow_unused=True)
+        return [torch.zeros(()) if one is None else dense(torch, one) for one in found]
+
+    return _expected(sample, weights, gradients)
+
+
+def tangents(sample: Any) -> dict[str, Any]:
+    """Return derivatives of the results along random tangents of the inputs, and their spread."""
+    torch = sample.torch
+    weights = _weights(torch, sources_of(torch, sample.arguments()), 1977)
+
+    def derivatives(seed: int | None = None) -> list[Any]:
+        given = _moved_weights(torch, weights, seed)
+        with double_by_default(torch):
+            call = lambda arguments: call_backward(sample.info, arguments)  # noqa: E731
+            found = pushed(torch, sample.sample, sample.arguments(seed), given, call)
+        return [torch.zeros(()) if one is None else dense(torch, one) for one in found]
+
+    return _expected(sample, weights, derivatives)
+
+
+def _weights(torch: Any, tensors: list[Any], first: int) -> list[Any]:
+    """Return random multiples of 1/4 in the form of tensors, which every type holds."""
+    made = []
+    for number, one in enumerate(tensors):
+        generator = torch.Generator().manual_seed(first + number)
+        parts = [torch.randint(-4, 5, one.shape, generator=generator).double() / 4 for _ in range(2)]
+        made.append(torch.complex(*parts) if one.is_complex() else parts[0])
+    return made
+
+
+def _moved_weights(torch: Any, weights: list[Any], seed: int | None) -> list[Any]:
+    if seed is None:
+        return weights
+    return [_moved(torch, one, 7000 + 100 * number + seed) for number, one in enumerate(weights)]
+
+
+def _expected(sample: Any, weights: list[Any], compute_one: Callable[..., list[Any]]) -> dict[str, Any]:
+    values = [one.clone() for one in compute_one()]  # no two of them on one memory
+    spreads = spread(sample.torch, values, compute_one)
+    pairs = zip(values, spreads)
+    weights = [one.clone() for one in weights]
+    return {"weights": weights, "values": [{"value": one, "spread": changes} for one, changes in pairs]}

@@ -1,6 +1,6 @@
 """Spreads the operators of the database over processes and devices, and sees each through to a state.
 
-One process per shard runs operators (``database_worker.py``). Where it dies or does not come back in time,
+One process per shard runs operators (``database_trial.py``). Where it dies or does not come back in time,
 that costs the operator that it was in: it is started again with the next.
 """
 

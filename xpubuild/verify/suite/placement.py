@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import warnings
-from collections.abc import Callable, Iterable
-from types import TracebackType
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from .context import SuiteContext, require
@@ -24,42 +25,15 @@ def require_placed(context: SuiteContext, what: str, tensors: Iterable[Any]) -> 
     require(not elsewhere, f"{what} on {', '.join(elsewhere)} instead of {context.backend.name}")
 
 
-class Recorder:
-    """Records what ran on the device: ``names`` of kernels, and ``fallbacks`` that torch warned about.
+@dataclass
+class Record:
+    """What ran on the device: ``names`` of kernels, and ``fallbacks`` that torch warned about.
 
     ``names`` is None if this torch has no profiler for the device.
     """
 
-    def __init__(self, context: SuiteContext) -> None:
-        self._context = context
-        self.names: list[str] | None = None
-        self.fallbacks: list[str] = []
-
-    def __enter__(self) -> Recorder:
-        self._profile = _profile(self._context) if _profiler_works(self._context) else None
-        self._warnings = warnings.catch_warnings(record=True)
-        self._caught = self._warnings.__enter__()
-        warnings.simplefilter("always")
-        if self._profile is not None:
-            self._profile.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._context.module.synchronize()
-        if self._profile is not None:
-            self._profile.__exit__(kind, error, trace)
-        self._warnings.__exit__(kind, error, trace)
-        sign = self._context.backend.fallback_warning
-        for message in self._caught or ():
-            text = str(message.message)
-            if sign and sign in text:
-                self.fallbacks.append(text.splitlines()[0])
-            else:
-                warnings.warn_explicit(message.message, message.category, message.filename, message.lineno)
-        if self._profile is not None and kind is None:
-            self.names = _device_names(self._context, self._profile)
+    names: list[str] | None = None
+    fallbacks: list[str] = field(default_factory=list)
 
     @property
     def kernels(self) -> list[str]:
@@ -70,6 +44,30 @@ class Recorder:
     def to_host(self) -> list[str]:
         """Return the names of transfers from the device to the host."""
         return [name for name in self.names or () if _TO_HOST.search(name)]
+
+
+@contextlib.contextmanager
+def recording(context: SuiteContext) -> Iterator[Record]:
+    """Yield the record of what runs inside; it is complete at the end. Other warnings are passed on."""
+    record, profile = Record(), None
+    with contextlib.ExitStack() as stack:
+        caught = stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always")
+        if _profiler_works(context):
+            profile = stack.enter_context(_profile(context))
+        try:
+            yield record
+        finally:
+            context.module.synchronize()
+    sign = context.backend.fallback_warning
+    for message in caught or ():
+        text = str(message.message)
+        if sign and sign in text:
+            record.fallbacks.append(text.splitlines()[0])
+        else:
+            warnings.warn_explicit(message.message, message.category, message.filename, message.lineno)
+    if profile is not None:
+        record.names = _device_names(context, profile)
 
 
 def _profile(context: SuiteContext) -> Any:
@@ -108,15 +106,16 @@ def _profiler_works(context: SuiteContext) -> bool:
     )
 
 
-def recorded(context: SuiteContext, function: Callable[[], Any]) -> tuple[Any, Recorder]:
+def recorded(context: SuiteContext, function: Callable[[], Any]) -> tuple[Any, Record]:
     """Return what the function returns and the record of what it ran on the device."""
-    with Recorder(context) as recorder:
+    with recording(context) as record:
         result = function()
-    return result, recorder
+    return result, record
 
 
-class DeviceMemory:
-    """Fails the check unless the work inside ran on the device.
+@contextlib.contextmanager
+def on_device(context: SuiteContext, expected_bytes: int) -> Iterator[None]:
+    """Fail the check unless the work inside ran on the device.
 
     It has to allocate at least ``expected_bytes`` on the device, the profiler has to record kernels there,
     and torch must not warn that an operator ran on the CPU: after a fallback to the CPU results are
@@ -124,55 +123,31 @@ class DeviceMemory:
     tested: the CPU has none of these, xpu no statistics before torch 2.6, a torch built without Kineto no
     profiler. The metric ``device_evidence`` lists what was tested.
     """
-
-    def __init__(self, context: SuiteContext, expected_bytes: int) -> None:
-        self._context = context
-        self._expected = expected_bytes
-        self._measured = context.backend.allocator_statistics and hasattr(context.module, "memory_allocated")
-
-    def __enter__(self) -> DeviceMemory:
-        self._recorder = Recorder(self._context) if self._context.backend.streams else None
-        if self._recorder is not None:
-            self._recorder.__enter__()
-        if self._measured:
-            module = self._context.module
+    module, evidence = context.module, []
+    measured = context.backend.allocator_statistics and hasattr(module, "memory_allocated")
+    with contextlib.ExitStack() as stack:
+        record = stack.enter_context(recording(context)) if context.backend.streams else None
+        if measured:
             module.synchronize()
             module.reset_peak_memory_stats()
-            self._before = module.memory_allocated()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        taken = 0
-        if self._measured and kind is None:
-            module = self._context.module
+            before = module.memory_allocated()
+        yield
+        if measured:
             module.synchronize()
-            taken = module.max_memory_allocated() - self._before
-        if self._recorder is not None:
-            self._recorder.__exit__(kind, error, trace)
-        if kind is not None:
-            return
-        if self._measured:
-            self._require_memory(taken)
-        if self._recorder is not None:
-            self._require_work(self._recorder)
-
-    def _require_memory(self, taken: int) -> None:
-        self._context.metric("device_memory_bytes", taken)
+            taken = module.max_memory_allocated() - before
+    if measured:
+        evidence.append("allocator")
+        context.metric("device_memory_bytes", taken)
         require(
-            taken >= self._expected,
-            f"the device's allocator provided {taken} bytes for work that needs at least {self._expected}: "
+            taken >= expected_bytes,
+            f"the device's allocator provided {taken} bytes for work that needs at least {expected_bytes}: "
             "it did not run there",
         )
-
-    def _require_work(self, recorder: Recorder) -> None:
-        evidence = ["allocator"] if self._measured else []
-        require(not recorder.fallbacks, "; ".join(recorder.fallbacks[:3]))
-        if recorder.names is not None:
-            evidence.append("profiler")
-            self._context.metric("device_kernels", len(recorder.kernels))
-            require(
-                recorder.kernels, "the profiler recorded no kernel on the device: the work did not run there"
-            )
-        self._context.metric("device_evidence", evidence)
+    if record is None:
+        return
+    require(not record.fallbacks, "; ".join(record.fallbacks[:3]))
+    if record.names is not None:
+        evidence.append("profiler")
+        context.metric("device_kernels", len(record.kernels))
+        require(record.kernels, "the profiler recorded no kernel on the device: the work did not run there")
+    context.metric("device_evidence", evidence)

@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import json
 import os
+import selectors
+import signal
+import sys
 import tempfile
-import threading
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .cases import ALL_NAN, NAN_GRADIENT, Call, Case, evaluate, prepared, variants
-from .children import Ended, python, run_one
+from .children import Ended, Talking, python
 from .context import CheckFaultError, SuiteContext
+from .registry import PACKAGES
+from .settling import settle
 
 #: By how much inputs change, relative to their size, to see how much results change.
 CHANGE = 2.0**-20
 _DEADLINE_S = 840
-_TICK_S = 0.02
 #: What torch says about itself in warnings, not about numbers.
 _NOTES = ".*(NumPy|beta|prototype|deprecated|lower the performance|experimental).*"
 #: Table -> case -> variant -> results, each with its sensitivity.
@@ -32,7 +36,11 @@ STORE: dict[str, dict[str, Any]] = {}
 #: Where the other process stores them, once it has run; the harness removes its temporary folder.
 _FOLDER: list[str] = []
 #: Table -> the process that computes its references.
-_MAKING: dict[str, _Making] = {}
+_MAKING: dict[str, References] = {}
+#: Some of upstream's samples are in the order of a set: it has to be the same in both processes.
+SAME_ORDER = {"PYTHONHASHSEED": "0"}
+_LONGEST = 600
+_NUMBERS = itertools.count()
 
 
 #: Module -> its tables: functions that return cases.
@@ -171,48 +179,127 @@ def nan_gradients(torch: Any, call: Call, inputs: list[Any]) -> list[Any]:
 
 
 def _elsewhere(context: SuiteContext, name: str) -> dict[str, Any]:
-    """Return the references of a table from another process; those that this one will need are begun too."""
+    """Return the references of a table from another process; those that this one will need are begun too.
+
+    Tables are spread over processes: two cores for each, since the device's checks and they run at once.
+    """
     if not _FOLDER:
         _FOLDER.append(tempfile.mkdtemp(prefix="references-"))
-    stored = Path(_FOLDER[0]) / f"{name}.pt"
-    if not stored.is_file() and name not in _MAKING:
+    if name not in _MAKING:
         planned = [identifier.partition(".")[2] for identifier in context.planned]
         ahead = [one for one in planned if one in TABLES and one not in _MAKING and one not in STORE]
-        _begin(context.torch, list(dict.fromkeys([name, *ahead])), stored.parent)
-    while not stored.is_file():
-        made = _MAKING[name]
-        if made.ended is not None and not stored.is_file():
-            for one in made.names:
-                _MAKING.pop(one, None)
-            raise CheckFaultError(made.ended.describe("the process for references"))
-        time.sleep(_TICK_S)
-    loaded: dict[str, Any] = context.torch.load(stored, weights_only=True)
-    stored.unlink()
-    return loaded
+        names = list(dict.fromkeys([name, *ahead]))
+        count = max(1, min(len(names), len(os.sched_getaffinity(0)) // 2))
+        made = [References(context.torch, "cpu", Path(_FOLDER[0]), _DEADLINE_S) for _ in range(count)]
+        for number, one in enumerate(names):
+            _MAKING[one] = made[number % count]
+            made[number % count].ask("table", one)
+    others = _MAKING.pop(name)
+    found: dict[str, Any] = others.get("table", name)
+    if others not in _MAKING.values():
+        others.end()
+    return found
 
 
-class _Making:
-    """A process that computes the references of some tables, in their order, while this one goes on."""
+class References:
+    """A process that computes what it is asked for, in this order, while this one goes on.
 
-    def __init__(self, torch: Any, names: list[str], folder: Path) -> None:
-        self.names = names
-        self.ended: Ended | None = None
-        home = Path(torch.__file__).parent.parent
-        command = python(Path(__file__).with_name("run.py"), "--references", ",".join(names), home, folder)
-        self._command = [command[0], "-I", *command[1:]]
-        self._folder = folder / f"by-{names[0]}"
-        threading.Thread(target=self._run, daemon=True).start()
+    It is isolated: what changes the torch under test does not change what it is compared with. Where it dies
+    or hangs, another one computes the rest.
+    """
 
-    def _run(self) -> None:
-        # One thread: the other one of a busy machine would be waited for at each operator.
-        self.ended = run_one(
-            self._command, deadline_s=_DEADLINE_S, folder=self._folder, env={"OMP_NUM_THREADS": "1"}
-        )
+    def __init__(self, torch: Any, device: str, folder: Path, deadline_s: float) -> None:
+        self._torch, self._device, self._folder, self._deadline_s = torch, device, folder, deadline_s
+        self._process: Talking | None = None
+        self._asked: dict[tuple[str, ...], int] = {}
+        self._told = -1
+
+    def ask(self, *words: str) -> None:
+        """Ask for something: ("table", its name), or ("operator", its name, a type)."""
+        self._asked[words] = number = next(_NUMBERS)
+        self._send(number, words)
+
+    def get(self, *words: str) -> Any:
+        """Wait for what was asked for and return it.
+
+        Raises:
+            CheckFaultError: there is none; the message says why.
+        """
+        number = self._asked.pop(words)
+        path = self._folder / f"{number}.pt"
+        if not self._wait(number):
+            status = self.end()
+            for other, again in self._asked.items():
+                self._send(again, other)
+            late = status == -signal.SIGKILL
+            raise CheckFaultError(Ended(status, late, "").describe("the process for references on the CPU"))
+        found = self._torch.load(path, weights_only=False)
+        path.unlink()
+        if isinstance(found, str):
+            raise CheckFaultError(found)
+        return found
+
+    def end(self) -> int:
+        """End the process and return its status."""
+        process, self._process = self._process, None
+        return process.end() if process is not None else 0
+
+    def _send(self, number: int, words: tuple[str, ...]) -> None:
+        if self._process is None:
+            packages = ("torch", *(PACKAGES["database"] if words[0] == "operator" else ()))
+            places = [str(importlib.import_module(one).__file__) for one in packages]
+            homes = os.pathsep.join(dict.fromkeys(str(Path(one).parent.parent) for one in places))
+            script = Path(__file__).with_name("run.py")
+            command = python(script, "--references", self._folder, homes, self._device)
+            # As -I does, which would ignore the hash seed too. One thread: the other one of a busy machine
+            # would be waited for at each operator.
+            clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+            self._process = Talking(
+                [command[0], "-s", *command[1:]], {**clean, **SAME_ORDER, "OMP_NUM_THREADS": "1"}
+            )
+        self._process.send(json.dumps([number, *words]).encode())
+
+    def _wait(self, number: int) -> bool:
+        """Wait until a number is there; the other process says them in the order they were asked for."""
+        if self._process is None:
+            return False
+        output, end = self._process.output, time.monotonic() + self._deadline_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(output, selectors.EVENT_READ)
+            while self._told != number:
+                line = output.readline() if selector.select(max(0.0, end - time.monotonic())) else b""
+                if not line:
+                    return False
+                self._told = int(line)
+        return True
 
 
-def _begin(torch: Any, names: list[str], folder: Path) -> None:
-    """Spread tables over processes: two cores for each, since the device's checks and they run at once."""
-    count = max(1, min(len(names), len(os.sched_getaffinity(0)) // 2))
-    for first in range(count):
-        mine = names[first::count]
-        _MAKING.update(dict.fromkeys(mine, _Making(torch, mine, folder)))
+def own_output() -> IO[str]:
+    """Return the standard output for records; what anything else prints goes to standard error."""
+    kept = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    return kept
+
+
+def serve(folder: str, device: str) -> None:
+    """Compute what standard input asks ``References`` for, one list in a line; say when it is there."""
+    output = own_output()
+    torch = importlib.import_module("torch")
+    settle(torch)
+    for line in sys.stdin:
+        number, kind, *words = json.loads(line)
+        try:
+            if kind == "table":
+                found: Any = compute(torch, words[0])
+            else:
+                found = importlib.import_module(".database_reference", __package__).compute(
+                    torch, *words, device
+                )
+        except Exception as error:  # noqa: BLE001 - upstream's samples may not be to be had here
+            found = f"{type(error).__name__}: {error}".splitlines()[0][:_LONGEST]
+        path = Path(folder) / f"{number}.pt"
+        try:
+            torch.save(found, path)
+        except RuntimeError as error:
+            torch.save(f"it cannot be stored: {error}"[:_LONGEST], path)
+        output.write(f"{number}\n")

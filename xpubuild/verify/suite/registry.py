@@ -18,7 +18,7 @@ FULL = ("full",)
 SPEED = ("full", "speed")
 #: For building images: no check needs a device.
 IMAGE = ("image",)
-SUITES = ("smoke", "full", "speed", "image", "dynamo", "upstream", "ops")
+SUITES = ("smoke", "full", "speed", "image", "dynamo", "upstream", "operators")
 
 #: Groups in the order they run; one that is not named here comes last.
 GROUPS = (
@@ -36,12 +36,7 @@ LANES = (
 _CORES_FOR_LANES = 8
 
 #: Optional part that ``--require`` may name -> patterns of its checks.
-PARTS = {
-    "ops": ("ops.*",),
-    "vision": ("vision.*",),
-    "audio": ("audio.*",),
-    "triton": ("compile.triton_*",),
-}
+PARTS = {"ops": ("ops.*",), "vision": ("vision.*",), "audio": ("audio.*",), "triton": ("compile.triton_*",)}
 
 #: Group -> packages beside torch without which it cannot run; they are asked for before anything runs.
 PACKAGES = {"database": ("numpy", "expecttest", "packaging")}
@@ -86,15 +81,19 @@ def check(
     title: str,
     *,
     needs: tuple[str, ...] = ("device.availability",),
-    suites: tuple[str, ...] = SMOKE,
-    deadline_s: float = 60.0,
+    suites: tuple[str, ...] = FULL,
+    deadline_s: float | None = None,
 ) -> Callable[[CheckFunction], CheckFunction]:
-    """Declare a check; ids are ``group.name``. A second check of the same id is a ValueError."""
+    """Declare a check; ids are ``group.name``. A second check of the same id is a ValueError.
+
+    Without a deadline of its own it has a minute in the smoke suite, else four.
+    """
+    deadline = deadline_s or (60.0 if "smoke" in suites else 240.0)
 
     def register(function: CheckFunction) -> CheckFunction:
         if identifier in _CHECKS:
             raise ValueError(f"two checks have the id {identifier}")
-        _CHECKS[identifier] = Check(identifier, title, needs, suites, deadline_s, function)
+        _CHECKS[identifier] = Check(identifier, title, needs, suites, deadline, function)
         return function
 
     return register

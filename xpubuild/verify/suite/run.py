@@ -142,35 +142,6 @@ def _run_all(options: argparse.Namespace) -> None:
         )
 
 
-def _write_references(names: str, home: str, out: str) -> None:
-    """Compute the references of tables and store them; ``home`` is the folder that torch is in."""
-    sys.path.append(home)
-    _load_suite()
-    torch = importlib.import_module("torch")
-    importlib.import_module(f"{_PACKAGE}.settling").settle(torch)
-    compute = importlib.import_module(f"{_PACKAGE}.references").compute
-    for name in names.split(","):
-        part = Path(out) / f"{name}.part"
-        torch.save(compute(torch, name), part)
-        part.rename(part.with_suffix(".pt"))  # as a whole: it is waited for
-
-
-def _database(options: argparse.Namespace) -> bool:
-    """Be one of the two processes of ``database_worker.py``, if the options ask for that."""
-    if options.database_references:
-        folder, home, device = options.database_references
-        sys.path += home.split(os.pathsep)
-        _load_suite()
-        importlib.import_module(f"{_PACKAGE}.database_worker").serve_references(folder, device)
-    elif options.database_trials:
-        device, folder, deadline_s = options.database_trials
-        _load_suite()
-        importlib.import_module(f"{_PACKAGE}.database_worker").serve_trials(device, folder, float(deadline_s))
-    else:
-        return False
-    return True
-
-
 def main(arguments: list[str]) -> int:
     """Run the checks of the command line; the exit code does not depend on their results."""
     parser = argparse.ArgumentParser()
@@ -179,8 +150,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--require", action="append", default=[])
     parser.add_argument("--option", action="append", default=[])
-    parser.add_argument("--references", nargs=3, metavar=("TABLES", "HOME", "OUT"))
-    parser.add_argument("--database-references", nargs=3, metavar=("FOLDER", "HOMES", "DEVICE"))
+    parser.add_argument("--references", nargs=3, metavar=("FOLDER", "HOMES", "DEVICE"))
     parser.add_argument("--database-trials", nargs=3, metavar=("DEVICE", "FOLDER", "SECONDS"))
     parser.add_argument("ids", nargs="*")
     options = parser.parse_args(arguments)
@@ -192,12 +162,17 @@ def main(arguments: list[str]) -> int:
         return 0
     _prepare_process()
     if options.references:
-        _write_references(*options.references)
-        return 0
-    if _database(options):
-        return 0
-    _load_suite()
-    _run_all(options)
+        folder, homes, device = options.references
+        sys.path += homes.split(os.pathsep)
+        _load_suite()
+        importlib.import_module(f"{_PACKAGE}.references").serve(folder, device)
+    elif options.database_trials:
+        device, folder, deadline_s = options.database_trials
+        _load_suite()
+        importlib.import_module(f"{_PACKAGE}.database_trial").serve_trials(device, folder, float(deadline_s))
+    else:
+        _load_suite()
+        _run_all(options)
     return 0
 
 

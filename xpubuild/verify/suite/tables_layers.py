@@ -157,6 +157,8 @@ def convolve(torch: Any) -> Iterator[Case]:
         torch,
         ("conv2d channels last", lambda x, w: f.conv2d(last(x), w, padding=1), f"{image} n6x4x3x3",
          "n3x8x71x67 n8x8x3x3"),
+        ("conv2d in double precision", named(f, "conv2d", padding=1), f"{image} n6x4x3x3 n6",
+         {"types": ("float64",)}),
         ("conv_transpose2d groups", named(f, "conv_transpose2d", groups=2, dilation=2), f"{image} n4x3x3x3"),
         ("unfold and fold", lambda x: f.fold(f.unfold(x, 3, padding=1), x.shape[2:], 3, padding=1), image,
          wide),

@@ -60,6 +60,17 @@ def moves(torch: Any) -> Iterator[Case]:
         ("arange of numbers",
          lambda x: [torch.arange(n, n + 60, device=x.device, dtype=x.dtype) + x for n in (3, 5)], zero,
          EXACT),
+        ("arange of other steps",
+         lambda x: [torch.arange(*bounds, device=x.device) + x for bounds in
+                    ((10, -11, -3), (5, 5, 1), (-(2**40), -(2**40) + 9, 4))], "i0:1@1"),
+        ("arange of fractions",
+         lambda x: [torch.arange(*bounds, device=x.device, dtype=x.dtype) + x for bounds in
+                    ((0.0, 1.0, 0.1), (-3.5, 1000.0, 0.37), (1.0, -1.0, -0.125))], zero, LONG, slack(4)),
+        ("cat of other types",
+         lambda x: [torch.cat((x.to(kind), x[:, :0].to(kind), x.flip(0).to(kind)), 1) for kind in
+                    (torch.int64, torch.int32, torch.int8, torch.bool)], "i-99:99@3x67"),
+        ("cat of many parts", lambda x: torch.cat(x.split(1, 1), 1), "n3x130", EXACT),
+        ("repeat_interleave by counts", lambda x, i: x.repeat_interleave(i, 1), "n3x67 i0:4@67", EXACT),
         ("linspace", lambda x: torch.linspace(3, 5, 70001, device=x.device, dtype=x.dtype) + x, zero, LONG,
          slack(4)),
         ("eye", lambda x: torch.eye(300, 290, device=x.device) + x, zero, EXACT, SINGLE),
@@ -87,6 +98,9 @@ def moves(torch: Any) -> Iterator[Case]:
          f"{many} {indices} n5003x19", GRAD, slack(8)),
         ("index_put of elements", lambda x, i, j, y: x.index_put((i, j), y, accumulate=True),
          f"{data} {index} i0:17@33 n33", f"{many} i0:4099@70001 i0:19@70001 n70001", GRAD, slack(8)),
+        ("index_add of integers",
+         lambda x, i, y: [x.to(kind).index_add(0, i, y.to(kind)) for kind in (torch.int64, torch.int32)],
+         "i-9:9@13 i0:13@20000 i-9:9@20000"),
         ("index_copy", lambda x, y: x.index_copy(0, torch.arange(32, -1, -1, device=x.device), y),
          f"{data}*2",
          EXACT, GRAD),

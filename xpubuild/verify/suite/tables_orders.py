@@ -54,6 +54,9 @@ def reduce(torch: Any) -> Iterator[Case]:  # noqa: C901 - a table
     yield from rows(
         torch,
         ("prod of rows", named(torch, "prod", 1), "u.8:1.2@9x5", f"u.8:1.2@{_TALL}", slack(4)),
+        ("reductions of short integers",
+         lambda x: [getattr(x.to(kind), name)(1) for kind in (torch.int8, torch.int32) for name in
+                    ("sum", "amax", "amin", "cumsum", "count_nonzero")], "i-120:120@64x999"),
         ("max over 1", _parts(torch, "max", 1), two, many, EXACT, GRAD),
         ("min over 1", _parts(torch, "min", 1), two, many, EXACT, GRAD),
         ("aminmax", lambda x: tuple(torch.aminmax(x, dim=1)), two, many, EXACT),
@@ -116,6 +119,11 @@ def order(torch: Any) -> Iterator[Case]:
         ("sort over 0", lambda x: x.sort(0)[0], "n67x5", "n701x211", EXACT),
         ("stable sort of integers", lambda x: tuple(x.sort(dim=1, stable=True)), "i0:9@5x67",
          "i0:99@3x70001"),
+        ("stable sort of bytes",
+         lambda x: [part for down in (False, True) for part in
+                    x.to(torch.int8).sort(dim=1, stable=True, descending=down)], "i-60:60@2x4097"),
+        ("sort of each length", lambda x: [x[:, :n].sort()[0] for n in (1, 2, 31, 128, 1023, 1025)],
+         "n2x1025", EXACT),
         ("argsort", named(torch, "argsort", 1), two, many, EXACT),
         ("long topk", lambda x: x.topk(100)[0], "n201", "n200003", EXACT),
         ("msort", "", two, EXACT),

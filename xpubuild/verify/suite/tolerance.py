@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .context import CheckFaultError
+from .context import CheckFaultError, SuiteContext, require
 
 CONFIDENCE = 8.0
 
@@ -25,34 +25,15 @@ CONFIDENCE = 8.0
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 TF32_ROUNDOFF = 2.0**-10
 
-#: The dtype in which results are accumulated, on all backends; ``stored_sums_limit`` is the exception.
-ACCUMULATES_IN = {
-    "float64": "float64",
-    "float32": "float32",
-    "float16": "float32",
-    "bfloat16": "float32",
-}
+#: The dtype in which results are accumulated, on all backends.
+ACCUMULATES_IN = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
 
 #: Largest error in units in the last place. Those of single functions are the limits of the OpenCL C
 #: specification (full profile), which SYCL uses; the errors of the other backends' libraries are smaller.
 #: Compositions add roundings.
 ULPS = {
-    "exp": 3,
-    "log": 3,
-    "sqrt": 3,
-    "tanh": 5,
-    "erf": 16,
-    "sin": 4,
-    "atan": 5,
-    "sigmoid": 8,
-    "gelu": 24,
-    "silu": 12,
-    "divide": 4,
-    "where": 0,
-}
-
-#: Error of functions that libraries compute for 16-bit types from a polynomial of bounded absolute error.
-SHORT_ABSOLUTE = {"erf": 2.0**-21}
+    "exp": 3, "log": 3, "sqrt": 3, "tanh": 5, "erf": 16, "sin": 4, "sigmoid": 8, "divide": 4, "where": 0,
+}  # fmt: skip
 
 #: Roundings to the result's type of partial sums, by kernels that split the inner dimension of a product.
 #: With 1, a bfloat16 addmm of inner size 1001 on an NVIDIA H200 (torch 2.11) was off by 1.3 times the limit.
@@ -97,19 +78,18 @@ def excess(torch: Any, result: Any, reference: Any, limit: Any) -> float:
     return float(((result - reference).abs() / (limit.detach() + tiny)).max())
 
 
-def function_limit(torch: Any, name: str, reference: Any, dtype: Any) -> Any:
-    """Return the limit for an elementwise function with a result of ``dtype``.
+def near(
+    context: SuiteContext, what: str, result: Any, reference: Any, limit: Any, *, placed: bool = True
+) -> None:
+    """Fail unless a result is within its limit, and (``placed``) on the device.
 
-    It is computed in the accumulator's dtype with the error of ``ULPS`` and then rounded. float64 is
-    compared with the CPU's float64, whose error is of the same kind.
+    The largest error of a check is its metric ``error_of_allowed``.
     """
-    size = reference.abs()
-    computed = accumulator(torch, dtype)
-    ulps = ULPS[name] * (2 if dtype == torch.float64 else 1)
-    limit = ulps * float(torch.finfo(computed).eps) * size
-    if computed != dtype:
-        limit = limit + unit_roundoff(torch, dtype) * size + SHORT_ABSOLUTE.get(name, 0.0)
-    return limit + smallest(torch, dtype) if ULPS[name] else limit
+    where = result.device.type
+    require(not placed or where == context.backend.name, f"{what}: the result is on {where}")
+    error = excess(context.torch, result, reference, limit)
+    context.metric("error_of_allowed", max(error, context.metrics.get("error_of_allowed", 0.0)))
+    require(error <= 1, f"{what} is off by {error:.3g} times the allowed error")
 
 
 def product_limit(torch: Any, left: Any, right: Any, result_dtype: Any, accumulate: Any) -> Any:
@@ -119,38 +99,14 @@ def product_limit(torch: Any, left: Any, right: Any, result_dtype: Any, accumula
     dimension may store and add those in the result's type; their size is that of a root mean square), the
     accumulation, and the smallest number of the type.
     """
-    return bilinear_limit(
-        torch,
-        lambda a, b: a @ b,
-        left,
-        right,
-        left.shape[-1],
-        result_dtype=result_dtype,
-        accumulate=accumulate,
-    )
-
-
-def stored_sums_limit(parts: int, roundoff: float) -> float:
-    """Return the limit for a sum of k parts that are stored and added in the result's type, by its rms.
-
-    Each part and each running sum is rounded. Independent roundings of numbers s add up to at most
-    ``c u sqrt(sum s^2)`` (Hoeffding's inequality, with the probability of failure above). Parts have the size
-    ``rms / sqrt(k)`` and running sums grow with the root of their length, so that the limit is
-    ``c u sqrt((k + 3) / 2) rms``.
-    """
-    return CONFIDENCE * math.sqrt((parts + 3) / 2) * roundoff
+    types = {"result_dtype": result_dtype, "accumulate": accumulate}
+    return bilinear_limit(torch, lambda a, b: a @ b, left, right, left.shape[-1], **types)
 
 
 def bilinear_limit(
-    torch: Any,
-    apply: Callable[[Any, Any], Any],
-    left: Any,
-    right: Any,
-    terms: int,
-    *,
-    result_dtype: Any,
+    torch: Any, apply: Callable[[Any, Any], Any], left: Any, right: Any, terms: int, *, result_dtype: Any,
     accumulate: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return ``product_limit`` for any sum of ``terms`` products, such as a convolution, as ``apply``."""
     roundoff = unit_roundoff(torch, result_dtype)
     partial = apply(left.square(), right.square()).sqrt()
@@ -189,11 +145,6 @@ def gradient_limit(kinks: int, forward: float) -> float:
     part of the gradient, so the 2-norm is off by the square root of the share, summed over ``kinks`` layers.
     """
     return math.sqrt(kinks * forward)
-
-
-def mean_limit(deviation: float, draws: int) -> float:
-    """Return how far the mean of ``draws`` random numbers may be from its expectation."""
-    return CONFIDENCE * deviation / math.sqrt(draws)
 
 
 def trajectory_limit(loss: float, forward: float, gradient: float, fall: float) -> float:
