@@ -39,11 +39,9 @@ class Deadline(Cancel):
     """
 
     def __init__(
-        self,
-        user: Cancel | None,
-        clock: Callable[[], float] = time.monotonic,
+        self, user: Cancel | None, clock: Callable[[], float] = time.monotonic,
         waited: Callable[[int], float] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self._user, self._clock, self._waited = user, clock, waited or waited_s
         self.expired = False
@@ -114,21 +112,12 @@ class Child:
         required = [word for part in self.require for word in ("--require", part)]
         given = [word for name, value in self.options.items() for word in ("--option", f"{name}={value}")]
         argv = [str(self.python), str(suite_dir() / "run.py"), "--device", self.device, *required, *given]
-        result = run(
-            [*argv, "--", *identifiers],
-            env=self.env,
-            cwd=self.cwd,
-            log=self.log,
-            on_line=self._line,
-            cancel=self._deadline,
-        )
-        return ChildEnd(
-            running=self._running,
-            running_s=round(time.monotonic() - self._since, 4),
-            timed_out=self._deadline.expired,
-            how=_describe(result),
-            output=tuple(self._output),
-        )
+        words = [*argv, "--", *identifiers]
+        options: dict[str, Any] = {"log": self.log, "on_line": self._line, "cancel": self._deadline}
+        result = run(words, env=self.env, cwd=self.cwd, **options)
+        spent = round(time.monotonic() - self._since, 4)
+        output = tuple(self._output)
+        return ChildEnd(self._running, spent, self._deadline.expired, _describe(result), output)
 
     def _line(self, line: str) -> None:
         text, separator, rest = line.partition(_SEPARATOR)

@@ -86,9 +86,8 @@ def run_suite(
     given = {**({"results": str(work / "operators")} if "database" in groups else {}), **(options or {})}
     with (work / LOG_NAME).open("wb") as log, _compile_scratch(work) as scratch:
         child_env = {**env, **_caches(scratch)}
-        session = _Session(checks, emit, started, baseline)
+        session = _Session(checks, emit, started, progress, baseline)
         deadlines = {check.id: deadline_s or check.deadline_s for check in checks}
-        session.progress = progress
 
         def lane(names: Sequence[str], output: IO[bytes]) -> None:
             for group in names:
@@ -101,23 +100,17 @@ def run_suite(
 
         for lanes in turns(groups, device, len(os.sched_getaffinity(0))):
             _run_beside(lanes, lane, log, work)
+    results, facts = tuple(session.results[check.id] for check in checks), session.facts
     return VerifyReport(
-        suite=suite,
-        python=str(python),
-        checks=tuple(session.results[check.id] for check in checks),
-        torch=session.facts.get("torch", {}),
-        device=session.facts.get("device", {"type": device}),
-        duration_s=round(time.monotonic() - began, 3),
-        operators=_table(given, session.results),
-    )
+        suite, str(python), results, facts.get("torch", {}), facts.get("device", {"type": device}),
+        round(time.monotonic() - began, 3), _table(given, session.results),
+    )  # fmt: skip
 
 
 def _run_beside(
-    lanes: Sequence[Sequence[str]],
-    run: Callable[[Sequence[str], IO[bytes]], None],
-    log: IO[bytes],
+    lanes: Sequence[Sequence[str]], run: Callable[[Sequence[str], IO[bytes]], None], log: IO[bytes],
     work: Path,
-) -> None:
+) -> None:  # fmt: skip
     """Run groups of checks, several lanes of them at once; what each printed is put together in the log."""
     if len(lanes) == 1:
         return run(lanes[0], log)
@@ -172,10 +165,10 @@ class _Session:
     checks: Sequence[Check]
     emit: Callable[[CheckResult], None]
     started: Callable[[str], None]
+    progress: Callable[[str, str], None] = lambda *_: None
     baseline: Baseline | None = None
     results: dict[str, CheckResult] = field(default_factory=dict)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    progress: Callable[[str, str], None] = lambda *_: None
 
     def __post_init__(self) -> None:
         self._by_id = {check.id: check for check in self.checks}
@@ -184,19 +177,16 @@ class _Session:
     def on_record(self, record: dict[str, Any], output: tuple[str, ...]) -> None:
         """Process one record of a subprocess."""
         with self._lock:
-            self._take(record, output)
-
-    def _take(self, record: dict[str, Any], output: tuple[str, ...]) -> None:
-        if record["event"] == "start":
-            self.started(record["id"])
-        elif record["event"] == "progress":
-            self.progress(record["id"], str(record["detail"]))
-        elif record["event"] == "facts":
-            self.facts.update({name: value for name, value in record.items() if name != "event"})
-        elif record["event"] == "result":
-            fields = {name: record[name] for name in ("status", "duration_s", "detail", "metrics")}
-            warnings = (*record.get("warnings", ()), *self._slower(record["id"], record["metrics"]))
-            self.add(record["id"], output=output, warnings=warnings, **fields)
+            if record["event"] == "start":
+                self.started(record["id"])
+            elif record["event"] == "progress":
+                self.progress(record["id"], str(record["detail"]))
+            elif record["event"] == "facts":
+                self.facts.update({name: value for name, value in record.items() if name != "event"})
+            elif record["event"] == "result":
+                fields = {name: record[name] for name in ("status", "duration_s", "detail", "metrics")}
+                warnings = (*record.get("warnings", ()), *self._slower(record["id"], record["metrics"]))
+                self.add(record["id"], output=output, warnings=warnings, **fields)
 
     def _slower(self, identifier: str, metrics: Mapping[str, Any]) -> tuple[str, ...]:
         device = self.facts.get("device", {}).get("name")
@@ -233,11 +223,9 @@ def _run_group(session: _Session, child: Child, checks: Sequence[Check], log: IO
         end = child.run([check.id for check in pending])
         if child.cancel:
             raise InterruptedByUserError(
-                "verify was interrupted",
-                why=child.cancel.reason,
-                fix="run the same command again",
+                "verify was interrupted", why=child.cancel.reason, fix="run the same command again",
                 evidence={"finished": sorted(session.results)},
-            )
+            )  # fmt: skip
         missing = [check.id for check in pending if check.id not in session.results]
         if missing:
             _blame(session, end.running or missing[0], end)

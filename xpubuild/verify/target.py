@@ -18,19 +18,9 @@ DEFAULT_DEVICE = "xpu"
 # An interpreter outside a workspace keeps what decides which devices it sees and which libraries it loads.
 _CALLERS = ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 _CALLERS_PREFIXES = (
-    "ZE_",
-    "ONEAPI_",
-    "SYCL_",
-    "UR_",
-    "OCL_",
-    "CCL_",
-    "NCCL_",
-    "I_MPI_",
-    "CUDA_",
-    "NVIDIA_",
-    "PYTORCH_",
+    "ZE_", "ONEAPI_", "SYCL_", "UR_", "OCL_", "CCL_", "NCCL_", "I_MPI_", "CUDA_", "NVIDIA_", "PYTORCH_",
     "OMP_",
-)
+)  # fmt: skip
 
 
 @frozen

@@ -58,57 +58,28 @@ class Backend:
     runtime_headers: tuple[str, ...] = ()
 
 
-BACKENDS = {
-    backend.name: backend
-    for backend in (
-        Backend(
-            name="xpu",
-            streams=True,
-            device_index_checked=True,
-            allocator_statistics=True,
-            fused_kernel=True,
-            tf32_switches=("mkldnn.conv.fp32_precision", "mkldnn.allow_tf32"),
-            absent_hint="check the driver, /dev/dri permissions, ZE_AFFINITY_MASK and ONEAPI_DEVICE_SELECTOR",
-            tf32_gemm_switches=("mkldnn.matmul.fp32_precision", "mkldnn.allow_tf32"),
-            dispatch_key="XPU",
-            activity="XPU",
-            pinned=True,
-            grows_by_release=True,
-            allocation_limit=True,
-            blocking_variables=("UR_L0_SERIALIZE", "ZE_SERIALIZE"),
-            # XPUFallback.template of torch-xpu-ops: otherwise it warns once and does not name the operator.
-            environment={"PYTORCH_DEBUG_XPU_FALLBACK": "1"},
-            fallback_warning="on the XPU backend is falling back to run on the CPU",
-            collective="xccl",
-            triton="intel",
-            runtime_headers=("level_zero/ze_api.h", "sycl/sycl.hpp", "CL/cl.h"),
-        ),
-        Backend(
-            name="cuda",
-            streams=True,
-            device_index_checked=True,
-            allocator_statistics=True,
-            fused_kernel=False,
-            tf32_switches=("cudnn.conv.fp32_precision", "cudnn.allow_tf32"),
-            absent_hint="check the driver and CUDA_VISIBLE_DEVICES",
-            tf32_gemm_switches=("cuda.matmul.fp32_precision", "cuda.matmul.allow_tf32"),
-            dispatch_key="CUDA",
-            activity="CUDA",
-            pinned=True,
-            blocking_variables=("CUDA_LAUNCH_BLOCKING",),
-            collective="nccl",
-            triton="nvidia",
-        ),
-        Backend(
-            name="cpu",
-            streams=False,
-            device_index_checked=False,
-            allocator_statistics=False,
-            fused_kernel=True,
-            tf32_switches=(),
-            absent_hint="",
-            tf32_gemm_switches=("mkldnn.matmul.fp32_precision",),
-            fused_short_types=False,
-        ),
-    )
-}
+_XPU = Backend(
+    "xpu", streams=True, device_index_checked=True, allocator_statistics=True, fused_kernel=True,
+    tf32_switches=("mkldnn.conv.fp32_precision", "mkldnn.allow_tf32"),
+    tf32_gemm_switches=("mkldnn.matmul.fp32_precision", "mkldnn.allow_tf32"),
+    absent_hint="check the driver, /dev/dri permissions, ZE_AFFINITY_MASK and ONEAPI_DEVICE_SELECTOR",
+    dispatch_key="XPU", activity="XPU", pinned=True, grows_by_release=True, allocation_limit=True,
+    blocking_variables=("UR_L0_SERIALIZE", "ZE_SERIALIZE"),
+    # XPUFallback.template of torch-xpu-ops: otherwise it warns once and does not name the operator.
+    environment={"PYTORCH_DEBUG_XPU_FALLBACK": "1"},
+    fallback_warning="on the XPU backend is falling back to run on the CPU", collective="xccl",
+    triton="intel", runtime_headers=("level_zero/ze_api.h", "sycl/sycl.hpp", "CL/cl.h"),
+)  # fmt: skip
+_CUDA = Backend(
+    "cuda", streams=True, device_index_checked=True, allocator_statistics=True, fused_kernel=False,
+    tf32_switches=("cudnn.conv.fp32_precision", "cudnn.allow_tf32"),
+    tf32_gemm_switches=("cuda.matmul.fp32_precision", "cuda.matmul.allow_tf32"),
+    absent_hint="check the driver and CUDA_VISIBLE_DEVICES", dispatch_key="CUDA", activity="CUDA",
+    pinned=True, blocking_variables=("CUDA_LAUNCH_BLOCKING",), collective="nccl", triton="nvidia",
+)  # fmt: skip
+_CPU = Backend(
+    "cpu", streams=False, device_index_checked=False, allocator_statistics=False, fused_kernel=True,
+    tf32_switches=(), absent_hint="", tf32_gemm_switches=("mkldnn.matmul.fp32_precision",),
+    fused_short_types=False,
+)  # fmt: skip
+BACKENDS = {backend.name: backend for backend in (_XPU, _CUDA, _CPU)}

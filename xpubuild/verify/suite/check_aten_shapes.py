@@ -113,15 +113,11 @@ def _no_dimension(context: SuiteContext) -> None:
         require(result.item() == expected, f"{name} of a tensor without dimensions is {result.item()}")
     many = torch.arange(3.0**7).reshape((3,) * 7)
     shuffled = many.to(context.device).permute(6, 0, 5, 1, 4, 2, 3)
-    require(
-        torch.equal((shuffled + 1).cpu(), many.permute(6, 0, 5, 1, 4, 2, 3) + 1),
-        "7 permuted dimensions are wrong",
-    )
+    problem = "7 permuted dimensions are wrong"
+    require(torch.equal((shuffled + 1).cpu(), many.permute(6, 0, 5, 1, 4, 2, 3) + 1), problem)
     found = shuffled.sum((0, 2, 5)).cpu()
-    require(
-        torch.equal(found, many.permute(6, 0, 5, 1, 4, 2, 3).sum((0, 2, 5))),
-        "a sum over 3 of 7 dimensions is wrong",
-    )
+    problem = "a sum over 3 of 7 dimensions is wrong"
+    require(torch.equal(found, many.permute(6, 0, 5, 1, 4, 2, 3).sum((0, 2, 5))), problem)
 
 
 def _large(context: SuiteContext) -> Any:

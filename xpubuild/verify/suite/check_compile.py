@@ -23,9 +23,8 @@ def toolchain(context: SuiteContext) -> None:
     context.metric("compiler", program)
     wanted = ("vector", "Python.h", *context.backend.runtime_headers)
     missing = missing_headers(program, wanted, context.torch)
-    require(
-        not missing, f"{program} does not find {', '.join(missing)} (Python's own are in {python_include()})"
-    )
+    problem = f"{program} does not find {', '.join(missing)} (Python's own are in {python_include()})"
+    require(not missing, problem)
     context.metric("headers", list(wanted))
 
 
@@ -50,16 +49,12 @@ def triton_version(context: SuiteContext) -> None:
     ((name, version),) = found.items()
     wanted = pinned()
     for other, exact in wanted.items():
-        require(
-            other == name and version.split("+")[0] == exact.split("+")[0],
-            f"torch requires {other} {exact}, but {name} {version} is installed",
-        )
+        problem = f"torch requires {other} {exact}, but {name} {version} is installed"
+        require(other == name and version.split("+")[0] == exact.split("+")[0], problem)
     context.note(f"{name} {version}" + ("" if wanted else "; torch requires no specific version"))
     module, backends = imported()
-    require(
-        version.split("+")[0].startswith(module.split("+")[0]),
-        f"the distribution is {name} {version}, but the imported module reports {module}",
-    )
+    problem = f"the distribution is {name} {version}, but the imported module reports {module}"
+    require(version.split("+")[0].startswith(module.split("+")[0]), problem)
     require(
         not context.backend.triton or context.backend.triton in backends,
         f"{name} {version} has {', '.join(sorted(backends)) or 'no backends'}, not {context.backend.triton}",
@@ -74,10 +69,8 @@ def caches(context: SuiteContext) -> None:
 
     for what, (folder, wanted) in cache_folders().items():
         context.metric(f"{what}_cache", str(folder))
-        require(
-            wanted is None or folder == wanted,
-            f"{what} caches in {folder}, not in {wanted}, as set in this environment",
-        )
+        problem = f"{what} caches in {folder}, not in {wanted}, as set in this environment"
+        require(wanted is None or folder == wanted, problem)
         require(wanted is not None, f"{what} caches in {folder}, which all environments of this user share")
     for folder, files in stale_caches():
         context.warn(

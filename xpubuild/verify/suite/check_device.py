@@ -25,10 +25,8 @@ def availability(context: SuiteContext) -> None:
     torch = context.torch
     compiled = torch.xpu._is_compiled() if name == "xpu" else torch.version.cuda is not None
     require(compiled, f"this torch ({torch.__version__}) was built without {name.upper()}")
-    require(
-        context.module.is_available(),
-        f"torch has {name.upper()}, but finds no device: {context.backend.absent_hint}",
-    )
+    problem = f"torch has {name.upper()}, but finds no device: {context.backend.absent_hint}"
+    require(context.module.is_available(), problem)
     torch.ones(1, device=context.device).item()
 
 
@@ -111,9 +109,8 @@ def round_trip(context: SuiteContext) -> None:
             there = view.to(context.device)
             require(there.device.type == context.backend.name, f"the copy is on {there.device}")
             copy = torch.empty_like(there).copy_(there)
-            require(
-                torch.equal(copy.cpu(), view), f"{dtype} of shape {tuple(view.shape)} changed during the copy"
-            )
+            problem = f"{dtype} of shape {tuple(view.shape)} changed during the copy"
+            require(torch.equal(copy.cpu(), view), problem)
     context.metric("dtypes", len(dtypes))
 
 
@@ -146,9 +143,8 @@ def stream_event(context: SuiteContext) -> None:
         total = filled.sum()
     consumer.synchronize()
     require(ready.query(), "an event that another stream waited for is not complete")
-    require(
-        abs(total.item() / side - 1.0) < 1e-3, f"the waiting stream read {total.item()} instead of {side}"
-    )
+    problem = f"the waiting stream read {total.item()} instead of {side}"
+    require(abs(total.item() / side - 1.0) < 1e-3, problem)
     elapsed = begin.elapsed_time(ready)
     context.metric("elapsed_ms", elapsed)
     require(elapsed > 0, f"{steps} products of {side} x {side} took {elapsed} ms by the events")

@@ -179,9 +179,8 @@ def compile_only(context: SuiteContext) -> None:
 
     graph = torch.export.export(_module(torch, block), (torch.randn(8, 4), torch.randn(4, 6))).graph
     called = [str(node.target) for node in graph.nodes if node.op == "call_function"]
-    require(
-        any("matmul" in name or "mm" in name for name in called), f"the graph contains {', '.join(called)}"
-    )
+    problem = f"the graph contains {', '.join(called)}"
+    require(any("matmul" in name or "mm" in name for name in called), problem)
     left, right = torch.randn(8, 4), torch.randn(4, 6)
     found = torch.compile(block, fullgraph=True)(left, right)
     close = torch.allclose(found, block(left, right), rtol=1e-4, atol=1e-5)

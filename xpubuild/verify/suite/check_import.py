@@ -50,7 +50,6 @@ def import_abi(context: SuiteContext) -> None:
     found = [abi for abi, symbol in _CHECK_FAIL.items() if hasattr(library, symbol)]
     context.metric("reported", flag)
     context.metric("exported", found)
-    require(
-        found == [flag], f"torch reports C++ ABI {flag}, but libc10.so exports torchCheckFail for {found}"
-    )
+    problem = f"torch reports C++ ABI {flag}, but libc10.so exports torchCheckFail for {found}"
+    require(found == [flag], problem)
     context.note(f"_GLIBCXX_USE_CXX11_ABI={flag}")

@@ -183,8 +183,7 @@ def tf32(context: SuiteContext) -> None:
         loose = excess(torch, product, exact, strict)
     with _tf32(context, on=False):
         tight = excess(torch, left.to(context.device) @ right.to(context.device), exact, strict)
-    require(
-        tight <= 1, f"with TF32 disabled a product is off by {tight:.3g} times the error allowed for float32"
-    )
+    problem = f"with TF32 disabled a product is off by {tight:.3g} times the error allowed for float32"
+    require(tight <= 1, problem)
     context.metric("in_effect", loose > 1)
     context.note("TF32 was used" if loose > 1 else "TF32 was allowed, but not used for this product")

@@ -38,10 +38,8 @@ def build_info(context: SuiteContext) -> None:
     flag = int(context.torch._C._GLIBCXX_USE_CXX11_ABI)
     require(info["cxx11_abi"] == flag, f"xpubuild_ops has C++ ABI {info['cxx11_abi']}, torch has {flag}")
     version = str(context.torch.__version__)
-    require(
-        info["torch"] == version,
-        f"xpubuild_ops was built for torch {info['torch']}, but this is torch {version}",
-    )
+    problem = f"xpubuild_ops was built for torch {info['torch']}, but this is torch {version}"
+    require(info["torch"] == version, problem)
     context.note(f"{info['compiler']}, C++ ABI {info['cxx11_abi']}, XPU {'on' if info['xpu'] else 'off'}")
 
 

@@ -48,10 +48,8 @@ def kernels(context: SuiteContext) -> None:
     seen = _on_device(context, profile)
     what = "operators" if context.backend.name == "cpu" else "kernels"
     context.metric(what, len(seen))
-    require(
-        len(seen) >= 2 * _STEPS,
-        f"the profiler recorded {len(seen)} {context.backend.activity} {what} of at least {2 * _STEPS}",
-    )
+    problem = f"the profiler recorded {len(seen)} {context.backend.activity} {what} of at least {2 * _STEPS}"
+    require(len(seen) >= 2 * _STEPS, problem)
     lasting = [event for event in seen if event.time_range.elapsed_us() > 0]
     require(len(lasting) >= _STEPS, f"{len(seen) - len(lasting)} of {len(seen)} {what} took no time")
     longest = max(seen, key=lambda event: event.time_range.elapsed_us())

@@ -27,30 +27,22 @@ def allocator_statistics(context: SuiteContext) -> None:
     before = module.memory_allocated()
     first, second = _empty(context, _BYTES), _empty(context, 2 * _BYTES)
     held = module.memory_allocated() - before
-    require(
-        3 * _BYTES <= held <= 3 * _BYTES + 8 * _MIB,
-        f"after allocating {3 * _BYTES} bytes memory_allocated() rose by {held}",
-    )
-    require(
-        module.memory_reserved() >= module.memory_allocated(),
-        f"{module.memory_reserved()} bytes are reserved, {module.memory_allocated()} allocated",
-    )
+    problem = f"after allocating {3 * _BYTES} bytes memory_allocated() rose by {held}"
+    require(3 * _BYTES <= held <= 3 * _BYTES + 8 * _MIB, problem)
+    problem = f"{module.memory_reserved()} bytes are reserved, {module.memory_allocated()} allocated"
+    require(module.memory_reserved() >= module.memory_allocated(), problem)
     del second
     held = module.memory_allocated() - before
-    require(
-        _BYTES <= held <= _BYTES + 8 * _MIB,
-        f"after freeing 2 of 3 tensors memory_allocated() is {held} bytes higher than before",
-    )
+    problem = f"after freeing 2 of 3 tensors memory_allocated() is {held} bytes higher than before"
+    require(_BYTES <= held <= _BYTES + 8 * _MIB, problem)
     peak = module.max_memory_allocated() - before
     require(peak >= 3 * _BYTES, f"the peak is {peak} bytes, but {3 * _BYTES} bytes were allocated at once")
     module.reset_peak_memory_stats()
     peak = module.max_memory_allocated() - before
     require(peak < 2 * _BYTES, f"after the reset the peak is still {peak} bytes")
     del first
-    require(
-        module.memory_allocated() == before,
-        f"{module.memory_allocated() - before} bytes are still allocated after everything was freed",
-    )
+    problem = f"{module.memory_allocated() - before} bytes are still allocated after everything was freed"
+    require(module.memory_allocated() == before, problem)
 
 
 @check("runtime.allocator_leak", "repeated work does not leak memory")
@@ -98,9 +90,8 @@ def allocator_cache(context: SuiteContext) -> None:
     require(reserved >= start, f"an allocation made memory_reserved() fall from {start} to {reserved}")
     for _ in range(20):
         del held
-        require(
-            module.memory_reserved() == reserved, "freeing a tensor released its memory: nothing is cached"
-        )
+        problem = "freeing a tensor released its memory: nothing is cached"
+        require(module.memory_reserved() == reserved, problem)
         held = _empty(context, _BYTES)
     again = module.memory_reserved()
     require(again == reserved, f"20 allocations of the same size reserved {again - reserved} more bytes")
@@ -108,10 +99,8 @@ def allocator_cache(context: SuiteContext) -> None:
     free = module.mem_get_info()[0] if hasattr(module, "mem_get_info") else None
     module.empty_cache()
     emptied = module.memory_reserved()
-    require(
-        emptied <= reserved - _BYTES,
-        f"empty_cache() left {emptied} of {reserved} bytes reserved, although {_BYTES} were free",
-    )
+    problem = f"empty_cache() left {emptied} of {reserved} bytes reserved, although {_BYTES} were free"
+    require(emptied <= reserved - _BYTES, problem)
     if free is not None:
         context.metric("driver_bytes_back", module.mem_get_info()[0] - free)
 
@@ -145,10 +134,8 @@ def out_of_memory(context: SuiteContext) -> None:
         else:
             raise CheckFailedError(f"an allocation of {size} bytes succeeded")
         _still_right(context, "after running out of memory")
-    require(
-        any(word in text for word in ("memory", "alloc")),
-        f"the error message does not mention memory: {text}",
-    )
+    problem = f"the error message does not mention memory: {text}"
+    require(any(word in text for word in ("memory", "alloc")), problem)
     context.note(text[:120])
     if counted:
         left = context.module.memory_allocated() - before
@@ -181,10 +168,8 @@ def allocator_limit(context: SuiteContext) -> None:
         module.set_per_process_memory_fraction(1.0)
         module.empty_cache()
     context.metric("parts", counts)
-    require(
-        counts[0] == counts[1],
-        f"{counts[0]} parts of {part} bytes fit the first time, {counts[1]} the second time",
-    )
+    problem = f"{counts[0]} parts of {part} bytes fit the first time, {counts[1]} the second time"
+    require(counts[0] == counts[1], problem)
     left = module.memory_allocated() - before
     require(left == 0, f"{left} bytes are still allocated after everything was freed")
 

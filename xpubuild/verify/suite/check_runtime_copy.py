@@ -64,10 +64,8 @@ def copy_async(context: SuiteContext) -> None:
         pending = not event.query()
     event.synchronize()
     found = target.double().mean().item() / load.value
-    require(
-        abs(found - 1) < 1e-2,
-        f"the copy holds {found:.3g} of the result: it started before the work in front of it was done",
-    )
+    problem = f"the copy holds {found:.3g} of the result: it started before the work in front of it was done"
+    require(abs(found - 1) < 1e-2, problem)
     require(pending, "a non-blocking copy was blocking")
 
 
@@ -94,9 +92,8 @@ def copy_conversion(context: SuiteContext) -> None:
                 ("from the device", view(there).to("cpu", dtype)),
                 ("into a part", torch.zeros_like(expected, device=context.device).copy_(view(there))),
             ):
-                require(
-                    torch.equal(found.cpu(), expected), f"{name}, int32 to {dtype}, {what}: wrong elements"
-                )
+                problem = f"{name}, int32 to {dtype}, {what}: wrong elements"
+                require(torch.equal(found.cpu(), expected), problem)
     whole = torch.zeros(20, 600, dtype=torch.int32, device=context.device)
     whole[:, 1::2] = there
     expected = torch.zeros(20, 600, dtype=torch.int32)

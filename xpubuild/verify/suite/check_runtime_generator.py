@@ -40,20 +40,16 @@ def generator_seed(context: SuiteContext) -> None:
     third.manual_seed(1235)
     require(first.initial_seed() == 1234, f"after manual_seed(1234) the seed is {first.initial_seed()}")
     numbers = _draws(context, first)
-    require(
-        _same(context, numbers, _draws(context, second)),
-        "two generators with the same seed give different numbers",
-    )
+    problem = "two generators with the same seed give different numbers"
+    require(_same(context, numbers, _draws(context, second)), problem)
     require(_differ(context, numbers, _draws(context, third)), "another seed gives the same numbers")
     require(_differ(context, numbers, _draws(context, first)), "a generator repeats itself")
     torch.manual_seed(99)
     numbers = _draws(context, None)
     require(_differ(context, numbers, _draws(context, None)), "the default generator repeats itself")
     torch.manual_seed(99)
-    require(
-        _same(context, numbers, _draws(context, None)),
-        "torch.manual_seed does not reset the default generator",
-    )
+    problem = "torch.manual_seed does not reset the default generator"
+    require(_same(context, numbers, _draws(context, None)), problem)
 
 
 @check("runtime.generator_state", "a saved generator state can be restored")
@@ -72,18 +68,14 @@ def generator_state(context: SuiteContext) -> None:
     generator.set_state(state)
     require(_same(context, numbers, _draws(context, generator)), "a restored state gives different numbers")
     other.set_state(state)
-    require(
-        _same(context, numbers, _draws(context, other)),
-        "a state gives different numbers in another generator",
-    )
+    problem = "a state gives different numbers in another generator"
+    require(_same(context, numbers, _draws(context, other)), problem)
     get, put = _default_state(context)
     state = get()
     numbers = _draws(context, None)
     put(state)
-    require(
-        _same(context, numbers, _draws(context, None)),
-        "a restored state of the default generator gives different numbers",
-    )
+    problem = "a restored state of the default generator gives different numbers"
+    require(_same(context, numbers, _draws(context, None)), problem)
 
 
 def _default_state(context: SuiteContext) -> tuple[Any, Any]:
@@ -99,10 +91,8 @@ def generator_devices(context: SuiteContext) -> None:
     module.manual_seed_all(31)
     states = [module.get_rng_state(f"{name}:{index}") for index in range(number)]
     first = [torch.rand(100, device=f"{name}:{index}").cpu() for index in range(number)]
-    require(
-        all(torch.equal(first[0], numbers) for numbers in first),
-        "one seed gives different numbers on another device",
-    )
+    problem = "one seed gives different numbers on another device"
+    require(all(torch.equal(first[0], numbers) for numbers in first), problem)
     for index in range(number):
         module.set_rng_state(states[index], f"{name}:{index}")
     torch.rand(100, device=f"{name}:1")

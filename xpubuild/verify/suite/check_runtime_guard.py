@@ -17,10 +17,8 @@ def guard_default(context: SuiteContext) -> None:
 
     def inside() -> None:
         made = torch.ones(2).device
-        require(
-            made.type == context.backend.name,
-            f"inside torch.device({context.backend.name!r}) the default device is {made}",
-        )
+        problem = f"inside torch.device({context.backend.name!r}) the default device is {made}"
+        require(made.type == context.backend.name, problem)
         with torch.device("meta"):
             require(torch.ones(2).device.type == "meta", "an inner torch.device context has no effect")
         made = torch.ones(2).device
@@ -28,9 +26,8 @@ def guard_default(context: SuiteContext) -> None:
 
     with torch.device(context.device):
         inside()
-    require(
-        torch.empty(1).device == before, f"after the context the default device is {torch.empty(1).device}"
-    )
+    problem = f"after the context the default device is {torch.empty(1).device}"
+    require(torch.empty(1).device == before, problem)
     leave_by_exception(torch.device(context.device), inside)
     after = torch.empty(1).device
     require(after == before, f"after an exception the default device is {after} instead of {before}")
@@ -82,9 +79,8 @@ def guard_device(context: SuiteContext) -> None:
         require(found == before, f"after {name}.device({index}) the current device is {found}")
         leave_by_exception(module.device(index), functools.partial(inside, index))
         found = module.current_device()
-        require(
-            found == before, f"after an exception in {name}.device({index}) the current device is {found}"
-        )
+        problem = f"after an exception in {name}.device({index}) the current device is {found}"
+        require(found == before, problem)
     try:
         module.set_device(module.device_count())
     except (RuntimeError, AssertionError, ValueError):
@@ -111,12 +107,10 @@ def guard_streams_of_devices(context: SuiteContext) -> None:
         total = torch.arange(100.0, device=f"{name}:{other}").sum()
     stream.synchronize()
     require(total.item() == 4950.0, f"a stream of device {other} computed {total.item()}")
-    require(
-        module.current_device() == before, "leaving the stream of another device did not restore the device"
-    )
-    require(
-        module.current_stream() == here, "leaving the stream of another device did not restore the stream"
-    )
+    problem = "leaving the stream of another device did not restore the device"
+    require(module.current_device() == before, problem)
+    problem = "leaving the stream of another device did not restore the stream"
+    require(module.current_stream() == here, problem)
 
 
 @check("runtime.properties", "device properties are consistent")
@@ -135,17 +129,13 @@ def properties(context: SuiteContext) -> None:
         if hasattr(module, "mem_get_info"):
             free, whole = module.mem_get_info(index)
             require(0 < free <= whole, f"device {index}: {free} of {whole} bytes are free")
-            require(
-                abs(whole - total) <= 0.15 * total,
-                f"device {index} has {total} bytes of memory, but also {whole}",
-            )
+            problem = f"device {index} has {total} bytes of memory, but also {whole}"
+            require(abs(whole - total) <= 0.15 * total, problem)
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None and hasattr(accelerator, "current_accelerator"):
         found = accelerator.current_accelerator()
-        require(
-            found is not None and found.type == context.backend.name,
-            f"torch.accelerator is {found} instead of {context.backend.name}",
-        )
+        problem = f"torch.accelerator is {found} instead of {context.backend.name}"
+        require(found is not None and found.type == context.backend.name, problem)
         require(
             accelerator.device_count() == module.device_count(),
             f"torch.accelerator has {accelerator.device_count()} devices, "

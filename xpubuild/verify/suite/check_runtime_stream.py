@@ -123,10 +123,8 @@ def stream_wait(context: SuiteContext) -> None:
         consumer.synchronize()
         with module.stream(consumer):
             found = total.item() / (64 * 64 * load.value)
-        require(
-            abs(found - 1) < 1e-2,
-            f"{name}: the waiting stream read {found:.3g} of the other stream's result: it did not wait",
-        )
+        problem = f"{name}: the waiting stream read {found:.3g} of the other stream's result: it did not wait"
+        require(abs(found - 1) < 1e-2, problem)
 
 
 @check("runtime.stream_priority", "streams have the requested priority")
@@ -159,6 +157,5 @@ def guard_stream(context: SuiteContext) -> None:
         require(module.current_stream() == outer, "leaving a stream context did not restore the outer one")
     require(module.current_stream() == before, "leaving a stream context did not restore the stream before")
     leave_by_exception(module.stream(outer))
-    require(
-        module.current_stream() == before, "after an exception the stream of the context is still current"
-    )
+    problem = "after an exception the stream of the context is still current"
+    require(module.current_stream() == before, problem)

@@ -125,7 +125,5 @@ def roi_align(context: SuiteContext) -> None:
     near(context, "roi_align", found, wanted, limit)
     (gradient,) = torch.autograd.grad(found.sum(), there)
     total = float(gradient.sum())
-    require(
-        abs(total - found.numel()) < 1e-2,
-        f"the weights of all samples sum to {total} instead of {found.numel()}",
-    )
+    problem = f"the weights of all samples sum to {total} instead of {found.numel()}"
+    require(abs(total - found.numel()) < 1e-2, problem)

@@ -113,10 +113,8 @@ def _read(path: Path) -> Any:
 
 
 def _compare(name: str, image: Any, written: Any) -> None:
-    require(
-        image.shape == written.shape,
-        f"{name} has shape {tuple(image.shape)} instead of {tuple(written.shape)}",
-    )
+    problem = f"{name} has shape {tuple(image.shape)} instead of {tuple(written.shape)}"
+    require(image.shape == written.shape, problem)
     if name.endswith(".png"):
         different = int((image != written).sum())
         require(not different, f"{name}: {different} of {image.numel()} values differ from what was written")

@@ -60,23 +60,11 @@ _HOPPER = _by_type(66.9, 66.9, 494.7, 989.4, 1978.9)
 
 #: The more exact name first.
 PEAKS = (
-    Peak(
-        name="Data Center GPU Max 1550",
-        engines=512,
-        tflops=_by_type(26.2, 26.2, 209.7, 419.4, 838.9),
-        gb_s=1638.4,
-        source=_MAX_SERIES,
-    ),
-    Peak(
-        name="Data Center GPU Max 1100",
-        engines=448,
-        tflops=_by_type(22.2, 22.2, 177.8, 355.5, 711.1),
-        gb_s=1228.8,
-        source=_MAX_SERIES,
-    ),
-    Peak(name="NVIDIA H200", engines=0, tflops=_HOPPER, gb_s=4800.0, source=_H200),
-    Peak(name="NVIDIA H100 80GB HBM3", engines=0, tflops=_HOPPER, gb_s=3350.0, source=_H100),
-)  # fmt: skip
+    Peak("Data Center GPU Max 1550", 512, _by_type(26.2, 26.2, 209.7, 419.4, 838.9), 1638.4, _MAX_SERIES),
+    Peak("Data Center GPU Max 1100", 448, _by_type(22.2, 22.2, 177.8, 355.5, 711.1), 1228.8, _MAX_SERIES),
+    Peak("NVIDIA H200", 0, _HOPPER, 4800.0, _H200),
+    Peak("NVIDIA H100 80GB HBM3", 0, _HOPPER, 3350.0, _H100),
+)
 
 
 def find(name: str, engines: int) -> tuple[Peak, int] | None:

@@ -104,14 +104,14 @@ def discover() -> dict[str, Check]:
 
     A check follows what it needs; groups come in the order of ``GROUPS``, unknown ones last.
     """
-    for module in sorted(pkgutil.iter_modules([str(Path(__file__).parent)]), key=lambda m: _rank(m.name)):
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if module.name.startswith("check_"):
             importlib.import_module(f".{module.name}", __package__)
-    return dict(_CHECKS)
+    return dict(sorted(_CHECKS.items(), key=lambda pair: _rank(pair[1].function.__module__)))
 
 
 def _rank(module: str) -> tuple[int, str]:
-    name = module.partition("_")[2].partition("_")[0]
+    name = module.rpartition("check_")[2].partition("_")[0]
     return (GROUPS.index(name) if name in GROUPS else len(GROUPS), module)
 
 

@@ -129,17 +129,10 @@ def _run_all(options: argparse.Namespace) -> None:
         statuses[identifier] = status
         if context.facts:
             _send({"event": "facts", **context.facts})
-        _send(
-            {
-                "event": "result",
-                "id": identifier,
-                "status": status,
-                "duration_s": round(time.monotonic() - started, 4),
-                "detail": detail[:_LONGEST_DETAIL],
-                "metrics": context.metrics,
-                "warnings": context.warnings,
-            }
-        )
+        spent = round(time.monotonic() - started, 4)
+        result = {"status": status, "duration_s": spent, "detail": detail[:_LONGEST_DETAIL]}
+        more = {"metrics": context.metrics, "warnings": context.warnings}
+        _send({"event": "result", "id": identifier, **result, **more})
 
 
 def main(arguments: list[str]) -> int:
