@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .children import Talking
 from .context import CheckSkippedError, SuiteContext, require
 from .registry import IMAGE, check
 
@@ -18,6 +18,7 @@ _DRIVER = re.compile(r"^(libcuda\.so|libnvidia-|libze_intel|libze_loader\.so|lib
 _LOADER = re.compile(r"ld(-linux[-\w]*|64|-[\d.]+)?\.so")
 #: A line of what it lists, as ldd has it do: name, and file or "not found".
 _LISTED = re.compile(r"^\t(\S+) => (not found|.+?)(?: \(0x[0-9a-f]+\))?$", re.MULTILINE)
+_GRACE_S = 10.0
 #: Set up beside each other in one environment.
 _PACKAGES = ("torch", "triton", "torchvision", "torchaudio", "xpubuild_ops", "intel_extension_for_pytorch")
 
@@ -44,13 +45,10 @@ def needed(libraries: Iterable[Path]) -> Needed:
     made, own = Needed(), {path.name: path for path in libraries}
     loader = next(path for path in _mapped() if _LOADER.match(Path(path).name))
     for path in own.values():
-        said = subprocess.run(
-            [loader, str(path)], env={**os.environ, "LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True,
-            text=True, errors="replace", check=False,
-        )  # fmt: skip
-        listed = _LISTED.findall(said.stdout)
-        if said.returncode and not listed:
-            made.damaged.append((said.stderr.strip() or f"{path} cannot be read").splitlines()[0])
+        process = Talking([loader, str(path)], {**os.environ, "LD_TRACE_LOADED_OBJECTS": "1"})
+        listed = _LISTED.findall(process.output.read().decode("utf-8", "replace"))
+        if process.end(_GRACE_S) and not listed:
+            made.damaged.append(f"{path} cannot be read by {loader}: it is damaged")
         for name, where in listed:
             if name in own or where != "not found":
                 made.found[name] = own.get(name) or Path(where)
