@@ -140,7 +140,7 @@ def test_two_pythons_and_an_install_without_a_network(
     env = tmp_path / "by uv"
     python = resolve_python(None, dict(os.environ))
     make_env(env, python)
-    uv = find_uv(dict(os.environ))
+    uv = find_uv()
     assert uv.path
     said: list[str] = []
     wish = Installation(

@@ -83,7 +83,7 @@ class Demo:
         return {**mine, "PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": url, "PIP_RETRIES": "0", **more}
 
     def wish(self, env: Path, **more: Any) -> Installation:
-        uv = find_uv(base_environment())
+        uv = find_uv()
         assert not uv.why
         version = ".".join(map(str, sys.version_info[:3]))
         report = self.folder / f"{env.name}.json"

@@ -115,7 +115,7 @@ def install(folder: Path, *requirements: str | Path) -> None:
     env = base_environment()
     said = translated(pip_settings(env), env)
     argv = (
-        find_uv(env).path,
+        find_uv().path,
         "pip",
         "install",
         "--quiet",

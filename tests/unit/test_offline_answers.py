@@ -22,7 +22,7 @@ from xpubuild.install.fetch_packages import (
 )
 from xpubuild.install.fetch_repositories import Unknown, refuse_unknown
 from xpubuild.install.planner import Archive, Inputs
-from xpubuild.supply.archives.supply import Supply
+from xpubuild.supply.archives import Supply
 from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.mirror.entries import Entry, FileRecord
 from xpubuild.supply.mirror.store import Mirror

@@ -14,10 +14,21 @@ import pytest
 from support.indexes import sha256
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.supply.archives.model import Archive, Held, file_name, hash_from
-from xpubuild.supply.archives.proof import UnpackedProof, files_below, unpacked_stamp
-from xpubuild.supply.archives.supply import FIRST, Supply, bring, look, remote_file
-from xpubuild.supply.archives.unpack import provide
+from xpubuild.supply.archives import (
+    FIRST,
+    Archive,
+    Held,
+    Supply,
+    UnpackedProof,
+    bring,
+    file_name,
+    files_below,
+    hash_from,
+    look,
+    provide,
+    remote_file,
+    unpacked_stamp,
+)
 
 
 def refuses(action: Callable[[], object]) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
 from xpubuild.errors import ToolchainError
 from xpubuild.supply.index.pipconf import pip_settings
-from xpubuild.supply.uv.program import OLDEST, find_uv
+from xpubuild.supply.uv.program import find_uv
 from xpubuild.supply.uv.settings import Said, reason_for_pip, translated
 
 ALONE = {"PIP_CONFIG_FILE": os.devnull, "HOME": "/nowhere"}
@@ -113,50 +115,12 @@ def test_a_setting_that_uv_cannot_be_told_leaves_the_work_to_pip(
     assert not why or setting in why
 
 
-def fake_uv(folder: Path, says: str) -> str:
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "uv"
-    program.write_text(f"#!/bin/sh\n{says}\n")
-    program.chmod(0o755)
-    return str(folder)
-
-
-@pytest.mark.parametrize(
-    ("says", "why"),
-    [
-        (f"echo 'uv {OLDEST} (x86_64-unknown-linux-gnu)'", ""),
-        ("echo 'uv 1.2.3'", ""),
-        ("echo 'uv 0.9.30'", f"uv 0.9.30 is older than {OLDEST}"),
-        ("echo 'a tool for ultraviolet'", "does not say its version"),
-        ("exit 3", "does not say its version: it exited with code 3"),
-        ("kill -9 $$", "does not say its version: it was killed by SIGKILL"),
-    ],
-)
-def test_only_a_uv_that_can_do_it_is_taken(says: str, why: str, tmp_path: Path) -> None:
-    path = f"{fake_uv(tmp_path / 'with space', says)}:{os.environ['PATH']}"
-    found = find_uv({"PATH": path}, str(tmp_path / "bin" / "python"))
-    assert found.path == str(tmp_path / "with space" / "uv")
-    assert found.why.endswith(why)
-    assert bool(why) == bool(found.why)
-    assert shlex.split(found.remedy) == (
-        [str(tmp_path / "bin" / "python"), "-m", "pip", "install", "--force-reinstall", "uv"] if why else []
-    )
-
-
-def test_a_uv_that_hangs_and_one_that_is_missing(tmp_path: Path) -> None:
-    path, python = fake_uv(tmp_path / "bin", "exec sleep 600"), str(tmp_path / "my env" / "python")
-    found = find_uv({"PATH": f"{path}:{os.environ['PATH']}"}, python, deadline_s=0.2)
-    assert found.why == f"{path}/uv does not say its version within 0.2 s"
-    assert find_uv({"PATH": "/nowhere"}, python).remedy == f"'{python}' -m pip install uv"
-
-
-def test_the_uv_beside_xpubuild_comes_first_and_one_of_the_current_folder_never(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    python = str(tmp_path / "bin" / "python")
-    fake_uv(tmp_path, "echo 'uv 5.0.0'")
-    assert find_uv({"PATH": ".:"}, python).why == "uv is not installed"
-    path = fake_uv(tmp_path / "other", "echo 'uv 2.0.0'")
-    fake_uv(tmp_path / "bin", "echo 'uv 3.0.0'")
-    assert find_uv({"PATH": f"{path}:{os.environ['PATH']}"}, python).version == "3.0.0"
+def test_the_uv_of_this_interpreter_is_used_and_its_absence_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = find_uv()
+    assert Path(found.path).is_file()
+    assert found.version == importlib.metadata.version("uv")
+    monkeypatch.setitem(sys.modules, "uv", None)
+    found = find_uv()
+    assert (found.path, found.why) == ("", "uv is not installed beside xpubuild")
+    assert shlex.split(found.remedy) == [sys.executable, "-m", "pip", "install", "uv"]

@@ -19,7 +19,6 @@ from xpubuild.errors import XpuBuildError
 from xpubuild.supply.uv import cache as caching
 from xpubuild.supply.uv.cache import make_cache, not_ours, wheel_of
 from xpubuild.supply.uv.install import Installation, Work, _local, _require_fit, _requirements, install
-from xpubuild.supply.uv.program import find_uv
 
 HASH = "1" * 64
 ENV = {
@@ -268,10 +267,3 @@ def test_files_of_this_machine_by_their_url(tmp_path: Path) -> None:
     assert list(_local("demo", "x.whl", settings)) == [(folder / "x.whl").as_uri() for folder in folders]
     assert list(_local("other", "x.whl", settings)) == [(folders[0] / "x.whl").as_uri()]
     assert list(_local("demo", "", settings)) == []
-
-
-def test_a_uv_that_cannot_be_started(tmp_path: Path) -> None:
-    (tmp_path / "uv").write_text("#!/no/such/interpreter\n")
-    (tmp_path / "uv").chmod(0o755)
-    found = find_uv({"PATH": str(tmp_path)}, str(tmp_path / "bin" / "python"))
-    assert found.why.startswith(f"{tmp_path}/uv does not run: ")

@@ -203,9 +203,7 @@ def archives(into: Path, cache: Path, items: tuple[str, ...], mirror: Path | Non
 
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.supply.archives.model import Archive
-    from xpubuild.supply.archives.supply import Supply
-    from xpubuild.supply.archives.unpack import provide
+    from xpubuild.supply.archives import Archive, Supply, provide
     from xpubuild.supply.mirror.archives import in_mirror
 
     cancel = Cancel()

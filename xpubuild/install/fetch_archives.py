@@ -8,8 +8,7 @@ from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError
 from xpubuild.install.planner import Archive as Wanted
 from xpubuild.install.planner import Inputs
-from xpubuild.supply.archives.model import Archive
-from xpubuild.supply.archives.supply import Supply, look, nowhere
+from xpubuild.supply.archives import Archive, Supply, look, nowhere
 
 
 def note_of(item: Wanted) -> str:

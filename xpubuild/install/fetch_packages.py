@@ -21,8 +21,7 @@ from xpubuild.errors import FetchError
 from xpubuild.frozen import frozen
 from xpubuild.install.conda_environment import file_name
 from xpubuild.install.planner import Inputs
-from xpubuild.supply.archives.model import Archive
-from xpubuild.supply.archives.supply import remote_file
+from xpubuild.supply.archives import Archive, remote_file
 from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.index.choice import can_install, checked_pythons
 from xpubuild.supply.index.download import download

@@ -16,7 +16,7 @@ from xpubuild.install.fetch_repositories import Brought, refuse_unknown
 from xpubuild.install.planner import Inputs, inputs_of
 from xpubuild.install.supplies import git_store
 from xpubuild.install.target import Prepared
-from xpubuild.supply.archives.supply import Supply
+from xpubuild.supply.archives import Supply
 from xpubuild.supply.conda.archives import Supply as CondaSupply
 from xpubuild.supply.conda.archives import in_folder, missing_packages, nowhere
 from xpubuild.supply.conda.lockfile import read_lock

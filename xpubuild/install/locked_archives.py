@@ -13,8 +13,7 @@ from xpubuild.install import lock_model as model
 from xpubuild.install.lock_parts import clean_url
 from xpubuild.install.planner import Archive as Wanted
 from xpubuild.install.target import Target
-from xpubuild.supply.archives.model import Archive
-from xpubuild.supply.archives.supply import Supply, bring
+from xpubuild.supply.archives import Archive, Supply, bring
 from xpubuild.supply.git.git import Report
 from xpubuild.supply.mirror.archives import in_mirror
 

@@ -24,7 +24,7 @@ from xpubuild.install.repair_locked import require_locked
 from xpubuild.install.resolve import prepare
 from xpubuild.install.target import Prepared
 from xpubuild.recipe.load import load
-from xpubuild.supply.archives.proof import UnpackedProof
+from xpubuild.supply.archives import UnpackedProof
 from xpubuild.supply.git.integrity import TreeProof
 from xpubuild.supply.git.serving import ServedProof
 

@@ -17,8 +17,7 @@ from xpubuild.recipe.model import Archive, ConfigureTime, GitSource
 from xpubuild.recipe.tree import RecipeTreeProof
 from xpubuild.recipe.tree_expected import expected
 from xpubuild.resources import ops_project_dir
-from xpubuild.supply.archives.model import LIST, file_name
-from xpubuild.supply.archives.proof import UnpackedProof, unpacked_stamp
+from xpubuild.supply.archives import LIST, UnpackedProof, file_name, unpacked_stamp
 from xpubuild.supply.git.embedded import root_url, shell_lines
 from xpubuild.supply.git.integrity import BuiltTreeProof, TreeProof
 from xpubuild.supply.git.pin import Pin

@@ -94,7 +94,7 @@ def installer_for(choice: Choice, downloads: Downloads) -> Installer:
         if "PIP_NO_CACHE_DIR" in downloads.pip:
             settings.pop("no-cache-dir", None)  # what an offline build says of pip's own cache
         cache = platformdirs.user_cache_path("xpubuild") / "uv"
-        program = find_uv(environment, answers=remembered())
+        program = find_uv()
         why, remedy = program.why or reason_for_pip(settings) or not_ours(cache), program.remedy
         if not why:
             links = existing(cache).stat().st_dev == existing(choice.layout.root).stat().st_dev

@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from xpubuild.errors import RecipeError
 from xpubuild.recipe.model import Archive, Component, ConfigureTime, GitSource, Recipe
-from xpubuild.supply.archives.model import ENDINGS, file_name
+from xpubuild.supply.archives import ENDINGS, file_name
 from xpubuild.supply.git.pin import Pin, is_ref
 from xpubuild.supply.git.urls import problem_with
 from xpubuild.supply.index.choice import is_filename

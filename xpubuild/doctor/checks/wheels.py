@@ -42,7 +42,7 @@ def network_wheels(look: Look) -> Outcome:
     wheels = prebuilt(needed, lambda name: requirement_file(loaded, name).read_text("utf-8"))
     if not wheels:
         return skip("the recipe takes no prebuilt wheel")
-    uv = find_uv(look.environ)
+    uv = find_uv()
     if uv.why:
         return finding(uv.why, todo("install uv beside xpubuild", *([uv.remedy] if uv.remedy else [])))
     error = Asker(uv.path, facts.version, look.environ).first_lacking(wheels, hasty=True)

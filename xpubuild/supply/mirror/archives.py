@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from xpubuild.engine.redact import recordable
-from xpubuild.supply.archives.model import Archive, Finder
+from xpubuild.supply.archives import Archive, Finder
 from xpubuild.supply.mirror.entries import Entry
 from xpubuild.supply.mirror.store import Mirror
 

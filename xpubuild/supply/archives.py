@@ -1,0 +1,304 @@
+"""Archives that a build would download itself, such as triton's LLVM: found, hashed, unpacked, proved.
+
+They come from a mirror, the user's cache, or where upstream's build would download them. Most upstreams state
+no hash. Then the first file that came from a URL is the one: its hash is kept beside it in the cache, in the
+index of a mirror and in a lock, and another file from the same URL is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+import posixpath
+import shlex
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from xpubuild.engine.files import explained, write_atomic
+from xpubuild.engine.fingerprint import file_sha256
+from xpubuild.engine.watch import Cancel
+from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.frozen import frozen
+from xpubuild.supply.index.files import RemoteFile
+
+#: What is unpacked for a build, in the folder of the archives.
+LIST = "archives.json"
+ENDINGS = (".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")
+#: Beside an archive in the cache: what came from its URL the first time.
+FIRST = "first.json"
+_DIGITS = 16
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
+
+
+@frozen
+class Archive:
+    """An archive that a build asks for; ``sha256`` is None where upstream states none.
+
+    ``folder`` is the folder in it that the build is told.
+    """
+
+    name: str
+    url: str
+    sha256: str | None = None
+    folder: str = "."
+
+
+@frozen
+class Held:
+    """An archive that is here, at ``path``, and what it is."""
+
+    archive: Archive
+    path: Path
+    sha256: str
+    size: int
+
+
+#: Returns an archive of a mirror, every byte of it verified, or None.
+Finder = Callable[[Archive], Path | None]
+
+
+def file_name(url: str) -> str:
+    """Return the name of the file that a URL names; "" where it names none."""
+    return posixpath.basename(urlsplit(url).path)
+
+
+def hash_from(stated: str | None) -> str:
+    """Return who vouches for the hash of an archive."""
+    return "upstream" if stated is not None else "first download"
+
+
+@frozen
+class Supply:
+    """Where archives come from: ``find`` (a mirror) first, then the cache, then the network."""
+
+    cache: Path
+    find: Finder | None = None
+    offline: bool = False
+    cancel: Cancel = field(default_factory=Cancel)
+
+
+def remote_file(archive: Archive, component: str = "") -> RemoteFile:
+    """Return an archive as a file to be fetched."""
+    return RemoteFile(
+        dist=f"{component}.{archive.name}" if component else archive.name,
+        version="",
+        filename=file_name(archive.url),
+        sha256=archive.sha256,
+        size=None,
+        url=archive.url,
+        is_archive=True,
+    )
+
+
+def look(archive: Archive, supply: Supply) -> Held | None:
+    """Return an archive that is here already; nothing is downloaded.
+
+    Raises:
+        SourceIntegrityError: the mirror's copy is damaged.
+    """
+    found = supply.find(archive) if supply.find is not None else None
+    if found is not None:
+        return Held(archive, found, file_sha256(found), found.stat().st_size)
+    folder = _folder(archive, supply)
+    place, expected = folder / file_name(archive.url), archive.sha256 or _first(folder)
+    if expected is None or not place.is_file() or file_sha256(place) != expected:
+        return None
+    return Held(archive, place, expected, place.stat().st_size)
+
+
+def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> Held:
+    """Return an archive, downloaded into the cache where it is not here.
+
+    Raises:
+        FetchError: it cannot be downloaded; offline: it is not here.
+        SourceIntegrityError: what came is not what upstream states, or not what came the first time.
+        NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    held = look(archive, supply)
+    if held is not None:
+        return held
+    if supply.offline:
+        raise nowhere(archive)
+    from xpubuild.supply.index.download import download  # noqa: PLC0415 - requests, for few
+
+    report(f"fetching {archive.url}")
+    folder = _folder(archive, supply)
+    first = _first(folder)
+    wanted = remote_file(Archive(archive.name, archive.url, archive.sha256 or first))
+    try:
+        place = download(wanted, folder, cancel=supply.cancel)
+    except FetchError as error:
+        error.fix = "check the network and the proxy settings (HTTPS_PROXY), then run the same command again"
+        error.commands = ()
+        raise
+    except SourceIntegrityError as error:
+        raise _replaced(archive, error, folder if archive.sha256 is None else None) from error
+    sha256, size = file_sha256(place), place.stat().st_size
+    if first is None:
+        text = json.dumps({"url": archive.url, "sha256": sha256, "size": size}, indent=1)
+        write_atomic(folder / FIRST, f"{text}\n".encode())
+    return Held(archive, place, sha256, size)
+
+
+def _folder(archive: Archive, supply: Supply) -> Path:
+    return supply.cache / hashlib.sha256(archive.url.encode()).hexdigest()[:_DIGITS]
+
+
+def _first(folder: Path) -> str | None:
+    """Return the sha256 of what came from the URL the first time; None where that cannot be read."""
+    try:
+        found = json.loads((folder / FIRST).read_text("utf-8"))["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def nowhere(archive: Archive) -> FetchError:
+    """Return the error of an archive that is not here, in a run that may not download it."""
+    return FetchError(
+        f"the archive {file_name(archive.url)} is not in the mirror",
+        why=f"the build would download it from {archive.url}, and the run is offline",
+        fix="fill the mirror with 'xpubuild fetch' on a machine with a network, and pass it with --mirror",
+        evidence={"reason": "offline", "url": archive.url, "sha256": archive.sha256},
+    )
+
+
+def _replaced(archive: Archive, error: SourceIntegrityError, first: Path | None) -> SourceIntegrityError:
+    if first is None:
+        why, fix = error.why, "check the proxy; if the file upstream was replaced, correct sha256 in a recipe"
+    else:
+        why = f"{error.why}, which came the first time; upstream states no hash of it"
+        fix = f"if the file was replaced on purpose, remove {first}, then create a new lock"
+    return SourceIntegrityError(
+        f"{file_name(archive.url)} is another file than expected", why=why, fix=fix, evidence=error.evidence
+    )
+
+
+def provide(archives: Iterable[Archive], into: Path, supply: Supply, report: Callable[[str], None]) -> None:
+    """Unpack every archive into a folder of its name below ``into``, and write the list of what is there.
+
+    Raises:
+        FetchError: one cannot be had.
+        SourceIntegrityError: one is not what was expected, or cannot be unpacked.
+        NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    done = []
+    for archive in archives:
+        held = bring(archive, supply, report)
+        report(f"unpacking {held.path.name}, {held.size} bytes, sha256 {held.sha256}")
+        _unpack(held, into / archive.name)
+        done.append(_entry(held))
+    document = {"archives": done, "files": dict(files_below(into))}
+    write_atomic(into / LIST, json.dumps(document, indent=0, sort_keys=True).encode() + b"\n")
+
+
+def _entry(held: Held) -> dict[str, Any]:
+    return {
+        "name": held.archive.name,
+        "url": held.archive.url,
+        "sha256": held.sha256,
+        "size": held.size,
+        "hash_from": hash_from(held.archive.sha256),
+    }
+
+
+def _unpack(held: Held, folder: Path) -> None:
+    with explained(folder, f"unpacking {held.path.name}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            if held.path.name.endswith(".zip"):
+                with zipfile.ZipFile(held.path) as archive:
+                    archive.extractall(folder)  # noqa: S202 - zipfile leaves out what leads elsewhere
+            else:
+                with tarfile.open(held.path) as tar:
+                    _extract(tar, folder)
+        except _BROKEN as error:
+            raise _unusable(held, str(error)) from error
+    if not folder.joinpath(*PurePosixPath(held.archive.folder).parts).is_dir():
+        raise _unusable(held, f"it has no folder {held.archive.folder}")
+
+
+def _extract(tar: tarfile.TarFile, folder: Path) -> None:
+    # Early patch releases of Python 3.10 have no filters; the file is one that a recipe names.
+    if hasattr(tarfile, "data_filter"):
+        tar.extractall(folder, filter="data")
+    else:
+        tar.extractall(folder)  # noqa: S202
+
+
+def _unusable(held: Held, why: str) -> SourceIntegrityError:
+    return SourceIntegrityError(
+        f"{held.path} cannot be used",
+        why=f"{why} (from {held.archive.url}, sha256 {held.sha256})",
+        fix="remove it if it is damaged; otherwise correct 'url' or 'folder' of the archive in the recipe",
+        evidence={"archive": held.archive.name, "sha256": held.sha256},
+    )
+
+
+def files_below(into: Path) -> Iterator[tuple[str, int]]:
+    """Yield (path below ``into``, size) of every file, in one order."""
+    for folder, below, names in os.walk(into):
+        below.sort()
+        for name in sorted(names):
+            path = Path(folder, name)
+            yield path.relative_to(into).as_posix(), path.lstat().st_size
+
+
+def unpacked_stamp(into: Path) -> int:
+    """Return a number that changes when one of the files does, by size or time."""
+    total = 0
+    for path, size in files_below(into):
+        changed = (into / path).lstat().st_mtime_ns
+        total = zlib.crc32(f"{path} {size} {changed}".encode("utf-8", "surrogateescape"), total)
+    return total
+
+
+@frozen
+class UnpackedProof:
+    """The proof that what was unpacked for a build is still there, file by file with its size."""
+
+    into: str
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        return "the archives that the build would download are unpacked, with all their files"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the check depends on."""
+        return {"proof": "unpacked", "into": self.into}
+
+    def check(self) -> dict[str, Any]:
+        """Return the archives with their hashes.
+
+        Raises:
+            SourceIntegrityError: a file is missing or has another size.
+        """
+        into = Path(self.into)
+        try:
+            document = json.loads((into / LIST).read_text("utf-8"))
+            files, archives = dict(document["files"]), list(document["archives"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise self._broken(LIST, str(error)) from error
+        here = dict(files_below(into))
+        for path, size in files.items():
+            if here.get(path) != size:
+                found = f"it has {here[path]} bytes, not {size}" if path in here else "it is missing"
+                raise self._broken(path, found)
+        return {"archives": archives, "files": len(files)}
+
+    def _broken(self, path: str, why: str) -> SourceIntegrityError:
+        return SourceIntegrityError(
+            f"{Path(self.into) / path} cannot be used for the build",
+            why=why,
+            fix="remove that folder, then run the same command again",
+            commands=(f"rm -r -- {shlex.quote(self.into)}",),
+            evidence={"folder": self.into},
+        )
