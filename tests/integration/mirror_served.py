@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from integration.mirror_world import content
 from support.indexes import PackageIndex
 
-from xpubuild.install.served_mirror import remote_of
-from xpubuild.supply.mirror.remote.copying import bring_copy
-from xpubuild.supply.mirror.remote.location import Location, parse_mirror
-from xpubuild.supply.mirror.remote.transport import Count
+from xpubuild.engine.events import Event, Notice, NullSink, RunStarted, StepProgress
+from xpubuild.install.served_mirror import served
+from xpubuild.supply.depot.location import Location, parse_mirror
+from xpubuild.supply.depot.served import local_copy
 
 
-@dataclass
-class Heard:
-    """What a copy told: the bytes that were announced and counted, and its notices."""
+class Heard(NullSink):
+    """What a copy showed: how often something was fetched, the bytes at its end, and notices."""
 
-    sizes: list[int] = field(default_factory=list)
-    counted: int = 0
-    notices: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.runs = 0
+        self.counted = 0
+        self.notices: list[str] = []
 
-    @contextlib.contextmanager
-    def bringing(self, size: int) -> Iterator[Count]:
-        self.sizes.append(size)
-
-        def count(more: int, _: str) -> None:
-            self.counted += more
-
-        yield count
-
-    def notice(self, text: str, level: str = "info") -> None:
-        self.notices.append(f"{level}: {text}")
+    def emit(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self.runs += 1
+        elif isinstance(event, StepProgress):
+            self.counted = event.done
+        elif isinstance(event, Notice):
+            self.notices.append(f"{event.level}: {event.text}")
 
 
 def location(url: str) -> Location:
@@ -47,7 +40,7 @@ def location(url: str) -> Location:
 def copy(url: str, into: Path, recipe: str | None = "demo") -> Heard:
     """Copy what a recipe needs; return what was told."""
     heard = Heard()
-    bring_copy(remote_of(location(url)), into, recipe, telling=heard)
+    local_copy(served(location(url)), into, recipe, sink=lambda: heard)
     return heard
 
 

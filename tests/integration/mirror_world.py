@@ -22,9 +22,9 @@ from xpubuild.install.fetch import Fetch
 from xpubuild.install.planner import Inputs, Repository, RequirementFile
 from xpubuild.install.wanted import Wanted
 from xpubuild.recipe.model import ConfigureTime
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.mirror.store import Mirror
 
 
 def _packed(name: str) -> bytes:
@@ -86,10 +86,10 @@ class World:
         """Return an offline fetch with a git that was found before: many of them take less time."""
         return replace(self.fetch(mirror, offline=True), git=git)
 
-    def filled(self, mirror: Path, inputs: Inputs | None = None) -> Mirror:
+    def filled(self, mirror: Path, inputs: Inputs | None = None) -> Depot:
         """Return a mirror that was filled."""
         self.fetch(mirror, inputs).run()
-        return Mirror.open(mirror)
+        return Depot.open(mirror)
 
     def asked(self) -> set[str]:
         """Return the repositories that were asked for since the last call."""

@@ -14,12 +14,12 @@ from support.engine import make_plan, shell
 from xpubuild.artifacts.audit import AuditPolicy
 from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.engine.model import Plan, Publish, Step
+from xpubuild.supply.depot.identity import identity
+from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up
+from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.record import Record
+from xpubuild.supply.depot.trust import Trust
 from xpubuild.supply.git.built import BARE
-from xpubuild.supply.store.folder import FolderStore
-from xpubuild.supply.store.identity import identity
-from xpubuild.supply.store.keeping import Store, WheelKeeper, look_up
-from xpubuild.supply.store.record import Record
-from xpubuild.supply.store.trust import Trust
 
 DIST = "small"
 FILE = "small-1.0-py3-none-any.whl"

@@ -22,7 +22,9 @@ from support.documents import check
 from support.like_triton import BACKEND, JSON, LLVM, PYPROJECT, RECIPE, llvm_archive, write_archives
 
 from xpubuild.install.lock_file import read_lock
-from xpubuild.supply.mirror.store import Mirror
+from xpubuild.supply.depot.entries import index_of
+from xpubuild.supply.depot.examine import damages
+from xpubuild.supply.depot.folder import Depot
 
 _PINNED = "1234567812345678123456781234567812345678"
 
@@ -185,12 +187,15 @@ def test_what_is_lost_or_changed_is_noticed(site: Site, xpubuild: Xpubuild) -> N
 
 def test_an_entry_of_the_mirror_that_was_lost_comes_back_whole(site: Site, xpubuild: Xpubuild) -> None:
     xpubuild.ok("fetch", site.recipe, "--mirror", site.mirror)
-    mirror = Mirror.open(Path(site.mirror))
+    mirror = Depot.open(Path(site.mirror))
     (llvm,) = [entry for entry in mirror.files() if entry.name.startswith("llvm")]
-    mirror.rewrite(without=llvm.id)
+    before = mirror.index()
+    mirror.publish(
+        index_of((entry for entry in before.entries.values() if entry != llvm), before.sets.values())
+    )
     xpubuild.ok("fetch", site.recipe, "--mirror", site.mirror)
-    assert mirror.entry(llvm.id) == llvm
-    assert mirror.check() == []
+    assert mirror.index().entries[llvm.id] == llvm
+    assert damages(mirror) == []
 
 
 def test_offline_without_an_archive_nothing_is_built(site: Site, xpubuild: Xpubuild) -> None:
@@ -200,11 +205,10 @@ def test_offline_without_an_archive_nothing_is_built(site: Site, xpubuild: Xpubu
     assert JSON in answer.err
     (site.folder / JSON).rename(site.served / JSON)
     xpubuild.ok("fetch", site.recipe, "--mirror", site.mirror)
-    for entry in Mirror.open(Path(site.mirror)).files():
-        if entry.kind == "archive" and entry.name == JSON:
-            Mirror.open(Path(site.mirror)).drop(entry.id, entry.folder)
-    for needed in (Path(site.mirror) / "sets").iterdir():
-        Mirror.open(Path(site.mirror)).drop(f"set-{needed.stem}", f"sets/{needed.name}")
+    mirror = Depot.open(Path(site.mirror))
+    kept = [entry for entry in mirror.index().entries.values() if entry.name != JSON]
+    mirror.publish(index_of(kept, []))
+    shutil.rmtree(mirror.path / "sets")
     shutil.rmtree(site.folder / "cache", ignore_errors=True)
     answer = install(xpubuild, site, "--mirror", site.mirror, "--offline")
     assert answer.status == 30, answer.err

@@ -18,14 +18,15 @@ from xpubuild.engine.process import run
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError, XpuBuildError
-from xpubuild.install.fetch_packages import bring_wheels, lacking, needs_of, wheels_here
+from xpubuild.install.fetch_packages import fetch_wheels, lacking, needs_of, wheels_here
 from xpubuild.install.planner import Inputs, OpenWheel, RequirementFile
 from xpubuild.machine.make_env import make_env
 from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.python_environment import env_python, install_command
+from xpubuild.supply.depot.entries import PAGE, index_of
+from xpubuild.supply.depot.examine import damages
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.index.offline import offline_environment
-from xpubuild.supply.mirror.entries import PAGE
-from xpubuild.supply.mirror.store import Mirror
 from xpubuild.supply.uv.install import Installation, install
 from xpubuild.supply.uv.program import find_uv
 
@@ -103,10 +104,12 @@ def index_folder(site: Site) -> Path:
 def fetched(
     site: Site, place: Path, inputs: Inputs | None = None, pythons: tuple[str, ...] = PYTHONS
 ) -> set[str]:
-    mirror = Mirror.open(place, create=True)
+    mirror = Depot.open(place, create=True)
     with mirror.writing():
-        bring_wheels(mirror, inputs or site.inputs(), pythons, Teller(NullSink()), cancel=Cancel())
-    assert mirror.check() == []
+        before, teller = mirror.files(), Teller(NullSink())
+        entries = fetch_wheels(mirror, inputs or site.inputs(), pythons, before, teller, cancel=Cancel())
+        mirror.publish(index_of((*before, *entries), []))
+    assert damages(mirror) == []
     assert not (place / ".downloads" / "pip").exists()
     return {entry.name for entry in mirror.files()}
 
@@ -131,9 +134,11 @@ def test_two_pythons_and_an_install_without_a_network(
     shutil.rmtree(folder)
     served.requests.clear()
 
-    mirror = Mirror.open(place)
+    mirror = Depot.open(place)
     assert len(wheels_here(mirror, site.inputs(), PYTHONS)) == 3
-    assert lacking(mirror, [need for needs in needs_of(site.inputs(), PYTHONS) for need in needs]) == []
+    assert (
+        lacking(mirror.files(), [need for needs in needs_of(site.inputs(), PYTHONS) for need in needs]) == []
+    )
     offline = offline_environment(place / PAGE)
     requirements = tmp_path / "r.txt"
     requirements.write_text(site.text)

@@ -10,8 +10,9 @@ import pytest
 from integration.mirror_world import World, content, world
 
 from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.supply.depot.examine import damages
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.mirror.store import Mirror
 
 _FLIPS = 3
 
@@ -54,7 +55,7 @@ def test_every_damage_to_every_file_is_found_named_and_refused_offline(here: Wor
         for name, damaged in _damages(path, data):
             cases += 1
             _put(mirror.path / path, damaged)
-            found = Mirror(mirror.path).check()
+            found = damages(Depot(mirror.path))
             assert path in {item.path for item in found}, (path, name, found)
             if cases % 3 and damaged is not None:
                 continue
@@ -65,7 +66,7 @@ def test_every_damage_to_every_file_is_found_named_and_refused_offline(here: Wor
             assert path in {item["path"] for item in caught.value.evidence["damaged"]}, (path, name)
         _put(mirror.path / path, data)
     assert cases >= 200
-    assert mirror.check() == []
+    assert damages(mirror) == []
     assert here.asked() == set()
 
 
@@ -87,9 +88,9 @@ def test_a_file_that_could_change_what_git_reads_is_found(
     file = repository / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(data)
-    assert [item.path for item in mirror.check()] == [f"git/{repository.name}/{path}"]
+    assert [item.path for item in damages(mirror)] == [f"git/{repository.name}/{path}"]
     here.fetch(mirror.path).run()
-    assert mirror.check() == []
+    assert damages(mirror) == []
     assert not file.exists()
 
 
@@ -99,7 +100,7 @@ def test_a_link_in_the_place_of_a_file_is_found(here: World, tmp_path: Path) -> 
     elsewhere = tmp_path / "elsewhere.whl"
     (mirror.path / path).rename(elsewhere)
     (mirror.path / path).symlink_to(elsewhere)
-    assert [item.path for item in mirror.check()] == [path]
+    assert [item.path for item in damages(mirror)] == [path]
 
 
 def _one_of_each(files: dict[str, bytes]) -> list[str]:
@@ -129,9 +130,8 @@ def test_online_only_what_is_damaged_is_fetched_again(here: World, tmp_path: Pat
         repository = path.split("/")[1] if path.startswith("git/") else ""
         asked = here.asked()
         assert all(f"-{name}-" in repository for name in asked), (path, asked)
-        if path != "mirror.json":
-            assert path in {item["path"] for item in document["damaged"]}
-        assert mirror.check() == [], path
+        assert path in {item["path"] for item in document["damaged"]}
+        assert damages(mirror) == [], path
         now = content(mirror.path)
         assert {name for name in now if "/pack-" not in name} == {
             name for name in files if "/pack-" not in name
@@ -151,7 +151,7 @@ def test_a_damaged_repository_gets_back_the_pins_of_other_recipes(here: World, t
     third = here.inputs(commit=here.commits["older"], recipe="third")
     here.fetch(mirror.path, third).run()
     assert here.asked() == {"top"}
-    assert mirror.check() == []
+    assert damages(mirror) == []
     for inputs in (first, second, third):
         assert here.fetch(mirror.path, inputs, offline=True).run()["status"] == "ok"
 
@@ -168,5 +168,5 @@ def test_a_repair_that_fails_leaves_the_mirror_as_it_was(here: World, tmp_path: 
     assert content(mirror.path) == before
     here.server.faults.fail = 0
     here.fetch(mirror.path).run()
-    assert mirror.check() == []
+    assert damages(mirror) == []
     assert not list(mirror.path.glob("git/*.damaged"))

@@ -19,7 +19,8 @@ from xpubuild.install.fetch import Fetch, check_mirror
 from xpubuild.schema.fetch import FetchDocument
 from xpubuild.supply.conda.lockfile import write_lock
 from xpubuild.supply.conda.model import CondaLock, CondaPackage
-from xpubuild.supply.mirror.store import Mirror
+from xpubuild.supply.depot.examine import damages
+from xpubuild.supply.depot.folder import Depot
 
 
 @pytest.fixture
@@ -40,16 +41,17 @@ def test_everything_comes_once_and_is_accounted_for(here: World, tmp_path: Path)
         ("third_party/ops", True),
     }
     assert here.asked() == {"top", "mid", "inner", "ops"}
-    mirror = Mirror.open(place)
-    assert mirror.check() == []
-    (needed,) = mirror.sets()
+    mirror = Depot.open(place)
+    assert damages(mirror) == []
+    (needed,) = mirror.index().sets.values()
     assert {use.commit for use in needed.repositories} == {
         here.commits[name] for name in ("top", "mid", "inner", "ops")
     }
     assert {entry.name for entry in mirror.files()} == set(WHEELS)
-    listed = {record.path for entry in mirror.entries().values() for record in entry.files}
+    listed = {record.path for entry in mirror.index().entries.values() for record in entry.files}
+    derived = {path for entry in mirror.index().entries.values() for path in entry.derived()}
     assert set(content(place)) == {
-        *listed, "mirror.json", "index.json", "wheels.html"
+        *listed, *derived, needed.path, "index.json", "wheels.html"
     }  # fmt: skip
 
     before = content(place)
@@ -69,9 +71,9 @@ def test_a_second_recipe_adds_only_what_is_new(here: World, tmp_path: Path) -> N
     assert {item["name"] for item in document["files"] if item["new"]} == {
         "tool-2.0-cp311-cp311-manylinux_2_28_x86_64.whl", "old-0.1-py2.py3-none-any.whl"
     }  # fmt: skip
-    mirror = Mirror.open(place)
-    assert mirror.check() == []
-    assert {needed.recipe for needed in mirror.sets()} == {"demo", "second"}
+    mirror = Depot.open(place)
+    assert damages(mirror) == []
+    assert {needed.recipe for needed in mirror.index().sets.values()} == {"demo", "second"}
     for recipe, commit in (("demo", here.commits["top"]), ("second", here.commits["next"])):
         wheels = ("demo-1.0-py3-none-any.whl",) if recipe == "demo" else ()
         inputs = here.inputs(*wheels, commit=commit, recipe=recipe)
@@ -134,7 +136,7 @@ def test_a_tag_that_the_build_asks_for_is_remembered(here: World, tmp_path: Path
     document = here.fetch(place, here.inputs(commit=commit)).run()
     (found,) = [item for item in document["repositories"] if item["configure_time"]]
     assert (found["commit"], found["ref"]) == (here.commits["ops"], "v1")
-    assert Mirror.open(place).check() == []
+    assert damages(Depot.open(place)) == []
     here.server.faults.fail = 99
     assert here.fetch(place, here.inputs(commit=commit), offline=True).run()["status"] == "ok"
 
@@ -157,15 +159,20 @@ def test_a_fetch_that_was_cut_leaves_what_the_next_one_takes_up(here: World, tmp
     # The packs of top came, and xpubuild was killed before it could enter them.
     mirror = here.filled(place, inputs)
     (entry,) = [
-        item for item in mirror.entries().values() if item.name.startswith("127.0.0.1") and "top" in item.name
+        item
+        for item in mirror.index().entries.values()
+        if item.name.startswith("127.0.0.1") and "top" in item.name
     ]
-    mirror.rewrite(without=entry.id)
-    assert [item.entry for item in mirror.check()] == [entry.id]
+    known = mirror.index()
+    mirror.publish(
+        replace(known, entries={name: known.entries[name] for name in known.entries if name != entry.id})
+    )
+    assert {item.entry for item in damages(mirror)} == {entry.id}
     here.asked()
     document = here.fetch(place, inputs).run()
     assert here.asked() == set()
-    assert [item["entry"] for item in document["damaged"]] == [entry.id]
-    assert mirror.check() == []
+    assert {item["entry"] for item in document["damaged"]} == {entry.id}
+    assert damages(mirror) == []
 
 
 def test_the_page_leads_pip_to_the_files(here: World, tmp_path: Path) -> None:
@@ -173,7 +180,7 @@ def test_the_page_leads_pip_to_the_files(here: World, tmp_path: Path) -> None:
     page = (mirror.path / "wheels.html").read_text()
     for entry in mirror.files():
         assert f'href="{entry.files[0].path}#sha256={entry.sha256}"' in page
-    assert json.loads((mirror.path / "mirror.json").read_text())["schema"] == "xpubuild.mirror/1"
+    assert json.loads((mirror.path / "index.json").read_text())["schema"] == "xpubuild.depot/1"
 
 
 def _with_conda(fetch: Fetch, lock: str) -> Fetch:
@@ -205,4 +212,4 @@ def test_the_packages_of_a_conda_lock_come_too(here: World, tmp_path: Path) -> N
     other = lock.replace(package.sha256, "f" * 64)
     with pytest.raises(SourceIntegrityError, match=name):
         _with_conda(here.fetch(place), other).run()
-    assert Mirror.open(place).check() == []
+    assert damages(Depot.open(place)) == []

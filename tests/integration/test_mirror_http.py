@@ -16,8 +16,9 @@ from support.indexes import PackageIndex, RecordingProxy, noise, sha256
 from support.net import free_port
 
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.supply.mirror.sets import MirrorSet
-from xpubuild.supply.mirror.store import Mirror
+from xpubuild.supply.depot.entries import DepotSet, file_entry, index_of
+from xpubuild.supply.depot.examine import damages
+from xpubuild.supply.depot.folder import Depot
 
 _BIG = "big-1.0-py3-none-any.whl"
 
@@ -37,8 +38,11 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Pa
         mirror = here.filled(root / "mirror")
         big = root / _BIG
         big.write_bytes(noise(600_000))
-        mirror.add_file(big, sha256=sha256(big.read_bytes()), name=_BIG, kind="wheel")
-        mirror.add_set(MirrorSet("big", ("3.11",), (), (sha256(big.read_bytes()),)))
+        entry = file_entry(_BIG, sha256(big.read_bytes()), 600_000)
+        mirror.add_file(big, entry)
+        needed = DepotSet("big", ("3.11",), (), (entry,))
+        before = mirror.index()
+        mirror.publish(index_of((*before.entries.values(), entry), (*before.sets.values(), needed)))
         yield here, mirror.path
 
 
@@ -59,21 +63,21 @@ def test_a_copy_is_a_mirror_of_its_own(
 ) -> None:
     url = serve(index, mirror)
     heard = copy(url, tmp_path / "copy")
-    assert heard.sizes == [heard.counted]
+    assert heard.runs == 1
     assert heard.counted > 0
-    found = Mirror.open(tmp_path / "copy")
-    assert found.check() == []
-    assert {needed.recipe for needed in found.sets()} == {"demo"}
+    found = Depot.open(tmp_path / "copy")
+    assert damages(found) == []
+    assert {needed.recipe for needed in found.index().sets.values()} == {"demo"}
     assert _BIG not in {entry.name for entry in found.files()}
     here = filled[0]
     here.asked()
     assert here.fetch(found.path, offline=True).run()["status"] == "ok"
     assert here.asked() == set()
-    # Nothing has changed: the mark and the index, and no word.
+    # Nothing has changed: the index, and no word.
     index.requests.clear()
     heard = copy(url, tmp_path / "copy")
-    assert (heard.sizes, heard.notices) == ([], [])
-    assert sorted(index.asked()) == ["/files/index.json", "/files/mirror.json"]
+    assert (heard.runs, heard.notices) == (0, [])
+    assert sorted(index.asked()) == ["/files/index.json"]
 
 
 def test_without_a_set_of_the_recipe_all_of_it_is_copied(
@@ -103,7 +107,7 @@ def test_a_cut_connection_is_carried_on_with(mirror: Path, index: PackageIndex, 
     copy(url, tmp_path / "copy", "big")
     ranges = [item.headers["range"] for item in index.requests if "range" in item.headers]
     assert ranges == ["bytes=400000-"]
-    assert Mirror.open(tmp_path / "copy").check() == []
+    assert damages(Depot.open(tmp_path / "copy")) == []
 
 
 def test_what_a_failed_copy_fetched_is_kept(mirror: Path, index: PackageIndex, tmp_path: Path) -> None:
@@ -113,17 +117,17 @@ def test_what_a_failed_copy_fetched_is_kept(mirror: Path, index: PackageIndex, t
     with pytest.raises(FetchError, match=pack.rpartition("/")[2]) as caught:
         copy(url, tmp_path / "copy")
     assert caught.value.exit_code == 30
-    assert Mirror.open(tmp_path / "copy").sets() == []
+    assert not Depot.open(tmp_path / "copy").index().sets
     index.files[pack] = data
     index.requests.clear()
     heard = copy(url, tmp_path / "copy")
     again = index.asked("/git/") + index.asked("/files/files/")
     assert 0 < len(again) < len([path for path in index.files if path.startswith(("git/", "files/"))])
-    assert heard.sizes == [heard.counted]
-    assert Mirror.open(tmp_path / "copy").check() == []
+    assert heard.runs == 1
+    assert damages(Depot.open(tmp_path / "copy")) == []
 
 
-@pytest.mark.parametrize("kind", [".pack", "demo-1.0-py3-none-any.whl", "sets/demo", ".idx",
+@pytest.mark.parametrize("kind", [".pack", "demo-1.0-py3-none-any.whl", ".idx",
                                   "index.json"])  # fmt: skip
 def test_a_flipped_byte_is_named_and_nothing_is_used(
     mirror: Path, index: PackageIndex, tmp_path: Path, kind: str
@@ -142,7 +146,7 @@ def test_a_flipped_byte_is_named_and_nothing_is_used(
 
 @pytest.mark.parametrize(
     ("gone", "says"),
-    [("mirror.json", "no mirror.json"), ("index.json", "--mirror"), ("sets/demo", "sets/demo")],
+    [("index.json", "--mirror"), ("files/", "files/")],
 )
 def test_a_server_without_something_ends_with_30(
     mirror: Path, index: PackageIndex, tmp_path: Path, gone: str, says: str
@@ -179,8 +183,8 @@ def test_a_mirror_that_changes_while_it_is_read(
 
     index.files = Changing(real)
     copy(url, tmp_path / "copy")
-    found = Mirror.open(tmp_path / "copy")
-    assert found.check() == []
+    found = Depot.open(tmp_path / "copy")
+    assert damages(found) == []
     assert here.fetch(found.path, here.inputs(), offline=True).run()["status"] == "ok"
 
 
@@ -199,10 +203,10 @@ def test_what_is_new_on_the_server_comes_and_nothing_else(
     assert packs
     assert all("-top" in path for path in packs)
     assert here.fetch(tmp_path / "copy", inputs, offline=True).run()["status"] == "ok"
-    assert Mirror.open(tmp_path / "copy").check() == []
+    assert damages(Depot.open(tmp_path / "copy")) == []
 
 
-@pytest.mark.parametrize("kind", [".pack", ".whl", "wheels.html", "sets/", "mirror.json", "index.json"])
+@pytest.mark.parametrize("kind", [".pack", ".whl", "wheels.html", "sets/", "index.json"])
 def test_a_damaged_copy_is_mended(mirror: Path, index: PackageIndex, tmp_path: Path, kind: str) -> None:
     url = serve(index, mirror)
     copy(url, tmp_path / "copy")
@@ -217,7 +221,7 @@ def test_a_damaged_copy_is_mended(mirror: Path, index: PackageIndex, tmp_path: P
 def test_a_server_that_is_away_is_only_told_of(mirror: Path, index: PackageIndex, tmp_path: Path) -> None:
     url = serve(index, mirror)
     copy(url, tmp_path / "copy")
-    index.faults.status["/files/mirror.json"] = [503] * 20
+    index.faults.status["/files/index.json"] = [503] * 20
     heard = copy(url, tmp_path / "copy")
     assert ["warning" in text and url in text for text in heard.notices] == [True]
     for recipe in ("big", "unheard-of"):
@@ -256,4 +260,4 @@ def test_the_configured_proxy_is_used(
         monkeypatch.setenv("http_proxy", proxy.url())
         monkeypatch.setenv("no_proxy", "")
         copy(serve(index, mirror), tmp_path / "copy", "big")
-    assert proxy.passed[f"127.0.0.1:{index.port}"] >= 5
+    assert proxy.passed[f"127.0.0.1:{index.port}"] >= 2

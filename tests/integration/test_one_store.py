@@ -14,13 +14,12 @@ from support.documents import check
 from support.indexes import PackageIndex
 from unit.test_store_folder import DIST, FILE, ME, record_of
 
-from xpubuild.engine.process import Cancel
+from xpubuild.supply.depot.examine import check_depot, damages
+from xpubuild.supply.depot.folder import Depot
+from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.trust import Trust
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.mirror.store import Mirror
-from xpubuild.supply.store.folder import FolderStore
-from xpubuild.supply.store.trust import Trust
-from xpubuild.supply.store.whole import damages
 
 RECORD = record_of(b"wheel", a=1)
 
@@ -49,7 +48,7 @@ def test_a_folder_is_a_mirror_and_a_store(
     both: FolderStore, here: World, tmp_path: Path, xpubuild: Xpubuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert (both.why_not(), Mirror.open(both.root).check()) == ("", [])
+    assert (both.why_not(), damages(Depot.open(both.root))) == ("", [])
     assert here.fetch(both.root, offline=True).run()["status"] == "ok"
     assert both.look(DIST, RECORD.identity) == RECORD
     words = ("--store", str(both.root))
@@ -71,7 +70,7 @@ def test_one_url_serves_both(both: FolderStore, here: World, tmp_path: Path) -> 
     with PackageIndex() as index:
         url = serve(index, both.root)
         copy(url, tmp_path / "copy")
-        assert Mirror.open(tmp_path / "copy").check() == []
+        assert damages(Depot.open(tmp_path / "copy")) == []
         assert named(url).look(DIST, RECORD.identity) == RECORD
         assert named(url).bring(RECORD, tmp_path / "copy").read_bytes() == b"wheel"
 
@@ -82,9 +81,9 @@ def test_the_repositories_of_the_users_own_cache_are_checked(here: World, tmp_pa
         here.commits["ops"], ref=None, report=lambda _: None
     )
     own = FolderStore(tmp_path / "cache", Trust(frozenset(), ME), own=True)
-    assert list(damages(own, Cancel())) == []
+    assert check_depot(own.root) == []
     pack = next(own.root.glob("git/*/objects/pack/*.pack"))
     pack.chmod(0o644)
     pack.write_bytes(pack.read_bytes()[:-30])
-    (found,) = damages(own, Cancel())
+    (found,) = check_depot(own.root)
     assert found.path == f"git/{pack.parents[2].name}"

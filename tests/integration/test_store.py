@@ -23,7 +23,7 @@ from support.engine import Recorder, lines_of, small_disk
 from xpubuild.engine.events import Notice
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan
-from xpubuild.supply.store.folder import FolderStore
+from xpubuild.supply.depot.kept_wheels import FolderStore
 
 #: Also after errors.
 pytestmark = pytest.mark.usefixtures("nothing_stays_open")
@@ -143,7 +143,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[4].split(":")
 from integration.store_world import a_store, record_of
-import xpubuild.supply.store.folder as folder
+import xpubuild.supply.depot.kept_wheels as folder
 left = int(sys.argv[3])
 def counted(real):
     def call(*words, **named):

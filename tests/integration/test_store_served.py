@@ -14,11 +14,11 @@ from support.indexes import PackageIndex
 
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.install.stores import opened
-from xpubuild.supply.store.folder import FolderStore
-from xpubuild.supply.store.identity import identity
-from xpubuild.supply.store.keeping import Store, look_up
-from xpubuild.supply.store.record import Record
-from xpubuild.supply.store.trust import Trust, parse_store, trust_from
+from xpubuild.supply.depot.identity import identity
+from xpubuild.supply.depot.keeping import Store, look_up
+from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.record import Record
+from xpubuild.supply.depot.trust import Trust, parse_store, trust_from
 
 KEY = identity(INPUTS)
 

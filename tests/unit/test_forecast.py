@@ -23,7 +23,7 @@ from xpubuild.engine.events import (
 from xpubuild.engine.forecast import Forecaster, edge_key
 from xpubuild.engine.model import Step
 from xpubuild.install.estimate import edge_weights, estimates
-from xpubuild.supply.store.keeping import NotKept
+from xpubuild.supply.depot.keeping import NotKept
 from xpubuild.ui import wording
 from xpubuild.ui.wording import roughly
 

@@ -26,7 +26,7 @@ from xpubuild.recipe.releases import releases
 from xpubuild.recipe.situation import Situation
 from xpubuild.resources import recipes_dir
 from xpubuild.supply.conda.lockfile import write_lock
-from xpubuild.supply.mirror.store import Mirror
+from xpubuild.supply.depot.folder import Depot
 
 GIB = 1 << 30
 
@@ -50,7 +50,7 @@ def test_what_pip_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("PIP_FIND_LINKS", find_links)
-    monkeypatch.setattr(Mirror, "open", lambda _: None)
+    monkeypatch.setattr(Depot, "open", lambda _: None)
     found = downloads_from(tmp_path / "a mirror" if mirror else None, offline=offline).pip
     page = (tmp_path / "a mirror" / "wheels.html").as_uri()
     assert {name: found[name].replace(page, "{mirror}") for name in told} == told

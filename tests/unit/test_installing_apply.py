@@ -10,7 +10,7 @@ import pytest
 from support.engine import Recorder, make_plan, shell
 from support.plan_files import target_for
 
-from xpubuild.engine.events import Notice, RunFinished, RunStarted, StepFinished, StepStarted
+from xpubuild.engine.events import Notice
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
@@ -22,8 +22,8 @@ from xpubuild.install.install import apply
 from xpubuild.install.modulefiles import Modules
 from xpubuild.install.served_mirror import local_mirror
 from xpubuild.install.target import Prepared
-from xpubuild.supply.mirror.remote.http import HttpRemote
-from xpubuild.supply.mirror.remote.location import Location
+from xpubuild.supply.depot.location import Location
+from xpubuild.supply.depot.served import Served
 from xpubuild.workspace.layout import Layout
 
 
@@ -97,36 +97,15 @@ HTTP = Location("https", "host.example", "/m")
 def test_a_served_mirror_is_copied_into_the_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def bring_copy(remote: Any, into: Path, recipe: str, *, telling: Any, cancel: Cancel) -> Path:
-        asked.append((remote, into, recipe, cancel))
-        with telling.bringing(300) as count:
-            count(100)
-        telling.notice("one")
-        telling.notice("two", "warning")
+    def local_copy(remote: Any, into: Path, recipe: str, *, sink: Any, cancel: Cancel) -> Path:
+        asked.append((type(remote), into, recipe, sink(), cancel))
         return into
 
-    class _Sink(Recorder):
-        def close(self) -> None:
-            asked.append("closed")
-
-    sink, cancel = _Sink(), Cancel()
-    monkeypatch.setattr(served_mirror, "bring_copy", bring_copy)
+    sink, cancel = Recorder(), Cancel()
+    monkeypatch.setattr(served_mirror, "local_copy", local_copy)
     found = local_mirror(HTTP, "mine", telling=lambda: sink, cancel=cancel)
     assert found == root.parent / "cache" / "xpubuild" / "mirrors" / HTTP.folder_name
-    (remote, *rest), *closed = asked
-    assert (type(remote), rest, closed) == (HttpRemote, [found, "mine", cancel], ["closed"] * 3)
-    begun, started, *_, finished, ended, one, two = sink.events
-    assert isinstance(begun, RunStarted)
-    assert isinstance(started, StepStarted)
-    assert (begun.recipe, begun.workspace, begun.steps) == (
-        "mirror", HTTP.url, (("mirror", f"copying from {HTTP.url}"),),
-    )  # fmt: skip
-    assert (started.step, started.title) == ("mirror", f"copying from {HTTP.url}")
-    assert isinstance(finished, StepFinished)
-    assert isinstance(ended, RunFinished)
-    assert [(item.text, item.level) for item in (one, two) if isinstance(item, Notice)] == [
-        ("one", "info"), ("two", "warning"),
-    ]  # fmt: skip
+    assert asked == [(Served, found, "mine", sink, cancel)]
 
 
 def test_a_mirror_that_has_no_lock_of_conda_packages(root: Path, tmp_path: Path) -> None:

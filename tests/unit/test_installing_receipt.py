@@ -18,7 +18,7 @@ from xpubuild.engine.monitor import WATCHED
 from xpubuild.install.options import Resolved
 from xpubuild.install.receipt import make_receipt, write_receipt
 from xpubuild.install.target import OneapiFacts, Prepared
-from xpubuild.supply.store.evidence import TAKEN
+from xpubuild.supply.depot.evidence import TAKEN
 from xpubuild.workspace.layout import Layout
 
 STEPS = ("env", "torch", "ops.source", "ops.wheel", "vision.wheel", "vision.portable", "verify")

@@ -34,11 +34,12 @@ from xpubuild.supply.conda.lockfile import write_lock
 from xpubuild.supply.conda.model import CondaLock, CondaPackage
 from xpubuild.supply.conda.solve import Wanted, make_lock
 from xpubuild.supply.conda.tools import Engines
+from xpubuild.supply.depot.entries import file_entry, index_of
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.git.leftovers import remove_leftovers
 from xpubuild.supply.git.notes import write_done, write_move
 from xpubuild.supply.index.download import _part_of
 from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.mirror.store import Mirror
 
 DATA = b"the content of a file\n" * 1000
 SHA256, MD5 = hashlib.sha256(DATA).hexdigest(), hashlib.md5(DATA, usedforsecurity=False).hexdigest()
@@ -71,12 +72,14 @@ def _conda(root: Path) -> None:
 
 
 def _mirror(root: Path) -> None:
-    mirror = Mirror.open(root / "mirror", create=True)
-    mirror.add_file(root / "origin/a.conda", sha256=SHA256, name="a.conda", kind="conda")
+    depot, entry = Depot.open(root / "mirror", create=True), file_entry("a.conda", SHA256, len(DATA))
+    with depot.writing():
+        depot.add_file(root / "origin/a.conda", entry)
+        depot.publish(index_of([entry], []))
 
 
 def _keep_lock(root: Path) -> None:
-    keep_conda_lock(Mirror.open(root / "mirror", create=True), "quickstart", "text\n")
+    keep_conda_lock(Depot.open(root / "mirror", create=True), "quickstart", "text\n")
 
 
 def _download(root: Path, known: bool) -> None:
@@ -194,8 +197,8 @@ CASES = {
     ),
     "a conda package": Case(_conda, _origin, makes=("staging/linux-64/a.conda",)),
     "a file of a mirror": Case(
-        _mirror, _origin, ("mirror/.commit-",), makes=(
-            "mirror/.lock", "mirror/index.json", "mirror/mirror.json", f"mirror/files/{SHA256}/a.conda",
+        _mirror, _origin, makes=(
+            "mirror/.lock", "mirror/index.json", f"mirror/files/{SHA256}/a.conda",
         ),
     ),
     "a conda lock of a mirror": Case(_keep_lock, _keep_lock),
@@ -281,7 +284,6 @@ ELSEWHERE = {
     "engine/temporary.py": "the ones above",
     "supply/git/bare.py": "under the repository's lock; the next one that makes it removes them",
     "supply/git/embedded.py": "the same",
-    "supply/mirror/writing.py": "under the mirror's lock, and above",
     "cli/bugs.py": "the user is told to keep it",
 }
 

@@ -17,7 +17,7 @@ from xpubuild.install import lock_check as check
 from xpubuild.install import lock_model as model
 from xpubuild.install import locked_options as options
 from xpubuild.install import locked_sources as sources
-from xpubuild.install.open_wheels import in_mirror, open_hashes
+from xpubuild.install.open_wheels import in_depot, open_hashes
 from xpubuild.install.planner import OpenWheel, Repository
 from xpubuild.recipe.upstream import Tree
 from xpubuild.supply.git.configure_time import ConfigurePin
@@ -125,8 +125,8 @@ def test_hashes_of_a_wheel_that_a_mirror_has() -> None:
         entry(version="3.4", sha256="5"),
     ]  # fmt: skip
     mirror = SimpleNamespace(files=lambda: entries)
-    assert list(in_mirror(mirror, WHEEL)) == ["1", "5"]  # type: ignore[arg-type]
-    assert list(in_mirror(None, WHEEL)) == []
+    assert list(in_depot(mirror, WHEEL)) == ["1", "5"]  # type: ignore[arg-type]
+    assert list(in_depot(None, WHEEL)) == []
 
 
 @pytest.mark.parametrize(("offline", "known"), [(True, []), (False, ["sha256:a"]), (False, [])])

@@ -12,20 +12,18 @@ from xpubuild.engine.events import Event
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError, RecipeError
-from xpubuild.install.fetch_archives import note_of, open_archives, require_archives
 from xpubuild.install.fetch_packages import (
     archive_files,
     conda_files,
     entry_of,
     keep_conda_lock,
-    missing_files,
 )
-from xpubuild.install.fetch_repositories import Unknown, refuse_unknown
+from xpubuild.install.fetch_sources import Unknown, open_archives, refuse_unknown, require_archives
 from xpubuild.install.planner import Archive, Inputs
 from xpubuild.supply.archives import Supply
+from xpubuild.supply.depot.entries import Entry, FileRecord
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.mirror.entries import Entry, FileRecord
-from xpubuild.supply.mirror.store import Mirror
 
 A, B = "a" * 64, "b" * 64
 KNOWN = Archive("torch", "eigen", "https://h.example/eigen-1.tar.gz", A)
@@ -47,21 +45,9 @@ def file(name: str, sha256: str) -> RemoteFile:
     return RemoteFile("x", "1", name, sha256, 1, f"https://h.example/{name}")
 
 
-def test_what_a_mirror_lacks(tmp_path: Path) -> None:
-    mirror = Mirror.open(tmp_path / "mirror", create=True)
-    source, data = tmp_path / "x.whl", b"a wheel"
-    source.write_bytes(data)
-    digest = hashlib.sha256(data).hexdigest()
-    mirror.add_file(source, sha256=digest, name="x.whl", kind="wheel", dist="x", version="1")
-    files = [file("other.whl", digest), file("x.whl", B)]
-    assert missing_files(mirror, files) == files[1:]
-    assert missing_files(None, files) == files
-
-
 def test_an_archive_without_a_url_cannot_be_fetched(tmp_path: Path) -> None:
     note = "it is not known from where the build of torch downloads its mkl"
     heard = Heard()
-    assert note_of(UNKNOWN) == note
     assert list(open_archives(INPUTS, Teller(heard))) == [note]
     told = [event for event in heard.events if note in str(event)]
     assert len(told) == len(heard.events) == 1
@@ -82,16 +68,14 @@ def test_a_repository_at_a_commit_that_nobody_knows_is_refused() -> None:
         refuse_unknown([Unknown("torch", "https://h.example/x", "the tree does not say")])
 
 
-def test_a_conda_lock_is_kept_in_a_mirror(tmp_path: Path) -> None:
-    mirror = Mirror.open(tmp_path / "mirror", create=True)
-    assert keep_conda_lock(mirror, "r", None) is None
-    assert mirror.files() == []
+def test_a_conda_lock_is_kept_in_a_depot(tmp_path: Path) -> None:
+    depot = Depot.open(tmp_path / "mirror", create=True)
+    kept = keep_conda_lock(depot, "r", "package: []\n")
     digest = hashlib.sha256(b"package: []\n").hexdigest()
-    assert keep_conda_lock(mirror, "r", "package: []\n") == digest
-    (kept,) = mirror.files()
     assert (kept.kind, kept.dist, kept.version, kept.sha256) == ("conda", "r.conda-lock", digest[:12], digest)
-    assert mirror.file(digest).read_bytes() == b"package: []\n"
-    with pytest.raises(RecipeError):
+    assert (depot.path / kept.files[0].path).read_bytes() == b"package: []\n"
+    assert conda_files(None) == []
+    with pytest.raises(RecipeError, match="lock"):
         conda_files("[")
 
 

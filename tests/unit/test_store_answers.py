@@ -13,18 +13,26 @@ from typing import Any
 import pytest
 from unit.test_store_folder import DIST, FILE, ME, age, keep, record_of
 
-from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, ToolchainError
-from xpubuild.supply.store import folder as folder_store
-from xpubuild.supply.store.collect import Rubbish, Used, collectable, contents_document, remove, why_not
-from xpubuild.supply.store.contents import Contents, headers, libraries
-from xpubuild.supply.store.evidence import IDENTITY, TAKEN
-from xpubuild.supply.store.folder import FolderStore
-from xpubuild.supply.store.identity import differences
-from xpubuild.supply.store.keeping import Found, NotKept, WheelKeeper, look_up
-from xpubuild.supply.store.record import MOST_BYTES, Record, RecordError, read_record
-from xpubuild.supply.store.trust import Trust
-from xpubuild.supply.store.whole import damages, size_row
+from xpubuild.supply.depot import kept_wheels as folder_store
+from xpubuild.supply.depot.collect import (
+    Rubbish,
+    Used,
+    collectable,
+    contents_document,
+    remove,
+    size_row,
+    why_not,
+)
+from xpubuild.supply.depot.contents import Contents, headers, libraries
+from xpubuild.supply.depot.evidence import IDENTITY, TAKEN
+from xpubuild.supply.depot.examine import check_depot
+from xpubuild.supply.depot.identity import differences
+from xpubuild.supply.depot.keeping import Found, NotKept, WheelKeeper, look_up
+from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.record import MOST_BYTES, Record, RecordError, read_record
+from xpubuild.supply.depot.trust import Trust
+from xpubuild.supply.git.built import BARE
 
 UNNAMED = ", and no [trust] stores of your configuration names it"
 
@@ -122,11 +130,11 @@ def test_what_is_gone_already_or_cannot_be_removed_is_no_failure_of_the_rest(tmp
         ({"dist": None}, "its dist is missing"),
         ({"file": []}, "its file is missing"),
         ({"sha256": 7}, "its sha256 is missing"),
-        ({"sha256": "A" * 64}, "its sha256 is none"),
-        ({"sha256": "a" * 65}, "its sha256 is none"),
-        ({"size": True}, "its size is none"),
-        ({"size": "1"}, "its size is none"),
-        ({"size": -1}, "its size is none"),
+        ({"sha256": "A" * 64}, "its size or sha256 is none"),
+        ({"sha256": "a" * 65}, "its size or sha256 is none"),
+        ({"size": True}, "its size is missing"),
+        ({"size": "1"}, "its size is missing"),
+        ({"size": -1}, "its size or sha256 is none"),
         ({"inputs": []}, "its inputs is missing"),
         ({"built": []}, "its built is missing"),
         ({"audit": None}, "its audit is missing"),
@@ -274,23 +282,26 @@ def test_a_wheel_that_is_kept_is_taken_with_its_evidence(store: FolderStore, tmp
     assert (tmp_path / "stage" / FILE).read_bytes() == b"wheel"
 
 
+PROVED = [{BARE: True}]
+
+
 def test_what_is_built_is_kept_unless_what_decides_it_changed(store: FolderStore, tmp_path: Path) -> None:
     wheel = tmp_path / FILE
     wheel.write_bytes(b"wheel")
     (tmp_path / "file").touch()
     no_folder = replace(store, root=tmp_path / "file", own=False)
-    assert keeper(Found(), store).keep([wheel, wheel], [], []) == ()
-    assert keeper(Found()).keep([wheel], [], []) == ()
-    assert keeper(Found(), store, again={"a": 2}).keep([wheel], [], []) == (
+    assert keeper(Found(), store).keep([wheel, wheel], PROVED, []) == ()
+    assert keeper(Found()).keep([wheel], PROVED, []) == ()
+    assert keeper(Found(), store, again={"a": 2}).keep([wheel], PROVED, []) == (
         "the wheel is not kept in the store: while it was built, a: 1 there, 2 here",
     )
     assert not store.root.exists()
-    assert keeper(Found(), no_folder, store).keep([wheel], [], []) == [
+    assert keeper(Found(), no_folder, store).keep([wheel], PROVED, []) == [
         f"{FILE} is not kept in the store {tmp_path}/file: it is not a folder"
     ]
     assert store.look(DIST, record_of(b"wheel", a=1).identity) is not None
     too_long = replace(store, root=tmp_path / ("x" * 300), own=False)
-    assert keeper(Found(), too_long).keep([wheel], [], []) == [
+    assert keeper(Found(), too_long).keep([wheel], PROVED, []) == [
         f"{FILE} is not kept in the store {too_long.root}: File name too long"
     ]
 
@@ -378,11 +389,13 @@ def test_the_size_of_a_store_counts_each_kind(store: FolderStore) -> None:
         "store": str(store.root), "wheels": 1, "repositories": 1, "files": 1, "sets": 2,
         "size_bytes": record.size + len(record.to_bytes()) + 6 * 4, "why": "",
     }  # fmt: skip
-    found = list(damages(store, Cancel()))
+    for name in ("files", "sets"):
+        shutil.rmtree(store.root / name)
+    found = check_depot(store.root)
     assert [(item.path, item.what, item.why) for item in found] == [
         ("git/a.git", "is damaged", "git finds objects that are missing or changed")
     ]
     (store.root / record.wheel_path).unlink()
     shutil.rmtree(store.root / "git")
-    (damage,) = damages(store, Cancel())
+    (damage,) = check_depot(store.root)
     assert (damage.path, damage.what, damage.why) == (record.path, "is damaged", "No such file or directory")

@@ -15,11 +15,11 @@ from support.documents import check
 from unit.test_store_folder import DIST, FILE, ME, age, record_of
 
 from xpubuild.engine.journal import Journal
-from xpubuild.supply.store.evidence import IDENTITY, TAKEN, taken_from
-from xpubuild.supply.store.folder import FolderStore
-from xpubuild.supply.store.keeping import look_up
-from xpubuild.supply.store.record import Record
-from xpubuild.supply.store.trust import Trust
+from xpubuild.supply.depot.evidence import IDENTITY, TAKEN, taken_from
+from xpubuild.supply.depot.keeping import look_up
+from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.record import Record
+from xpubuild.supply.depot.trust import Trust
 
 
 @pytest.fixture
@@ -264,18 +264,3 @@ def test_check_names_an_altered_wheel_and_changes_nothing(
     (own.root / old.path).write_bytes(b"{}")
     assert xpubuild("store", "check").status == 31
     assert xpubuild("store", "check", "--store", str(own.root / "nowhere")).status == 2
-
-
-def test_wheels_move_from_where_they_were_kept_first(
-    xpubuild: Xpubuild, own: FolderStore, old: Record
-) -> None:
-    (own.root / "store").mkdir()
-    (own.root / "wheels").rename(own.root / "store" / "wheels")
-    (row,) = check(xpubuild.json("store", "list"), "store")["stores"]
-    assert [item["identity"] for item in row["wheels"]] == [old.identity]
-    assert own.look(DIST, old.identity) == old
-    # With a umask of 002, which many systems have, the cache is writable for a group.
-    own.root.chmod(0o775)
-    assert own.why_not() == ""
-    (own.root / "wheels").chmod(0o775)
-    assert "others can write to it" in own.why_not()

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from xpubuild.errors import SourceIntegrityError, ToolchainError, UsageError
-from xpubuild.supply.store.collect import Used, collectable, contents_document, remove
-from xpubuild.supply.store.folder import FolderStore
-from xpubuild.supply.store.identity import identity
-from xpubuild.supply.store.record import Record, RecordError, read_record
-from xpubuild.supply.store.trust import Trust, parse_store, trust_from
+from xpubuild.supply.depot.collect import Used, collectable, contents_document, remove
+from xpubuild.supply.depot.identity import identity
+from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.record import Record, RecordError, read_record
+from xpubuild.supply.depot.trust import Trust, parse_store, trust_from
 
 DIST, FILE = "some-dist", "some_dist-1.0-py3-none-any.whl"
 ME = frozenset({0, os.geteuid()})

@@ -14,7 +14,7 @@ from support.plan_files import PLANS, plan_for
 
 from xpubuild.engine.model import Plan
 from xpubuild.install.target import Compilers
-from xpubuild.supply.store.identity import build_inputs, differences, identity
+from xpubuild.supply.depot.identity import build_inputs, differences, identity
 
 MACHINE: Mapping[str, Any] = {
     "platform": "x86_64 glibc 2.36",

@@ -15,8 +15,8 @@ import pytest
 from xpubuild.errors import AuditError
 from xpubuild.install.kept import require_movable
 from xpubuild.install.stores import read_only_because
-from xpubuild.supply.store.contents import Contents, headers, libraries
-from xpubuild.supply.store.machine import Toolchain, machine_inputs
+from xpubuild.supply.depot.contents import Contents, headers, libraries
+from xpubuild.supply.depot.machine import Toolchain, machine_inputs
 
 #: Answers what GCC answers about its folders.
 _COMPILER = """#!/bin/sh

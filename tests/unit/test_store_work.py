@@ -22,13 +22,13 @@ from xpubuild.install.store_uses import Uses, used_by, uses_of
 from xpubuild.install.store_work import Copies, folder_stores, pull, push, require_believed, require_there
 from xpubuild.install.stores import Stores, opened
 from xpubuild.install.target import OneapiFacts, Prepared
-from xpubuild.supply.mirror.remote.location import Location
-from xpubuild.supply.store.collect import Used
-from xpubuild.supply.store.folder import FolderStore
-from xpubuild.supply.store.keeping import NotKept, WheelKeeper
-from xpubuild.supply.store.machine import Toolchain
-from xpubuild.supply.store.served import ServedStore
-from xpubuild.supply.store.trust import Trust
+from xpubuild.supply.depot.collect import Used
+from xpubuild.supply.depot.keeping import NotKept, WheelKeeper
+from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.location import Location
+from xpubuild.supply.depot.machine import Toolchain
+from xpubuild.supply.depot.trust import Trust
+from xpubuild.supply.depot.wheel_server import ServedStore
 
 TRUST = Trust(frozenset(), ME)
 SERVER = Location("https", "host.example", "/store")

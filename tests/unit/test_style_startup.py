@@ -100,7 +100,7 @@ def test_a_plain_plan_imports_nothing_of_conda_served_mirrors_or_locks(tmp_path:
     assert "xpubuild.install.planner" in every
     needless = (
         "xpubuild.supply.conda.",
-        "xpubuild.supply.mirror.remote.http",
+        "xpubuild.supply.depot.served",
         "xpubuild.install.lock_model",
         "requests",
     )

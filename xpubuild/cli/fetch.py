@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from xpubuild.engine.events import Sink
     from xpubuild.engine.process import Cancel
     from xpubuild.install.fetch import Fetch
-    from xpubuild.supply.mirror.remote.location import Location
+    from xpubuild.supply.depot.location import Location
 
 
 @click.command(name="fetch", short_help="Download everything that an offline install needs.")
@@ -94,8 +94,7 @@ class Task:
         from xpubuild.install.fetch import check_mirror
 
         if self.action == "check":
-            fetch = self._fetch(sink, cancel) if self.build["recipe"] is not None else None
-            return check_mirror(self.mirror, sink=sink, cancel=cancel, fetch=fetch)
+            return check_mirror(self.mirror, sink=sink, cancel=cancel)
         fetch = self._fetch(sink, cancel)
         return fetch.dry_run() if self.action == "dry-run" else fetch.run()
 
@@ -107,7 +106,7 @@ class Task:
         from xpubuild.supply.git.git import Git
 
         git = Git.open()
-        offline = self.offline or self.action == "check"
+        offline = self.offline
         stocks = () if self.build["update"] and not offline else (self.mirror,)
         store = RepositoryStore(self.mirror, git, offline=offline, stocks=stocks, cancel=cancel)
         return Fetch(

@@ -12,7 +12,7 @@ import click
 from xpubuild.cli.names import recipes as completed_recipes
 
 if TYPE_CHECKING:
-    from xpubuild.supply.mirror.remote.location import Location
+    from xpubuild.supply.depot.location import Location
     from xpubuild.ui.sinks import SerialSink
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -56,7 +56,7 @@ wheels_argument = click.argument("wheels", nargs=-1, required=True, type=click.P
 
 def mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | Location | None:
     """Return the folder or the server of a mirror."""
-    from xpubuild.supply.mirror.remote.location import parse_mirror
+    from xpubuild.supply.depot.location import parse_mirror
 
     if value is not None and not value.strip():
         raise click.BadParameter("it is empty; pass a folder or a URL, or omit the option")
@@ -72,7 +72,7 @@ def stores(
     _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
 ) -> tuple[Path | Location, ...]:
     """Return the folders and servers of stores."""
-    from xpubuild.supply.store.trust import parse_store
+    from xpubuild.supply.depot.trust import parse_store
 
     texts = dict.fromkeys(part.strip() for text in value for part in text.split(",") if part.strip())
     return tuple(parse_store(text) for text in texts)

@@ -204,11 +204,11 @@ def archives(into: Path, cache: Path, items: tuple[str, ...], mirror: Path | Non
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.supply.archives import Archive, Supply, provide
-    from xpubuild.supply.mirror.archives import in_mirror
+    from xpubuild.supply.depot.folder import archives_in
 
     cancel = Cancel()
     with cancel_on_signals(cancel):
-        supply = Supply(cache, in_mirror(mirror), offline, cancel)
+        supply = Supply(cache, archives_in(mirror), offline, cancel)
         provide([Archive(**json.loads(item)) for item in items], into, supply, _say)
     return 0
 

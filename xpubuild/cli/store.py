@@ -11,7 +11,7 @@ from xpubuild.cli import names, options
 
 if TYPE_CHECKING:
     from xpubuild.install.store_work import Copies
-    from xpubuild.supply.mirror.remote.location import Location
+    from xpubuild.supply.depot.location import Location
 
     Places = tuple[Path | Location, ...]
 
@@ -42,7 +42,7 @@ def list_(store: Places, as_json: bool) -> int:
     """List the wheels in your own store and in those of --store."""
     from xpubuild.install.store_uses import used_by
     from xpubuild.install.store_work import folder_stores
-    from xpubuild.supply.store.collect import contents_document
+    from xpubuild.supply.depot.collect import contents_document
     from xpubuild.ui.console import print_json, show, warn
     from xpubuild.ui.supply_views import store_view
 
@@ -66,7 +66,7 @@ def list_(store: Places, as_json: bool) -> int:
 def size(store: Places, as_json: bool) -> int:
     """Show how many wheels, repositories, files and sets your own store and those of --store have."""
     from xpubuild.install.store_work import folder_stores
-    from xpubuild.supply.store.whole import size_row
+    from xpubuild.supply.depot.collect import size_row
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.supply_views import store_size_view
 
@@ -84,10 +84,16 @@ def size(store: Places, as_json: bool) -> int:
 
 @command.command(short_help="Verify every file of the stores.")
 @_stores
+@options.option(
+    "--repair",
+    is_flag=True,
+    envvar=None,
+    help="List in the index of a mirror what is there and valid; no network.",
+)
 @options.json_option
 @options.speech()
-def check(store: Places, as_json: bool) -> int:
-    """Hash all that your own store and those of --store have; change nothing.
+def check(store: Places, repair: bool, as_json: bool) -> int:
+    """Hash all that your own store and those of --store have; without --repair, change nothing.
 
     A store may be a mirror too: then its repositories, files and sets are verified as by 'fetch --check'.
     """
@@ -96,7 +102,7 @@ def check(store: Places, as_json: bool) -> int:
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import SourceIntegrityError
     from xpubuild.install.store_work import folder_stores, require_there
-    from xpubuild.supply.store.whole import damages
+    from xpubuild.supply.depot.examine import check_depot
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.supply_views import store_check_view
 
@@ -104,17 +110,18 @@ def check(store: Places, as_json: bool) -> int:
     stores, cancel = folder_stores(store), Cancel()
     require_there(stores)
     with cancel_on_signals(cancel):
-        rows = [{"store": item.name, "damaged": plain(tuple(damages(item, cancel)))} for item in stores]
+        found = [(item.name, check_depot(item.root, repair=repair, cancel=cancel)) for item in stores]
+    rows = [{"store": name, "damaged": plain(tuple(items))} for name, items in found]
     document = {"schema": "xpubuild.store-check/1", "stores": rows}
     if not as_json:
         show(store_check_view(document))
-    found = [(row["store"], item) for row in rows for item in row["damaged"]]
-    if found:
-        place, first = found[0]
-        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    damaged = [(name, item) for name, items in found for item in items]
+    if damaged:
+        place, first = damaged[0]
+        more = f", and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         error = SourceIntegrityError(
-            f"the store {place} is damaged: {first['path']}{more}",
-            why=first["why"],
+            f"the store {place} is damaged: {first.path}{more}",
+            why=first.why,
             fix="fetch into a mirror again, which repairs it; what else is damaged is not used, and is built"
             " or fetched anew by the next install that needs it",
         )
@@ -209,7 +216,7 @@ def gc(
     from xpubuild.cli.workspace import existing
     from xpubuild.install.store_uses import used_by
     from xpubuild.install.store_work import folder_stores, require_there
-    from xpubuild.supply.store.collect import collectable, remove
+    from xpubuild.supply.depot.collect import collectable, remove
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import many_view
     from xpubuild.workspace.overview import age_of

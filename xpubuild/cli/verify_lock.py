@@ -11,7 +11,7 @@ from xpubuild.cli import options
 
 if TYPE_CHECKING:
     from xpubuild.install.lock_model import Policy
-    from xpubuild.supply.mirror.remote.location import Location
+    from xpubuild.supply.depot.location import Location
 
 
 @click.command(

@@ -28,7 +28,7 @@ from xpubuild.supply.conda.proofs import CondaEnvironmentProof, mkl_proof
 from xpubuild.supply.conda.solve import Wanted, make_lock
 from xpubuild.supply.conda.tools import find_engines
 from xpubuild.supply.conda.traps import kind_of
-from xpubuild.supply.mirror.store import Mirror
+from xpubuild.supply.depot.folder import Depot
 
 NAME = "conda-lock.yml"
 
@@ -91,7 +91,7 @@ def _from_mirror(choice: Choice, wanted: Wanted) -> str | None:
     folder = choice.options.mirror_folder
     if folder is None or not folder.is_dir() or choice.options.update:
         return None
-    mirror, name = Mirror.open(folder), file_name(choice.recipe.name)
+    mirror, name = Depot.open(folder), file_name(choice.recipe.name)
     entries = (entry for entry in mirror.files() if entry.kind == "conda" and entry.name == name)
     found = (_same(mirror.file(entry.sha256).read_text("utf-8"), wanted) for entry in entries)
     return next((text for text in found if text is not None), None)

@@ -1,61 +1,63 @@
-"""``fetch`` as a library: download the external inputs of a build into a mirror."""
+"""``fetch`` as a library: download the external inputs of a build into a depot, list them there last."""
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from xpubuild.documents import plain
 from xpubuild.engine.events import Sink
+from xpubuild.engine.files import remove_tree
+from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
-from xpubuild.errors import FetchError
+from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.install.fetch_archives import open_archives
-from xpubuild.install.fetch_documents import (
-    document,
-    file_row,
-    inputs_digest,
-    missing_file,
-    missing_repository,
-    missing_wheel,
-    repository_row,
-    totals,
-)
 from xpubuild.install.fetch_packages import (
     archive_files,
-    bring,
-    bring_wheels,
+    as_remote,
     conda_files,
     entry_of,
+    fetch_files,
+    fetch_wheels,
     keep_conda_lock,
     lacking,
-    missing_files,
     needs_of,
     wheels_here,
 )
-from xpubuild.install.fetch_repair import Repair, checked, require_sound
-from xpubuild.install.fetch_sources import bring_sources, missing_repositories
+from xpubuild.install.fetch_sources import Sources, missing_repositories, open_archives
 from xpubuild.install.planner import Inputs
 from xpubuild.install.wanted import Wanted
+from xpubuild.supply.depot.bytes import Damage
+from xpubuild.supply.depot.entries import (
+    DepotSet,
+    Entry,
+    Index,
+    RepositoryUse,
+    described,
+    index_of,
+    is_ref,
+)
+from xpubuild.supply.depot.examine import damages, is_indexed, relisted
+from xpubuild.supply.depot.folder import Depot, damage_error
+from xpubuild.supply.depot.repositories import list_repository, named_in, pins_in, set_aside
+from xpubuild.supply.git.bare import remember
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.mirror.entries import INDEX, MARK, PAGE, Entry, entry_id
-from xpubuild.supply.mirror.failures import damage_error
-from xpubuild.supply.mirror.index import read_manifest
-from xpubuild.supply.mirror.reading import Damage
-from xpubuild.supply.mirror.sets import MirrorSet, RepositoryUse
-from xpubuild.supply.mirror.store import Mirror
 
+SCHEMA = "xpubuild.fetch/1"
 _PACKAGES = "Python and conda packages, archives"
+_CHECK = "files in the mirror"
+_FILE = ("kind", "name", "dist", "version", "sha256", "size", "url")
 
 
 @frozen
 class Fetch:
-    """One fetch into the mirror at ``path``."""
+    """One fetch into the depot at ``path``."""
 
     path: Path
     wanted: Wanted
@@ -70,132 +72,173 @@ class Fetch:
         return self.wanted.inputs
 
     @property
-    def conda_lock(self) -> str | None:
-        """The text of the conda-lock.yml whose packages are fetched too."""
-        return self.wanted.conda_lock
+    def _remote_files(self) -> list[RemoteFile]:
+        return [*conda_files(self.wanted.conda_lock), *archive_files(self.inputs)]
 
     def run(self) -> dict[str, Any]:
-        """Repair the mirror, download missing files, and return the ``xpubuild.fetch/1`` document.
+        """Repair the depot, download missing files, and return the ``xpubuild.fetch/1`` document.
 
         Offline, nothing is downloaded or repaired: everything must be present and valid.
 
         Raises:
             FetchError: something cannot be had; offline: it is not here.
-            SourceIntegrityError: what came is not what was asked for; offline: the mirror is damaged.
+            SourceIntegrityError: what came is not what was asked for; offline: the depot is damaged.
             UsageError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError.
         """
         if self.offline:
             return self._look()
-        mirror, teller = Mirror.open(self.path, create=True), Teller(self.sink)
+        depot, teller = Depot.open(self.path, create=True, damaged=True), Teller(self.sink)
         with (
             teller.run(self.inputs.recipe, str(self.path), list(self._steps())),
-            mirror.writing(cancel=self.cancel, report=teller.notice),
+            depot.writing(cancel=self.cancel, report=teller.notice),
         ):
-            damages = self._repair(mirror, teller)
-            before = mirror.entries()
-            store = mirror.git_store(self.git, cancel=self.cancel)
-            sources = bring_sources(mirror, store, self.inputs, self.wanted.named, teller)
-            unknown = [*(item.note for item in sources.unknown), *open_archives(self.inputs, teller)]
-            with teller.doing("packages", _PACKAGES):
-                files = self._bring_files(mirror, teller)
-            needed = self._set(sources.uses, [entry.sha256 for entry in files])
-            mirror.add_set(needed)
-            after = mirror.entries()
-            new = {name for name, entry in after.items() if before.get(name) != entry}
-            # What was here has been looked at; what came is read once more, from its place.
-            require_sound(mirror, mirror.check(new))
+            with teller.doing("check", _CHECK):
+                found = _checked(depot, teller)
+                for damage in found:
+                    teller.notice(f"damaged: {damage}; repaired or fetched again", "warning")
+                before = relisted(depot, found, self.git, self.cancel) if found else depot.index()
+            sources = Sources(depot.git_store(self.git, cancel=self.cancel))
+            try:
+                with set_aside(self.path, before.entries):
+                    self._fetch_sources(sources, teller)
+                    unknown = [*(item.note for item in sources.unknown), *open_archives(self.inputs, teller)]
+                    with teller.doing("packages", _PACKAGES):
+                        files = self._fetch_files(depot, before, teller)
+                    needed = self._set(sources.uses, files)
+                    others = self._satisfy(depot, before, files, sources, teller)
+            except XpuBuildError:
+                if not found:
+                    # A repository that was listed, and has more objects now.
+                    more = [use for use in sources.uses if use.id in before.entries]
+                    depot.publish(self._listed(before, more))
+                raise
+            sets = (*others.sets.values(), needed)
+            files = [*before.entries.values(), *others.entries.values(), *files]
+            after = self._listed(index_of(files, sets), [use for one in sets for use in one.repositories])
+            depot.publish(after)
         return self._document(
             "fetch",
             set=needed.name,
-            repositories=[repository_row(use, sources.fetched) for use in needed.repositories],
-            files=[file_row(entry, before) for entry in files],
+            repositories=[{**plain(use), "new": use.url in sources.fetched} for use in needed.repositories],
+            files=[_file_row(entry, before) for entry in needed.files],
             unknown=unknown,
-            damaged=plain(tuple(damages)),
-            summary=totals(after.values(), before),
+            damaged=plain(tuple(found)),
+            summary=_totals(after, before),
         )
 
     def _document(self, action: str, **parts: Any) -> dict[str, Any]:
         wanted = self.wanted
-        return document(
-            action, self.path, recipe=wanted.inputs.recipe, pythons=wanted.pythons, status="ok", **parts
-        )
+        words = {"recipe": wanted.inputs.recipe, "pythons": list(wanted.pythons), "status": "ok"}
+        return _document(action, self.path, **words, **parts)
 
     def _steps(self) -> Iterable[tuple[str, str]]:
-        yield "check", "files in the mirror"
+        yield "check", _CHECK
         for item in self.inputs.repositories:
             yield f"{item.component}.source", f"{item.component} at {item.pin.commit[:12]}"
         yield "packages", _PACKAGES
 
-    def _repair(self, mirror: Mirror, teller: Teller) -> list[Damage]:
-        with teller.doing("check", "files in the mirror"):
-            damages = checked(mirror, teller)
-            if damages:
-                hints = {item.pin.commit: item.pin.ref for item in self.inputs.repositories if item.pin.ref}
-                Repair(mirror, self.git, teller, self.cancel, hints).run(damages)
-        return damages
+    def _fetch_sources(self, sources: Sources, teller: Teller) -> None:
+        for item in self.inputs.repositories:
+            known = len(sources.unknown)
+            with teller.doing(f"{item.component}.source", f"{item.component} at {item.pin.commit[:12]}"):
+                sources.fetch(item, teller.line)
+                for (url, ref), commit in self.wanted.named.items():
+                    if (url, commit) == (item.pin.url, item.pin.commit):
+                        remember(sources.store, url, ref, commit)
+            for one in sources.unknown[known:]:
+                teller.notice(f"{one.note}; it cannot be fetched", "warning")
 
-    # --- packages ----------------------------------------------------------------------------------------
+    def _fetch_files(self, depot: Depot, before: Index, teller: Teller) -> list[Entry]:
+        present, lock, cancel = before.files(), self.wanted.conda_lock, self.cancel
+        entries = fetch_wheels(depot, self.inputs, self.wanted.pythons, present, teller, cancel=cancel)
+        entries += fetch_files(depot, self._remote_files, present, teller, cancel=cancel)
+        return entries + ([keep_conda_lock(depot, self.inputs.recipe, lock)] if lock is not None else [])
 
-    def _bring_files(self, mirror: Mirror, teller: Teller) -> list[Entry]:
-        wheels = bring_wheels(mirror, self.inputs, self.wanted.pythons, teller, cancel=self.cancel)
-        files = self._remote_files()
-        if files:
-            bring(mirror, files, teller, cancel=self.cancel)
-        lock = keep_conda_lock(mirror, self.inputs.recipe, self.conda_lock)
-        present = mirror.files()
-        by_hash = {entry.sha256: entry for entry in present}
-        found = [by_hash.get(file.sha256 or "") or entry_of(present, file) for file in files]
-        found += [by_hash[lock]] if lock is not None else []
-        return [*_named(mirror, wheels), *(entry for entry in found if entry is not None)]
-
-    def _remote_files(self) -> list[RemoteFile]:
-        files = conda_files(self.conda_lock) if self.conda_lock is not None else []
-        return files + archive_files(self.inputs)
-
-    def _set(self, uses: Sequence[RepositoryUse], files: Collection[str]) -> MirrorSet:
+    def _set(self, uses: Collection[RepositoryUse], files: Collection[Entry]) -> DepotSet:
         ordered = sorted(set(uses), key=lambda use: (use.component, use.configure_time, use.url, use.path))
-        return MirrorSet(
+        return DepotSet(
             recipe=self.inputs.recipe,
             pythons=self.wanted.pythons,
             repositories=tuple(ordered),
-            files=tuple(sorted(set(files))),
-            inputs=inputs_digest(self.inputs, self.conda_lock),
+            files=tuple({entry.id: entry for entry in files}.values()),
+            inputs=_inputs_digest(self.inputs, self.wanted.conda_lock),
         )
+
+    def _satisfy(
+        self, depot: Depot, before: Index, files: Iterable[Entry], sources: Sources, teller: Teller
+    ) -> Index:
+        """Fetch what the sets of earlier fetches lack; leave those out of which a file has no origin."""
+        lost: dict[str, Entry] = {}
+        here, sets = {*before.entries, *(entry.id for entry in files)}, []
+        for one in before.sets.values():
+            gone = [entry for entry in one.files if entry.id not in here]
+            if any(not entry.url for entry in gone):
+                what = f"a file of {one.path} is lost, and it is not known where it came from"
+                teller.notice(f"{what}; removed: fetch {one.recipe} again", "warning")
+                remove_tree(self.path / one.path)
+                continue
+            lost |= {entry.id: entry for entry in gone}
+            sets.append(one)
+            for use in one.repositories:
+                entry = before.entries.get(use.id)
+                if entry is None or use.commit not in entry.pins:
+                    repository = sources.store.mirror(use.url, use.commit)
+                    repository.ensure(use.commit, ref=use.ref, report=teller.line)
+        remotes = [as_remote(entry) for entry in lost.values()]
+        fetched = fetch_files(depot, remotes, (), teller, cancel=self.cancel)
+        return index_of(fetched, sets)
+
+    def _listed(self, index: Index, uses: Iterable[RepositoryUse]) -> Index:
+        """Return an index with the repositories of ``uses`` as they are now."""
+        by_id: dict[str, list[RepositoryUse]] = {}
+        for use in uses:
+            by_id.setdefault(use.id, []).append(use)
+        entries = dict(index.entries)
+        for identifier, its in by_id.items():
+            name = identifier.partition("-")[2]
+            tags = ((use.ref, use.commit) for use in its if use.ref and is_ref(use.ref))
+            named, pins = (*tags, *named_in(self.path, name)), tuple(pins_in(self.path, name))
+            sketch = Entry("git", name, (), its[0].url, pins=pins, named=named)
+            entry = list_repository(self.path, sketch, entries.get(identifier))
+            if entry is not None:
+                entries[identifier] = entry
+        return replace(index, entries=entries)
 
     # --- without changing anything -----------------------------------------------------------------------
 
     def _look(self) -> dict[str, Any]:
-        mirror, teller = Mirror.open(self.path), Teller(self.sink)
-        title = "files in the mirror"
-        with teller.run(self.inputs.recipe, str(self.path), [("check", title)]), teller.doing("check", title):
-            require_sound(mirror, checked(mirror, teller))
-            files = self._require_here(mirror)
-        present = mirror.entries()
-        rows = [file_row(entry, present) for entry in files]
-        return self._document("fetch", files=rows, summary=totals(present.values(), present))
+        depot, teller = Depot.open(self.path), Teller(self.sink)
+        with (
+            teller.run(self.inputs.recipe, str(self.path), [("check", _CHECK)]),
+            teller.doing("check", _CHECK),
+        ):
+            found = _checked(depot, teller)
+            if found:
+                raise damage_error(self.path, found)
+            files = self._require_here(depot)
+        index = depot.index()
+        return self._document(
+            "fetch", files=[_file_row(entry, index) for entry in files], summary=_totals(index, index)
+        )
 
-    def _require_here(self, mirror: Mirror) -> list[Entry]:
-        store = mirror.git_store(self.git, offline=True, cancel=self.cancel)
+    def _require_here(self, depot: Depot) -> list[Entry]:
+        store = depot.git_store(self.git, offline=True, cancel=self.cancel)
         for use in missing_repositories(store, self.inputs):
             raise self._lacks(
                 f"{use.url} at {use.commit or use.ref}",
                 f"{use.component} needs it, but it was not fetched",
                 {"url": use.url, "commit": use.commit or None},
             )
-        conda = conda_files(self.conda_lock) if self.conda_lock is not None else []
-        entries = {entry.sha256: entry for entry in mirror.files()}
-        archives = [self._archive(file, entries.values()) for file in archive_files(self.inputs)]
-        for file in conda:
-            if file.sha256 not in entries:
-                raise self._lacks(file.filename, "it was not fetched", {"sha256": file.sha256})
-        wheels = _named(mirror, wheels_here(mirror, self.inputs, self.wanted.pythons))
-        return [*wheels, *(entries[file.sha256] for file in conda if file.sha256 is not None), *archives]
-
-    def _archive(self, file: RemoteFile, entries: Iterable[Entry]) -> Entry:
-        found = entry_of(entries, file)
-        if found is None:
-            raise self._lacks(file.filename, f"it was not fetched from {file.url}", {"url": file.url})
-        return found
+        present, found = depot.files(), list[Entry]()
+        wheels = wheels_here(depot, self.inputs, self.wanted.pythons)
+        for file in self._remote_files:
+            entry = entry_of(present, file)
+            if entry is None:
+                why = f"it was not fetched from {file.url}"
+                raise self._lacks(file.filename, why, {"sha256": file.sha256, "url": file.url})
+            found.append(entry)
+        named = sorted((entry for entry in present if entry.sha256 in wheels), key=lambda entry: entry.name)
+        return named + found
 
     def _lacks(self, what: str, why: str, evidence: Mapping[str, Any]) -> FetchError:
         place, recipe = shlex.quote(str(self.path)), shlex.quote(self.inputs.recipe)
@@ -208,88 +251,128 @@ class Fetch:
         )
 
     def dry_run(self) -> dict[str, Any]:
-        """Return what a fetch would download, as far as it is not in the mirror; nobody is asked for it.
+        """Return what a fetch would download, as far as it is not in the depot; nobody is asked for it.
 
         Raises:
             SourceIntegrityError, UsageError, RecipeError, ToolchainError, InterruptedByUserError.
         """
-        there = any((self.path / name).exists() for name in (MARK, INDEX))
-        mirror = Mirror.open(self.path) if there else None
-        store = (mirror or Mirror(self.path)).git_store(self.git, offline=True, cancel=self.cancel)
-        repositories = missing_repositories(store, self.inputs)
-        files = missing_files(mirror, self._remote_files())
+        index = Depot.open(self.path).index() if is_indexed(self.path) else Index()
+        store = Depot(self.path).git_store(self.git, offline=True, cancel=self.cancel)
+        files = [file for file in self._remote_files if entry_of(index.files(), file) is None]
         wheels = [
-            need for needs in needs_of(self.inputs, self.wanted.pythons) for need in lacking(mirror, needs)
+            need
+            for needs in needs_of(self.inputs, self.wanted.pythons)
+            for need in lacking(index.files(), needs)
         ]
-        present = mirror.entries() if mirror is not None else {}
+        rows = []
+        for use in missing_repositories(store, self.inputs):
+            at = {"commit": use.commit or None, "ref": use.ref, "component": use.component, "path": use.path}
+            rows.append(_missing("git", use.url, use.url, **at))
+        # Which file of it pip will choose is not known.
+        names = (f"{need.pin.name}=={need.pin.version} for Python {need.python}" for need in wheels)
+        rows += [_missing("wheel", name) for name in names]
+        for file in files:
+            kind = "archive" if file.is_archive else described(file.filename)[0]
+            rows.append(_missing(kind, file.filename, file.url, sha256=file.sha256, size=file.size))
         missing_bytes = sum(file.size or 0 for file in files)
-        return self._document(
-            "dry-run",
-            missing=[
-                *map(missing_repository, repositories),
-                *map(missing_wheel, wheels),
-                *map(missing_file, files),
-            ],
-            summary=totals(present.values(), present, missing_bytes),
-        )
-
-    def needed_entries(self, mirror: Mirror) -> dict[str, Entry]:
-        """Return the entries that this build needs, from the set of the fetch that brought them.
-
-        Raises:
-            FetchError: no fetch of these inputs was made into the mirror.
-            SourceIntegrityError: an entry is damaged or missing.
-        """
-        wanted = inputs_digest(self.inputs, self.conda_lock)
-        chosen = [
-            needed
-            for needed in mirror.sets()
-            if needed.inputs == wanted and set(self.wanted.pythons) <= set(needed.pythons)
-        ]
-        if not chosen:
-            raise self._lacks(
-                f"the current version of recipe '{self.inputs.recipe}'",
-                f"these pins were not fetched for Python {', '.join(self.wanted.pythons)}",
-                {"recipe": self.inputs.recipe},
-            )
-        best = min(chosen, key=lambda needed: (len(needed.pythons), needed.name))
-        ids = {entry_id("set", best.name), *best.needs}
-        entries = mirror.entries()
-        for identifier in sorted(ids - entries.keys()):
-            lost = Damage(INDEX, f"lacks {identifier}", f"the set {best.name} needs it")
-            raise damage_error(self.path, [lost])
-        return {identifier: entries[identifier] for identifier in sorted(ids)}
+        return self._document("dry-run", missing=rows, summary=_totals(index, index, missing_bytes))
 
 
-def check_mirror(
-    path: Path, *, sink: Sink, cancel: Cancel | None = None, fetch: Fetch | None = None
-) -> dict[str, Any]:
-    """Verify every file of a mirror, or those that ``fetch`` needs, and return the document.
+def check_mirror(path: Path, *, sink: Sink, cancel: Cancel | None = None) -> dict[str, Any]:
+    """Verify every file of a depot, and return the document.
 
     Raises:
         SourceIntegrityError: something is damaged; the error carries the document.
-        FetchError: there is no mirror, or it lacks the recipe.
+        FetchError: there is no depot.
     """
-    mirror, teller = Mirror.open(path, damaged=True), Teller(sink, cancel=cancel)
-    only = None if fetch is None else {MARK, INDEX, PAGE, *fetch.needed_entries(mirror)}
+    depot, teller = Depot.open(path, damaged=True), Teller(sink, cancel=cancel)
     with teller.run("mirror", str(path), [("check", "all files")]), teller.doing("check", "all files"):
-        damages = checked(mirror, teller, only)
-        entries = read_manifest(path).entries
-        found = document(
-            "check",
-            path,
-            damaged=plain(tuple(damages)),
-            summary=totals(entries.values(), entries),
-        )
-        if damages:
-            error = damage_error(path, damages)
+        index = Index()
+        with contextlib.suppress(SourceIntegrityError):
+            index = depot.index()
+        damaged = _checked(depot, teller)
+        found = _document("check", path, damaged=plain(tuple(damaged)), summary=_totals(index, index))
+        if damaged:
+            error = damage_error(path, damaged)
             error.document = {**found, "status": "error", "error": error.to_json()}
             raise error
     return {**found, "status": "ok"}
 
 
-def _named(mirror: Mirror, digests: Collection[str]) -> list[Entry]:
-    """Return the entries of files, in the order of their names."""
-    return sorted(
-        (entry for entry in mirror.files() if entry.sha256 in digests), key=lambda entry: entry.name
+def _checked(depot: Depot, teller: Teller) -> list[Damage]:
+    """Return the damage of a depot, and show how far the check is."""
+    with contextlib.suppress(SourceIntegrityError):
+        teller.expect(sum(entry.size for entry in depot.index().entries.values()))
+    return damages(depot, progress=teller.count)
+
+
+def _document(action: str, depot: Path, **parts: Any) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "action": action,
+        "mirror": str(depot),
+        "recipe": None,
+        "pythons": [],
+        "set": None,
+        "repositories": [],
+        "files": [],
+        "unknown": [],
+        "damaged": [],
+        "missing": [],
+        **parts,
+    }
+
+
+def _missing(kind: str, name: str, url: str = "", **known: Any) -> dict[str, Any]:
+    unknown = dict.fromkeys(("commit", "ref", "component", "path", "sha256", "size"))
+    return {"kind": kind, "name": name, "url": url, **unknown, **known}
+
+
+def _inputs_digest(inputs: Inputs, conda_lock: str | None) -> str:
+    """Return a digest of the external inputs of a build."""
+    return digest(
+        {
+            "repositories": [
+                {
+                    "component": item.component,
+                    "url": item.pin.url,
+                    **item.pin.key(),
+                    "configure_time": [entry.model_dump() for entry in item.configure_time],
+                }
+                for item in inputs.repositories
+            ],
+            "requirements": [[item.name, item.text] for item in inputs.requirements],
+            "wheels": [[item.component, item.dist, item.version] for item in inputs.wheels],
+            # Not the hash: a recipe often has none where a lock of it does.
+            "archives": [[item.key, item.url] for item in inputs.archives],
+            "conda": conda_lock,
+        }
     )
+
+
+def _file_row(entry: Entry, before: Index) -> dict[str, Any]:
+    """Return a file that is needed; ``new`` where it was not listed before."""
+    row = {
+        name: getattr(entry, name) for name in ("kind", "name", "dist", "version", "sha256", "size", "url")
+    }
+    return {**row, "new": entry.id not in before.entries}
+
+
+def _totals(index: Index, before: Index, missing_bytes: int = 0) -> dict[str, int]:
+    """Return how much there is, and how much of it was not listed ``before``."""
+    old = before.entries
+    new = [entry for name, entry in index.entries.items() if old.get(name) != entry]
+    new_bytes = sum(entry.size - (old[entry.id].size if entry.id in old else 0) for entry in new)
+
+    def counts(entries: Sequence[Entry], prefix: str = "") -> dict[str, int]:
+        repositories = sum(entry.kind == "git" for entry in entries)
+        return {f"{prefix}repositories": repositories, f"{prefix}files": len(entries) - repositories}
+
+    every = list(index.entries.values())
+    return {
+        **counts(every),
+        "bytes": sum(entry.size for entry in every),
+        **counts(new, "new_"),
+        "new_bytes": max(0, new_bytes),
+        "missing_bytes": missing_bytes,
+    }

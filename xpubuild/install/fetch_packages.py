@@ -1,4 +1,4 @@
-"""Downloads the Python and conda packages of a build into a mirror."""
+"""The files of a build: Python and conda packages, archives; which they are, and their way into a depot."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.redact import recordable
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError
@@ -23,6 +24,9 @@ from xpubuild.install.conda_environment import file_name
 from xpubuild.install.planner import Inputs
 from xpubuild.supply.archives import Archive, remote_file
 from xpubuild.supply.conda.lockfile import read_lock
+from xpubuild.supply.depot.bytes import digest_of
+from xpubuild.supply.depot.entries import Entry, Kind, described, file_entry
+from xpubuild.supply.depot.folder import DOWNLOADS, Depot, archive_entry
 from xpubuild.supply.index.choice import can_install, checked_pythons
 from xpubuild.supply.index.download import download
 from xpubuild.supply.index.files import RemoteFile
@@ -30,11 +34,6 @@ from xpubuild.supply.index.pip_download import Wheels, pip_download
 from xpubuild.supply.index.pipconf import local_path, pip_settings
 from xpubuild.supply.index.session import Session
 from xpubuild.supply.index.threads import in_threads
-from xpubuild.supply.mirror.archives import entry_of as archive_entry
-from xpubuild.supply.mirror.entries import Entry, FileRecord, Kind, entry_id
-from xpubuild.supply.mirror.naming import described
-from xpubuild.supply.mirror.reading import digest_of
-from xpubuild.supply.mirror.store import DOWNLOADS, Mirror
 from xpubuild.supply.requirements import HashedPin, hashed_pins, require_hashes
 
 
@@ -86,27 +85,30 @@ def needs_of(inputs: Inputs, pythons: Sequence[str]) -> list[list[Need]]:
     return found
 
 
-def lacking(mirror: Mirror | None, needs: Sequence[Need]) -> list[Need]:
-    """Return what of ``needs`` the mirror does not have."""
-    files = [(entry.name, entry.sha256) for entry in mirror.files()] if mirror is not None else []
-    return [need for need in needs if not any(need.met_by(*file) for file in files)]
+def lacking(files: Iterable[Entry], needs: Sequence[Need]) -> list[Need]:
+    """Return what of ``needs`` is not among the files of a depot."""
+    here = [(entry.name, entry.sha256) for entry in files]
+    return [need for need in needs if not any(need.met_by(*file) for file in here)]
 
 
-def wheels_here(mirror: Mirror | None, inputs: Inputs, pythons: Sequence[str]) -> set[str]:
+def wheels_here(
+    depot: Depot | None, inputs: Inputs, pythons: Sequence[str], files: Iterable[Entry] | None = None
+) -> set[str]:
     """Return the sha256 of the wheels that pip may pick for ``pythons`` without a network.
 
-    They are those of the mirror; without one, those in pip's wheel folders on this machine.
+    They are those of the depot, or ``files`` of it; without one, those in pip's wheel folders here.
 
     Raises:
         FetchError: one is not here; the message names the distribution.
         RecipeError, UsageError.
     """
-    files = [(entry.name, entry.sha256) for entry in mirror.files()] if mirror is not None else None
+    listed = depot.files() if files is None and depot is not None else files
+    known = [(entry.name, entry.sha256) for entry in listed] if listed is not None else None
     found: set[str] = set()
     for need in (need for needs in needs_of(inputs, pythons) for need in needs):
-        here = {file[1] for file in (_local(need) if files is None else files) if need.met_by(*file)}
-        if not here and (files is not None or not _has_pages()):
-            raise _not_here(need, mirror)
+        here = {file[1] for file in (_local(need) if known is None else known) if need.met_by(*file)}
+        if not here and (known is not None or not _has_pages()):
+            raise _not_here(need, depot)
         found |= here
     return found
 
@@ -133,8 +135,8 @@ def _local(need: Need) -> Iterator[tuple[str, str]]:
                 yield path.name, file_sha256(path)
 
 
-def _not_here(need: Need, mirror: Mirror | None) -> FetchError:
-    place = f"the mirror {mirror.path}" if mirror is not None else "the wheel folders of pip on this machine"
+def _not_here(need: Need, depot: Depot | None) -> FetchError:
+    place = f"the mirror {depot.path}" if depot is not None else "the wheel folders of pip on this machine"
     return FetchError(
         f"{need.pin.name} {need.pin.version} for Python {need.python} is missing, and the run is offline",
         why=f"no wheel of it for this Python, with a hash of the recipe, is in {place}",
@@ -145,17 +147,23 @@ def _not_here(need: Need, mirror: Mirror | None) -> FetchError:
     )  # fmt: skip
 
 
-def bring_wheels(
-    mirror: Mirror, inputs: Inputs, pythons: Sequence[str], teller: Teller, *, cancel: Cancel
-) -> set[str]:
-    """Fetch with pip what the mirror lacks; return the sha256 of all wheels that are needed.
+def fetch_wheels(
+    depot: Depot,
+    inputs: Inputs,
+    pythons: Sequence[str],
+    present: Iterable[Entry],
+    teller: Teller,
+    *,
+    cancel: Cancel,
+) -> list[Entry]:
+    """Return the entries of all wheels that are needed, after pip fetched what is not ``present``.
 
     Raises:
         FetchError, SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    waiting = mirror.path / DOWNLOADS
+    waiting, files = depot.path / DOWNLOADS, {entry.sha256: entry for entry in present}
     for needs in needs_of(inputs, pythons):
-        left = lacking(mirror, needs)
+        left = lacking(files.values(), needs)
         if not left:
             continue
         lines, first = tuple(need.line for need in left), left[0]
@@ -164,25 +172,24 @@ def bring_wheels(
             waiting.mkdir(parents=True, exist_ok=True)
             with scratch_folder("wheels", waiting) as folder:
                 for path in pip_download(asked, folder, waiting / "pip", cancel=cancel, on_line=teller.line):
-                    kind, dist, version = described(path.name)
-                    _, digest = digest_of(path)
-                    mirror.add_file(
-                        path, sha256=digest, name=path.name, kind=kind, dist=dist, version=version, move=True
-                    )
+                    size, digest = digest_of(path)
+                    files[digest] = file_entry(path.name, digest, size)
+                    depot.add_file(path, files[digest], move=True)
     # What came whole is kept for a fetch that was interrupted.
     remove_tree(waiting / "pip")
-    return wheels_here(mirror, inputs, pythons) if inputs.requirements or inputs.wheels else set()
+    chosen = wheels_here(depot, inputs, pythons, files.values())
+    return sorted((files[digest] for digest in chosen), key=lambda entry: (entry.name, entry.sha256))
 
 
-def conda_files(conda_lock_text: str) -> list[RemoteFile]:
-    """Return the package archives of a conda-lock.yml.
+def conda_files(conda_lock: str | None) -> list[RemoteFile]:
+    """Return the package archives of a conda-lock.yml, none without one.
 
     Raises:
         RecipeError: it is no conda-lock.yml in which every package has a sha256.
     """
     return [
         RemoteFile(item.name, item.version, item.filename, item.sha256, item.size, item.url)
-        for item in read_lock(conda_lock_text).packages
+        for item in (read_lock(conda_lock).packages if conda_lock is not None else ())
     ]
 
 
@@ -195,86 +202,77 @@ def archive_files(inputs: Inputs) -> list[RemoteFile]:
     ]
 
 
-def keep_conda_lock(mirror: Mirror, recipe: str, text: str | None) -> str | None:
-    """Put a conda-lock.yml into the mirror, for an install that has no other; return its sha256."""
-    if text is None:
-        return None
+def keep_conda_lock(depot: Depot, recipe: str, text: str) -> Entry:
+    """Put a conda-lock.yml into a depot, for an install that has no other; return its entry."""
     data = text.encode()
     sha256 = hashlib.sha256(data).hexdigest()
+    known = {"kind": "conda", "dist": f"{recipe}.conda-lock", "version": sha256[:12]}
+    entry = file_entry(file_name(recipe), sha256, len(data), **known)
     with scratch_folder("fetch") as folder:
-        path = folder / file_name(recipe)
-        path.write_bytes(data)
-        mirror.add_file(
-            path,
-            sha256=sha256,
-            name=path.name,
-            kind="conda",
-            dist=f"{recipe}.conda-lock",
-            version=sha256[:12],
-        )
-    return sha256
+        (folder / entry.name).write_bytes(data)
+        depot.add_file(folder / entry.name, entry)
+    return entry
 
 
-def entry_of(mirror_files: Iterable[Entry], file: RemoteFile) -> Entry | None:
+def entry_of(entries: Iterable[Entry], file: RemoteFile) -> Entry | None:
     """Return the entry of a remote file that is here: by its hash, of an archive without one by its URL."""
     if file.is_archive:
-        return archive_entry(mirror_files, file.url, file.sha256)
-    return next((entry for entry in mirror_files if entry.sha256 == file.sha256), None)
+        return archive_entry(entries, file.url, file.sha256)
+    return next((entry for entry in entries if entry.sha256 == file.sha256), None)
 
 
-def missing_files(mirror: Mirror | None, files: Sequence[RemoteFile]) -> list[RemoteFile]:
-    """Return what of ``files`` the mirror lacks."""
-    present = [] if mirror is None else mirror.files()
-    return [file for file in files if entry_of(present, file) is None]
-
-
-def bring(mirror: Mirror, files: Sequence[RemoteFile], teller: Teller, *, cancel: Cancel) -> list[Entry]:
-    """Download what the mirror lacks of ``files`` and put it in place; return the new entries.
+def fetch_files(
+    depot: Depot,
+    files: Sequence[RemoteFile],
+    present: Sequence[Entry],
+    teller: Teller,
+    *,
+    cancel: Cancel,
+) -> list[Entry]:
+    """Return the entries of ``files``, after what is not ``present`` was downloaded and put in place.
 
     Raises:
         FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    lacking = missing_files(mirror, files)
-    teller.expect(sum(file.size or 0 for file in lacking))
-    waiting, session = mirror.path / DOWNLOADS, Session()
+    found = {number: entry_of(present, file) for number, file in enumerate(files)}
+    here = {number: entry for number, entry in found.items() if entry is not None}
+    lacking = [number for number in range(len(files)) if number not in here]
+    teller.expect(sum(files[number].size or 0 for number in lacking))
+    waiting, session = depot.path / DOWNLOADS, Session()
 
-    def fetch(file: RemoteFile) -> Path:
-        seen = 0
+    def fetch(number: int) -> Entry:
+        file, seen = files[number], 0
 
-        def on_bytes(here: int) -> None:
+        def on_bytes(now: int) -> None:
             nonlocal seen
-            teller.count(here - seen, file.filename)
-            seen = here
+            teller.count(now - seen, file.filename)
+            seen = now
 
         # A folder for each: two indexes may have files of one name.
-        return download(file, waiting / _key(file), on_bytes=on_bytes, cancel=cancel, session=session)
-
-    def take(file: RemoteFile) -> str:
-        place = fetch(file)
-        _, digest = digest_of(place)
-        kind: Kind = described(file.filename)[0]
-        if file.is_archive:
-            kind = "archive"
-            _forget_unnamed(mirror, digest)
-        mirror.add_file(
-            place, sha256=digest, name=file.filename, kind=kind, dist=file.dist, version=file.version,
-            url=file.url, move=True,
-        )  # fmt: skip
+        place = download(file, waiting / _key(file), on_bytes=on_bytes, cancel=cancel, session=session)
+        size, digest = digest_of(place)
+        entry = _entry(file, digest, size)
+        depot.add_file(place, entry, move=True)
         remove_tree(place.parent)
-        return digest
+        return entry
 
-    digests = in_threads(take, lacking, cancel)
+    here |= dict(zip(lacking, in_threads(fetch, lacking, cancel), strict=True))
     if waiting.is_dir() and not any(waiting.iterdir()):
         waiting.rmdir()
-    entries = {entry.sha256: entry for entry in mirror.files()} if digests else {}
-    return [entries[digest] for digest in digests]
+    return [_with_origin(here[number], file) for number, file in enumerate(files)]
 
 
-def _forget_unnamed(mirror: Mirror, sha256: str) -> None:
-    """Drop the entry of an archive that was lost and written anew: the file alone does not tell its URL."""
-    entry = mirror.entry(entry_id("archive", sha256))
-    if entry is not None and not entry.url:
-        mirror.drop(entry.id, entry.folder)
+def _with_origin(entry: Entry, file: RemoteFile) -> Entry:
+    """Return an entry with what is known of its file now: what a repair listed again has its name alone."""
+    if entry.url or not file.url:
+        return entry
+    return replace(_entry(file, entry.sha256, entry.size), name=entry.name, files=entry.files)
+
+
+def _entry(file: RemoteFile, sha256: str, size: int) -> Entry:
+    kind: Kind = "archive" if file.is_archive else described(file.filename)[0]
+    url = recordable(file.url, tokens_in_path=True)
+    return file_entry(file.filename, sha256, size, kind=kind, dist=file.dist, version=file.version, url=url)
 
 
 def _key(file: RemoteFile) -> str:
@@ -284,9 +282,8 @@ def _key(file: RemoteFile) -> str:
 
 
 def as_remote(entry: Entry) -> RemoteFile:
-    """Return a file of the mirror as one that can be fetched again, where it came from."""
-    record: FileRecord = entry.files[0]
+    """Return a file of a depot as one that can be fetched again, where it came from."""
     return RemoteFile(
-        entry.dist, entry.version, entry.name, record.sha256, record.size, entry.url,
+        entry.dist, entry.version, entry.name, entry.sha256, entry.size, entry.url,
         is_archive=entry.kind == "archive",
     )  # fmt: skip

@@ -1,56 +1,103 @@
-"""Downloads the repositories of a build into a mirror, and lists the missing ones."""
+"""The repositories and archives of a build: fetched into a depot, listed where they lack, looked up offline.
+
+``fetch`` fills the repositories of a depot. An offline install fills the user's own from a depot alone: this
+verifies, before any build, that nothing is missing or damaged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError
-from xpubuild.install.fetch_repositories import Brought
-from xpubuild.install.planner import Inputs
+from xpubuild.frozen import frozen
+from xpubuild.install.planner import Archive as Wanted
+from xpubuild.install.planner import Inputs, Repository
+from xpubuild.supply.archives import Archive, Supply, look, nowhere
+from xpubuild.supply.depot.entries import RepositoryUse
+from xpubuild.supply.depot.repositories import holds
 from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
 from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
+from xpubuild.supply.git.discover import discover
+from xpubuild.supply.git.git import Report
 from xpubuild.supply.git.gitmodules import read_links
 from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.mirror.repositories import holds
-from xpubuild.supply.mirror.sets import RepositoryUse
-from xpubuild.supply.mirror.store import Mirror
 
+_JOBS = 4
 _SOME_ID = "0" * 40
 
 
-def bring_sources(
-    mirror: Mirror,
-    store: RepositoryStore,
-    inputs: Inputs,
-    named: Mapping[tuple[str, str], str],
-    teller: Teller,
-) -> Brought:
-    """Make every pin be in ``mirror``, whose store is ``store``, with submodules and what its build clones.
+@frozen
+class Unknown:
+    """A repository that the build clones, at a commit that its tree does not say plainly."""
 
-    ``named`` are commits of tags and branches that were looked up: (url, ref) -> commit.
+    component: str
+    url: str
+    note: str
+
+
+@dataclass
+class Sources:
+    """What ``store`` has now of the repositories of a build.
+
+    ``fetched`` are the URLs for which the network was asked, ``unknown`` what cannot be fetched.
+    """
+
+    store: RepositoryStore
+    uses: list[RepositoryUse] = field(default_factory=list)
+    fetched: set[str] = field(default_factory=set)
+    unknown: list[Unknown] = field(default_factory=list)
+
+    def fetch(self, item: Repository, report: Report) -> None:
+        """Make the store have a pin with its submodules, and what its build clones.
+
+        Raises:
+            FetchError: one cannot be had; offline, the first one that is missing.
+            SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
+        """
+        store, url, commit = self.store, item.pin.url, item.pin.commit
+        self._tree(RepositoryUse(item.component, url, commit), item.pin, report)
+        git_dir = store.mirror(url, commit).path
+        for pin in configure_time_pins(store.git, git_dir, commit, item.configure_time):
+            if pin.asked_for is None:
+                self.unknown.append(Unknown(item.component, pin.url, pin.note))
+                continue
+            asked = pin.commit or named_commit(store, pin.url, pin.ref or "")
+            ref = pin.asked_for if pin.asked_for != asked else None
+            use = RepositoryUse(item.component, pin.url, asked, pin.path or "", ref, configure_time=True)
+            self._tree(use, Pin(url=pin.url, commit=asked, ref=pin.ref), report)
+            if pin.ref is not None:
+                remember(store, pin.url, pin.ref, asked)
+
+    def _tree(self, top: RepositoryUse, pin: Pin, report: Report) -> None:
+        tree = discover(self.store, pin, jobs=_JOBS, report=report)
+        self.fetched.update(tree.fetched)
+        for node in tree.nodes:
+            path, ref = f"{top.path}/{node.path}".strip("/"), top.ref if node.parent is None else None
+            self.uses.append(replace(top, url=node.url, commit=node.commit, path=path, ref=ref))
+
+
+def refuse_unknown(unknown: Iterable[Unknown]) -> None:
+    """Refuse to go offline with a repository of which nobody knows the commit.
 
     Raises:
-        FetchError, SourceIntegrityError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError.
+        FetchError: there is one.
     """
-    found = Brought(store)
-    for item in inputs.repositories:
-        uses, unknown = len(found.uses), len(found.unknown)
-        with teller.doing(f"{item.component}.source", f"{item.component} at {item.pin.commit[:12]}"):
-            found.bring(item, teller.line)
-            for (url, ref), commit in named.items():
-                if (url, commit) == (item.pin.url, item.pin.commit):
-                    remember(store, url, ref, commit)
-            for url, commit in dict.fromkeys((use.url, use.commit) for use in found.uses[uses:]):
-                mirror.note_repository(url, commit)
-        for one in found.unknown[unknown:]:
-            teller.notice(f"{one.note}; it cannot be fetched", "warning")
-    return found
+    for item in unknown:
+        raise FetchError(
+            f"{item.url} cannot be mirrored: its commit for {item.component} is unknown",
+            why=item.note,
+            fix=(
+                "write a recipe that extends this one and sets the commit or tag of this repository at "
+                f"components.{item.component}.source.configure_time, then fetch again"
+            ),
+            evidence={"reason": "offline", "url": item.url},
+        )
 
 
 def missing_repositories(store: RepositoryStore, inputs: Inputs) -> list[RepositoryUse]:
-    """Return the repositories that the mirror lacks, as far as it can be told; nothing is asked or written.
+    """Return the repositories that a depot lacks, as far as can be known; nothing is asked or written.
 
     The submodules of one that is missing are not known before it is here.
     """
@@ -95,3 +142,38 @@ def _walk(store: RepositoryStore, use: RepositoryUse, pin: Pin, missing: list[Re
                 child = replace(one, url=link.url, commit=link.commit, path=path, ref=None)
                 todo.append((place, child))
     return use not in missing
+
+
+def _note_of(item: Wanted) -> str:
+    return f"it is not known from where the build of {item.component} downloads its {item.name}"
+
+
+def open_archives(inputs: Inputs, teller: Teller) -> Iterator[str]:
+    """Yield, and report, what cannot be fetched because nobody knows from where it comes."""
+    for item in inputs.archives:
+        if item.url is None:
+            teller.notice(f"{_note_of(item)}; it cannot be fetched", "warning")
+            yield _note_of(item)
+
+
+def require_archives(archives: Iterable[Wanted], supply: Supply) -> None:
+    """Look up, without a network, every archive that a build would download.
+
+    Raises:
+        FetchError: one is not here.
+        SourceIntegrityError: the mirror's copy is damaged.
+    """
+    for item in archives:
+        if item.url is None:
+            raise FetchError(
+                f"the {item.name} of {item.component} is not in the mirror",
+                why=_note_of(item),
+                fix=(
+                    f"write a recipe that extends this one and sets components.{item.component}.build"
+                    f".archives.{item.name}.url, then fetch again"
+                ),
+                evidence={"reason": "offline", "archive": item.key},
+            )
+        archive = Archive(item.name, item.url, item.sha256)
+        if look(archive, supply) is None:
+            raise nowhere(archive)

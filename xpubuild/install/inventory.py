@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
-from xpubuild.install.fetch_archives import require_archives
 from xpubuild.install.fetch_packages import wheels_here
-from xpubuild.install.fetch_repositories import Brought, refuse_unknown
+from xpubuild.install.fetch_sources import Sources, refuse_unknown, require_archives
 from xpubuild.install.planner import Inputs, inputs_of
 from xpubuild.install.supplies import git_store
 from xpubuild.install.target import Prepared
@@ -20,9 +19,9 @@ from xpubuild.supply.archives import Supply
 from xpubuild.supply.conda.archives import Supply as CondaSupply
 from xpubuild.supply.conda.archives import in_folder, missing_packages, nowhere
 from xpubuild.supply.conda.lockfile import read_lock
-from xpubuild.supply.mirror.archives import in_mirror as archives_in
-from xpubuild.supply.mirror.entries import FILES, PAGE, entry_id
-from xpubuild.supply.mirror.store import Mirror, damage_error
+from xpubuild.supply.depot.entries import FILES
+from xpubuild.supply.depot.examine import require_sound
+from xpubuild.supply.depot.folder import Depot, archives_in
 
 
 def take_stock(
@@ -43,12 +42,12 @@ def take_stock(
         return
     if not _anything(prepared, done):
         return
-    mirror = Mirror.open(downloads.mirror) if downloads.mirror is not None else None
+    mirror = Depot.open(downloads.mirror) if downloads.mirror is not None else None
     if mirror is not None:
         report(f"checking the mirror {mirror.path}")
-        damages = mirror.check(_entries(mirror, prepared.plan.recipe))
-        if damages:
-            raise damage_error(mirror.path, damages)
+        sets = mirror.index().of(prepared.plan.recipe)
+        # All of it where no fetch of this recipe is known here.
+        require_sound(mirror, {name for one in sets for name in one.needs} if sets else None)
     if downloads.offline:
         report("looking up all required files")
         require_all(prepared, done, cancel=cancel)
@@ -65,14 +64,14 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
         SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
     folder = prepared.target.downloads.mirror
-    mirror = Mirror.open(folder) if folder is not None else None
+    mirror = Depot.open(folder) if folder is not None else None
     inputs = _still_needed(prepared, done)
     try:
         if inputs.repositories and (bring or mirror is None):
-            brought = Brought(git_store(prepared.target, cancel=cancel))
+            sources = Sources(git_store(prepared.target, cancel=cancel))
             for item in inputs.repositories:
-                brought.bring(item, _silent)
-            refuse_unknown(brought.unknown)
+                sources.fetch(item, _silent)
+            refuse_unknown(sources.unknown)
         _require_conda(prepared, done, mirror)
         wheels_here(mirror, inputs, [inputs.python_version])
         cache = prepared.target.cache / "archives"
@@ -124,16 +123,7 @@ def _still_needed(prepared: Prepared, done: Collection[str]) -> Inputs:
     )
 
 
-def _entries(mirror: Mirror, recipe: str) -> set[str] | None:
-    """Return the entries that fetches of this recipe brought; all where none of them is known here."""
-    sets = [item for item in mirror.sets() if item.recipe == recipe]
-    if not sets:
-        return None
-    names = {entry_id("set", item.name) for item in sets}
-    return {PAGE, *names, *(need for item in sets for need in item.needs)}
-
-
-def _require_conda(prepared: Prepared, done: Collection[str], mirror: Mirror | None) -> None:
+def _require_conda(prepared: Prepared, done: Collection[str], mirror: Depot | None) -> None:
     """Look for every archive of a conda environment that is still to be made."""
     text = prepared.target.conda_lock
     if text is None or "env" in done:

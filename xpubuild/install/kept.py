@@ -22,11 +22,11 @@ from xpubuild.engine.model import Keeper, Plan, Step
 from xpubuild.engine.state import from_journal
 from xpubuild.errors import AuditError, XpuBuildError
 from xpubuild.install.target import Prepared, Target
-from xpubuild.supply.store.contents import Contents
-from xpubuild.supply.store.identity import build_inputs, identity
-from xpubuild.supply.store.keeping import NotKept, WheelKeeper, look_up
-from xpubuild.supply.store.machine import Toolchain, machine_inputs
-from xpubuild.supply.store.record import Record
+from xpubuild.supply.depot.contents import Contents
+from xpubuild.supply.depot.identity import build_inputs, identity
+from xpubuild.supply.depot.keeping import NotKept, WheelKeeper, look_up
+from xpubuild.supply.depot.machine import Toolchain, machine_inputs
+from xpubuild.supply.depot.record import Record
 from xpubuild.workspace.layout import Layout
 
 #: A store that does not answer within this time is not waited for.

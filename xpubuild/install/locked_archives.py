@@ -14,8 +14,8 @@ from xpubuild.install.lock_parts import clean_url
 from xpubuild.install.planner import Archive as Wanted
 from xpubuild.install.target import Target
 from xpubuild.supply.archives import Archive, Supply, bring
+from xpubuild.supply.depot.folder import archives_in
 from xpubuild.supply.git.git import Report
-from xpubuild.supply.mirror.archives import in_mirror
 
 _NO_HASH = "0" * 64
 
@@ -30,7 +30,7 @@ def locked_archives(
         FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
     downloads = target.downloads
-    supply = Supply(target.cache / "archives", in_mirror(downloads.mirror), downloads.offline, cancel)
+    supply = Supply(target.cache / "archives", archives_in(downloads.mirror), downloads.offline, cancel)
     found = []
     for item in wanted:
         if item.url is None:

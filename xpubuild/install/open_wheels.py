@@ -16,7 +16,7 @@ from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.install.planner import OpenWheel, inputs_of
 from xpubuild.install.target import Target
-from xpubuild.supply.mirror.store import Mirror
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.uv.ask import Asker, Prebuilt
 
 
@@ -30,9 +30,9 @@ def open_hashes(target: Target, *, report: Callable[[str], None], cancel: Cancel
         InterruptedByUserError: ``cancel`` was set.
     """
     downloads, found = target.downloads, {}
-    mirror = Mirror.open(downloads.mirror) if downloads.mirror is not None else None
+    mirror = Depot.open(downloads.mirror) if downloads.mirror is not None else None
     for wheel in inputs_of(target).wheels:
-        hashes = sorted({f"sha256:{item}" for item in in_mirror(mirror, wheel)})
+        hashes = sorted({f"sha256:{item}" for item in in_depot(mirror, wheel)})
         if not hashes and not downloads.offline:
             hashes = _of_indexes(wheel, target, cancel)
         if hashes:
@@ -42,10 +42,10 @@ def open_hashes(target: Target, *, report: Callable[[str], None], cancel: Cancel
     return found
 
 
-def in_mirror(mirror: Mirror | None, wheel: OpenWheel) -> Iterable[str]:
+def in_depot(depot: Depot | None, wheel: OpenWheel) -> Iterable[str]:
     """Yield the sha256 of every file of a wheel that a mirror has; 1.0 is found as 1.0+xpu too, as by pip."""
     asked = SpecifierSet(f"=={wheel.version}")
-    for entry in mirror.files() if mirror is not None else ():
+    for entry in depot.files() if depot is not None else ():
         is_named = entry.kind == "wheel" and entry.dist == canonicalize_name(wheel.dist)
         if is_named and asked.contains(entry.version, prereleases=True):
             yield entry.sha256

@@ -15,7 +15,7 @@ from xpubuild.frozen import frozen
 from xpubuild.machine.oneapi_selection import Mode
 from xpubuild.recipe.values import Target
 from xpubuild.supply.caching import Wanted
-from xpubuild.supply.mirror.remote.location import Location
+from xpubuild.supply.depot.location import Location
 
 if TYPE_CHECKING:
     from xpubuild.install import lock_model as model

@@ -26,7 +26,7 @@ from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
-from xpubuild.supply.mirror.index import read_manifest
+from xpubuild.supply.depot.folder import Depot
 
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
 #: What an audit of a wheel calls content that is not what its RECORD says.
@@ -89,9 +89,8 @@ class Supply:
         return not any(problem.kind in _DAMAGE for problem in read_wheel(wheel).problems)
 
     def _in_the_mirror(self, dist: InstalledDist) -> Iterator[Path]:
-        entries = read_manifest(self.mirror).entries.values() if self.mirror is not None else ()
-        for entry in entries:
-            if entry.is_file and self.mirror is not None and canonicalize_name(entry.dist or "") == dist.name:
+        for entry in Depot(self.mirror).files() if self.mirror is not None else ():
+            if self.mirror is not None and canonicalize_name(entry.dist) == dist.name:
                 yield self.mirror / entry.files[0].path
 
     def _by_pip(self, dist: InstalledDist, folder: Path) -> Path | None:

@@ -16,7 +16,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.monitor import WATCHED
 from xpubuild.install.target import Prepared
 from xpubuild.supply.caching import rows
-from xpubuild.supply.store.evidence import taken_from
+from xpubuild.supply.depot.evidence import taken_from
 from xpubuild.workspace.layout import Layout
 
 

@@ -40,8 +40,8 @@ from xpubuild.recipe.lint import unheard
 from xpubuild.recipe.load import load, requirement_file
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.switches import switches
+from xpubuild.supply.depot.location import Location
 from xpubuild.supply.git.integrity import dirty_digest
-from xpubuild.supply.mirror.remote.location import Location
 from xpubuild.workspace.odd import require_plain
 
 

@@ -14,8 +14,8 @@ from xpubuild.engine.journal import Journal
 from xpubuild.errors import FetchError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.install.options import default_workspace
-from xpubuild.supply.store.collect import Used
-from xpubuild.supply.store.evidence import identity_of
+from xpubuild.supply.depot.collect import Used
+from xpubuild.supply.depot.evidence import identity_of
 from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.overview import workspaces_in

@@ -13,12 +13,12 @@ from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, Us
 from xpubuild.install.kept import with_stores
 from xpubuild.install.store_uses import uses_of
 from xpubuild.install.stores import opened, own_store
-from xpubuild.supply.mirror.remote.location import Location
-from xpubuild.supply.store.collect import why_not
-from xpubuild.supply.store.folder import NOT_A_FOLDER, NOT_THERE, FolderStore
-from xpubuild.supply.store.keeping import NotKept, Store, WheelKeeper
-from xpubuild.supply.store.record import Record
-from xpubuild.supply.store.trust import trust_from
+from xpubuild.supply.depot.collect import why_not
+from xpubuild.supply.depot.keeping import NotKept, Store, WheelKeeper
+from xpubuild.supply.depot.kept_wheels import NOT_A_FOLDER, NOT_THERE, FolderStore
+from xpubuild.supply.depot.location import Location
+from xpubuild.supply.depot.record import Record
+from xpubuild.supply.depot.trust import trust_from
 
 if TYPE_CHECKING:
     from xpubuild.install.target import Prepared

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,16 +10,15 @@ from typing import TYPE_CHECKING
 import platformdirs
 
 from xpubuild.frozen import frozen
-from xpubuild.supply.mirror.entries import WHEELS
-from xpubuild.supply.mirror.remote.location import Location
-from xpubuild.supply.store.folder import FolderStore
-from xpubuild.supply.store.keeping import Store
-from xpubuild.supply.store.served import ServedStore
-from xpubuild.supply.store.trust import Trust, trust_from
+from xpubuild.supply.depot.keeping import Store
+from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.location import Location
+from xpubuild.supply.depot.trust import Trust, trust_from
+from xpubuild.supply.depot.wheel_server import ServedStore
 
 if TYPE_CHECKING:
     from xpubuild.install.options import Options
-    from xpubuild.supply.mirror.remote.transport import Remote
+    from xpubuild.supply.depot.served import Served
 
 
 @frozen
@@ -43,11 +41,7 @@ NO_STORES = Stores()
 
 def own_store(trust: Trust) -> FolderStore:
     """Return the user's own store: the cache, in which repositories are kept too."""
-    cache = platformdirs.user_cache_path("xpubuild")
-    with contextlib.suppress(OSError):
-        # Where wheels were kept at first; a folder that is in its new place already stays as it is.
-        (cache / "store" / WHEELS).rename(cache / WHEELS)
-    return FolderStore(cache, trust, own=True)
+    return FolderStore(platformdirs.user_cache_path("xpubuild"), trust, own=True)
 
 
 def stores_of(options: Options) -> Stores:
@@ -73,10 +67,10 @@ def opened(place: Path | Location, trust: Trust, *, offline: bool = False) -> St
     if offline:
         return None
 
-    def connect() -> Remote:
-        from xpubuild.install.served_mirror import remote_of  # noqa: PLC0415 - requests, for few
+    def connect() -> Served:
+        from xpubuild.install.served_mirror import served  # noqa: PLC0415 - requests, for few
 
-        return remote_of(place)
+        return served(place)
 
     return ServedStore(place, trust, connect)
 

@@ -23,12 +23,12 @@ from xpubuild.errors import FetchError, UsageError
 from xpubuild.install.options import Resolved
 from xpubuild.install.target import Choice, Downloads, Installer, Target
 from xpubuild.recipe.model import Recipe
+from xpubuild.supply.depot.entries import PAGE
 from xpubuild.supply.git.bare import RepositoryStore, named_commit
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import is_id
 from xpubuild.supply.index.offline import offline_environment
 from xpubuild.supply.index.pipconf import pip_settings
-from xpubuild.supply.mirror.entries import PAGE
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout
 
@@ -62,9 +62,9 @@ def downloads_from(mirror: Path | None, *, offline: bool) -> Downloads:
     """
     if mirror is None:
         return Downloads(offline=offline, pip={"PIP_NO_INDEX": "1"} if offline else {})
-    from xpubuild.supply.mirror.store import Mirror  # noqa: PLC0415 - for few
+    from xpubuild.supply.depot.folder import Depot  # noqa: PLC0415 - for few
 
-    Mirror.open(mirror)
+    Depot.open(mirror)
     page = mirror / PAGE
     # pip splits this variable at blanks; a URL has none.
     links = f"{base_environment().get('PIP_FIND_LINKS', '')} {page.as_uri()}".strip()

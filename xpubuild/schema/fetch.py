@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from xpubuild.schema.common import Document, Error, Part
-from xpubuild.supply.mirror.reading import Damage
+from xpubuild.supply.depot.bytes import Damage
 
 
 class FetchRepository(Part):

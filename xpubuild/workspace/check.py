@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,11 +15,11 @@ from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import AuditError, SourceIntegrityError, XpuBuildError
+from xpubuild.errors import AuditError, FetchError, SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
+from xpubuild.supply.depot.examine import check_depot
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.mirror.check import check as check_mirror
 from xpubuild.workspace.check_installed import check_missing, check_packages, check_unowned
 from xpubuild.workspace.check_model import KEPT, Damage, Found
 from xpubuild.workspace.check_repair import Repair
@@ -79,8 +80,9 @@ class Check:
         """Check the local copies of served mirrors: packages, and repositories."""
         folder = self.cache / "mirrors"
         for mirror in sorted(folder.iterdir()) if folder.is_dir() else ():
-            for damage in check_mirror(mirror, progress=self.cancel.stop_here) if mirror.is_dir() else ():
-                found.damaged.append(Damage("mirror", mirror.name, str(mirror / damage.path), damage.why))
+            with contextlib.suppress(UsageError, FetchError):  # none of this version, so nothing uses it
+                for damage in check_depot(mirror, progress=self.cancel.stop_here, cancel=self.cancel):
+                    found.damaged.append(Damage("mirror", mirror.name, str(mirror / damage.path), damage.why))
 
     def repair(self, found: Found) -> tuple[Damage, ...]:
         """Remove what is damaged, so that an install makes it anew; return what that is.

@@ -14,7 +14,7 @@ from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.state import StepState
 from xpubuild.errors import XpuBuildError
 from xpubuild.supply.caching import rows
-from xpubuild.supply.store.evidence import taken_from
+from xpubuild.supply.depot.evidence import taken_from
 from xpubuild.workspace.layout import Layout
 
 

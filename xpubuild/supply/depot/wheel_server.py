@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xpubuild.engine.files import explained
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.mirror.entries import FileRecord
-from xpubuild.supply.mirror.remote.location import Location
-from xpubuild.supply.mirror.remote.transport import Remote
-from xpubuild.supply.store.record import Record, RecordError, read_record, record_path
-from xpubuild.supply.store.trust import Trust
+from xpubuild.supply.depot.entries import FileRecord
+from xpubuild.supply.depot.location import Location
+from xpubuild.supply.depot.record import Record, RecordError, read_record, record_path
+from xpubuild.supply.depot.trust import Trust
+
+if TYPE_CHECKING:
+    from xpubuild.supply.depot.served import Served
 
 
 @frozen
@@ -22,7 +25,7 @@ class ServedStore:
 
     location: Location
     trust: Trust
-    connect: Callable[[], Remote]
+    connect: Callable[[], Served]
 
     @property
     def name(self) -> str:
@@ -41,7 +44,7 @@ class ServedStore:
             FetchError: the server does not answer.
         """
         path = record_path(dist, key)
-        data = self.connect().read([path]).get(path)
+        data = self.connect().read(path)
         try:
             return None if data is None else read_record(data, dist, key)
         except RecordError as error:
@@ -61,5 +64,5 @@ class ServedStore:
         """
         wanted = FileRecord(record.wheel_path, record.size, record.sha256)
         with explained(into, "taking a wheel from the store"), scratch_folder("store", into) as folder:
-            self.connect().bring([wanted], folder, lambda *_: None)
+            self.connect().fetch([wanted], folder, lambda *_: None)
             return (folder / record.sha256).rename(into / record.file)

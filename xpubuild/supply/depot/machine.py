@@ -23,7 +23,7 @@ from xpubuild.engine.process import probe
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.ocloc import find_ocloc
-from xpubuild.supply.store.contents import Contents, headers, libraries
+from xpubuild.supply.depot.contents import Contents, headers, libraries
 
 _PROGRAMS = ("cc1", "cc1plus", "collect2", "lto-wrapper", "lto1", "as", "ld", "ar")
 # What GCC links or loads by itself.

@@ -15,8 +15,8 @@ from typing import Any
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from xpubuild.frozen import frozen
-from xpubuild.supply.mirror.entries import WHEELS
-from xpubuild.supply.store.identity import identity
+from xpubuild.supply.depot.entries import WHEELS
+from xpubuild.supply.depot.identity import identity
 from xpubuild.untrusted import json_value
 
 SCHEMA = "xpubuild.kept-wheel/1"
@@ -27,6 +27,13 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 DISTRIBUTION = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,100}[a-z0-9])?")
 RECORD = re.compile(r"(?P<identity>[0-9a-f]{64})\.json")
 WHEEL = re.compile(r"(?P<sha256>[0-9a-f]{64})\.whl")
+
+
+#: The fields of a record and their types in JSON.
+_FIELDS = {
+    **dict.fromkeys(("identity", "dist", "file", "sha256"), str), "size": int,
+    **dict.fromkeys(("inputs", "built", "audit"), dict),
+}  # fmt: skip
 
 
 class RecordError(ValueError):
@@ -97,22 +104,17 @@ def read_record(data: bytes, dist: str, key: str) -> Record:
 
 
 def _record(document: Mapping[str, Any]) -> Record:
+    for name, kind in _FIELDS.items():
+        if type(document.get(name)) is not kind:
+            raise RecordError(f"its {name} is missing")
     commands = document.get("commands")
+    listed = commands if isinstance(commands, list) else []
     record = Record(
-        identity=_text(document, "identity"),
-        dist=_text(document, "dist"),
-        file=_text(document, "file"),
-        sha256=_text(document, "sha256"),
-        size=_size(document),
-        inputs=_mapping(document, "inputs"),
-        built=_mapping(document, "built"),
-        audit=_mapping(document, "audit"),
-        commands=tuple(item for item in commands if isinstance(item, dict))
-        if isinstance(commands, list)
-        else (),
+        **{name: document[name] for name in _FIELDS},
+        commands=tuple(item for item in listed if isinstance(item, dict)),
     )
-    if not _SHA256.fullmatch(record.sha256):
-        raise RecordError("its sha256 is none")
+    if record.size < 0 or not _SHA256.fullmatch(record.sha256):
+        raise RecordError("its size or sha256 is none")
     return record
 
 
@@ -122,24 +124,3 @@ def _name_of(file: str) -> str:
         return parse_wheel_filename(file)[0] if "/" not in file and file.isprintable() else ""
     except InvalidWheelFilename:
         return ""
-
-
-def _text(document: Mapping[str, Any], key: str) -> str:
-    value = document.get(key)
-    if not isinstance(value, str):
-        raise RecordError(f"its {key} is missing")
-    return value
-
-
-def _size(document: Mapping[str, Any]) -> int:
-    value = document.get("size")
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise RecordError("its size is none")
-    return value
-
-
-def _mapping(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = document.get(key)
-    if not isinstance(value, dict):
-        raise RecordError(f"its {key} is missing")
-    return value

@@ -47,7 +47,8 @@ class Location:
     @property
     def folder_name(self) -> str:
         """The name of its copy's folder: the host, and a hash of the URL without any login."""
-        digest = hashlib.sha256(f"{self.scheme}://{self._place}".encode("utf-8", "surrogateescape"))
+        # Copies of earlier versions stay beside, until the cache is cleaned.
+        digest = hashlib.sha256(f"depot/1 {self.scheme}://{self._place}".encode("utf-8", "surrogateescape"))
         return f"{re.sub(r'[^A-Za-z0-9._-]', '-', self.host)}-{digest.hexdigest()[:_SHORT_HASH]}"
 
     @property

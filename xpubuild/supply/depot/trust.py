@@ -15,7 +15,7 @@ from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
 from xpubuild.machine.oneapi_trust import OWNERS_VARIABLE, owners
-from xpubuild.supply.mirror.remote.location import Location, parse_mirror
+from xpubuild.supply.depot.location import Location, parse_mirror
 
 STORES_VARIABLE = "XPUBUILD_TRUSTED_STORES"
 _UNNAMED = ", and no [trust] stores of your configuration names it"

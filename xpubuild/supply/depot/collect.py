@@ -13,8 +13,11 @@ from typing import Any
 from xpubuild.engine.files import fsync_dir
 from xpubuild.engine.temporary import DRAFT, new_draft
 from xpubuild.frozen import frozen
-from xpubuild.supply.store.folder import FolderStore
-from xpubuild.supply.store.record import RECORD, WHEEL, Record
+from xpubuild.supply.depot.bytes import scan, walk
+from xpubuild.supply.depot.entries import FILES, GIT, SETS
+from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.record import RECORD, WHEEL, Record
+from xpubuild.supply.depot.repositories import repositories_in
 
 _DAY_S = 86_400.0
 
@@ -104,6 +107,22 @@ def _text(built: Mapping[str, Any], key: str) -> str | None:
 def size_of(store: FolderStore) -> int:
     """Return the bytes of all files of a store."""
     return sum(status.st_size for folder in store.folders() for _, status in _files(folder))
+
+
+def size_row(store: FolderStore) -> dict[str, Any]:
+    """Return how much a store has of each kind, as ``xpubuild.store-size/1`` has it; sizes are bytes."""
+    root = store.root
+    sizes = [item.stat(follow_symlinks=False).st_size for name in (GIT, FILES, SETS)
+             for _, item in walk(root / name)]  # fmt: skip
+    return {
+        "store": store.name,
+        "wheels": sum(1 for _ in store.records()),
+        "repositories": len(repositories_in(root)),
+        "files": len(scan(root / FILES)),
+        "sets": len(scan(root / SETS)),
+        "size_bytes": size_of(store) + sum(sizes),
+        "why": why_not(store),
+    }
 
 
 def collectable(store: FolderStore, used: Used, older_s: float) -> list[Rubbish]:

@@ -20,11 +20,11 @@ from typing import BinaryIO
 from xpubuild.engine.files import explained, fsync_dir
 from xpubuild.engine.places import make_shared
 from xpubuild.engine.temporary import new_draft
-from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, XpuBuildError
+from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError
 from xpubuild.frozen import frozen
-from xpubuild.supply.mirror.entries import WHEELS
-from xpubuild.supply.store.record import DISTRIBUTION, MOST_BYTES, RECORD, Record, RecordError, read_record
-from xpubuild.supply.store.trust import Trust
+from xpubuild.supply.depot.entries import WHEELS
+from xpubuild.supply.depot.record import DISTRIBUTION, MOST_BYTES, RECORD, Record, RecordError, read_record
+from xpubuild.supply.depot.trust import Trust
 
 _CHUNK = 1 << 20
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV})
@@ -119,10 +119,18 @@ class FolderStore:
         """
         source, target = self.root / record.wheel_path, into / record.file
         try:
-            with self._opened(source) as (stream, _), explained(target, "taking a wheel from the store"):
-                found = _copy(stream, target)
+            with (
+                self._opened(source) as (stream, _),
+                explained(target, "taking a wheel from the store"),
+                target.open("xb") as out,
+            ):
+                found = _pour(stream, out)
         except (OSError, ToolchainError) as error:
-            raise unreadable(source, error) from error
+            raise FetchError(
+                f"{source} of a store cannot be read",
+                why=str(error),
+                fix="the wheel is built instead; check the store",
+            ) from error
         if found != record.sha256:
             target.unlink()
             raise self._damaged(source, f"its sha256 is {found}")
@@ -154,43 +162,30 @@ class FolderStore:
         folder = self._place(record.dist)
         with explained(folder, "keeping a wheel in the store"):
             self._make(folder)
-            there = self._whole(record.dist, record.identity)
+            there = self._sound(record.dist, record.identity)
             if there is None:
-                self._require_whole(self.root / record.wheel_path, record.sha256)
+                if os.path.lexists(self.root / record.wheel_path) and self.wrong(record):
+                    self._give_way(self.root / record.wheel_path)
                 with wheel.open("rb") as stream:
                     _link_new(self.root / record.wheel_path, lambda draft: _pour(stream, draft))
                 data = record.to_bytes()
                 if _link_new(self.root / record.path, lambda draft: draft.write(data)):
                     return ""
-                there = self._whole(record.dist, record.identity)
+                there = self._sound(record.dist, record.identity)
         if there is None or there.sha256 == record.sha256:
             return ""
-        return another_build(there)
+        return f"another build of the same identity is there, with sha256 {there.sha256}"
 
-    def _whole(self, dist: str, key: str) -> Record | None:
-        """Return what is kept under a name, if its wheel is there and right."""
+    def _sound(self, dist: str, key: str) -> Record | None:
+        """Return what is kept under a name, if its wheel is there and right; else it gives way."""
         try:
             there = self.look(dist, key)
-            if there is not None:
-                self._require_whole(self.root / there.wheel_path, there.sha256)
-                if not (self.root / there.wheel_path).exists():
-                    raise self._damaged(self.root / there.wheel_path, "it is missing")
-        except SourceIntegrityError:
-            self._give_way(self._place(dist) / f"{key}.json")
-            return None
-        return there
-
-    def _require_whole(self, wheel: Path, sha256: str) -> None:
-        """Remove a wheel that is not what its name says; nothing where there is none."""
-        try:
-            with self._opened(wheel) as (stream, _):
-                if _pour(stream, None) == sha256:
-                    return
-        except FileNotFoundError:
-            return
+            if there is None or not self.wrong(there):
+                return there
         except SourceIntegrityError:
             pass
-        self._give_way(wheel)
+        self._give_way(self._place(dist) / f"{key}.json")
+        return None
 
     def _give_way(self, path: Path) -> None:
         """Remove a damaged file of this user's; one of somebody else's stays, and nothing is kept.
@@ -277,23 +272,6 @@ class FolderStore:
                     why="nothing is written through a link",
                     fix="remove the link, or use another store",
                 )
-
-
-def another_build(there: Record) -> str:
-    """Return why a wheel is not kept where another one has its identity."""
-    return f"another build of the same identity is there, with sha256 {there.sha256}"
-
-
-def unreadable(path: Path, error: OSError | XpuBuildError) -> FetchError:
-    """Return the error of a file in a store that is gone or cannot be read."""
-    return FetchError(
-        f"{path} of a store cannot be read", why=str(error), fix="the wheel is built instead; check the store"
-    )
-
-
-def _copy(stream: BinaryIO, target: Path) -> str:
-    with target.open("xb") as out:
-        return _pour(stream, out)
 
 
 def _pour(stream: BinaryIO, out: BinaryIO | None) -> str:

@@ -1,4 +1,4 @@
-"""Reads and hashes the files of a mirror. Needs no write permission and no lock."""
+"""Reads and hashes the files of a depot. Needs no write permission and no lock."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
-from xpubuild.supply.mirror.entries import FileRecord
+from xpubuild.supply.depot.entries import FileRecord
 
+#: Gets the number of bytes that were read since the last call.
+Progress = Callable[[int], None]
 _CHUNK = 1 << 20
-#: A staged change that is verified and whole; ``writing`` puts it in place, after a kill too.
-COMMITTING = ".commit-"
-STAGING = ".stage-"
 
 
 @frozen
 class Damage:
-    """Something in a mirror that is not what its index says."""
+    """Something in a depot that is not what its index says."""
 
     path: str
-    """Below the mirror."""
+    """Below the depot."""
     what: str
     why: str
     entry: str = ""
@@ -63,36 +61,25 @@ def walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
             yield item.name, item
 
 
-def hashed(
-    stream: BinaryIO,
-    write: Callable[[bytes], object] | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> tuple[int, str]:
-    """Read a stream to its end, hand its bytes on to ``write``, and return their number and sha256."""
-    total, size = hashlib.sha256(), 0
-    while chunk := stream.read(_CHUNK):
-        total.update(chunk)
-        size += len(chunk)
-        if write is not None:
-            write(chunk)
-        if progress is not None:
-            progress(len(chunk))
-    return size, total.hexdigest()
-
-
-def digest_of(path: Path, progress: Callable[[int], None] | None = None) -> tuple[int, str]:
+def digest_of(path: Path, progress: Progress | None = None) -> tuple[int, str]:
     """Return size and sha256 of a file; a link is not followed.
 
     Raises:
-        OSError: it does not exist, no file, or cannot be read.
+        OSError: it does not exist, is no file, or cannot be read.
     """
+    total, size = hashlib.sha256(), 0
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(fd, "rb") as stream:
-        return hashed(stream, None, progress)
+        while chunk := stream.read(_CHUNK):
+            total.update(chunk)
+            size += len(chunk)
+            if progress is not None:
+                progress(len(chunk))
+    return size, total.hexdigest()
 
 
-def compare(root: Path, record: FileRecord, progress: Callable[[int], None] | None = None) -> str:
-    """Return what is wrong with a file of a mirror; "" where every byte is what it was."""
+def compare(root: Path, record: FileRecord, progress: Progress | None = None) -> str:
+    """Return what is wrong with a file of a depot; "" where every byte is what it was."""
     path = root / record.path
     try:
         status = path.lstat()
@@ -106,3 +93,10 @@ def compare(root: Path, record: FileRecord, progress: Callable[[int], None] | No
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     return "" if digest == record.sha256 else f"its sha256 is {digest}, the index says {record.sha256}"
+
+
+def compare_text(root: Path, path: str, text: bytes) -> str:
+    """Return what is wrong with a small file that must have this content; "" for nothing."""
+    record = FileRecord(path, len(text), hashlib.sha256(text).hexdigest())
+    why = compare(root, record)
+    return why if why in ("", "it does not exist") else "its content is not that which follows from the index"

@@ -1,0 +1,186 @@
+"""A depot as a folder: what is taken, what is refused, what readers may do."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from xpubuild.engine.redact import recordable
+from xpubuild.errors import FetchError, InterruptedByUserError, NoSpaceError, SourceIntegrityError, UsageError
+from xpubuild.install.open_wheels import in_depot
+from xpubuild.install.planner import OpenWheel
+from xpubuild.supply.depot import folder
+from xpubuild.supply.depot.entries import DepotSet, Entry, file_entry, index_of
+from xpubuild.supply.depot.examine import check_depot
+from xpubuild.supply.depot.folder import Depot
+
+NAME = "demo-1.0-py3-none-any.whl"
+
+
+def add(depot: Depot, name: str = NAME, data: bytes = b"a wheel", sha256: str = "") -> Entry:
+    source = depot.path.parent / "downloads" / name
+    source.parent.mkdir(exist_ok=True)
+    source.write_bytes(data)
+    entry = file_entry(name, sha256 or hashlib.sha256(data).hexdigest(), len(data), url="https://i.example/x")
+    with depot.writing():
+        depot.add_file(source, entry)
+        before = depot.index()
+        depot.publish(index_of((*before.entries.values(), entry), before.sets.values()))
+    return entry
+
+
+@pytest.fixture
+def depot(tmp_path: Path) -> Depot:
+    return Depot.open(tmp_path / "mirror", create=True)
+
+
+def test_a_file_is_kept_by_its_hash_and_listed(depot: Depot) -> None:
+    entry = add(depot)
+    assert add(depot) == entry
+    assert depot.file(entry.sha256) == depot.path / "files" / entry.sha256 / NAME
+    assert depot.files() == [entry]
+    assert f'files/{entry.sha256}/{NAME}#sha256={entry.sha256}"' in (depot.path / "wheels.html").read_text()
+    assert check_depot(depot.path) == []
+
+
+def test_another_content_is_refused_and_leaves_nothing(depot: Depot) -> None:
+    with pytest.raises(SourceIntegrityError, match="is not the requested file"):
+        add(depot, sha256="0" * 64)
+    assert depot.files() == []
+    assert sorted(path.name for path in depot.path.iterdir()) == [".lock", "index.json"]
+
+
+def test_a_damaged_file_is_not_given_and_is_replaced(depot: Depot) -> None:
+    entry = add(depot)
+    place = depot.file(entry.sha256)
+    for act in (lambda: place.write_bytes(b"a wheal"), place.unlink):
+        act()
+        with pytest.raises(SourceIntegrityError, match=NAME):
+            depot.file(entry.sha256)
+        add(depot)
+        assert depot.file(entry.sha256).read_bytes() == b"a wheel"
+    with pytest.raises(FetchError, match="has no file with the sha256") as caught:
+        depot.file("1" * 64)
+    assert caught.value.exit_code == 30
+
+
+def test_a_folder_of_somebody_is_refused_and_an_empty_one_is_not(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "thesis.tex").write_text("x")
+    with pytest.raises(UsageError, match="is not a mirror"):
+        Depot.open(theirs, create=True)
+    with pytest.raises(UsageError, match="is not a folder"):
+        Depot.open(theirs / "thesis.tex", create=True)
+    assert [path.name for path in theirs.iterdir()] == ["thesis.tex"]
+    with pytest.raises(FetchError, match="is not a mirror"):
+        Depot.open(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FetchError, match="is not a mirror"):
+        Depot.open(tmp_path / "empty")
+    assert Depot.open(tmp_path / "empty", create=True).files() == []
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_mirror_of_an_earlier_version_is_refused_by_name(depot: Depot, damaged: bool) -> None:
+    place = depot.path
+    (place / "mirror.json").write_text("{}")
+    with pytest.raises(UsageError, match="mirror of another version"):
+        Depot.open(place, create=not damaged, damaged=damaged)
+    (place / "mirror.json").unlink()
+    (place / "index.json").write_text('{"schema":"xpubuild.mirror-index/2","digest":"x","entries":[]}')
+    with pytest.raises(UsageError, match="mirror of another version"):
+        check_depot(place, repair=damaged)
+    assert sorted(path.name for path in place.iterdir()) == ["index.json"]
+
+
+def test_readers_write_nothing(depot: Depot) -> None:
+    entry = add(depot)
+    needed = DepotSet("demo", ("3.11",), (), (entry,))
+    depot.publish(index_of([entry], [needed]))
+    (depot.path / ".lock").unlink()
+
+    def state() -> list[tuple[str, int]]:
+        return [(str(path), path.stat().st_mtime_ns) for path in sorted(depot.path.rglob("*"))]
+
+    before = state()
+    reader = Depot.open(depot.path)
+    assert reader.file(entry.sha256).is_file()
+    assert check_depot(depot.path) == []
+    assert reader.index().of("demo") == [needed]
+    assert state() == before
+
+
+def test_what_goes_wrong_while_a_depot_is_written_is_what_is_reported(
+    depot: Depot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(folder, "share", full)
+    with pytest.raises(InterruptedByUserError), depot.writing():
+        raise InterruptedByUserError("stopped")
+    with pytest.raises(NoSpaceError), depot.writing():
+        pass
+
+
+def test_an_index_or_page_that_is_no_file_is_replaced(depot: Depot, tmp_path: Path) -> None:
+    entry = add(depot)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"x")
+    for name in ("index.json", "wheels.html"):
+        for make in (lambda place: place.symlink_to(elsewhere), lambda place: place.mkdir(), os.mkfifo):
+            (depot.path / name).unlink()
+            make(depot.path / name)
+            assert {item.path for item in check_depot(depot.path)} == {name}
+            assert check_depot(depot.path, repair=True) == []
+            assert (depot.path / name).is_file()
+    assert elsewhere.read_bytes() == b"x"
+    assert [item.name for item in Depot.open(depot.path).files()] == [entry.name]
+
+
+def test_a_lost_index_is_made_from_what_is_there(depot: Depot) -> None:
+    wheel, other = add(depot), add(depot, "other-1.0.tar.gz", b"other")
+    archive = replace(add(depot, "llvm.tar.gz", b"llvm"), kind="archive", dist="triton.llvm", version="")
+    needed = DepotSet("demo", ("3.11",), (), (wheel, archive))
+    whole = index_of([wheel, other, archive], [needed])
+    depot.publish(whole)
+    (depot.path / "index.json").unlink()
+    with pytest.raises(SourceIntegrityError, match=r"index\.json"):
+        Depot.open(depot.path)
+    assert [item.path for item in check_depot(depot.path)] == ["index.json"]
+    assert check_depot(depot.path, repair=True) == []
+    # What a set needs keeps its origin; of the other the name alone is known.
+    found = Depot.open(depot.path).index()
+    assert found == index_of([wheel, replace(other, url=""), archive], [needed])
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("https://u:p@h.example:8443/a?x=1#y", "https://h.example:8443/a"),
+        ("ssh://git@h.example/a.git", "ssh://git@h.example/a.git"),
+        ("ssh://git:pw@h.example/a.git", "ssh://git@h.example/a.git"),
+        ("git@h.example:a/b.git", "git@h.example:a/b.git"),
+        ("/srv/a.git", "/srv/a.git"),
+        ("file:///srv/a.git", "file:///srv/a.git"),
+    ],
+)
+def test_no_credentials_are_kept(url: str, kept: str) -> None:
+    assert recordable(url) == kept
+
+
+def test_a_wheel_without_a_known_hash_is_found_with_its_local_label(depot: Depot) -> None:
+    """As pip does: a pin of 1.0 means 1.0+xpu too, and never another release or a source distribution."""
+    names = ("demo-1.0+xpu-py3-none-any.whl", "demo-1.0.tar.gz", "demo-1.0.1-py3-none-any.whl")
+    found = {name: add(depot, name, name.encode()) for name in names}
+    asked = OpenWheel("torch", "Demo", "1.0", ())
+    assert list(in_depot(depot, asked)) == [found[names[0]].sha256]
+    assert list(in_depot(depot, replace(asked, version="2.0"))) == []
+    assert list(in_depot(None, asked)) == []

@@ -1,0 +1,77 @@
+"""What --mirror and --store name: a folder, or a URL; never a secret in what is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xpubuild.errors import UsageError
+from xpubuild.supply.depot.location import Location, parse_mirror
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "link"),
+    [
+        ("http://Mirror.Site:80/xpu/", "http://mirror.site/xpu", None),
+        ("HTTPS://mirror.site:8443", "https://mirror.site:8443", None),
+        (
+            "https://me:p%40ss@mirror.site/x%20y",
+            "https://mirror.site/x%20y",
+            "https://me:p%40ss@mirror.site/x%20y",
+        ),
+        ("http://[::1]:8080/m", "http://[::1]:8080/m", None),
+    ],
+)
+def test_a_url_is_read(text: str, url: str, link: str | None) -> None:
+    found = parse_mirror(text)
+    assert isinstance(found, Location)
+    assert str(found) == found.url == url
+    assert found.link == (link or url)
+    assert "p%40ss" not in f"{found!r}{found}{found.folder_name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/srv/m", "/srv/m"),
+        ("file:///srv/a%20b", "/srv/a b"),
+        ("file://localhost/m", "/m"),
+        ("./a://b", "a:/b"),
+    ],
+)
+def test_a_folder_is_a_folder(text: str, path: str) -> None:
+    assert parse_mirror(text) == Path(path).absolute()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ftp://me:secret@host/m", "git+ssh://host/m", "http:///m", "http://host:port/m", "https://h/m?token=secret",
+        "https://h/m#x", "http://a b/m", "file://other/m", "ssh://me:secret@host/m", "http://u:secret/x@h:port/m",
+        "http://ho\nst/m", "http://[::1/m", "http:/host/m", "http:/me:secret@host/m", "file:///m?x", "file:///m#x",
+        "file:///m%00x",
+    ],
+)  # fmt: skip
+def test_what_is_no_mirror_is_refused_without_its_secrets(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_mirror(text)
+    assert caught.value.exit_code == 2
+    assert "secret" not in f"{caught.value.to_json()}"
+
+
+def test_what_is_refused_is_shown_as_it_was_given() -> None:
+    for text in ("http:/host/m", "ftp://host/m"):
+        with pytest.raises(UsageError) as caught:
+            parse_mirror(text)
+        assert caught.value.what == f"--mirror cannot be {text}"
+
+
+def test_the_copy_of_a_url_is_that_of_any_user() -> None:
+    names = {parse_mirror(text).folder_name for text in (  # type: ignore[union-attr]
+        "https://h/m", "https://me:word@h:443/m/", "HTTPS://H/m")}  # fmt: skip
+    assert len(names) == 1
+    assert names.pop().startswith("h-")
+    others = {parse_mirror(text).folder_name for text in (  # type: ignore[union-attr]
+        "https://h/m", "http://h/m", "https://h/M", "https://h:1/m")}  # fmt: skip
+    assert len(others) == 4

@@ -1,0 +1,345 @@
+"""A depot as a folder: opened, read, locked, written. Content comes first, the index that lists it last.
+
+Files are moved to names that follow from their content, and the index is replaced as a whole, after all that
+it lists is on the disk. So readers, who take no lock and may have it mounted read-only, find all of a fetch
+or nothing of it, also after a kill; what is not listed yet is listed by the next fetch or by a repair.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from xpubuild.engine.files import explained, remove_tree, sync_filesystems, write_changed
+from xpubuild.engine.places import make_shared, share
+from xpubuild.engine.process import Cancel
+from xpubuild.engine.redact import recordable
+from xpubuild.engine.temporary import DRAFT
+from xpubuild.errors import FetchError, SourceIntegrityError, UsageError, XpuBuildError
+from xpubuild.supply.archives import Archive, Finder
+from xpubuild.supply.depot.bytes import Damage, compare, digest_of, scan
+from xpubuild.supply.depot.entries import (
+    FILES,
+    GIT,
+    INDEX,
+    PAGE,
+    SETS,
+    WHEELS,
+    Entry,
+    EntryError,
+    Index,
+    OtherVersionError,
+    file_entry,
+    file_id,
+    read_index,
+)
+from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.locks import locked
+from xpubuild.supply.index.offline import links_page
+from xpubuild.untrusted import UntrustedError, read_bytes
+
+_LOCK = ".lock"
+#: Downloads on their way; what is interrupted stays here, and the next fetch goes on with it.
+DOWNLOADS = ".downloads"
+_CONTENT = frozenset({GIT, FILES, SETS, PAGE, WHEELS, _LOCK, DOWNLOADS})
+#: What depots of earlier versions had.
+_EARLIER = frozenset({"mirror.json", "manifest"})
+#: The longest index that is read: far beyond that of a depot of a million files.
+MOST_BYTES = 256 << 20
+
+
+class Depot:
+    """The depot at ``path``. Safe to share between threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read: tuple[object, Index] | None = None
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool = False, damaged: bool = False) -> Depot:
+        """Return the depot at ``path``; ``damaged`` accepts one without a sound index, to check or repair it.
+
+        Raises:
+            UsageError: the folder holds somebody's files and is no depot, or one of another version.
+            FetchError: there is no such folder, and ``create`` is not set.
+            SourceIntegrityError: its index is damaged.
+            NoSpaceError, ToolchainError: it cannot be made or read.
+        """
+        depot = cls(path)
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"the mirror {path} is not a folder", fix="pass a folder with --mirror")
+        there = {item.name for item in scan(path) if not item.name.startswith((DRAFT, f".{INDEX}."))}
+        if there & _EARLIER:
+            raise _other_version(path, f"it has {min(there & _EARLIER)}")
+        if INDEX in there:
+            with contextlib.suppress(*([SourceIntegrityError] if damaged else [])):
+                depot.index()
+        elif there - _CONTENT:
+            raise UsageError(
+                f"{path} is not a mirror of xpubuild",
+                why=f"it has {', '.join(sorted(there - _CONTENT)[:5])}, which xpubuild did not make",
+                fix="pass an empty or new folder, or a mirror, with --mirror",
+            )
+        elif there & {FILES, SETS} and not create and not damaged:
+            raise damage_error(path, [Damage(INDEX, "is missing", "there is something in the mirror", INDEX)])
+        elif create:
+            with explained(path, "making the mirror"):
+                make_shared(path)
+            if not there & {FILES, SETS, GIT}:
+                write_changed(path / INDEX, Index().text())
+        elif not there & {FILES, SETS}:
+            raise _no_depot(path)
+        return depot
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    def index(self) -> Index:
+        """Return what the depot lists.
+
+        Raises:
+            SourceIntegrityError: the index is damaged or missing.
+            UsageError: another version of xpubuild wrote it.
+        """
+        place = self.path / INDEX
+        why = "it cannot be read"
+        try:
+            status = place.lstat()
+            stamp = (status.st_size, status.st_mtime_ns, status.st_ino)
+            if self._read is None or self._read[0] != stamp:
+                self._read = stamp, read_index(_content(place, status))
+            return self._read[1]
+        except FileNotFoundError:
+            raise damage_error(self.path, [Damage(INDEX, "is missing", "it does not exist", INDEX)]) from None
+        except OtherVersionError as error:
+            raise _other_version(self.path, str(error)) from None
+        except OSError as error:
+            why = str(error.strerror)
+        except (EntryError, UntrustedError) as error:
+            why = str(error)
+        raise damage_error(self.path, [Damage(INDEX, "is damaged", why, INDEX)])
+
+    def files(self) -> list[Entry]:
+        """Return the entries of all files.
+
+        Raises:
+            SourceIntegrityError: the index is damaged.
+        """
+        return self.index().files()
+
+    def file(self, sha256: str) -> Path:
+        """Return a file, every byte of it verified now.
+
+        Raises:
+            FetchError: the depot does not list it.
+            SourceIntegrityError: it is damaged or was removed; the message names it.
+        """
+        entry = self.index().entries.get(file_id(sha256))
+        if entry is None:
+            raise FetchError(
+                f"the mirror {self.path} has no file with the sha256 {sha256}",
+                why="it was not fetched",
+                fix="fetch the recipe on a machine with a network",
+                commands=(f"xpubuild fetch RECIPE --mirror {shlex.quote(str(self.path))}",),
+                evidence={"reason": "offline", "sha256": sha256, "mirror": str(self.path)},
+            )
+        record = entry.files[0]
+        why = compare(self.path, record)
+        if why:
+            raise damage_error(self.path, [Damage(record.path, "is damaged", why, entry.id)])
+        return self.path / record.path
+
+    def git_store(self, git: Git, *, offline: bool = False, cancel: Cancel | None = None) -> RepositoryStore:
+        """Return the depot's own repositories, to fill them.
+
+        To read from a depot, name it among ``RepositoryStore.stocks`` of a store elsewhere.
+        """
+        return RepositoryStore(self.path, git, offline=offline, cancel=cancel or Cancel())
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def writing(
+        self, *, cancel: Cancel | None = None, report: Callable[[str], None] | None = None
+    ) -> Iterator[None]:
+        """Keep other writers out; ``publish`` and ``add_file`` are called inside.
+
+        Raises:
+            InterruptedByUserError: ``cancel`` was set while waiting.
+            SourceIntegrityError: a part of the depot is a link.
+            NoSpaceError, ToolchainError: the depot cannot be written to.
+        """
+
+        def waiting() -> None:
+            if report is not None:
+                report(f"waiting for another xpubuild that writes to the mirror {self.path}")
+
+        require_no_links(self.path)
+        with locked(self.path / _LOCK, cancel=cancel, on_wait=waiting):
+            try:
+                yield
+            except BaseException:
+                with contextlib.suppress(XpuBuildError, OSError):
+                    self._share()
+                raise
+            self._share()
+
+    def _share(self) -> None:
+        with explained(self.path, "changing the mirror"):
+            # From where the user's cache is made alike; a mirror is nothing that backups leave out.
+            (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
+            share(self.path)
+
+    def publish(self, index: Index) -> None:
+        """Make an index the depot's own; its sets and the page for pip are written first.
+
+        Raises:
+            NoSpaceError, ToolchainError: the depot cannot be written to.
+        """
+        for one in index.sets.values():
+            _replace(self.path / one.path, one.text())
+        if (self.path / PAGE).exists() or any(entry.kind in ("wheel", "sdist") for entry in index.files()):
+            _replace(self.path / PAGE, page(index))
+        sync_filesystems([self.path])
+        _replace(self.path / INDEX, index.text())
+
+    def add_file(self, source: Path, entry: Entry, *, move: bool = False) -> Path:
+        """Put a file in the place that its entry names, and return it; ``publish`` lists it.
+
+        ``move`` removes ``source``, which must be on the file system of the depot; else it is copied.
+
+        Raises:
+            SourceIntegrityError: ``source`` has another sha256.
+            NoSpaceError, ToolchainError: the depot cannot be written to.
+        """
+        target, expected = self.path / entry.files[0].path, entry.sha256
+        with explained(self.path, f"keeping {entry.name}"):
+            if not compare(self.path, entry.files[0]):
+                return target
+            remove_tree(target.parent)
+            _, found = digest_of(source)
+            if found != expected:
+                raise SourceIntegrityError(
+                    f"{entry.name} is not the requested file",
+                    why=f"its sha256 is {found}, expected {expected}",
+                    fix="fetch again; if this error repeats, the server has another file than the locked one",
+                    evidence={"file": entry.name, "found": found, "expected": expected, "url": entry.url},
+                )
+            target.parent.mkdir(parents=True)
+            if not move:
+                write_changed(target, source.read_bytes())
+            else:
+                source.replace(target)
+        return target
+
+    def found_file(self, sha256: str) -> Entry | None:
+        """Return the entry of a file that is in its place, listed or not; every byte is hashed."""
+        for item in scan(self.path / FILES / sha256):
+            with contextlib.suppress(OSError, EntryError):
+                size, digest = digest_of(Path(item.path))
+                if digest == sha256:
+                    return file_entry(item.name, sha256, size)
+        return None
+
+
+def page(index: Index) -> bytes:
+    """Return the page by which pip finds wheels and source distributions, with relative links and hashes."""
+    python = [entry for entry in index.files() if entry.kind in ("wheel", "sdist")]
+    return links_page((quote(item.files[0].path), item.name, item.sha256) for item in python).encode()
+
+
+def _content(place: Path, status: os.stat_result) -> bytes:
+    if not stat.S_ISREG(status.st_mode):
+        raise EntryError("it is not a regular file")
+    return read_bytes(place, MOST_BYTES)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        remove_tree(path)  # a file belongs there, not a way to one
+    write_changed(path, data)
+
+
+def require_no_links(root: Path) -> None:
+    """Refuse a depot of which a folder is a link: what is written or removed there could be anybody's.
+
+    Raises:
+        SourceIntegrityError: there is one; it is named, and nothing was changed.
+        ToolchainError: a folder cannot be read.
+    """
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        for item in scan(folder):
+            # Writers replace a link in the place of a file, and do not follow it.
+            is_part = folder == root and item.name not in (INDEX, PAGE)
+            if item.is_symlink() and (is_part or Path(item.path).is_dir()):
+                raise SourceIntegrityError(
+                    f"{item.path} is a symbolic link, which a mirror does not have",
+                    why=f"it leads to {Path(item.path).readlink()}: files there would be replaced or removed",
+                    fix="if somebody else made the mirror, ask them; else move the files there",
+                    commands=(f"ls -l {shlex.quote(item.path)}",),
+                )
+            if item.is_dir(follow_symlinks=False) and (folder != root or item.name == GIT):
+                waiting.append(Path(item.path))
+
+
+def archive_entry(entries: Iterable[Entry], url: str, sha256: str | None) -> Entry | None:
+    """Return the entry of an archive: by its hash, or by where it came from if upstream states none."""
+    for entry in entries:
+        if entry.kind != "git" and entry.sha256 == sha256:
+            return entry
+        if sha256 is None and entry.kind == "archive" and entry.url == recordable(url, tokens_in_path=True):
+            return entry
+    return None
+
+
+def archives_in(place: Path | None) -> Finder | None:
+    """Return what finds archives in the depot at ``place``, each byte verified; None without a depot."""
+    if place is None:
+        return None
+    depot = Depot.open(place)
+
+    def find(archive: Archive) -> Path | None:
+        entry = archive_entry(depot.files(), archive.url, archive.sha256)
+        return depot.file(entry.sha256) if entry is not None else None
+
+    return find
+
+
+def damage_error(path: Path, damages: Sequence[Damage]) -> SourceIntegrityError:
+    """Return the error that names what is damaged in a depot."""
+    count = f" and {len(damages) - 1} more" if len(damages) > 1 else ""
+    first = damages[0]
+    return SourceIntegrityError(
+        f"the mirror {path} is damaged: {first.path} {first.what}{count}",
+        why=first.why,
+        fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
+        commands=(f"xpubuild fetch --mirror {shlex.quote(str(path))} --check",),
+        evidence={"mirror": str(path), "damaged": [
+            {"path": item.path, "what": item.what, "why": item.why, "entry": item.entry} for item in damages
+        ]},
+    )  # fmt: skip
+
+
+def _no_depot(path: Path) -> FetchError:
+    return FetchError(
+        f"{path} is not a mirror",
+        why="the folder is empty" if path.exists() else "the folder does not exist",
+        fix="fill it on a machine with a network, or pass another folder with --mirror",
+        commands=(f"xpubuild fetch RECIPE --mirror {shlex.quote(str(path))}",),
+        evidence={"reason": "offline", "mirror": str(path)},
+    )
+
+
+def _other_version(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{path} is a mirror of another version of xpubuild",
+        why=f"{why}; this version neither reads nor changes it",
+        fix="pass a new folder with --mirror, and fetch the recipes into it",
+    )

@@ -1,0 +1,303 @@
+"""A depot on a static web server, and its local copy; proxies, certificates and logins are those of pip.
+
+The copy is an ordinary depot in the user's cache with what the current recipe needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import requests
+import urllib3
+
+from xpubuild.engine.events import Sink
+from xpubuild.engine.files import explained, remove_tree
+from xpubuild.engine.process import Cancel
+from xpubuild.engine.redact import Redactor
+from xpubuild.engine.reporter import Teller
+from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
+from xpubuild.supply.depot.bytes import compare
+from xpubuild.supply.depot.entries import (
+    INDEX,
+    DepotSet,
+    EntryError,
+    FileRecord,
+    Index,
+    index_of,
+    read_index,
+)
+from xpubuild.supply.depot.examine import damages
+from xpubuild.supply.depot.folder import DOWNLOADS, MOST_BYTES, Depot
+from xpubuild.supply.depot.location import Location
+from xpubuild.supply.depot.repositories import write_derived
+from xpubuild.supply.git.locks import locked
+from xpubuild.supply.index.download import download
+from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.index.session import Session, explain
+from xpubuild.supply.index.threads import in_threads
+
+#: Gets how many bytes more are here, and of which file; a negative number when some are discarded.
+Count = Callable[[int, str], None]
+
+_ABSENT, _CLOSED = frozenset({404, 410}), frozenset({401, 403, 407})
+_SERVER_FAILS = 500
+#: A server that is out of reach must show soon: there may be a copy that is good enough.
+_FIRST_RETRIES = 1
+_AGAIN = "run the same command again; what was fetched is kept"
+
+
+class Served:
+    """The depot at ``location``, reached by pip's settings."""
+
+    def __init__(self, location: Location, cancel: Cancel | None = None) -> None:
+        self.location = location
+        self._session, self._patient = Session(_FIRST_RETRIES), Session()
+        self._cancel = cancel
+
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a small file, None where there is none.
+
+        Raises:
+            FetchError: the server does not answer (``is_unreachable``), or refuses.
+        """
+        shown, link = self._links(path)
+        try:
+            # What is compressed on the way would be another content.
+            response = self._session.ask(link, headers={"Accept-Encoding": "identity"})
+            with response:
+                return self._content(response, path, shown)
+        except requests.RequestException as error:
+            raise self._unreachable(Redactor()(f"{shown}: {explain(error)}")) from None
+        except urllib3.exceptions.HTTPError as error:
+            raise self._lacks(path, f"the connection was interrupted: {error}") from None
+
+    def fetch(self, records: Sequence[FileRecord], into: Path, count: Count) -> None:
+        """Download each file as ``into/<sha256>``, every byte of it verified; several at a time.
+
+        Raises:
+            FetchError: one could not be fetched.
+            SourceIntegrityError: one is not what its record says; names it.
+            NoSpaceError, ToolchainError, InterruptedByUserError.
+        """
+        in_threads(lambda record: self._fetch(record, into, count), records, self._cancel)
+
+    def index(self) -> Index:
+        """Return what the depot lists.
+
+        Raises:
+            FetchError: the server does not answer, or there is no depot.
+            SourceIntegrityError: the index is damaged.
+        """
+        data = self.read(INDEX)
+        if data is None:
+            raise FetchError(
+                f"{self.location} is not a mirror",
+                why=f"it has no {INDEX}, and over http nothing else lists it",
+                fix="check the URL; if it is right, run any fetch into the folder on the server",
+                commands=("xpubuild fetch RECIPE --mirror DIR",),
+                evidence={"reason": "no-mirror", "mirror": self.location.url},
+            )
+        try:
+            return read_index(data)
+        except EntryError as error:
+            raise self.damaged(INDEX, str(error)) from None
+
+    def _fetch(self, record: FileRecord, into: Path, count: Count) -> None:
+        seen = 0
+
+        def on_bytes(here: int) -> None:
+            nonlocal seen
+            count(here - seen, record.path)
+            seen = here
+
+        shown, link = self._links(record.path)
+        file = RemoteFile("", "", record.sha256, record.sha256, record.size, shown, origin=link)
+        try:
+            download(file, into, on_bytes=on_bytes, cancel=self._cancel, session=self._patient)
+        except FetchError as error:
+            raise self._lacks(record.path, error.why) from None
+        except SourceIntegrityError as error:
+            raise self.damaged(record.path, error.why) from None
+
+    def _links(self, path: str) -> tuple[str, str]:
+        below = quote(os.fsencode(path))
+        return f"{self.location.url}/{below}", f"{self.location.link}/{below}"
+
+    def _content(self, response: requests.Response, path: str, shown: str) -> bytes | None:
+        why = f"{shown}: answered {response.status_code} {response.reason}"
+        if response.status_code in _ABSENT:
+            return None
+        if response.status_code in _CLOSED:
+            raise FetchError(
+                f"access to the mirror {self.location} was denied",
+                why=why,
+                fix="put user and password in the URL or in ~/.netrc (NETRC), or fix its permissions",
+                evidence={"reason": "refused", "mirror": self.location.url},
+            )
+        if response.status_code >= _SERVER_FAILS:
+            raise self._unreachable(why)
+        if not response.ok:
+            raise self._lacks(path, why)
+        data: bytes = response.raw.read(MOST_BYTES, decode_content=False)
+        return data
+
+    def _unreachable(self, why: str) -> FetchError:
+        return FetchError(
+            f"the mirror {self.location} cannot be reached",
+            why=why,
+            fix=f"check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY), then {_AGAIN}",
+            evidence={"reason": "unreachable", "mirror": self.location.url},
+        )
+
+    def _lacks(self, path: str, why: str) -> FetchError:
+        return FetchError(
+            f"{path} could not be fetched from the mirror {self.location}",
+            why=why,
+            fix=f"check the server that serves the mirror, then {_AGAIN}",
+            evidence={"reason": "not-fetched", "mirror": self.location.url, "path": path},
+        )
+
+    def damaged(self, path: str, why: str) -> SourceIntegrityError:
+        """Return the error of a file that is not what the index of the depot says."""
+        return SourceIntegrityError(
+            f"the mirror {self.location} is damaged: {path}",
+            why=why,
+            fix=(
+                "repair it on the server: the first command below lists all damage, and a fetch with a "
+                "network repairs it; this file was not used"
+            ),
+            commands=("xpubuild fetch --mirror DIR --check", "xpubuild fetch RECIPE --mirror DIR"),
+            evidence={
+                "mirror": self.location.url,
+                "damaged": [{"path": path, "what": "is damaged", "why": why}],
+            },
+        )
+
+
+def is_unreachable(error: XpuBuildError) -> bool:
+    """Whether an error says that the server did not answer."""
+    return error.evidence.get("reason") == "unreachable"
+
+
+def local_copy(
+    served: Served, into: Path, recipe: str | None, *, sink: Callable[[], Sink], cancel: Cancel | None = None
+) -> Path:
+    """Make the folder ``into`` a depot with what ``recipe`` needs of a served one; return the folder.
+
+    Where the served depot has no set of the recipe, or None is named, all of it is copied. A server that
+    cannot be reached is a warning where the copy has all that the recipe needs, undamaged. ``sink`` makes one
+    where there is something to show.
+
+    Raises:
+        FetchError: the server cannot be reached, there is no depot, or it lacks something.
+        SourceIntegrityError: a file on the server is not what its index says; nothing of it is used.
+        UsageError: ``into`` is somebody's folder.
+        NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    try:
+        index = served.index()
+    except FetchError as error:
+        if not is_unreachable(error) or recipe is None or not _is_complete(into, recipe):
+            raise
+        _notice(sink, f"{error.what} ({error.why}); its local copy is used: {into}", "warning")
+        return into
+    # What is listed now stays there, also while somebody fetches into the depot.
+    sets = index.of(recipe) if recipe is not None else []
+    wanted = _chosen(served, index, sets) if sets else index
+    if not (into.is_dir() and _has(into, wanted)):
+        depot = Depot.open(into, create=True, damaged=True)
+        with depot.writing(cancel=cancel, report=lambda text: _notice(sink, text)):
+            if not _has(into, wanted):  # another process may have fetched it meanwhile
+                _fill(served, depot, wanted, index, sink)
+    return into
+
+
+def _needed(sets: Sequence[DepotSet]) -> set[str]:
+    return set().union(*(one.needs for one in sets))
+
+
+def _is_complete(root: Path, recipe: str) -> bool:
+    """Whether a copy has sets of a recipe, and all that they need, undamaged."""
+    try:
+        depot = Depot.open(root)
+        sets = depot.index().of(recipe)
+        return bool(sets) and not damages(depot, _needed(sets))
+    except XpuBuildError:
+        return False
+
+
+def _fill(served: Served, depot: Depot, wanted: Index, index: Index, sink: Callable[[], Sink]) -> None:
+    root, into, entries = depot.path, depot.path / DOWNLOADS, wanted.entries.values()
+    lacking = [record for entry in entries for record in entry.files if compare(root, record)]
+    once = {record.sha256: record for record in lacking}
+    with explained(into, "fetching a mirror"):
+        into.mkdir(exist_ok=True)
+    with contextlib.closing(sink()) as shown:
+        teller, url, title = Teller(shown), served.location.url, f"copying from {served.location}"
+        with teller.run("mirror", url, [("mirror", title)]), teller.doing("mirror", title):
+            teller.expect(sum(record.size for record in once.values()))
+            served.fetch(list(once.values()), into, teller.count)
+    with explained(root, "copying a mirror"):
+        _place(root, into, lacking)
+        for entry in entries:
+            if entry.kind == "git":
+                with locked((root / entry.folder).with_suffix(".lock")):
+                    write_derived(root, entry)
+    here = Index()
+    with contextlib.suppress(XpuBuildError):  # a damaged one lists what is wanted now
+        here = depot.index()
+    # What the server does not have any more may need commits that its repositories have lost.
+    kept = [one for name, one in here.sets.items() if name in index.sets]
+    depot.publish(index_of((*here.entries.values(), *entries), (*kept, *wanted.sets.values())))
+    for gone in here.sets.keys() - {one.name for one in kept} - wanted.sets.keys():
+        remove_tree(root / here.sets[gone].path)
+    remove_tree(into)
+
+
+def _notice(sink: Callable[[], Sink], text: str, level: str = "info") -> None:
+    with contextlib.closing(sink()) as shown:
+        Teller(shown).notice(text, level)
+
+
+def _chosen(served: Served, index: Index, sets: Sequence[DepotSet]) -> Index:
+    """Return the part of an index that some sets need."""
+    for one in sets:
+        for use in one.repositories:
+            entry = index.entries.get(use.id)
+            if entry is None or use.commit not in entry.pins:
+                raise served.damaged(INDEX, f"{one.name} needs {use.commit} of {use.url}, which it lacks")
+    for name in sorted(_needed(sets) - index.entries.keys()):
+        raise served.damaged(INDEX, f"a set needs {name}, which it lacks")
+    return index_of((index.entries[name] for name in _needed(sets)), sets)
+
+
+def _has(root: Path, wanted: Index) -> bool:
+    """Whether a copy lists all of ``wanted``, undamaged."""
+    try:
+        depot = Depot.open(root)
+        here = depot.index()
+    except (FetchError, SourceIntegrityError):
+        return False
+    is_listed = all(here.entries.get(name) == entry for name, entry in wanted.entries.items())
+    is_listed = is_listed and all(here.sets.get(name) == one for name, one in wanted.sets.items())
+    return is_listed and not damages(depot, wanted.entries.keys())
+
+
+def _place(root: Path, into: Path, lacking: Sequence[FileRecord]) -> None:
+    """Move what was fetched to its places, packs before what leads to them."""
+    placed: dict[str, Path] = {}
+    for record in sorted(lacking, key=lambda item: (item.path.endswith(".idx"), item.path)):
+        target = root / record.path
+        if target.is_dir() and not target.is_symlink():
+            remove_tree(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if record.sha256 in placed:
+            shutil.copyfile(placed[record.sha256], target)
+        else:
+            (into / record.sha256).replace(target)
+        placed[record.sha256] = target
