@@ -6,7 +6,7 @@
 #
 # PACKAGE is what pip installs as xpubuild: a folder, a URL or a requirement. Without it, xpubuild is on PATH.
 #   XPUBUILD_CI_RECIPE  what to build: a name, a file or a lock
-#   XPUBUILD_CI_VERIFY  a suite of "xpubuild verify", no-gpu for a machine without the device, or none
+#   XPUBUILD_CI_VERIFY  a suite of "xpubuild verify"; on a machine without the device no-gpu or stand-in; or none
 #   XPUBUILD_CI_FOLDER  the folder, below the current one
 #   XPUBUILD_MIRROR     a mirror to build from; without it, one is filled in the folder, to be cached between jobs
 # The variables of all options (XPUBUILD_WITH, XPUBUILD_JOBS, ...) count too.
@@ -55,7 +55,7 @@ fi
 } >>"$outputs"
 
 case $verify in
-  no-gpu | none)
+  no-gpu | stand-in | none)
     steps=$(before_verify)
     for step in $steps; do
       install --wheel-dir "$folder/wheels" --until "$step"
@@ -67,9 +67,10 @@ esac
 case $verify in
   none) how='' ;;
   no-gpu) how=--no-gpu ;;
+  stand-in) how="--device xpu --stand-in" ;;
   *) how="--suite $verify" ;;
 esac
 if [ -n "$how" ]; then
-  # shellcheck disable=SC2086 # an option and its value
+  # shellcheck disable=SC2086 # options and their values
   xpubuild verify --workspace "$folder/workspace" $how --junit "$folder/verify.xml" --output "$folder/verify.json"
 fi

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 from integration.sycl_env import must
+from integration.torch_env import TorchEnv
 from support.sycl_compiler.driver import install
 
+from xpubuild.engine.environment import base_environment
 from xpubuild.errors import ToolchainError, UsageError
-from xpubuild.verify.standin import MARK, Runtime, adapter, applied, find_runtime
+from xpubuild.resources import suite_dir
+from xpubuild.verify.standin import MARK, Runtime, adapter, applied, environment, find_runtime
 
 pytestmark = pytest.mark.slow
 
@@ -192,3 +195,39 @@ def test_without_a_compiler_it_says_so(place: Path, tmp_path: Path) -> None:
     runtime = find_runtime(_answer(place), {}, Path("python"))
     with pytest.raises(ToolchainError, match="needs a C\\+\\+ compiler"):
         adapter(runtime, {"PATH": str(tmp_path / "none")}, tmp_path / "cache")
+
+
+_OPERATORS = """
+import sys, torch
+sys.path.insert(0, sys.argv[1])
+import importlib.util
+spec = importlib.util.spec_from_file_location("standin_operators", sys.argv[1] + "/standin_operators.py")
+ours = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ours)
+for name in ours.OPERATORS:
+    base, _, overload = name.partition(".")
+    assert hasattr(getattr(torch.ops.aten, base), overload or "default"), name
+a, b, out = torch.ones(2, 3), torch.ones(3, 2), torch.empty(0)
+aten = torch.ops.aten
+assert torch.equal(ours.computed(torch, aten.mm.default, a, b), a @ b)
+assert ours.computed(torch, aten.mm.out, a, b, out=out) is out and torch.equal(out, a @ b)
+x, w = torch.randn(1, 2, 5, 5, requires_grad=True), torch.randn(3, 2, 3, 3, requires_grad=True)
+rest = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+y = aten.convolution.default(x, w, None, *rest)
+y.sum().backward()
+with torch.no_grad():
+    given = ours._convolution_backward(torch, torch.ones_like(y), x, w, *rest, [True, True, True])
+assert torch.allclose(given[0], x.grad) and torch.allclose(given[1], w.grad) and given[2].shape == (3,)
+ours.install(torch)
+assert not ours._KEPT, "not on the stand-in"
+"""
+
+
+def test_what_the_cpu_computes_for_onednn_is_right(torch_env: TorchEnv) -> None:
+    must([torch_env.python, "-c", _OPERATORS, suite_dir()], dict(os.environ))
+
+
+def test_the_cpu_build_of_torch_is_refused(torch_env: TorchEnv) -> None:
+    with pytest.raises(UsageError, match="needs a torch for XPU") as caught:
+        environment(torch_env.python, base_environment(), Path("/nowhere"))
+    assert "2.13.0" in caught.value.why

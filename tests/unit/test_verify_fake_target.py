@@ -245,3 +245,23 @@ def test_required_parts_are_known_and_run_and_skipped_checks_do_not(
     assert statuses["vision.import"] == "fail"
     less = xpubuild.json(*words, "--skip", f"{SECOND},device.*")
     assert [check["id"] for check in less["checks"]] == [FIRST, THIRD]
+
+
+def test_on_the_stand_in_the_report_says_so_and_what_proves_nothing_is_skipped(tmp_path: Path) -> None:
+    target = FakeTarget(tmp_path / "env", {})
+    document = verified(target, tmp_path / "work", stand_in=True)
+    assert document["device"] == {**DEVICE, "stand_in": True}
+    checks = {check["id"]: check for check in document["checks"]}
+    assert (checks[THIRD]["status"], checks[FIRST]["status"]) == ("skip", "pass")
+    assert checks[THIRD]["detail"] == "not proved on the stand-in: oneDNN's operators are computed on the CPU"
+    assert target.groups()[-1] == [FIRST, SECOND]
+    assert document["status"] == "pass"
+
+
+def test_no_run_is_on_the_stand_in_that_did_not_ask_for_it(tmp_path: Path) -> None:
+    target = FakeTarget(tmp_path / "env", {})
+    document = verified(target, tmp_path / "work")
+    assert "stand_in" not in document["device"]
+    assert not [
+        name for run in target.runs() for name in run["env"] if name.startswith(("UR_", "XPUBUILD_STANDIN"))
+    ]

@@ -14,6 +14,7 @@ from xpubuild.verify import baseline
 from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.reports import failure, require_places, write_reports
+from xpubuild.verify.target import resolve_target
 
 
 def test_a_place_where_no_report_can_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
@@ -55,6 +56,19 @@ def test_the_command_that_runs_failing_checks_again_has_the_options_of_the_run()
         "--python /p --device cpu --suite operators --operators add,mul --results '/w s' --only a.c0 --json"
     )
     assert command == f"xpubuild verify {words}"
+
+
+def test_the_stand_in_is_for_xpu_alone_and_for_a_torch_that_has_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--stand-in is for --device xpu, not cpu"):
+        resolve_target(sys.executable, None, "cpu", stand_in=True)
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho \'{"torch": "2.13.0+cpu", "prefix": "/e", "xpu": false}\'\n')
+    python.chmod(0o755)
+    with pytest.raises(UsageError, match="--stand-in needs a torch for XPU") as caught:
+        resolve_target(str(python), None, None, stand_in=True)
+    assert "2.13.0+cpu, which was built without XPU" in caught.value.why
+    assert "--device cpu" in caught.value.fix
+    assert not resolve_target(str(python), None, None).stand_in
 
 
 @pytest.mark.parametrize(

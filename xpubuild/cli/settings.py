@@ -16,8 +16,8 @@ Key = tuple[str, ...]
 _LOADED = f"{__name__}.loaded"
 #: Their children of plans do what the plan says; config is about the files.
 _WITHOUT = frozenset({"plumbing", "config"})
-#: Options that ask for one deed, under a name that is a setting elsewhere.
-_DEEDS = frozenset({(("status",), "jobs")})
+#: Options that ask for one deed: under a name that is a setting elsewhere, or in place of the real device.
+_DEEDS = frozenset({(("status",), "jobs"), (("verify",), "stand-in")})
 
 
 class Defaults(dict[str, Any]):

@@ -32,6 +32,10 @@ _OF_SUITES = {
     help="Device to test (default: the target of the workspace; xpu with --python).",
 )
 @options.option(
+    "--stand-in", "stand_in", is_flag=True, envvar=None,
+    help="Run the kernels for XPU on Intel's OpenCL CPU device, without a GPU; the report says so.",
+)  # fmt: skip
+@options.option(
     "--suite",
     type=click.Choice(["smoke", "full", "speed", "dynamo", "upstream", "operators"]),
     default="smoke",
@@ -108,6 +112,7 @@ def command(
     workspace: Path | None,
     python: str | None,
     device: str | None,
+    stand_in: bool,
     suite: str,
     no_gpu: bool,
     source: Path | None,
@@ -157,7 +162,7 @@ def command(
     root = None if python else existing(workspace, recipe)
     if root is not None:
         require_free(root)
-    target = resolve_target(python, root, device)
+    target = resolve_target(python, root, device, stand_in=stand_in)
     compared = None if update_baseline else baseline
     earlier = speeds.before(baseline, update=update_baseline)
     folder = results or (Layout(root).verify_operators if root else None)
@@ -192,6 +197,7 @@ def command(
             ),
             baseline=earlier,
             cancel=cancel,
+            stand_in=target.stand_in,
         )
     document = report.to_json()
     summarise(f"xpubuild verify: {document['status']}", verify_summary_view(document))
@@ -220,6 +226,8 @@ def _given(suite: str, *, no_gpu: bool) -> list[str]:
         for param in context.command.params
         if param.name and context.get_parameter_source(param.name) == command_line
     }
+    if no_gpu and "stand_in" in asked:
+        raise click.UsageError("--no-gpu needs no device; it has no --stand-in")
     if no_gpu and "suite" in asked:
         raise click.UsageError("--no-gpu runs the checks of an image; it has no --suite")
     for name, suites in _OF_SUITES.items():
@@ -227,7 +235,7 @@ def _given(suite: str, *, no_gpu: bool) -> list[str]:
             raise click.UsageError(f"{asked[name]} has no effect without --suite {' or '.join(suites)}")
     if "only" in asked and not context.params["only"]:
         raise click.UsageError("--only is empty; name checks, or omit it")
-    words: list[str] = []
+    words = ["--stand-in"] if context.params["stand_in"] else []
     for name in (*_OF_SUITES, "data", "baseline", "require"):
         if name in asked:
             value = context.params[name]

@@ -13,6 +13,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,18 @@ from xpubuild.resources import suite_dir
 MARK = "(stand-in on the CPU)"
 #: Checks take this many times as long: kernels are compiled for the CPU at their first launch.
 SLOWER = 20
+
+#: Patterns of checks that would prove nothing about a GPU, or nothing about the device, and why.
+NOT_PROVED = (
+    (("onednn.*", "aten.matmul_*", "operators.linear", "operators.algebra", "operators.convolve"),
+     "oneDNN's operators are computed on the CPU"),
+    (("compile.*", "*.compile", "model.resnet50_compile", "dynamo.*"), "kernels of Triton need a GPU"),
+    (("distributed.all_reduce",), "XCCL needs Level Zero"),
+    (("profiler.*",), "the profiler needs Level Zero"),
+    (("runtime.no_jit",), "native code for a GPU does not run"),
+    (("speed.*",), "its speed is that of the CPU"),
+    (("runtime.out_of_memory", "runtime.allocator_limit", "aten.large"), "its memory is this machine's"),
+)  # fmt: skip
 
 _SOURCE = Path(__file__).with_name("standin.cpp")
 _HEADERS = ("ur_api.h", "ur_ddi.h")
@@ -61,6 +74,14 @@ def environment(python: Path, env: Mapping[str, str], cache: Path) -> dict[str, 
     """
     runtime = find_runtime(_asked(python, env), env, python)
     return applied(runtime, adapter(runtime, env, cache), env)
+
+
+def not_proved(identifier: str) -> str | None:
+    """Return why a check proves nothing on the stand-in, None where it does."""
+    for patterns, why in NOT_PROVED:
+        if any(fnmatchcase(identifier, pattern) for pattern in patterns):
+            return f"not proved on the stand-in: {why}"
+    return None
 
 
 def applied(runtime: Runtime, library: Path, env: Mapping[str, str]) -> dict[str, str]:

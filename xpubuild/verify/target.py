@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import platformdirs
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
+from xpubuild.verify.standin import environment
 from xpubuild.workspace.activation import assignments, read_receipt
 from xpubuild.workspace.layout import Layout
 
@@ -31,15 +35,32 @@ class Target:
     env: dict[str, str]
     device: str
     source: Path | None = None
+    stand_in: bool = False
 
 
-def resolve_target(python: str | None, workspace: Path | None, device: str | None) -> Target:
-    """Return the target: an interpreter by path or name, or that of a workspace.
+def resolve_target(
+    python: str | None, workspace: Path | None, device: str | None, *, stand_in: bool = False
+) -> Target:
+    """Return the target: an interpreter by path or name, or that of a workspace; on request on the stand-in.
 
     Raises:
-        UsageError: the workspace has no receipt, or neither was given.
-        ToolchainError: no program of that name is on PATH.
+        UsageError: the workspace has no receipt, neither was given, or the stand-in is not for this device or
+            torch.
+        ToolchainError: no program of that name is on PATH, or the stand-in cannot serve it.
     """
+    target = _found(python, workspace, device)
+    if not stand_in:
+        return target
+    if target.device != DEFAULT_DEVICE:
+        raise UsageError(
+            f"--stand-in is for --device {DEFAULT_DEVICE}, not {target.device}",
+            fix=f"omit --stand-in, or pass --device {DEFAULT_DEVICE}",
+        )
+    env = environment(target.python, target.env, platformdirs.user_cache_path("xpubuild"))
+    return replace(target, env=env, stand_in=True)
+
+
+def _found(python: str | None, workspace: Path | None, device: str | None) -> Target:
     env = base_environment()
     env |= {name: value for name, value in os.environ.items() if _decides(name)}
     if python is not None:

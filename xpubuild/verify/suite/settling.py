@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import standin_operators
+
 #: The functions of ATen/cpu/vml.h that MKL has. Taken from the dispatcher: what replaces ``torch.exp`` is for
 #: the checks to find.
 _FUNCTIONS = (
@@ -22,7 +24,11 @@ _FEW = 16
 
 
 def settle(torch: Any) -> None:
-    """Call each function once in this thread, in both types that MKL has it for."""
+    """Call each function once in this thread, in both types that MKL has it for.
+
+    On the stand-in for a GPU, also make the CPU compute what oneDNN cannot.
+    """
+    standin_operators.install(torch)
     with torch.no_grad():
         for dtype in (torch.float32, torch.float64):
             numbers = torch.full((_FEW,), 0.5, dtype=dtype, device="cpu")
