@@ -32,11 +32,11 @@ from docgen import (
     verify_page,
     workspace_page,
 )
+from docgen.schemas import DOCUMENTS, file_name, json_schema
 
 from xpubuild.cli.app import cli
 from xpubuild.cli.configuration.schema import json_schema as configuration_schema
 from xpubuild.cli.settings import commands
-from xpubuild.schema import DOCUMENTS, file_name, json_schema
 
 #: The pages of docs/reference that people write.
 BY_HAND = frozenset({"reference/promises.md", "reference/store.md", "reference/wheels.md"})
@@ -64,8 +64,8 @@ def pages() -> dict[str, str]:
         **doctor_pages.pages(),
     }
     texts = {name: re.sub(r"\n{3,}", "\n\n", text) for name, text in texts.items()}
-    for name, model in DOCUMENTS.items():
-        schema = json.dumps(json_schema(model), indent=2, ensure_ascii=False)
+    for name in DOCUMENTS:
+        schema = json.dumps(json_schema(name), indent=2, ensure_ascii=False)
         texts[f"schema/{file_name(name)}"] = schema + "\n"
     of_files = json.dumps(configuration_schema(commands(cli)), indent=2, ensure_ascii=False)
     texts[f"schema/{file_name('configuration')}"] = of_files + "\n"

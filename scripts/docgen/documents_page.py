@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from docgen import markdown as md
+from docgen.schemas import DOCUMENTS, file_name, json_schema
 from xpubuild.engine import events
 from xpubuild.recipe import model as recipe_model
-from xpubuild.schema import DOCUMENTS, file_name, json_schema
 
 _ABOUT = """
 Each document names its schema and version in the field `schema`. A new xpubuild may add fields to a
@@ -71,10 +71,10 @@ and fields they do not know.
 
 def page() -> str:
     """Return the page."""
-    parts = [md.head("JSON documents", "xpubuild/schema"), _ABOUT]
+    parts = [md.head("JSON documents", "xpubuild/*/*_json.py"), _ABOUT]
     shared: dict[str, md.Schema] = {}
-    for name, model in DOCUMENTS.items():
-        schema = json_schema(model)
+    for name in DOCUMENTS:
+        schema = json_schema(name)
         link = f"[{file_name(name)}](../schema/{file_name(name)})"
         parts.append(f"## xpubuild.{name}/1\n\nFrom: {_MADE_BY[name]}. Schema: {link}.\n")
         parts.append(_fields(schema))

@@ -16,8 +16,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from support.cli import XPUBUILD, Xpubuild
-
-from xpubuild.schema.doctor import DoctorChecksDocument, DoctorDocument
+from support.documents import check as check_document
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: Without an answer from programs of the host, so that the surroundings are all that differs.
@@ -103,11 +102,11 @@ def test_a_machine_without_an_intel_gpu_says_so_first_and_soon(tmp_path: Path) -
 def test_the_document_and_the_list_are_what_the_schema_says(xpubuild: Xpubuild) -> None:
     result = xpubuild("doctor", "--json")
     document = result.document()
-    DoctorDocument.model_validate(document)
+    check_document(document, "doctor")
     assert result.status == 10
     assert document["status"] == "fail"
     assert [check["status"] for check in document["checks"] if check["id"] == "gpu.present"] == ["fail"]
-    DoctorChecksDocument.model_validate(xpubuild.json("doctor", "--list"))
+    check_document(xpubuild.json("doctor", "--list"), "doctor-checks")
 
 
 def test_the_list_names_and_explains(xpubuild: Xpubuild) -> None:
@@ -242,7 +241,7 @@ def test_an_empty_image_is_judged_from_files_alone(tmp_path: Path, xpubuild: Xpu
         "doctor", "--root", str(image), "--json", ONEAPI_ROOT="/opt/of/this/host", VIRTUAL_ENV=sys.prefix
     )
     document = result.document()
-    DoctorDocument.model_validate(document)
+    check_document(document, "doctor")
     assert document["root"] == str(image)
     assert document["host"]["os"]["id"] == "rocky"
     assert document["python"] is None

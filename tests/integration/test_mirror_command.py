@@ -12,10 +12,10 @@ import pytest
 from integration.mirror_served import serve
 from integration.mirror_world import WHEELS, World, world
 from support.cli import Xpubuild
+from support.documents import check as check_document
 from support.indexes import PackageIndex
 
 from xpubuild.install.options import is_lock
-from xpubuild.schema.fetch import FetchDocument
 
 _WHEEL = "demo-1.0-py3-none-any.whl"
 
@@ -56,7 +56,7 @@ def test_fetch_check_and_copy(here: World, tmp_path: Path, xpubuild: Xpubuild) -
     assert "4 repositories, 1 file" in result.out
     assert "torch.source" in result.err
     document = xpubuild.json("fetch", "site", XPUBUILD_MIRROR=place)
-    FetchDocument.model_validate(document)
+    check_document(document, "fetch")
     assert document["summary"]["new_bytes"] == 0
     assert xpubuild.json("fetch", "--mirror", place, "--check")["damaged"] == []
     shutil.copytree(place, tmp_path / "b")
@@ -76,7 +76,7 @@ def test_damage_is_named_and_its_exit_status_is_31(here: World, tmp_path: Path, 
         document = result.document()
         assert result.status == document["error"]["exit_code"] == 31
         assert [item["path"] for item in document["damaged"]] == [wheel.relative_to(place).as_posix()]
-        FetchDocument.model_validate(document)
+        check_document(document, "fetch")
     result = xpubuild("fetch", "site", "--mirror", str(place), "--offline")
     assert result.status == 31
     assert wheel.name in result.err

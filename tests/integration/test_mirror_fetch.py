@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from integration.gitserver import Upstream
 from integration.mirror_world import WHEELS, World, content, summary, world
+from support.documents import check as check_document
 
 from xpubuild.engine.events import NullSink
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.install.fetch import Fetch, check_mirror
-from xpubuild.schema.fetch import FetchDocument
 from xpubuild.supply.conda.lockfile import write_lock
 from xpubuild.supply.conda.model import CondaLock, CondaPackage
 from xpubuild.supply.depot.examine import damages
@@ -32,7 +32,7 @@ def here(tmp_path: Path) -> Iterator[World]:
 def test_everything_comes_once_and_is_accounted_for(here: World, tmp_path: Path) -> None:
     place = tmp_path / "mirror"
     document = here.fetch(place).run()
-    FetchDocument.model_validate(document)
+    check_document(document, "fetch")
     assert summary(document) == (4, 3)
     assert {(item["path"], item["configure_time"]) for item in document["repositories"]} == {
         ("", False),
@@ -84,7 +84,7 @@ def test_a_second_recipe_adds_only_what_is_new(here: World, tmp_path: Path) -> N
 def test_a_dry_run_lists_what_is_missing_and_brings_nothing(here: World, tmp_path: Path) -> None:
     place = tmp_path / "mirror"
     document = here.fetch(place).dry_run()
-    FetchDocument.model_validate(document)
+    check_document(document, "fetch")
     assert here.asked() == set()
     assert not place.exists()
     assert [(item["kind"], item["commit"]) for item in document["missing"] if item["kind"] == "git"] == [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import report_world
 
-from xpubuild.schema import unfit
+from xpubuild.cli.report_json import unfit
 from xpubuild.ui.report.page import page
 from xpubuild.workspace.report_document import report_document
 

@@ -6,8 +6,7 @@ import functools
 from typing import Any
 
 import jsonschema
-
-from xpubuild.schema import DOCUMENTS, json_schema
+from docgen.schemas import adapter, json_schema
 
 
 def closed(schema: Any) -> Any:
@@ -24,7 +23,7 @@ def closed(schema: Any) -> Any:
 
 @functools.cache
 def _validator(name: str) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(closed(json_schema(DOCUMENTS[name])))
+    return jsonschema.Draft202012Validator(closed(json_schema(name)))
 
 
 def check(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -34,5 +33,5 @@ def check(document: dict[str, Any], name: str) -> dict[str, Any]:
         jsonschema.ValidationError: it is not.
     """
     _validator(name).validate(document)
-    DOCUMENTS[name].model_validate(document)
+    adapter(name).validate_python(document)
     return document

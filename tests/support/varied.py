@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from xpubuild.schema import DOCUMENTS, json_schema
+from docgen.schemas import json_schema
 
 Path = tuple[str | int, ...]
 _ITEMS = 3
@@ -32,7 +32,7 @@ class Varied:
     """
 
     def __init__(self, name: str, number: int, given: Mapping[str, tuple[Any, ...]]) -> None:
-        self._schema = json_schema(DOCUMENTS[name])
+        self._schema = json_schema(name)
         self._given = given
         self._number = number
         self.document: Any = self._value(self._schema, (), "", number)

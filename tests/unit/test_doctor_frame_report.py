@@ -10,12 +10,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from support.doctor_frame import a_check, a_context, a_host, report_of
+from support.documents import check as check_document
 
 from xpubuild.doctor.fixes import as_root, install_command
 from xpubuild.doctor.kit import Check, Fix, Look, Outcome
 from xpubuild.doctor.report import checks_document, doctor_document, junit_report, verdict
 from xpubuild.machine.system import OsFacts
-from xpubuild.schema.doctor import DoctorChecksDocument, DoctorDocument
 from xpubuild.ui.diagnosis_views import doctor_annotations, doctor_explanations, doctor_text
 from xpubuild.ui.terminal import Terminal
 
@@ -210,7 +210,7 @@ def test_junit_counts_failures_errors_and_skipped() -> None:
 
 def test_the_document_is_what_the_schema_says() -> None:
     document = doctor_document(report_of(NO_GPU, WARNING, SILENT, CMAKE))
-    DoctorDocument.model_validate(document)
+    check_document(document, "doctor")
     assert document["status"] == "fail"
     assert document["summary"] == {"fail": 1, "error": 1, "warn": 1, "ok": 1, "skip": 0}
     assert doctor_document(report_of(WARNING))["status"] == "warn"
@@ -220,7 +220,7 @@ def test_the_document_is_what_the_schema_says() -> None:
 def test_the_list_is_what_the_schema_says_and_explains() -> None:
     checks = [a_check("gpu.a", explanation="Looks.\nWhy."), CMAKE]
     document = checks_document(checks)
-    DoctorChecksDocument.model_validate(document)
+    check_document(document, "doctor-checks")
     assert "gpu.a: title of gpu.a\n\nLooks.\nWhy.\n" in doctor_explanations(document)
 
 

@@ -6,10 +6,10 @@ import json
 
 import jsonschema
 import pytest
+from docgen.schemas import DOCUMENTS, file_name, json_schema
 from support.documents import check, closed
 
 from xpubuild.errors import EXIT_CODES, RecipeError
-from xpubuild.schema import DOCUMENTS, file_name, json_schema
 from xpubuild.verify.model import CheckResult, VerifyReport
 
 ERROR = {
@@ -27,7 +27,7 @@ PROMISED = {
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_schemas_are_valid_and_named_after_their_document(name: str) -> None:
-    schema = json_schema(DOCUMENTS[name])
+    schema = json_schema(name)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["properties"]["schema"]["const"] == f"xpubuild.{name}/1"
     assert "schema" in schema["required"]
@@ -39,21 +39,21 @@ def test_schemas_are_valid_and_named_after_their_document(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROMISED)
 def test_promised_fields_are_required(name: str) -> None:
-    assert PROMISED[name] <= set(json_schema(DOCUMENTS[name])["required"])
+    assert PROMISED[name] <= set(json_schema(name)["required"])
 
 
 def test_steps_and_checks_keep_what_other_programs_read() -> None:
-    definitions = json_schema(DOCUMENTS["plan"])["$defs"]
+    definitions = json_schema("plan")["$defs"]
     step = {"id", "title", "needs", "commands", "inputs", "outputs", "fingerprint", "memory_bytes", "state"}
     assert step <= set(definitions["PlanStep"]["required"])
     assert {"argv", "env", "cwd"} <= set(definitions["PlanCommand"]["required"])
-    checks = json_schema(DOCUMENTS["verify"])["$defs"]["CheckResult"]["required"]
+    checks = json_schema("verify")["$defs"]["CheckResult"]["required"]
     assert {"id", "status", "duration_s", "detail", "metrics"} <= set(checks)
 
 
 def test_a_new_field_is_allowed_by_the_published_schema_and_seen_by_the_tests() -> None:
     grown = {**ERROR, "new": 1}
-    jsonschema.validate(grown, json_schema(DOCUMENTS["error"]))
+    jsonschema.validate(grown, json_schema("error"))
     with pytest.raises(jsonschema.ValidationError, match="Additional properties"):
         check(grown, "error")
     check(ERROR, "error")
@@ -63,11 +63,11 @@ def test_a_new_field_is_allowed_by_the_published_schema_and_seen_by_the_tests() 
 def test_a_lost_field_breaks_the_schema(field: str) -> None:
     lost = {key: value for key, value in ERROR.items() if key != field}
     with pytest.raises(jsonschema.ValidationError, match="required"):
-        jsonschema.validate(lost, json_schema(DOCUMENTS["error"]))
+        jsonschema.validate(lost, json_schema("error"))
 
 
 def test_closing_a_schema_closes_the_parts_too() -> None:
-    part = closed(json_schema(DOCUMENTS["error"]))["$defs"]["Error"]
+    part = closed(json_schema("error"))["$defs"]["Error"]
     assert part["additionalProperties"] is False
     assert part["properties"]["evidence"]["additionalProperties"] is True
 

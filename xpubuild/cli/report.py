@@ -43,9 +43,9 @@ def command(
     """
     import json
 
+    from xpubuild.cli.report_json import unfit
     from xpubuild.cli.workspace import named
     from xpubuild.engine.files import write_atomic
-    from xpubuild.schema import unfit
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.report.page import page
     from xpubuild.ui.views import report_view

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
+from xpubuild.artifacts.audit_json import AuditedWheel
 from xpubuild.artifacts.repair_model import Expected, Pin
-from xpubuild.schema.audit import AuditedWheel
-from xpubuild.schema.common import Document, Part
+
+#: A library that was copied into the wheel: the name that it had; its path in the wheel; the installed
+#: distribution that it comes from, or the build machine; sha256 of the file before its RPATH was changed.
+BundledLibrary = TypedDict("BundledLibrary", {"library": str, "member": str, "from": str, "sha256": str})
 
 
-class BundledLibrary(Part):
-    """A library that was copied into the wheel."""
-
-    library: str
-    """The name that it had."""
-    member: str
-    """Its path in the wheel."""
-    from_: str = Field(alias="from")
-    """The installed distribution that it comes from, or the build machine."""
-    sha256: str
-    """Of the file before its RPATH was changed."""
-
-
-class RepairedWheel(Part):
+class RepairedWheel(TypedDict):
     """What was done to one wheel. All but paths and audits is also in the wheel, as xpubuild-repair.json."""
 
     wheel: str
@@ -49,8 +39,9 @@ class RepairedWheel(Part):
     after: AuditedWheel
 
 
-class RepairDocument(Document):
+class RepairDocument(TypedDict):
     """What was done to some wheels."""
 
-    schema_: Literal["xpubuild.wheel-repair/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.wheel-repair/1"]
+    """Name and version."""
     wheels: list[RepairedWheel]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
 from xpubuild.explain.firsterror import FirstError
 from xpubuild.explain.rank import LikelyCause
-from xpubuild.schema.common import Document, Part
 
 
-class ExplainDocument(Document):
+class ExplainDocument(TypedDict):
     """What a log says; a log without findings is a valid answer."""
 
-    schema_: Literal["xpubuild.explain/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.explain/1"]
+    """Name and version."""
     first_error: FirstError | None
     findings: list[LikelyCause]
     """Best first."""
@@ -24,7 +24,7 @@ class ExplainDocument(Document):
     """How many lines the log has."""
 
 
-class ListedSignature(Part):
+class ListedSignature(TypedDict):
     """A failure that explain knows."""
 
     id: str
@@ -36,9 +36,10 @@ class ListedSignature(Part):
     sources: list[str]
 
 
-class ExplainSignaturesDocument(Document):
+class ExplainSignaturesDocument(TypedDict):
     """Every failure that explain knows."""
 
-    schema_: Literal["xpubuild.explain-signatures/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.explain-signatures/1"]
+    """Name and version."""
     signatures: list[ListedSignature]
     """By family and id."""

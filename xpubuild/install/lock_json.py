@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
 from xpubuild.install.lock_compare import Difference
-from xpubuild.schema.common import Document, Part
 
 
-class OpenWheel(Part):
+class OpenWheel(TypedDict):
     """A prebuilt wheel without a known hash."""
 
     component: str
@@ -18,10 +17,11 @@ class OpenWheel(Part):
     version: str
 
 
-class LockDocument(Document):
+class LockDocument(TypedDict):
     """What lock wrote, and how it differs from the file that was there before."""
 
-    schema_: Literal["xpubuild.written-lock/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.written-lock/1"]
+    """Name and version."""
     recipe: str
     file: str | None
     """Where the lock was written; null for standard output."""
@@ -43,10 +43,11 @@ class LockDocument(Document):
     """To the lock that was there before."""
 
 
-class VerifyLockDocument(Document):
+class VerifyLockDocument(TypedDict):
     """A lock compared with its recipe, the sources and this machine."""
 
-    schema_: Literal["xpubuild.verify-lock/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.verify-lock/1"]
+    """Name and version."""
     status: Literal["ok", "differs"]
     recipe: str
     lock: str

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
 from xpubuild.artifacts.cmake_build import SwitchFound
-from xpubuild.schema.common import Document, Error, Part
+from xpubuild.errors_json import Error
 
 
-class RehearsalWarning(Part):
+class RehearsalWarning(TypedDict):
     """A warning of the XPU gate: the build would go on, without something that was requested."""
 
     id: str
@@ -20,7 +20,7 @@ class RehearsalWarning(Part):
     """Upstream's own."""
 
 
-class SyclGroupPart(Part):
+class SyclGroupPart(TypedDict):
     """The SYCL sources of one CMake target; they share their options."""
 
     name: str
@@ -42,7 +42,7 @@ class SyclGroupPart(Part):
     """Options that select the preview ABI of the SYCL library."""
 
 
-class LargeUnitsPart(Part):
+class LargeUnitsPart(TypedDict):
     """Sources that need far more memory than the others, where this build compiles them."""
 
     what: str
@@ -51,10 +51,11 @@ class LargeUnitsPart(Part):
     files: int
 
 
-class RehearsalDocument(Document):
+class RehearsalDocument(TypedDict):
     """What a build would make, as its configure step says."""
 
-    schema_: Literal["xpubuild.rehearsal/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.rehearsal/1"]
+    """Name and version."""
     xpubuild: str
     created: str
     recipe: str

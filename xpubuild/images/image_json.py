@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
-from xpubuild.schema.common import Document, Part
+from typing_extensions import TypedDict
 
 
-class ImageBuild(Part):
+class ImageBuild(TypedDict):
     """An image that was built."""
 
     builder: str
@@ -21,10 +19,11 @@ class ImageBuild(Part):
     """What the builder printed."""
 
 
-class ImageDocument(Document):
+class ImageDocument(TypedDict):
     """A container image of a recipe."""
 
-    schema_: Literal["xpubuild.image/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.image/1"]
+    """Name and version."""
     recipe: str
     target: Literal["xpu", "cpu"]
     components: list[str]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
 from xpubuild.recipe.situation import Situation, Verdict
-from xpubuild.schema.common import Document, Part
 
 
-class MatrixAbi(Part):
+class MatrixAbi(TypedDict):
     """The C++11 ABI of a release."""
 
     default: Literal[0, 1]
@@ -19,7 +18,7 @@ class MatrixAbi(Part):
     note: str
 
 
-class MatrixComponent(Part):
+class MatrixComponent(TypedDict):
     """What goes with a torch."""
 
     dist: str
@@ -29,7 +28,7 @@ class MatrixComponent(Part):
     end_of_life: str | None
 
 
-class MatrixCondition(Part):
+class MatrixCondition(TypedDict):
     """A feature that is missing under a condition."""
 
     feature: str
@@ -38,14 +37,14 @@ class MatrixCondition(Part):
     note: str
 
 
-class MatrixRefusal(Part):
+class MatrixRefusal(TypedDict):
     """A combination that is known not to work."""
 
     when: str
     why: str
 
 
-class MatrixToolkit(Part):
+class MatrixToolkit(TypedDict):
     """How upstream stands to a line of oneAPI."""
 
     oneapi: str
@@ -56,7 +55,7 @@ class MatrixToolkit(Part):
     patches: list[str]
 
 
-class MatrixRelease(Part):
+class MatrixRelease(TypedDict):
     """One release; null is what upstream does not tell or the recipe makes no demand on."""
 
     release: str
@@ -88,9 +87,10 @@ class MatrixRelease(Part):
     """Null where no situation was given."""
 
 
-class MatrixDocument(Document):
+class MatrixDocument(TypedDict):
     """The compatibility matrix, newest release first."""
 
-    schema_: Literal["xpubuild.matrix/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.matrix/1"]
+    """Name and version."""
     situation: Situation | None
     releases: list[MatrixRelease]

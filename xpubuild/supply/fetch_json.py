@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from typing_extensions import NotRequired, TypedDict
 
-from xpubuild.schema.common import Document, Error, Part
+from xpubuild.errors_json import Error
 from xpubuild.supply.depot.bytes import Damage
 
 
-class FetchRepository(Part):
+class FetchRepository(TypedDict):
     """A commit that the build needs."""
 
     component: str
@@ -26,7 +26,7 @@ class FetchRepository(Part):
     """Whether it was downloaded."""
 
 
-class FetchFile(Part):
+class FetchFile(TypedDict):
     """A package's file that the build needs."""
 
     kind: Literal["wheel", "sdist", "conda", "archive"]
@@ -40,7 +40,7 @@ class FetchFile(Part):
     new: bool
 
 
-class FetchMissing(Part):
+class FetchMissing(TypedDict):
     """What a fetch would download."""
 
     kind: Literal["git", "wheel", "sdist", "conda", "archive"]
@@ -55,7 +55,7 @@ class FetchMissing(Part):
     """Bytes, as far as a lock states them; never for git and Python packages."""
 
 
-class FetchSummary(Part):
+class FetchSummary(TypedDict):
     """How much there is; sizes are bytes."""
 
     repositories: int
@@ -68,10 +68,11 @@ class FetchSummary(Part):
     """With --dry-run, as far as sizes are known."""
 
 
-class FetchDocument(Document):
+class FetchDocument(TypedDict):
     """What a fetch downloaded, would download, or found."""
 
-    schema_: Literal["xpubuild.fetch/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.fetch/1"]
+    """Name and version."""
     status: Literal["ok", "error"]
     action: Literal["fetch", "dry-run", "check"]
     mirror: str
@@ -89,4 +90,4 @@ class FetchDocument(Document):
     """With action fetch: found, and repaired."""
     missing: list[FetchMissing]
     summary: FetchSummary
-    error: Error | None = None
+    error: NotRequired[Error | None]

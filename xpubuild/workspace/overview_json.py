@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
-from xpubuild.schema.common import Document, Part
+from typing_extensions import TypedDict
 
 
-class WorkspaceRow(Part):
+class WorkspaceRow(TypedDict):
     """One workspace; null is what nothing tells."""
 
     name: str
@@ -31,7 +29,7 @@ class WorkspaceRow(Part):
     """When that was, in seconds since the epoch."""
 
 
-class CacheRow(Part):
+class CacheRow(TypedDict):
     """A folder of the user's cache."""
 
     name: str
@@ -39,26 +37,28 @@ class CacheRow(Part):
     size_bytes: int
 
 
-class OverviewDocument(Document):
+class OverviewDocument(TypedDict):
     """Every workspace below the default folder, the active one, and the caches."""
 
-    schema_: Literal["xpubuild.overview/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.overview/1"]
+    """Name and version."""
     folder: str
     workspaces: list[WorkspaceRow]
     caches: list[CacheRow]
 
 
-class RemovedFolder(Part):
+class RemovedFolder(TypedDict):
     """A workspace or a cache as a whole."""
 
     path: str
     size_bytes: int
 
 
-class CleanManyDocument(Document):
+class CleanManyDocument(TypedDict):
     """What clean removed, or would remove, of several workspaces or the caches."""
 
-    schema_: Literal["xpubuild.clean-many/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.clean-many/1"]
+    """Name and version."""
     dry_run: bool
     removed: list[RemovedFolder]
     kept: list[str]

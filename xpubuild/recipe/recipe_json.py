@@ -4,57 +4,59 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from typing_extensions import NotRequired, TypedDict
 
+from xpubuild.errors_json import Error
 from xpubuild.recipe.model import Recipe
-from xpubuild.schema.common import Document, Error, Part
 
 
-class RecipeDocument(Document):
+class RecipeDocument(TypedDict):
     """One recipe, after everything it extends."""
 
-    schema_: Literal["xpubuild.recipe/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.recipe/1"]
+    """Name and version."""
     path: str
     recipe: Recipe
     unknown: list[str]
     """Paths of values that upstream has and that are not known."""
 
 
-class RecipeEntry(Part):
+class RecipeEntry(TypedDict):
     """One recipe of the list; a broken one has an error and nothing else."""
 
     name: str
     path: str
     error: Error | None
-    title: str = ""
-    release: str | None = None
+    title: NotRequired[str]
+    release: NotRequired[str | None]
     """The release that is built; null for a branch."""
-    patches: list[str] = Field(default=[])
+    patches: NotRequired[list[str]]
     """Older patch releases that can be named as well."""
-    targets: list[str] = Field(default=[])
-    torch: str | None = None
-    components: list[str] = Field(default=[])
+    targets: NotRequired[list[str]]
+    torch: NotRequired[str | None]
+    components: NotRequired[list[str]]
 
 
-class RecipesDocument(Document):
+class RecipesDocument(TypedDict):
     """The recipes in the search path."""
 
-    schema_: Literal["xpubuild.recipes/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.recipes/1"]
+    """Name and version."""
     recipes: list[RecipeEntry]
 
 
-class CheckedRecipe(Part):
+class CheckedRecipe(TypedDict):
     """The results for one recipe; any problem makes the check fail."""
 
     recipe: str
     problems: list[str]
-    warnings: list[str] = Field(default=[])
+    warnings: NotRequired[list[str]]
     """For the author to check; they do not fail the check."""
-    not_checked: list[str] = Field(default=[])
+    not_checked: NotRequired[list[str]]
     """With --tree: what recipe or tree do not say, and was not compared."""
 
 
-class ProposedPin(Part):
+class ProposedPin(TypedDict):
     """A value of a recipe that upstream states."""
 
     key: str
@@ -65,10 +67,11 @@ class ProposedPin(Part):
     source: str
 
 
-class RecipesBumpDocument(Document):
+class RecipesBumpDocument(TypedDict):
     """What ``recipes bump`` looked up."""
 
-    schema_: Literal["xpubuild.recipes-bump/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.recipes-bump/1"]
+    """Name and version."""
     release: str
     base: str
     """The recipe that the proposed one extends."""
@@ -79,9 +82,10 @@ class RecipesBumpDocument(Document):
     """The proposed recipe, as YAML."""
 
 
-class RecipesCheckDocument(Document):
+class RecipesCheckDocument(TypedDict):
     """What ``recipes check`` found."""
 
-    schema_: Literal["xpubuild.recipes-check/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.recipes-check/1"]
+    """Name and version."""
     status: Literal["ok", "fail"]
     recipes: list[CheckedRecipe]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
 from xpubuild.doctor.runner import Result
 from xpubuild.machine.host_report import HostReport
-from xpubuild.schema.common import Document, Part
 
 ProfileName = Literal["build", "run"]
 Severity = Literal["warn", "fail"]
 
 
-class DoctorCounts(Part):
+class DoctorCounts(TypedDict):
     """How many checks ended in each status."""
 
     fail: int
@@ -24,17 +23,18 @@ class DoctorCounts(Part):
     skip: int
 
 
-class Able(Part):
+class Able(TypedDict):
     """True if no check failed; null if not all of its checks ran."""
 
     run: bool | None
     build: bool | None
 
 
-class DoctorDocument(Document):
+class DoctorDocument(TypedDict):
     """What doctor found."""
 
-    schema_: Literal["xpubuild.doctor/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.doctor/1"]
+    """Name and version."""
     status: Literal["ok", "warn", "fail"]
     """`fail`: a check failed or could not complete (exit code 10)."""
     verdict: str
@@ -54,7 +54,7 @@ class DoctorDocument(Document):
     checks: list[Result]
 
 
-class ListedDoctorCheck(Part):
+class ListedDoctorCheck(TypedDict):
     """A check that doctor can run."""
 
     id: str
@@ -76,8 +76,9 @@ class ListedDoctorCheck(Part):
     """What is looked at, why it matters, how to mend it (Markdown)."""
 
 
-class DoctorChecksDocument(Document):
+class DoctorChecksDocument(TypedDict):
     """The checks of xpubuild and of plug-ins, in the order they are shown."""
 
-    schema_: Literal["xpubuild.doctor-checks/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.doctor-checks/1"]
+    """Name and version."""
     checks: list[ListedDoctorCheck]

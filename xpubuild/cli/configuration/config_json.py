@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
-
-from xpubuild.schema.common import Document, Part
+from typing_extensions import TypedDict
 
 
-class ConfigFile(Part):
+class ConfigFile(TypedDict):
     """A place of a configuration file."""
 
     layer: Literal["site", "user", "project"]
@@ -17,7 +15,7 @@ class ConfigFile(Part):
     exists: bool
 
 
-class SettingRow(Part):
+class SettingRow(TypedDict):
     """A setting that something sets."""
 
     key: str
@@ -31,15 +29,16 @@ class SettingRow(Part):
     """File and line, or the variable, that is used instead; empty if this value is used."""
 
 
-class ConfigDocument(Document):
+class ConfigDocument(TypedDict):
     """What configuration files and the environment set."""
 
-    schema_: Literal["xpubuild.config/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.config/1"]
+    """Name and version."""
     files: list[ConfigFile]
     settings: list[SettingRow]
 
 
-class ConfigProblem(Part):
+class ConfigProblem(TypedDict):
     """An error in a configuration file."""
 
     path: str
@@ -51,25 +50,28 @@ class ConfigProblem(Part):
     fix: str
 
 
-class ConfigCheckDocument(Document):
+class ConfigCheckDocument(TypedDict):
     """What is wrong in configuration files."""
 
-    schema_: Literal["xpubuild.config-check/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.config-check/1"]
+    """Name and version."""
     status: Literal["ok", "error"]
     files: list[str]
     problems: list[ConfigProblem]
 
 
-class ConfigInitDocument(Document):
+class ConfigInitDocument(TypedDict):
     """The file that was written."""
 
-    schema_: Literal["xpubuild.config-init/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.config-init/1"]
+    """Name and version."""
     file: str
 
 
-class CompletionDocument(Document):
+class CompletionDocument(TypedDict):
     """What completes command lines in a shell."""
 
-    schema_: Literal["xpubuild.completion/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.completion/1"]
+    """Name and version."""
     shell: Literal["bash", "zsh", "fish"]
     script: str

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from typing_extensions import NotRequired, TypedDict
 
-from xpubuild.schema.common import Document, Part
 from xpubuild.supply.depot.bytes import Damage
 
 
-class KeptWheel(Part):
+class KeptWheel(TypedDict):
     """A wheel in a store; null is what a damaged record does not tell."""
 
     identity: str
@@ -29,7 +28,7 @@ class KeptWheel(Part):
     """What is wrong with its record; empty where nothing is."""
 
 
-class StoreContents(Part):
+class StoreContents(TypedDict):
     """A folder with kept wheels."""
 
     store: str
@@ -42,14 +41,15 @@ class StoreContents(Part):
     wheels: list[KeptWheel]
 
 
-class StoreDocument(Document):
+class StoreDocument(TypedDict):
     """The wheels of your own store and of those that were named."""
 
-    schema_: Literal["xpubuild.store/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.store/1"]
+    """Name and version."""
     stores: list[StoreContents]
 
 
-class StoreSize(Part):
+class StoreSize(TypedDict):
     """How much is in a store."""
 
     store: str
@@ -61,32 +61,34 @@ class StoreSize(Part):
     """What fetches into a mirror needed."""
     size_bytes: int
     """All of these together."""
-    why: str = ""
+    why: NotRequired[str]
     """Why an install takes nothing from it, such as that it is not there; empty where it does."""
 
 
-class StoreSizeDocument(Document):
+class StoreSizeDocument(TypedDict):
     """How much is in your own store and in those that were named."""
 
-    schema_: Literal["xpubuild.store-size/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.store-size/1"]
+    """Name and version."""
     stores: list[StoreSize]
 
 
-class StoreDamage(Part):
+class StoreDamage(TypedDict):
     """A store, and what is damaged in it."""
 
     store: str
     damaged: list[Damage]
 
 
-class StoreCheckDocument(Document):
+class StoreCheckDocument(TypedDict):
     """What is damaged in your own store and in those that were named."""
 
-    schema_: Literal["xpubuild.store-check/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.store-check/1"]
+    """Name and version."""
     stores: list[StoreDamage]
 
 
-class CopiedWheel(Part):
+class CopiedWheel(TypedDict):
     """A wheel that was to be copied."""
 
     name: str
@@ -101,14 +103,15 @@ class CopiedWheel(Part):
     """Why not."""
 
 
-class StoreCopyDocument(Document):
+class StoreCopyDocument(TypedDict):
     """What was copied from one store to another."""
 
-    schema_: Literal["xpubuild.store-copy/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.store-copy/1"]
+    """Name and version."""
     wheels: list[CopiedWheel]
 
 
-class CollectedFile(Part):
+class CollectedFile(TypedDict):
     """A file of a store."""
 
     path: str
@@ -117,10 +120,11 @@ class CollectedFile(Part):
     """Why it can go."""
 
 
-class StoreGcDocument(Document):
+class StoreGcDocument(TypedDict):
     """What was removed from stores, or would be removed."""
 
-    schema_: Literal["xpubuild.store-gc/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.store-gc/1"]
+    """Name and version."""
     dry_run: bool
     removed: list[CollectedFile]
     kept: list[str]

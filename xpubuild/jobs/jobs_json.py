@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
-from xpubuild.schema.common import Document, Part
+from typing_extensions import TypedDict
 
 
-class PlannedJob(Part):
+class PlannedJob(TypedDict):
     """A job of the folder."""
 
     name: str
@@ -19,10 +17,11 @@ class PlannedJob(Part):
     """Jobs that must be done first; of a report, those that it is about."""
 
 
-class PlannedJobsDocument(Document):
+class PlannedJobsDocument(TypedDict):
     """A folder of job scripts that was written."""
 
-    schema_: Literal["xpubuild.planned-jobs/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.planned-jobs/1"]
+    """Name and version."""
     folder: str
     scheduler: Literal["slurm", "pbs"]
     submit: str
@@ -30,7 +29,7 @@ class PlannedJobsDocument(Document):
     jobs: list[PlannedJob]
 
 
-class JobRow(Part):
+class JobRow(TypedDict):
     """A job, and what is known of it."""
 
     name: str
@@ -46,10 +45,11 @@ class JobRow(Part):
     """Of the command that failed."""
 
 
-class JobsDocument(Document):
+class JobsDocument(TypedDict):
     """The jobs of a folder: what they wrote themselves, and what the scheduler says."""
 
-    schema_: Literal["xpubuild.jobs/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.jobs/1"]
+    """Name and version."""
     folder: str
     scheduler: Literal["slurm", "pbs"]
     answered: bool

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from typing_extensions import NotRequired, TypedDict
 
 from xpubuild.artifacts.audit_report import AuditPolicy, Finding
-from xpubuild.schema.common import Document, Part
 
 
-class AbiCounts(Part):
+class AbiCounts(TypedDict):
     """Symbols of an object that speak for one or the other C++ ABI of libstdc++."""
 
     verdict: Literal[0, 1] | None
@@ -24,7 +23,7 @@ class AbiCounts(Part):
     old_examples: list[str]
 
 
-class AuditedDeviceCode(Part):
+class AuditedDeviceCode(TypedDict):
     """The SYCL code of an object, as its device images are registered."""
 
     images: int
@@ -37,7 +36,7 @@ class AuditedDeviceCode(Part):
     """Images packed with zstd."""
 
 
-class AuditedObject(Part):
+class AuditedObject(TypedDict):
     """One shared object of a wheel."""
 
     path: str
@@ -56,11 +55,11 @@ class AuditedObject(Part):
     """Missing libraries that the policy allows."""
     strings: list[str]
     """Which of the required strings it holds."""
-    device_code: AuditedDeviceCode | None = None
+    device_code: NotRequired[AuditedDeviceCode | None]
     """Null without device images; missing in documents of earlier versions."""
 
 
-class AuditedWheel(Part):
+class AuditedWheel(TypedDict):
     """What an audit found out about one wheel."""
 
     wheel: str
@@ -79,8 +78,9 @@ class AuditedWheel(Part):
     findings: list[Finding]
 
 
-class AuditDocument(Document):
+class AuditDocument(TypedDict):
     """What the audit of some wheels found."""
 
-    schema_: Literal["xpubuild.audit/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.audit/1"]
+    """Name and version."""
     wheels: list[AuditedWheel]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import NotRequired, TypedDict
 
+from xpubuild.install.receipt_json import OneapiComponent, ReceiptDocument, ReceiptWarning, ReceiptWheel
 from xpubuild.machine.host_report import HostReport
-from xpubuild.schema.common import Document
-from xpubuild.schema.receipt import OneapiComponent, ReceiptWarning, ReceiptWheel
-from xpubuild.schema.verify import VerifyDocument, VerifyOperatorsDocument
-from xpubuild.schema.workspace import Run
 from xpubuild.supply.caching import StepCounts
+from xpubuild.verify.verify_json import VerifyDocument, VerifyOperatorsDocument
+from xpubuild.workspace.plan_json import PlanDocument
 from xpubuild.workspace.report_model import (
     NinjaBuild,
     ReportCommand,
@@ -19,12 +19,14 @@ from xpubuild.workspace.report_model import (
     StepExplanation,
     WorkspaceStatus,
 )
+from xpubuild.workspace.workspace_json import Run
 
 
-class ReportDocument(Document):
+class ReportDocument(TypedDict):
     """Everything that a workspace has recorded about its builds, finished or not."""
 
-    schema_: Literal["xpubuild.report/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.report/1"]
+    """Name and version."""
     xpubuild: str
     """Version of xpubuild that made the report."""
     created: float
@@ -45,7 +47,7 @@ class ReportDocument(Document):
     """Of every attempt, oldest first."""
     builds: list[NinjaBuild]
     """Runs of ninja that left a record, in order of time."""
-    compile_cache: list[StepCounts] = Field(default=[])
+    compile_cache: NotRequired[list[StepCounts]]
     """What compile caches hit in the last attempt of each step, also of one that failed or runs."""
     host: HostReport | None
     """The machine at the last install; null before one ended."""
@@ -63,3 +65,22 @@ class ReportDocument(Document):
     """Of the steps that failed."""
     missing: list[str]
     """What is not recorded, or could not be read."""
+
+
+#: What a report reads in a workspace, where others may have written.
+_READ = {
+    "plan": PlanDocument,
+    "receipt": ReceiptDocument,
+    "verify": VerifyDocument,
+    "verify-operators": VerifyOperatorsDocument,
+}
+
+
+def unfit(name: str, document: Any) -> str:
+    """Return why something read from a file is no document of that name, "" where it is one."""
+    try:
+        TypeAdapter(_READ[name]).validate_python(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from typing_extensions import NotRequired, TypedDict
 
-from xpubuild.schema.common import Document, Part
 from xpubuild.verify.model import CheckInfo, CheckResult
 
 
-class VerifiedTorch(Part):
+class VerifiedTorch(TypedDict):
     """The torch that was looked at."""
 
     version: str
@@ -25,56 +24,51 @@ class VerifiedTorch(Part):
     """Version of the interpreter."""
 
 
-class Nothing(Part):
+class Nothing(TypedDict):
     """An empty object."""
 
-    model_config = ConfigDict(json_schema_extra={"maxProperties": 0})
+
+#: How many checks ended in each status.
+VerifyCounts = TypedDict(
+    "VerifyCounts", {"pass": int, "fail": int, "skip": int, "crash": int, "timeout": int}
+)
 
 
-class VerifyCounts(Part):
-    """How many checks ended in each status."""
-
-    passed: int = Field(alias="pass")
-    fail: int
-    skip: int
-    crash: int
-    timeout: int
-
-
-class VerifyChecksDocument(Document):
+class VerifyChecksDocument(TypedDict):
     """The checks, in the order they run."""
 
-    schema_: Literal["xpubuild.verify-checks/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.verify-checks/1"]
+    """Name and version."""
     checks: list[CheckInfo]
 
 
-class OperatorStates(Part):
-    """How many pairs of operator and type are in each state."""
+OperatorState = Literal["passed", "failed", "known failure", "skipped", "crashed", "timed out", "not run"]
+#: How many pairs of operator and type are in each state.
+OperatorStates = TypedDict(
+    "OperatorStates",
+    {
+        "passed": int, "failed": int, "known failure": int, "skipped": int, "crashed": int, "timed out": int,
+        "not run": int,
+    },
+)  # fmt: skip
 
-    passed: int
-    failed: int
-    known_failure: int = Field(alias="known failure")
-    skipped: int
-    crashed: int
-    timed_out: int = Field(alias="timed out")
-    not_run: int = Field(alias="not run")
 
-
-class OperatorCell(Part):
+class OperatorCell(TypedDict):
     """One operator in one type."""
 
     operator: str
     type: str
-    state: Literal["passed", "failed", "known failure", "skipped", "crashed", "timed out", "not run"]
+    state: OperatorState
     detail: str
     """What is wrong, or the reason; empty where it passed."""
     seconds: float
 
 
-class VerifyOperatorsDocument(Document):
+class VerifyOperatorsDocument(TypedDict):
     """PyTorch's operator database on a device."""
 
-    schema_: Literal["xpubuild.verify-operators/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.verify-operators/1"]
+    """Name and version."""
     device: str
     type: Literal["xpu", "cuda", "cpu"]
     driver: str
@@ -85,6 +79,7 @@ class VerifyOperatorsDocument(Document):
     """Pairs of operator and type that the device should have: what `states` add up to."""
     operators: int
     states: OperatorStates
+    """How many pairs of operator and type are in each state."""
     runs: dict[str, int]
     """How often each part was run: forward, strided, in-place, out, backward, forward-mode."""
     unexpected: list[str]
@@ -96,10 +91,11 @@ class VerifyOperatorsDocument(Document):
     cells: list[OperatorCell]
 
 
-class VerifyDocument(Document):
+class VerifyDocument(TypedDict):
     """What verify found."""
 
-    schema_: Literal["xpubuild.verify/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.verify/1"]
+    """Name and version."""
     status: Literal["pass", "fail"]
     suite: str
     python: str
@@ -110,5 +106,5 @@ class VerifyDocument(Document):
     duration_s: float
     summary: VerifyCounts
     checks: list[CheckResult]
-    operators: VerifyOperatorsDocument | None = None
+    operators: NotRequired[VerifyOperatorsDocument | None]
     """Of the suite operators alone."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from typing_extensions import NotRequired, TypedDict
 
-from xpubuild.schema.common import Document, Part
 from xpubuild.supply.caching import StepCounts
 from xpubuild.workspace.check_model import Damage
 
 
-class Run(Part):
+class Run(TypedDict):
     """One install in the workspace."""
 
     id: int
@@ -26,7 +25,7 @@ class Run(Part):
     """Version of xpubuild."""
 
 
-class StatusStep(Part):
+class StatusStep(TypedDict):
     """What the journal knows of a step."""
 
     id: str
@@ -36,17 +35,18 @@ class StatusStep(Part):
     duration_s: float | None
     """Null if the step runs or was killed."""
     detail: str
-    store: str | None = None
+    store: NotRequired[str | None]
     """The store that its wheel was taken from; null where it was built here."""
     evidence: list[dict[str, Any]]
     published: list[str]
     """Files that the step put in place."""
 
 
-class StatusDocument(Document):
+class StatusDocument(TypedDict):
     """The journal of a workspace."""
 
-    schema_: Literal["xpubuild.status/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.status/1"]
+    """Name and version."""
     workspace: str
     locked_by: dict[str, Any] | None
     """pid, host, command, since of the process that uses it now."""
@@ -54,11 +54,11 @@ class StatusDocument(Document):
     """Oldest first."""
     steps: list[StatusStep]
     """In the order they were last started."""
-    compile_cache: list[StepCounts] = Field(default=[])
+    compile_cache: NotRequired[list[StepCounts]]
     """What compile caches hit in the last attempt of each step, also of one that failed or runs."""
 
 
-class SearchPath(Part):
+class SearchPath(TypedDict):
     """What happens to a variable that lists folders."""
 
     prepend: list[str]
@@ -66,7 +66,7 @@ class SearchPath(Part):
     remove: list[str]
 
 
-class Changes(Part):
+class Changes(TypedDict):
     """What activating a workspace changes, whatever was set before."""
 
     set: dict[str, str]
@@ -74,10 +74,11 @@ class Changes(Part):
     paths: dict[str, SearchPath]
 
 
-class EnvDocument(Document):
+class EnvDocument(TypedDict):
     """What activates a workspace."""
 
-    schema_: Literal["xpubuild.env/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.env/1"]
+    """Name and version."""
     workspace: str
     env: dict[str, str | None]
     """Variables to set; null means: remove."""
@@ -85,7 +86,7 @@ class EnvDocument(Document):
     """The same without the caller's values, for module systems."""
 
 
-class Checked(Part):
+class Checked(TypedDict):
     """How much was hashed."""
 
     packages: int
@@ -100,10 +101,11 @@ class Checked(Part):
     """Checkouts; their repositories were checked too."""
 
 
-class CheckDocument(Document):
+class CheckDocument(TypedDict):
     """What is damaged in a workspace, and what was repaired."""
 
-    schema_: Literal["xpubuild.check/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.check/1"]
+    """Name and version."""
     status: Literal["ok", "damaged"]
     """After the repair, with --repair."""
     workspace: str
@@ -118,17 +120,18 @@ class CheckDocument(Document):
     """Files in checkouts that were changed after the checkout; they are not damage."""
 
 
-class KeptPath(Part):
+class KeptPath(TypedDict):
     """A path that clean leaves alone."""
 
     path: str
     why: str
 
 
-class CleanDocument(Document):
+class CleanDocument(TypedDict):
     """What clean removed, or would remove."""
 
-    schema_: Literal["xpubuild.clean/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.clean/1"]
+    """Name and version."""
     workspace: str
     dry_run: bool
     removed: list[str]

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from typing_extensions import NotRequired, TypedDict
 
+from xpubuild.artifacts.audit_json import AuditedWheel
 from xpubuild.install.options import Resolved
 from xpubuild.machine.host_report import HostReport
-from xpubuild.schema.audit import AuditedWheel
-from xpubuild.schema.common import Document, Part
 from xpubuild.supply.caching import StepCounts
-from xpubuild.verify.model import CheckStatus
 
 
-class ReceiptStep(Part):
+class ReceiptStep(TypedDict):
     """One step and the results of its checks."""
 
     id: str
     title: str
     status: Literal["done", "failed", "running", "to-do"]
     fingerprint: str
-    store: str | None = None
+    store: NotRequired[str | None]
     """The store that its wheel was taken from; null where it was built here."""
     evidence: list[dict[str, Any]]
     """One object per check."""
 
 
-class ReceiptCommand(Part):
+class ReceiptCommand(TypedDict):
     """One process that was run, with its cost."""
 
     step: str
@@ -52,7 +50,7 @@ class ReceiptWheel(AuditedWheel):
     path: str
 
 
-class Prebuilt(Part):
+class Prebuilt(TypedDict):
     """A package that pip installed ready-made."""
 
     step: str
@@ -62,7 +60,7 @@ class Prebuilt(Part):
     """Hash of the archive, as pip reports it."""
 
 
-class OneapiComponent(Part):
+class OneapiComponent(TypedDict):
     """A component of oneAPI that was built with."""
 
     name: str
@@ -70,15 +68,15 @@ class OneapiComponent(Part):
     path: str
 
 
-class ReceiptVerifyCheck(Part):
+class ReceiptVerifyCheck(TypedDict):
     """One check; the report of verify has the rest."""
 
     id: str
-    status: CheckStatus
+    status: Literal["pass", "fail", "skip", "crash", "timeout"]
     duration_s: float
 
 
-class ReceiptVerify(Part):
+class ReceiptVerify(TypedDict):
     """Summary of the last verify."""
 
     status: Literal["pass", "fail"]
@@ -93,14 +91,14 @@ class ReceiptVerify(Part):
     checks: list[ReceiptVerifyCheck]
 
 
-class Activation(Part):
+class Activation(TypedDict):
     """What a shell needs to work in the workspace, apart from the Python environment."""
 
     oneapi: dict[str, Any] | None
     """What oneAPI's scripts change; null without oneAPI."""
 
 
-class ReceiptWarning(Part):
+class ReceiptWarning(TypedDict):
     """A feature that a build lost, or a library from another place, without a failure."""
 
     step: str
@@ -111,17 +109,17 @@ class ReceiptWarning(Part):
     """The tool's own lines."""
 
 
-class TreePin(Part):
+class TreePin(TypedDict):
     """What a file of a checked-out tree says about a repository that the build clones while configuring."""
 
     component: str
     file: str
     url: str
-    commit: str | None = None
-    ref: str | None = None
+    commit: NotRequired[str | None]
+    ref: NotRequired[str | None]
 
 
-class ReceiptWheelDir(Part):
+class ReceiptWheelDir(TypedDict):
     """What --wheel-dir was filled with."""
 
     folder: str
@@ -133,10 +131,11 @@ class ReceiptWheelDir(Part):
     """Installs all of it in another environment of the same Python."""
 
 
-class ReceiptDocument(Document):
+class ReceiptDocument(TypedDict):
     """What was built, from which inputs, with which commands, and the results of all checks."""
 
-    schema_: Literal["xpubuild.receipt/1"] = Field(alias="schema", description="Name and version.")
+    schema: Literal["xpubuild.receipt/1"]
+    """Name and version."""
     xpubuild: str
     """Version of xpubuild."""
     created: str
@@ -148,9 +147,9 @@ class ReceiptDocument(Document):
     host: HostReport
     oneapi: list[OneapiComponent]
     """Empty where the build used none."""
-    resolved: dict[str, Resolved] = Field(default={})
+    resolved: NotRequired[dict[str, Resolved]]
     """By component; empty where the recipe pins every commit."""
-    pins: list[TreePin] = Field(default=[])
+    pins: NotRequired[list[TreePin]]
     """Read in the trees that were checked out."""
     workspace: str
     python: str
@@ -159,13 +158,13 @@ class ReceiptDocument(Document):
     commands: list[ReceiptCommand]
     wheels: list[ReceiptWheel]
     """Built here."""
-    compile_cache: list[StepCounts] = Field(default=[])
+    compile_cache: NotRequired[list[StepCounts]]
     """What compile caches hit in the last attempt of each step; empty without a cache."""
-    warnings: list[ReceiptWarning] = Field(default_factory=list)
+    warnings: NotRequired[list[ReceiptWarning]]
     """Optional features that finished steps lack."""
-    wheel_dir: ReceiptWheelDir | None = None
+    wheel_dir: NotRequired[ReceiptWheelDir | None]
     """Printed only, with --wheel-dir; receipt.json does not have it."""
-    modulefile: str | None = None
+    modulefile: NotRequired[str | None]
     """Printed only, with --module-dir: the modulefile that was written."""
     prebuilt: list[Prebuilt]
     """Installed ready-made, each at its pinned hash."""
